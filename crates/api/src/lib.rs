@@ -1,0 +1,1 @@
+//! What users write and read: Framework, completion codes, config file, CRD schema, names and labels.

@@ -1,0 +1,1 @@
+//! What should happen next: the pure core of the controller.

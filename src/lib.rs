@@ -1,0 +1,1 @@
+//! FrameworkController: wiring of the program.

@@ -1,0 +1,3 @@
+//! FrameworkController, a Kubernetes controller that runs batch and AI jobs.
+
+fn main() {}

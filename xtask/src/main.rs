@@ -1,0 +1,3 @@
+//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask cluster up|down`.
+
+fn main() {}

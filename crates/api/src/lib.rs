@@ -1,1 +1,20 @@
-//! What users write and read: Framework, completion codes, config file, CRD schema, names and labels.
+//! What users write and read: the `Framework` resource, its status, completion codes, the
+//! controller's config file, and the names and labels of the objects made for a Framework.
+//!
+//! This room holds data and its wire form only. It decides nothing, reads no clock, opens no file
+//! and knows no API server; every other room may use it and it uses none of them.
+
+pub mod code;
+pub mod config;
+pub mod crd;
+pub mod framework;
+pub mod name;
+pub mod pod_failure;
+pub mod status;
+pub mod time;
+
+pub use framework::{
+    CompletionPolicy, ExecutionType, Framework, FrameworkSpec, RetryPolicy, TaskRole, TaskSpec,
+};
+pub use status::{FrameworkStatus, State};
+pub use time::Time;

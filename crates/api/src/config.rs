@@ -1,0 +1,1 @@
+//! The controller's config file, `frameworkcontroller.yaml`.

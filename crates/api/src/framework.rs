@@ -1,0 +1,132 @@
+//! The `Framework` resource as users write it.
+//!
+//! Wire names, defaults and bounds are the contract's; the API server enforces them through the
+//! schema made in [`crate::crd`], so that they hold with no admission webhook running. Types here
+//! also accept what an older schema let through (a count of 0, say): a stored object must stay readable.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::status::FrameworkStatus;
+
+/// What a Framework should be: which Tasks run, how often they are retried, and when it is complete.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "frameworkcontroller.microsoft.com",
+    version = "v1",
+    kind = "Framework",
+    plural = "frameworks",
+    shortname = "fw",
+    category = "all",
+    namespaced,
+    derive = "PartialEq",
+    doc = "A Framework runs a batch or AI job: a set of TaskRoles, each a number of Tasks, each Task a Pod.",
+    status = "FrameworkStatus",
+    printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
+    printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attemptStatus.id"),
+    printcolumn(name = "Tasks", type_ = "string", json_path = ".status.tasks"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct FrameworkSpec {
+    /// Free text for people; the controller does not read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether the Framework waits (`Create`), runs (`Start`) or is stopped (`Stop`).
+    /// It may go from Create to Start, and from either to Stop.
+    #[serde(default)]
+    pub execution_type: ExecutionType,
+    /// Whether a completed FrameworkAttempt is followed by another.
+    #[serde(default)]
+    pub retry_policy: RetryPolicy,
+    /// The kinds of Tasks, at most 100, with at most 10,000 Tasks in all.
+    pub task_roles: Vec<TaskRole>,
+}
+
+/// Whether a Framework waits, runs or is stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ExecutionType {
+    /// The object exists, nothing runs yet.
+    Create,
+    /// Run.
+    #[default]
+    Start,
+    /// Complete as stopped; the object stays.
+    Stop,
+}
+
+/// When a completed attempt is followed by another one. The same form serves Frameworks and Tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RetryPolicy {
+    /// Retry what failed transiently without counting it, and never retry what failed permanently.
+    pub fancy_retry_policy: bool,
+    /// -2: always retry; -1: retry every failure; n ≥ 0: retry up to n failures.
+    pub max_retry_count: i32,
+}
+
+/// A named set of Tasks that share one pod template.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRole {
+    /// Unique in the Framework; `^[a-z0-9]{1,63}$`.
+    pub name: String,
+    /// How many Tasks: 0 to 10,000.
+    pub task_number: i32,
+    /// How completed Tasks of this role complete the whole FrameworkAttempt.
+    #[serde(default)]
+    pub framework_attempt_completion_policy: CompletionPolicy,
+    /// What each Task of this role is.
+    pub task: TaskSpec,
+}
+
+/// How many completed Tasks of a TaskRole complete the FrameworkAttempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CompletionPolicy {
+    /// The attempt fails once this many Tasks failed; -1: never by this rule. Not 0.
+    pub min_failed_task_count: i32,
+    /// The attempt succeeds once this many Tasks succeeded; -1: only when all Tasks completed. Not 0.
+    pub min_succeeded_task_count: i32,
+}
+
+impl Default for CompletionPolicy {
+    fn default() -> Self {
+        CompletionPolicy { min_failed_task_count: 1, min_succeeded_task_count: -1 }
+    }
+}
+
+/// What each Task of a TaskRole is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskSpec {
+    /// Whether a completed TaskAttempt is followed by another.
+    #[serde(default)]
+    pub retry_policy: RetryPolicy,
+    /// Seconds a Pod may stay terminating before it is force-deleted; unset: for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_graceful_deletion_timeout_sec: Option<i64>,
+    /// The Pod of a TaskAttempt: a `PodTemplateSpec`, kept as written.
+    pub pod: Value,
+}
+
+impl FrameworkSpec {
+    /// The TaskRole of that name.
+    pub fn task_role(&self, name: &str) -> Option<&TaskRole> {
+        self.task_roles.iter().find(|role| role.name == name)
+    }
+
+    /// How many Tasks the spec asks for, over all TaskRoles.
+    pub fn task_number(&self) -> usize {
+        self.task_roles.iter().map(TaskRole::task_count).sum()
+    }
+}
+
+impl TaskRole {
+    /// `taskNumber` as a count: 0 if negative, at most 10,000.
+    pub fn task_count(&self) -> usize {
+        usize::try_from(self.task_number).unwrap_or(0).min(crate::crd::MAX_TASKS)
+    }
+}

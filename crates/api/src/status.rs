@@ -1,0 +1,319 @@
+//! The status of a `Framework`: what the controller has decided and persisted.
+//!
+//! Which fields are written as `null` and which are left out when unset is part of the contract;
+//! the tests at the end hold it. `taskRoleStatuses` is opaque in the CRD's schema (a typed one triples
+//! the API server's work per write) but typed here.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::code::CompletionType;
+use crate::time::Time;
+
+/// The state of a Framework, and, with the same names, of a Task.
+///
+/// For a Framework the ground truth is `configMapUID` and the ConfigMap; for a Task, `podUID` and the Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum State {
+    /// The attempt's object is about to be created.
+    AttemptCreationPending,
+    /// The object was created (its UID is recorded) and is not yet seen in the cache.
+    AttemptCreationRequested,
+    /// The object exists; nothing runs yet (a Task: its Pod is Pending).
+    AttemptPreparing,
+    /// A Task's Pod is Running; a Framework has such a Task.
+    AttemptRunning,
+    /// The completion status is decided; the object is about to be deleted.
+    AttemptDeletionPending,
+    /// The deletion was accepted and is not yet seen in the cache.
+    AttemptDeletionRequested,
+    /// The object is being deleted.
+    AttemptDeleting,
+    /// The object is gone; whether to retry is to be decided.
+    AttemptCompleted,
+    /// No further attempt follows.
+    Completed,
+}
+
+/// The status of a Framework.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FrameworkStatus {
+    /// When the controller first saw the Framework.
+    pub start_time: Time,
+    /// When a Task first ran.
+    #[serde(default)]
+    pub run_time: Option<Time>,
+    /// When the Framework completed.
+    #[serde(default)]
+    pub completion_time: Option<Time>,
+    /// Where the current attempt is.
+    pub state: State,
+    /// When `state` last changed.
+    pub transition_time: Time,
+    /// How often it was retried.
+    pub retry_policy_status: RetryPolicyStatus,
+    /// The current, or last, attempt.
+    pub attempt_status: FrameworkAttemptStatus,
+    /// The `metadata.generation` that this status was computed from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Summaries for people and `kubectl wait`: `Running`, `Complete`, `Failed`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Tasks by what they are doing, those being removed left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_counts: Option<TaskCounts>,
+    /// `{succeeded + running}/{total}`-style summary for the `Tasks` column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<String>,
+}
+
+/// How often a Framework or a Task was retried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryPolicyStatus {
+    /// All retries; equals the id of the current attempt.
+    pub total_retried_count: i32,
+    /// The retries that count against `maxRetryCount`.
+    pub accountable_retried_count: i32,
+    /// Set once a retry is decided: how long after the attempt's completion it starts.
+    #[serde(default)]
+    pub retry_delay_sec: Option<i64>,
+}
+
+/// Tasks of a Framework by what they are doing; Tasks being removed by a scale-down are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskCounts {
+    /// All of them.
+    pub total: i32,
+    /// Neither running nor completed.
+    pub pending: i32,
+    /// In AttemptRunning.
+    pub running: i32,
+    /// Completed and succeeded.
+    pub succeeded: i32,
+    /// Completed and failed.
+    pub failed: i32,
+}
+
+/// One run of a Framework, stood for by a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FrameworkAttemptStatus {
+    /// Counts from 0; equals `totalRetriedCount`.
+    pub id: i32,
+    /// When this attempt was decided.
+    pub start_time: Time,
+    /// When a Task of it first ran.
+    #[serde(default)]
+    pub run_time: Option<Time>,
+    /// When its ConfigMap and all its Pods were gone.
+    #[serde(default)]
+    pub completion_time: Option<Time>,
+    /// `{id}_{configMapUID}`.
+    #[serde(default, rename = "instanceUID")]
+    pub instance_uid: Option<String>,
+    /// Name of the ConfigMap that stands for this attempt.
+    pub config_map_name: String,
+    /// UID of that ConfigMap, once created.
+    #[serde(default, rename = "configMapUID")]
+    pub config_map_uid: Option<String>,
+    /// How it ended; never changes once set.
+    #[serde(default)]
+    pub completion_status: Option<FrameworkAttemptCompletionStatus>,
+    /// One entry a TaskRole; null when compressed.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::crd::opaque_list")]
+    pub task_role_statuses: Option<Vec<TaskRoleStatus>>,
+    /// Base64 of the compressed JSON of `taskRoleStatuses`; left out when not compressed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_role_statuses_compressed: Option<String>,
+}
+
+/// How a FrameworkAttempt ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FrameworkAttemptCompletionStatus {
+    /// Completion code: predefined, from the podFailureSpec, or a container's exit code.
+    pub code: i32,
+    /// The code in one word.
+    pub phrase: String,
+    /// Succeeded or failed, and how.
+    pub r#type: CompletionType,
+    /// Details for people.
+    pub diagnostics: String,
+    /// What completed the attempt, when Tasks did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<CompletionTrigger>,
+}
+
+/// The Task whose completion completed the FrameworkAttempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CompletionTrigger {
+    /// Which rule was met, with its counts.
+    pub message: String,
+    /// TaskRole of the Task.
+    pub task_role_name: String,
+    /// Index of the Task.
+    pub task_index: i32,
+}
+
+/// The status of a TaskRole in the current FrameworkAttempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRoleStatus {
+    /// Name of the TaskRole.
+    pub name: String,
+    /// Made by the controller; another one when the TaskRole is removed and added again.
+    #[serde(rename = "instanceUID")]
+    pub instance_uid: String,
+    /// The effective value, kept here so that it outlives the TaskRole in the spec.
+    #[serde(default)]
+    pub pod_graceful_deletion_timeout_sec: Option<i64>,
+    /// By index, without gaps.
+    pub task_statuses: Vec<TaskStatus>,
+}
+
+/// The status of a Task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskStatus {
+    /// Position in its TaskRole, from 0.
+    pub index: i32,
+    /// Made by the controller; another one when a scale-down and a scale-up replace the Task.
+    #[serde(rename = "instanceUID")]
+    pub instance_uid: String,
+    /// When the Task was added.
+    pub start_time: Time,
+    /// When it first ran.
+    #[serde(default)]
+    pub run_time: Option<Time>,
+    /// When it completed.
+    #[serde(default)]
+    pub completion_time: Option<Time>,
+    /// Where its current attempt is.
+    pub state: State,
+    /// When `state` last changed.
+    pub transition_time: Time,
+    /// Whether a scale-down is removing it.
+    #[serde(default)]
+    pub deletion_pending: bool,
+    /// How often it was retried.
+    pub retry_policy_status: RetryPolicyStatus,
+    /// The current, or last, attempt.
+    pub attempt_status: TaskAttemptStatus,
+}
+
+/// One run of a Task, stood for by a Pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskAttemptStatus {
+    /// Counts from 0; equals the Task's `totalRetriedCount`.
+    pub id: i32,
+    /// When this attempt was decided.
+    pub start_time: Time,
+    /// When its Pod first ran.
+    #[serde(default)]
+    pub run_time: Option<Time>,
+    /// When its Pod was gone.
+    #[serde(default)]
+    pub completion_time: Option<Time>,
+    /// `{id}_{podUID}`.
+    #[serde(default, rename = "instanceUID")]
+    pub instance_uid: Option<String>,
+    /// Name of the Pod that stands for this attempt.
+    pub pod_name: String,
+    /// UID of that Pod, once created.
+    #[serde(default, rename = "podUID")]
+    pub pod_uid: Option<String>,
+    /// Node of the Pod; empty once the Pod was seen without one.
+    #[serde(default)]
+    pub pod_node_name: Option<String>,
+    /// Address of the Pod; empty once the Pod was seen without one.
+    #[serde(default, rename = "podIP")]
+    pub pod_ip: Option<String>,
+    /// Address of the Pod's node; empty once the Pod was seen without one.
+    #[serde(default, rename = "podHostIP")]
+    pub pod_host_ip: Option<String>,
+    /// How it ended; never changes once set.
+    #[serde(default)]
+    pub completion_status: Option<TaskAttemptCompletionStatus>,
+}
+
+/// How a TaskAttempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskAttemptCompletionStatus {
+    /// Completion code: predefined, from the podFailureSpec, or a container's exit code.
+    pub code: i32,
+    /// The code in one word.
+    pub phrase: String,
+    /// Succeeded or failed, and how.
+    pub r#type: CompletionType,
+    /// Details for people.
+    pub diagnostics: String,
+    /// What the Pod said, when it ended by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodCompletionStatus>,
+}
+
+/// What a Pod that ended by itself said of its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodCompletionStatus {
+    /// `status.reason` of the Pod.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// `status.message` of the Pod.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// Its terminated containers: init containers first, then app containers, as the Pod lists them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub containers: Vec<ContainerCompletionStatus>,
+}
+
+/// How a container of a Pod ended: its `state.terminated`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainerCompletionStatus {
+    /// Name of the container.
+    pub name: String,
+    /// A word of the container runtime, such as `OOMKilled`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The termination message.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The signal that ended it; 0: none reported.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub signal: i32,
+    /// Exit code.
+    #[serde(default)]
+    pub code: i32,
+}
+
+fn is_zero(number: &i32) -> bool {
+    *number == 0
+}
+
+/// Reads `null` as the default: Go writes an unset slice so.
+pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl FrameworkStatus {
+    /// The TaskRole statuses of the current attempt; empty while they are compressed.
+    pub fn task_roles(&self) -> &[TaskRoleStatus] {
+        self.attempt_status.task_role_statuses.as_deref().unwrap_or_default()
+    }
+
+    /// The status of one Task.
+    pub fn task(&self, role: &str, index: i32) -> Option<&TaskStatus> {
+        let role = self.task_roles().iter().find(|r| r.name == role)?;
+        role.task_statuses.get(usize::try_from(index).ok()?).filter(|task| task.index == index)
+    }
+}

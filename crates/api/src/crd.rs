@@ -1,9 +1,108 @@
 //! The CustomResourceDefinition of `Framework`: the schema that the API server enforces.
+//!
+//! Most of it is derived from the types in [`crate::framework`] and [`crate::status`]; here stand the
+//! parts that no derive can know: the CEL rules, and the places whose content the schema leaves open.
+//! Every rule that a stored object of an older schema may break compares with the old object, so that
+//! such an object still takes status writes and unrelated edits. No rule needs a webhook.
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::{Reason, Rule};
+use kube::{CustomResourceExt, core::validate};
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::{Number, Value};
+
+use crate::framework::Framework;
 
 /// The most Tasks that a Framework may have, over all TaskRoles.
 pub const MAX_TASKS: usize = 10_000;
+/// The most TaskRoles that a Framework may have.
+pub const MAX_TASK_ROLES: usize = 100;
+/// Name of the CustomResourceDefinition.
+pub const NAME: &str = "frameworks.frameworkcontroller.microsoft.com";
+
+const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test drift`; do not edit.\n";
+
+/// The CustomResourceDefinition.
+pub fn definition() -> CustomResourceDefinition {
+    Framework::crd()
+}
+
+/// The CustomResourceDefinition as a YAML manifest: what `kubectl apply` installs.
+pub fn manifest() -> String {
+    let mut tree = serde_json::to_value(definition()).expect("a definition is plain data");
+    whole_numbers(&mut tree);
+    let yaml = serde_saphyr::to_string(&tree).expect("plain data has a YAML form");
+    format!("{HEADER}{yaml}")
+}
+
+/// Writes `-2.0` as `-2`: bounds are floats in the definition's type, whatever they bound.
+fn whole_numbers(tree: &mut Value) {
+    match tree {
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|float| float.fract() == 0.0) {
+                *number = Number::from(float as i64);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// The rule for the Framework's own name, which the names of its ConfigMap and Pods begin with.
+pub(crate) fn name_rule() -> Rule {
+    Rule::new("self.metadata.name.matches('^[a-z0-9]{1,63}$')")
+        .message("metadata.name: allowed are 1 to 63 lower-case letters and digits, and nothing else")
+}
+
+/// executionType goes forward only.
+pub(crate) fn forward_only(schema: &mut Schema) {
+    let rule = Rule::new("self == oldSelf || oldSelf == 'Create' || self == 'Stop'")
+        .message("executionType may change from Create to Start or Stop, and from Start to Stop, never back")
+        .reason(Reason::FieldValueForbidden);
+    add(schema, rule);
+}
+
+/// A count that means nothing when it is 0; one stored by an older schema may stay.
+pub(crate) fn never_zero(schema: &mut Schema) {
+    let rule = Rule::new("self != 0 || oldSelf.orValue(1) == 0")
+        .message("0 is not allowed: give -1 to switch the policy off, or a count of at least 1")
+        .optional_old_self(true);
+    add(schema, rule);
+}
+
+/// TaskRoles are a map keyed by name, of a limited number of Tasks.
+pub(crate) fn task_role_map(schema: &mut Schema) {
+    keyed_by(schema, "name");
+    let total = |list: &str| format!("{list}.map(role, role.taskNumber).sum()");
+    let rule = Rule::new(format!(
+        "{now} <= {MAX_TASKS} || {now} <= oldSelf.optMap(old, {before}).orValue(0)",
+        now = total("self"),
+        before = total("old")
+    ))
+    .message("taskRoles may have at most 10000 Tasks in all: lower the sum of their taskNumber")
+    .optional_old_self(true);
+    add(schema, rule);
+}
+
+/// Conditions are a map keyed by type.
+pub(crate) fn condition_map(schema: &mut Schema) {
+    keyed_by(schema, "type");
+}
+
+fn keyed_by(schema: &mut Schema, key: &str) {
+    schema.insert("x-kubernetes-list-type".into(), "map".into());
+    schema.insert("x-kubernetes-list-map-keys".into(), vec![key].into());
+}
+
+fn add(schema: &mut Schema, rule: Rule) {
+    validate(schema, rule).expect("a rule is plain data");
+}
+
+/// An object whose fields the schema does not describe.
+pub(crate) fn opaque_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
 
 /// A list whose elements the schema does not describe.
 pub(crate) fn opaque_list(_: &mut SchemaGenerator) -> Schema {

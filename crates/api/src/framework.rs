@@ -24,6 +24,7 @@ use crate::status::FrameworkStatus;
     derive = "PartialEq",
     doc = "A Framework runs a batch or AI job: a set of TaskRoles, each a number of Tasks, each Task a Pod.",
     status = "FrameworkStatus",
+    validation = crate::crd::name_rule(),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attemptStatus.id"),
     printcolumn(name = "Tasks", type_ = "string", json_path = ".status.tasks"),
@@ -37,11 +38,13 @@ pub struct FrameworkSpec {
     /// Whether the Framework waits (`Create`), runs (`Start`) or is stopped (`Stop`).
     /// It may go from Create to Start, and from either to Stop.
     #[serde(default)]
+    #[schemars(transform = crate::crd::forward_only)]
     pub execution_type: ExecutionType,
     /// Whether a completed FrameworkAttempt is followed by another.
     #[serde(default)]
     pub retry_policy: RetryPolicy,
     /// The kinds of Tasks, at most 100, with at most 10,000 Tasks in all.
+    #[schemars(length(max = crate::crd::MAX_TASK_ROLES), transform = crate::crd::task_role_map)]
     pub task_roles: Vec<TaskRole>,
 }
 
@@ -64,6 +67,7 @@ pub struct RetryPolicy {
     /// Retry what failed transiently without counting it, and never retry what failed permanently.
     pub fancy_retry_policy: bool,
     /// -2: always retry; -1: retry every failure; n ≥ 0: retry up to n failures.
+    #[schemars(range(min = -2, max = 2_147_483_647))]
     pub max_retry_count: i32,
 }
 
@@ -72,8 +76,10 @@ pub struct RetryPolicy {
 #[serde(rename_all = "camelCase")]
 pub struct TaskRole {
     /// Unique in the Framework; `^[a-z0-9]{1,63}$`.
+    #[schemars(regex(pattern = "^[a-z0-9]{1,63}$"))]
     pub name: String,
     /// How many Tasks: 0 to 10,000.
+    #[schemars(range(min = 0, max = crate::crd::MAX_TASKS))]
     pub task_number: i32,
     /// How completed Tasks of this role complete the whole FrameworkAttempt.
     #[serde(default)]
@@ -87,8 +93,10 @@ pub struct TaskRole {
 #[serde(rename_all = "camelCase", default)]
 pub struct CompletionPolicy {
     /// The attempt fails once this many Tasks failed; -1: never by this rule. Not 0.
+    #[schemars(range(min = -1, max = 2_147_483_647), transform = crate::crd::never_zero)]
     pub min_failed_task_count: i32,
     /// The attempt succeeds once this many Tasks succeeded; -1: only when all Tasks completed. Not 0.
+    #[schemars(range(min = -1, max = 2_147_483_647), transform = crate::crd::never_zero)]
     pub min_succeeded_task_count: i32,
 }
 
@@ -107,8 +115,10 @@ pub struct TaskSpec {
     pub retry_policy: RetryPolicy,
     /// Seconds a Pod may stay terminating before it is force-deleted; unset: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
     pub pod_graceful_deletion_timeout_sec: Option<i64>,
     /// The Pod of a TaskAttempt: a `PodTemplateSpec`, kept as written.
+    #[schemars(schema_with = "crate::crd::opaque_object")]
     pub pod: Value,
 }
 

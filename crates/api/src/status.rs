@@ -61,6 +61,7 @@ pub struct FrameworkStatus {
     pub observed_generation: Option<i64>,
     /// Summaries for people and `kubectl wait`: `Running`, `Complete`, `Failed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = crate::crd::condition_map)]
     pub conditions: Vec<Condition>,
     /// Tasks by what they are doing, those being removed left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,0 +1,18 @@
+//! Generated files are what their generators make today. `UPDATE=1 cargo test --test drift` rewrites them.
+
+use std::path::Path;
+
+fn check(path: &str, expected: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
+        std::fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("make the folder");
+        std::fs::write(&file, expected).expect("write the generated file");
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(found == expected, "{path} is not what its source makes: run `UPDATE=1 cargo test --test drift`");
+}
+
+#[test]
+fn the_crd_is_made_from_the_types() {
+    check("deploy/crds/frameworks.frameworkcontroller.microsoft.com.yaml", &framework_api::crd::manifest());
+}

@@ -5,7 +5,11 @@
 //! Every rule that a stored object of an older schema may break compares with the old object, so that
 //! such an object still takes status writes and unrelated edits. No rule needs a webhook.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps,
+};
 use kube::core::{Reason, Rule};
 use kube::{CustomResourceExt, core::validate};
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -23,8 +27,27 @@ pub const NAME: &str = "frameworks.frameworkcontroller.microsoft.com";
 const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test drift`; do not edit.\n";
 
 /// The CustomResourceDefinition.
+///
+/// To what is derived it adds a schema of `metadata.name`: without one the API server lets no rule
+/// name that field, and a refusal would blame `<nil>`.
 pub fn definition() -> CustomResourceDefinition {
-    Framework::crd()
+    let mut definition = Framework::crd();
+    for version in &mut definition.spec.versions {
+        let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
+            continue;
+        };
+        let name = JSONSchemaProps { type_: Some("string".into()), ..Default::default() };
+        let metadata = JSONSchemaProps {
+            type_: Some("object".into()),
+            properties: Some(BTreeMap::from([("name".to_owned(), name)])),
+            ..Default::default()
+        };
+        root.properties.get_or_insert_default().insert("metadata".to_owned(), metadata);
+        for rule in root.x_kubernetes_validations.iter_mut().flatten() {
+            rule.field_path = Some(".metadata.name".to_owned());
+        }
+    }
+    definition
 }
 
 /// The CustomResourceDefinition as a YAML manifest: what `kubectl apply` installs.
@@ -52,7 +75,7 @@ fn whole_numbers(tree: &mut Value) {
 /// The rule for the Framework's own name, which the names of its ConfigMap and Pods begin with.
 pub(crate) fn name_rule() -> Rule {
     Rule::new("self.metadata.name.matches('^[a-z0-9]{1,63}$')")
-        .message("metadata.name: allowed are 1 to 63 lower-case letters and digits, and nothing else")
+        .message("the name of a Framework is 1 to 63 lower-case letters and digits, and nothing else")
 }
 
 /// executionType goes forward only.
@@ -74,15 +97,14 @@ pub(crate) fn never_zero(schema: &mut Schema) {
 /// TaskRoles are a map keyed by name, of a limited number of Tasks.
 pub(crate) fn task_role_map(schema: &mut Schema) {
     keyed_by(schema, "name");
+    let limit = "taskRoles may have at most 10000 Tasks in all: lower the sum of their taskNumber";
     let total = |list: &str| format!("{list}.map(role, role.taskNumber).sum()");
-    let rule = Rule::new(format!(
-        "{now} <= {MAX_TASKS} || {now} <= oldSelf.optMap(old, {before}).orValue(0)",
-        now = total("self"),
-        before = total("old")
-    ))
-    .message("taskRoles may have at most 10000 Tasks in all: lower the sum of their taskNumber")
-    .optional_old_self(true);
-    add(schema, rule);
+    // Two rules, as the API server cannot bound the cost of a sum over an optional list.
+    let on_create = format!("oldSelf.hasValue() || {} <= {MAX_TASKS}", total("self"));
+    add(schema, Rule::new(on_create).message(limit).optional_old_self(true));
+    let on_update =
+        format!("{now} <= {MAX_TASKS} || {now} <= {old}", now = total("self"), old = total("oldSelf"));
+    add(schema, Rule::new(on_update).message(limit));
 }
 
 /// Conditions are a map keyed by type.

@@ -1,1 +1,60 @@
 //! A real control plane for tests and the demo: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok.
+//!
+//! ```no_run
+//! use framework_testcluster::{Cluster, Options};
+//!
+//! let cluster = Cluster::start(Options::default())?;
+//! println!("{}", cluster.kubectl(&["get", "nodes"])?.stdout);
+//! # Ok::<_, framework_testcluster::Error>(())
+//! ```
+//!
+//! - The programs are built on first use from the Go module proxy ([`Binaries`]) and cached outside the work tree. Set
+//!   `KUBEBUILDER_ASSETS` to use ready ones, `FRAMEWORK_TESTCLUSTER_CACHE` to choose the cache.
+//! - A cluster lives in a temporary directory and on free ports of 127.0.0.1. It ends with its [`Cluster`], or with the
+//!   process however that ends. `FRAMEWORK_KEEP=1` leaves the directory behind.
+//! - Every request to the API server is in the audit log ([`audit`]).
+//! - Nodes and kubelets are kwok's: no container ever runs. What becomes of a Pod is told by its annotations.
+//!
+//! # What becomes of a Pod
+//! Without annotations a bound Pod starts at once and runs until it is deleted, and is then gone at once. These annotations,
+//! all with the prefix `test.frameworkcontroller.microsoft.com/` ([`pod`] has them as constants), change that:
+//!
+//! | annotation | value | effect |
+//! |---|---|---|
+//! | `start-delay` | duration, such as `500ms` | stays Pending for so long after it was bound |
+//! | `never-start` | `true` | stays Pending; with `pod-reason` it fails from there, as a Pod that its node refuses |
+//! | `run-duration` | duration or `forever` | runs for so long and ends. Default: `0s` if any of the four below with `exit-code`, `signal` or `pod-reason` is there, else `forever` |
+//! | `exit-code` | number | exit code of the first container; other containers end with 0 |
+//! | `signal` | number | signal that ended the first container; the exit code defaults to 128 + signal |
+//! | `reason` | text | reason of the first container's end; default `Completed` or `Error` |
+//! | `message` | text | termination message of the first container |
+//! | `exit-code.<container>` and so on | as above | the same for the container of that name |
+//! | `pod-reason` | text, such as `Evicted` | the Pod as a whole fails with this reason; without an exit code or signal its container states are gone |
+//! | `pod-message` | text | the message that goes with it |
+//! | `stop-delay` | duration | stays terminating for so long |
+//! | `hang-terminating` | `true` | stays terminating until it is deleted with a grace period of 0 |
+//!
+//! The phase at the end is Failed if any container ended with another code than 0 or by a signal, or if `pod-reason` is there,
+//! else Succeeded. Any change to a Pod (other than kwok's) starts the delay it is in afresh. Restart policies are not played:
+//! no container is ever started twice.
+
+pub mod audit;
+pub mod pod;
+
+mod binaries;
+mod certificates;
+mod cluster;
+mod components;
+mod error;
+mod kubeconfig;
+mod kubectl;
+mod process;
+mod ready;
+mod shared;
+
+pub use binaries::{Binaries, KUBERNETES_VERSION, Program};
+pub use cluster::{Cluster, Options};
+pub use components::Component;
+pub use error::Error;
+pub use kubectl::Output;
+pub use shared::shared;

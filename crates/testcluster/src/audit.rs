@@ -1,0 +1,241 @@
+//! The API server's audit log as typed records: the oracle of who asked for what, and how often.
+//!
+//! Each request stands there once, when its response is complete; a watch therefore when it ends. Probes and discovery are
+//! left out. Bodies are there for writes to Frameworks, ConfigMaps and Pods, but not to `pods/status`.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// The audit log of one cluster.
+#[derive(Clone, Debug)]
+pub struct Log {
+    file: PathBuf,
+}
+
+/// A place in the log: what comes after it can be read alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark(u64);
+
+/// One request and its response.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The verb of Kubernetes: `create`, `update`, `patch`, `delete`, `get`, `list`, `watch`, ...
+    pub verb: String,
+    /// The resource in the plural, such as `pods`; empty for a request that names none.
+    pub resource: String,
+    /// The subresource, such as `status`; empty if there is none.
+    pub subresource: String,
+    /// The namespace; empty if there is none.
+    pub namespace: String,
+    /// The object's name; empty where the request names none. A create names none in its path: see the bodies.
+    pub name: String,
+    /// The status code of the response.
+    pub code: u16,
+    /// Who asked.
+    pub user: String,
+    /// With which program.
+    pub user_agent: String,
+    /// The path and query of the request.
+    pub request_uri: String,
+    /// When the request arrived.
+    pub received: Timestamp,
+    /// When the response was complete.
+    pub completed: Timestamp,
+    /// The body of the request, if the log carries it.
+    pub request_object: Option<Value>,
+    /// The body of the response, if the log carries it.
+    pub response_object: Option<Value>,
+}
+
+impl Record {
+    /// The resourceVersion of the object in the response.
+    pub fn resource_version(&self) -> Option<&str> {
+        self.response_object.as_ref()?.pointer("/metadata/resourceVersion")?.as_str()
+    }
+}
+
+/// How often each (verb, resource, subresource) was asked for.
+pub type Counts = BTreeMap<(String, String, String), usize>;
+
+/// Counts the requests of programs whose user agent starts with `agent`; the empty string counts all.
+pub fn count<'a>(records: impl IntoIterator<Item = &'a Record>, agent: &str) -> Counts {
+    let mut counts = Counts::new();
+    for record in records.into_iter().filter(|record| record.user_agent.starts_with(agent)) {
+        let key = (record.verb.clone(), record.resource.clone(), record.subresource.clone());
+        *counts.entry(key).or_default() += 1;
+    }
+    counts
+}
+
+impl Log {
+    pub(crate) fn new(file: PathBuf) -> Log {
+        Log { file }
+    }
+
+    /// The file itself: one JSON object per line.
+    pub fn path(&self) -> &std::path::Path {
+        &self.file
+    }
+
+    /// Everything that is there now.
+    pub fn records(&self) -> Result<Vec<Record>, Error> {
+        self.since(Mark::default())
+    }
+
+    /// The end of the log as it is now.
+    pub fn mark(&self) -> Result<Mark, Error> {
+        match std::fs::metadata(&self.file) {
+            Ok(metadata) => Ok(Mark(metadata.len())),
+            // Nobody has asked anything yet.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Mark::default()),
+            Err(error) => Err(Error::io("reading the audit log")(error)),
+        }
+    }
+
+    /// What was logged after a mark.
+    pub fn since(&self, mark: Mark) -> Result<Vec<Record>, Error> {
+        let mut file = match File::open(&self.file) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::io("opening the audit log")(error)),
+        };
+        file.seek(SeekFrom::Start(mark.0)).map_err(Error::io("reading the audit log"))?;
+        parse(BufReader::new(file))
+    }
+}
+
+/// Reads lines; a last one without its end is still being written and left out.
+fn parse(mut lines: impl BufRead) -> Result<Vec<Record>, Error> {
+    let mut records = Vec::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        lines.read_until(b'\n', &mut line).map_err(Error::io("reading the audit log"))?;
+        if line.last() != Some(&b'\n') {
+            return Ok(records);
+        }
+        let event: Event = serde_json::from_slice(&line)
+            .map_err(|error| Error::io("understanding the audit log")(error.into()))?;
+        records.push(event.into());
+    }
+}
+
+/// A line of the log.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    verb: String,
+    user: User,
+    #[serde(default)]
+    user_agent: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    response_status: Option<ResponseStatus>,
+    request_object: Option<Value>,
+    response_object: Option<Value>,
+    #[serde(with = "timestamp")]
+    request_received_timestamp: Timestamp,
+    #[serde(with = "timestamp")]
+    stage_timestamp: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ObjectRef {
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+mod timestamp {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, de::Error};
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl From<Event> for Record {
+    fn from(event: Event) -> Record {
+        Record {
+            verb: event.verb,
+            resource: event.object_ref.resource,
+            subresource: event.object_ref.subresource,
+            namespace: event.object_ref.namespace,
+            name: event.object_ref.name,
+            code: event.response_status.map_or(0, |status| status.code),
+            user: event.user.username,
+            user_agent: event.user_agent,
+            request_uri: event.request_uri,
+            received: event.request_received_timestamp,
+            completed: event.stage_timestamp,
+            request_object: event.request_object,
+            response_object: event.response_object,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CREATED: &str = r#"{"kind":"Event","verb":"create","user":{"username":"controller"},"userAgent":"ours/1","requestURI":"/api/v1/namespaces/a/pods?x=y","objectRef":{"resource":"pods","namespace":"a","name":"p","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":201},"responseObject":{"metadata":{"resourceVersion":"42"}},"requestReceivedTimestamp":"2026-11-21T09:00:00.000001Z","stageTimestamp":"2026-11-21T09:00:00.002001Z"}"#;
+
+    #[test]
+    fn a_line_becomes_a_record() {
+        let records = parse(format!("{CREATED}\n").as_bytes()).unwrap();
+        let [record] = &records[..] else { panic!("one line, {} records", records.len()) };
+        assert_eq!((record.verb.as_str(), record.resource.as_str(), record.code), ("create", "pods", 201));
+        assert_eq!((record.user.as_str(), record.user_agent.as_str()), ("controller", "ours/1"));
+        assert_eq!(record.resource_version(), Some("42"));
+        assert_eq!((record.completed - record.received).get_milliseconds(), 2);
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_left_out() {
+        let text = format!("{CREATED}\n{}", &CREATED[..100]);
+        assert_eq!(parse(text.as_bytes()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn counts_tell_programs_and_verbs_apart() {
+        let theirs = CREATED.replace("ours/1", "kwok/2");
+        let deleted = CREATED.replace("create", "delete");
+        let text = format!("{CREATED}\n{CREATED}\n{theirs}\n{deleted}\n");
+        let records = parse(text.as_bytes()).unwrap();
+        let key = |verb: &str| (verb.to_owned(), "pods".to_owned(), String::new());
+        assert_eq!(count(&records, "ours"), Counts::from([(key("create"), 2), (key("delete"), 1)]));
+        assert_eq!(count(&records, "")[&key("create")], 3);
+    }
+
+    #[test]
+    fn a_log_that_does_not_exist_yet_is_empty() {
+        let log = Log::new("/nonexistent/audit.log".into());
+        assert_eq!(log.mark().unwrap(), Mark::default());
+        assert!(log.records().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+//! The certificates and keys of one cluster: an authority of its own, the API server's certificate, the key of tokens.
+//!
+//! All are made before anything starts, so that kubeconfigs can be written at once; none is good for another cluster.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType};
+
+use crate::error::Error;
+
+/// The files that kube-apiserver reads, and the authority that its clients trust.
+pub(crate) struct Certificates {
+    /// The certificate of the authority, for kubeconfigs.
+    pub(crate) authority_pem: PathBuf,
+    /// The same, for our own client.
+    pub(crate) authority_der: Vec<u8>,
+    /// What the API server shows.
+    pub(crate) server_certificate: PathBuf,
+    /// The key that belongs to it.
+    pub(crate) server_key: PathBuf,
+    /// Signs the tokens of ServiceAccounts.
+    pub(crate) account_private_key: PathBuf,
+    /// Checks them.
+    pub(crate) account_public_key: PathBuf,
+}
+
+impl Certificates {
+    /// Makes all of them in `dir`.
+    pub(crate) fn make(dir: &Path) -> Result<Certificates, Error> {
+        let authority_key = KeyPair::generate()?;
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority_certificate = authority.self_signed(&authority_key)?;
+        let issuer = Issuer::new(authority, authority_key);
+
+        let server_key = KeyPair::generate()?;
+        let mut server =
+            CertificateParams::new(["localhost".to_owned(), "kubernetes.default.svc".to_owned()])?;
+        server.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        server.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
+        let server_certificate = server.signed_by(&server_key, &issuer)?;
+
+        let account_key = KeyPair::generate()?;
+        let write = |name: &str, text: String| {
+            let file = dir.join(name);
+            std::fs::write(&file, text).map_err(Error::io(format!("writing {}", file.display())))?;
+            Ok::<_, Error>(file)
+        };
+        Ok(Certificates {
+            authority_pem: write("authority.crt", authority_certificate.pem())?,
+            authority_der: authority_certificate.der().to_vec(),
+            server_certificate: write("server.crt", server_certificate.pem())?,
+            server_key: write("server.key", server_key.serialize_pem())?,
+            account_private_key: write("accounts.key", account_key.serialize_pem())?,
+            account_public_key: write("accounts.pub", account_key.public_key_pem())?,
+        })
+    }
+}

@@ -1,0 +1,265 @@
+//! One running control plane, from start to removal.
+//!
+//! Guarantees: when `start` returns, Pods can be created and run in namespace `default`; whatever ends this value or this
+//! process ends every component. Must never: touch the user's kubeconfig, or listen anywhere but on 127.0.0.1.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, PostParams};
+use rustix::process::Signal;
+
+use crate::audit;
+use crate::binaries::{Binaries, Program};
+use crate::certificates::Certificates;
+use crate::components::{self, Component, Ports};
+use crate::error::Error;
+use crate::kubeconfig::{ADMIN, Users};
+use crate::kubectl::{self, Output};
+use crate::process::{KEEP_FILE, Process, Warden};
+use crate::ready;
+
+/// How long the control plane may take to get ready: seconds usually, more on a machine that is busy compiling.
+const READY: Duration = Duration::from_secs(120);
+
+/// What a cluster is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many Nodes there are, each with room for everything.
+    pub nodes: usize,
+    /// Users that may do what RBAC grants them by name, at first nothing.
+    pub users: Vec<String>,
+    /// Whether the audit log carries the bodies of writes to Frameworks, ConfigMaps and Pods.
+    pub audit_bodies: bool,
+    /// Whether the directory with logs and data is left behind; also by `FRAMEWORK_KEEP=1` in the environment.
+    pub keep: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let keep = std::env::var_os("FRAMEWORK_KEEP").is_some_and(|value| value == "1");
+        Options { nodes: 3, users: vec!["controller".into()], audit_bodies: true, keep }
+    }
+}
+
+/// A running control plane.
+pub struct Cluster {
+    dir: PathBuf,
+    binaries: Binaries,
+    ports: Ports,
+    certificates: Certificates,
+    users: Users,
+    components: Mutex<BTreeMap<Component, Process>>,
+    // After the components: it removes their directory.
+    warden: Warden,
+}
+
+impl Cluster {
+    /// Starts a control plane and waits until it is ready. Builds the programs first if nobody has done so.
+    ///
+    /// Blocks, and may be called from within a runtime.
+    pub fn start(options: Options) -> Result<Cluster, Error> {
+        let binaries = Binaries::locate()?;
+        let cluster = Cluster::prepare(&options, binaries)?;
+        cluster.launch(Component::Etcd)?;
+        cluster.launch(Component::Apiserver)?;
+        ready::block_on(async {
+            cluster.apiserver_ready().await?;
+            for component in [Component::ControllerManager, Component::Scheduler, Component::Kwok] {
+                cluster.launch(component)?;
+            }
+            let client = cluster.client();
+            ready::create_nodes(client.clone(), options.nodes).await?;
+            let check = || cluster.check();
+            let nodes = || ready::nodes(client.clone(), options.nodes);
+            ready::until("Nodes did not get ready", READY, check, nodes).await?;
+            let account = || ready::default_account(client.clone(), "default");
+            ready::until("namespace default did not get ready", READY, check, account).await
+        })?;
+        Ok(cluster)
+    }
+
+    /// Makes the directory with everything that components read.
+    fn prepare(options: &Options, binaries: Binaries) -> Result<Cluster, Error> {
+        let temporary = tempfile::Builder::new().prefix("testcluster-").tempdir();
+        let dir = temporary.map_err(Error::io("making a directory for the cluster"))?.keep();
+        let warden = Warden::start(&dir)?;
+        if options.keep {
+            leave_behind(&dir);
+        }
+        let ports = Ports::free()?;
+        let certificates = Certificates::make(&dir)?;
+        let url = format!("https://127.0.0.1:{}", ports.apiserver);
+        let users = Users::write(&dir, &url, &certificates, &options.users)?;
+        components::write_settings(&dir, options.audit_bodies)?;
+        let components = Mutex::default();
+        Ok(Cluster { dir, binaries, ports, certificates, users, components, warden })
+    }
+
+    /// The kubeconfig of a user who may do everything.
+    pub fn kubeconfig_path(&self) -> &Path {
+        self.kubeconfig_for(ADMIN).expect("every cluster has this user")
+    }
+
+    /// The kubeconfig of a user of [`Options::users`].
+    pub fn kubeconfig_for(&self, user: &str) -> Result<&Path, Error> {
+        self.users.kubeconfig(user)
+    }
+
+    /// Where the API server listens.
+    pub fn url(&self) -> &str {
+        self.users.url()
+    }
+
+    /// The directory with the kubeconfigs, the logs (`<program>.log`) and the data.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The directory with kubectl and the other programs.
+    pub fn programs(&self) -> &Path {
+        self.binaries.dir()
+    }
+
+    /// A client that may do everything. It belongs to the runtime that it is made in; it re-sends nothing by itself.
+    pub fn client(&self) -> kube::Client {
+        self.client_for(ADMIN).expect("every cluster has this user")
+    }
+
+    /// A client that acts as a user of [`Options::users`].
+    pub fn client_for(&self, user: &str) -> Result<kube::Client, Error> {
+        kube::Client::try_from(self.users.config(user)?).map_err(Error::request("making a client"))
+    }
+
+    /// Runs kubectl as the user who may do everything.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<Output, Error> {
+        self.kubectl_as(ADMIN, arguments, "")
+    }
+
+    /// Runs kubectl as a user, with a text on its standard input for `-f -`.
+    pub fn kubectl_as(&self, user: &str, arguments: &[&str], input: &str) -> Result<Output, Error> {
+        let program = self.binaries.path(Program::Kubectl);
+        kubectl::run(&program, self.users.kubeconfig(user)?, &self.dir, arguments, input)
+    }
+
+    /// Creates a namespace and waits until Pods can be created in it.
+    pub async fn namespace(&self, name: &str) -> Result<(), Error> {
+        let client = self.client();
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.to_owned());
+        Api::<Namespace>::all(client.clone())
+            .create(&PostParams::default(), &namespace)
+            .await
+            .map_err(Error::request(format!("creating namespace {name}")))?;
+        let what = format!("namespace {name} did not get ready");
+        let account = || ready::default_account(client.clone(), name);
+        ready::until(&what, READY, || self.check(), account).await
+    }
+
+    /// What the API server was asked, since the cluster started.
+    pub fn audit(&self) -> audit::Log {
+        audit::Log::new(components::audit_log(&self.dir))
+    }
+
+    /// The process of a component.
+    pub fn pid(&self, component: Component) -> Result<u32, Error> {
+        self.with(component, |process| Ok(process.pid()))
+    }
+
+    /// Kills the API server at once, as a crash would.
+    pub fn stop_apiserver(&self) -> Result<(), Error> {
+        self.stop(Component::Apiserver)
+    }
+
+    /// Starts the API server again on the same port with the same data, and waits until it is ready.
+    pub fn start_apiserver(&self) -> Result<(), Error> {
+        self.launch(Component::Apiserver)?;
+        ready::block_on(self.apiserver_ready())
+    }
+
+    /// Kills a component at once, as a crash would.
+    pub fn stop(&self, component: Component) -> Result<(), Error> {
+        self.with(component, |process| process.kill(&self.warden))?;
+        self.lock().remove(&component);
+        Ok(())
+    }
+
+    /// Starts a component that was stopped. Does not wait until it is ready.
+    pub fn launch(&self, component: Component) -> Result<(), Error> {
+        let arguments =
+            components::arguments(component, &self.dir, self.ports, &self.certificates, &self.users)?;
+        let program = component.program();
+        let path = self.binaries.path(program);
+        let process = Process::start(&self.warden, &self.dir, program.name(), &path, &arguments)?;
+        match self.lock().insert(component, process) {
+            Some(mut replaced) => replaced.kill(&self.warden),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops a component from running without ending it: it answers nothing, its connections stay.
+    pub fn pause(&self, component: Component) -> Result<(), Error> {
+        self.with(component, |process| process.signal(Signal::STOP))
+    }
+
+    /// Lets a paused component go on.
+    pub fn resume(&self, component: Component) -> Result<(), Error> {
+        self.with(component, |process| process.signal(Signal::CONT))
+    }
+
+    /// A function that makes the directory stay when the cluster ends, for somebody to look at.
+    pub(crate) fn keeper(&self) -> impl Fn() + Send + Sync + 'static {
+        let dir = self.dir.clone();
+        move || {
+            leave_behind(&dir);
+        }
+    }
+
+    /// An error if a component has ended by itself.
+    pub fn check(&self) -> Result<(), Error> {
+        self.lock().values_mut().try_for_each(|process| process.check(&self.warden))
+    }
+
+    async fn apiserver_ready(&self) -> Result<(), Error> {
+        let client = self.client();
+        let look = || ready::apiserver(client.clone());
+        ready::until("the API server did not get ready", READY, || self.check(), look).await
+    }
+
+    fn with<T>(
+        &self,
+        component: Component,
+        act: impl FnOnce(&mut Process) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        match self.lock().get_mut(&component) {
+            Some(process) => act(process),
+            None => Err(Error::NotRunning { component: component.program().name() }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
+        // A test that panicked while it held the lock left the map whole: each change is one insertion or removal.
+        self.components.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            leave_behind(&self.dir);
+            eprintln!("the test cluster's logs are left in {}", self.dir.display());
+        }
+        for process in self.lock().values_mut() {
+            // What cannot be killed here is left to the warden.
+            let _ = process.kill(&self.warden);
+        }
+    }
+}
+
+fn leave_behind(dir: &Path) {
+    // The worst that can follow is that the directory is removed.
+    let _ = std::fs::write(dir.join(KEEP_FILE), "");
+}

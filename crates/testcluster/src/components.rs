@@ -1,0 +1,193 @@
+//! The components of the control plane: which program each is, and with which arguments it starts.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+use crate::binaries::Program;
+use crate::certificates::Certificates;
+use crate::error::Error;
+use crate::kubeconfig::{CONTROLLER_MANAGER, KWOK, SCHEDULER, Users};
+
+const POD_STAGES: &str = include_str!("stages/pod.yaml");
+const NODE_STAGES: &str = include_str!("stages/node.yaml");
+
+/// What the API server writes to its audit log, with the bodies of writes that tests look into.
+const AUDIT_POLICY: &str = include_str!("audit-policy.yaml");
+
+/// A component of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Component {
+    /// The store.
+    Etcd,
+    /// The API server.
+    Apiserver,
+    /// Garbage collection, namespaces, quotas and the other controllers.
+    ControllerManager,
+    /// The scheduler.
+    Scheduler,
+    /// The player of nodes and kubelets.
+    Kwok,
+}
+
+impl Component {
+    /// All components in the order in which they start.
+    pub const ALL: [Component; 5] = [
+        Component::Etcd,
+        Component::Apiserver,
+        Component::ControllerManager,
+        Component::Scheduler,
+        Component::Kwok,
+    ];
+
+    pub(crate) fn program(self) -> Program {
+        match self {
+            Component::Etcd => Program::Etcd,
+            Component::Apiserver => Program::KubeApiserver,
+            Component::ControllerManager => Program::KubeControllerManager,
+            Component::Scheduler => Program::KubeScheduler,
+            Component::Kwok => Program::Kwok,
+        }
+    }
+}
+
+/// The ports that the components listen on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    pub(crate) etcd: u16,
+    pub(crate) etcd_peer: u16,
+    pub(crate) apiserver: u16,
+}
+
+impl Ports {
+    /// Three ports that are free now, below the range that the kernel gives to outgoing connections: a port of that range
+    /// could be taken by anybody's client between this check and the component's start.
+    pub(crate) fn free() -> Result<Ports, Error> {
+        let mut found = Vec::with_capacity(3);
+        for _ in 0..1000 {
+            let port = fastrand::u16(20_000..32_000);
+            if !found.contains(&port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                found.push(port);
+            }
+            if let [etcd, etcd_peer, apiserver] = found[..] {
+                return Ok(Ports { etcd, etcd_peer, apiserver });
+            }
+        }
+        Err(Error::io("finding free ports")(std::io::ErrorKind::AddrInUse.into()))
+    }
+}
+
+/// Writes the files that components read. `bodies` says whether the audit log carries the bodies of writes.
+pub(crate) fn write_settings(dir: &Path, bodies: bool) -> Result<(), Error> {
+    let policy =
+        if bodies { AUDIT_POLICY.into() } else { AUDIT_POLICY.replace("RequestResponse", "Metadata") };
+    for (name, text) in
+        [("audit-policy.yaml", policy), ("kwok.yaml", format!("{NODE_STAGES}---\n{POD_STAGES}"))]
+    {
+        std::fs::write(dir.join(name), text).map_err(Error::io(format!("writing {name}")))?;
+    }
+    Ok(())
+}
+
+/// The command line of a component.
+pub(crate) fn arguments(
+    component: Component,
+    dir: &Path,
+    ports: Ports,
+    certificates: &Certificates,
+    users: &Users,
+) -> Result<Vec<String>, Error> {
+    Ok(match component {
+        Component::Etcd => etcd(dir, ports),
+        Component::Apiserver => apiserver(dir, ports, certificates, users),
+        Component::ControllerManager => controller_manager(users.kubeconfig(CONTROLLER_MANAGER)?),
+        Component::Scheduler => scheduler(users.kubeconfig(SCHEDULER)?),
+        Component::Kwok => kwok(dir, users.kubeconfig(KWOK)?),
+    })
+}
+
+fn etcd(dir: &Path, ports: Ports) -> Vec<String> {
+    let (client, peer) =
+        (format!("http://127.0.0.1:{}", ports.etcd), format!("http://127.0.0.1:{}", ports.etcd_peer));
+    vec![
+        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        // The data lives as long as the test.
+        "--unsafe-no-fsync".into(),
+        "--log-level=warn".into(),
+    ]
+}
+
+fn apiserver(dir: &Path, ports: Ports, certificates: &Certificates, users: &Users) -> Vec<String> {
+    let file = |flag: &str, file: &Path| format!("--{flag}={}", file.display());
+    vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
+        "--bind-address=127.0.0.1".into(),
+        format!("--secure-port={}", ports.apiserver),
+        file("cert-dir", dir),
+        file("tls-cert-file", &certificates.server_certificate),
+        file("tls-private-key-file", &certificates.server_key),
+        file("token-auth-file", users.token_file()),
+        "--authorization-mode=RBAC".into(),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        file("service-account-key-file", &certificates.account_public_key),
+        file("service-account-signing-key-file", &certificates.account_private_key),
+        "--service-cluster-ip-range=10.0.0.0/24".into(),
+        // An address of the loopback cannot be an endpoint of the `kubernetes` Service, and nobody asks for one.
+        "--endpoint-reconciler-type=none".into(),
+        file("audit-policy-file", &dir.join("audit-policy.yaml")),
+        file("audit-log-path", &audit_log(dir)),
+    ]
+}
+
+/// Where the API server writes its audit log.
+pub(crate) fn audit_log(dir: &Path) -> std::path::PathBuf {
+    dir.join("audit.log")
+}
+
+fn controller_manager(kubeconfig: &Path) -> Vec<String> {
+    let controllers = [
+        "garbage-collector-controller",
+        "job-controller",
+        "namespace-controller",
+        // Takes the not-ready taint off new nodes.
+        "node-lifecycle-controller",
+        "resourcequota-controller",
+        "serviceaccount-controller",
+        "ttl-after-finished-controller",
+    ];
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--controllers={}", controllers.join(",")),
+        "--leader-elect=false".into(),
+        // Nothing needs to ask it anything.
+        "--secure-port=0".into(),
+        // The defaults would make cascading deletions crawl.
+        "--kube-api-qps=2000".into(),
+        "--kube-api-burst=4000".into(),
+    ]
+}
+
+fn scheduler(kubeconfig: &Path) -> Vec<String> {
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".into(),
+        "--secure-port=0".into(),
+        "--kube-api-qps=2000".into(),
+        "--kube-api-burst=4000".into(),
+    ]
+}
+
+fn kwok(dir: &Path, kubeconfig: &Path) -> Vec<String> {
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--config={}", dir.join("kwok.yaml").display()),
+        "--manage-all-nodes=true".into(),
+        "--node-lease-duration-seconds=40".into(),
+        // Wide enough for every Pod of a load test to have an address of its own.
+        "--cidr=10.64.0.0/10".into(),
+    ]
+}

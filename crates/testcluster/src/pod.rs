@@ -1,0 +1,43 @@
+//! The annotations that tell what becomes of a Pod; the crate's documentation says what each does.
+
+/// A duration: how long a bound Pod stays Pending.
+pub const START_DELAY: &str = "test.frameworkcontroller.microsoft.com/start-delay";
+/// `true`: the Pod stays Pending.
+pub const NEVER_START: &str = "test.frameworkcontroller.microsoft.com/never-start";
+/// A duration or `forever`: how long the Pod runs.
+pub const RUN_DURATION: &str = "test.frameworkcontroller.microsoft.com/run-duration";
+/// The exit code of the first container, or with `.<container>` appended of the container of that name.
+pub const EXIT_CODE: &str = "test.frameworkcontroller.microsoft.com/exit-code";
+/// The signal that ends the first container, or with `.<container>` appended the container of that name.
+pub const SIGNAL: &str = "test.frameworkcontroller.microsoft.com/signal";
+/// The reason of the first container's end, or with `.<container>` appended that of the container of that name.
+pub const REASON: &str = "test.frameworkcontroller.microsoft.com/reason";
+/// The termination message of the first container, or with `.<container>` appended that of the container of that name.
+pub const MESSAGE: &str = "test.frameworkcontroller.microsoft.com/message";
+/// The reason for which the Pod as a whole fails.
+pub const POD_REASON: &str = "test.frameworkcontroller.microsoft.com/pod-reason";
+/// The message that goes with [`POD_REASON`].
+pub const POD_MESSAGE: &str = "test.frameworkcontroller.microsoft.com/pod-message";
+/// A duration: how long a deleted Pod stays terminating.
+pub const STOP_DELAY: &str = "test.frameworkcontroller.microsoft.com/stop-delay";
+/// `true`: a deleted Pod stays terminating until it is deleted with a grace period of 0.
+pub const HANG_TERMINATING: &str = "test.frameworkcontroller.microsoft.com/hang-terminating";
+
+#[cfg(test)]
+mod tests {
+    const STAGES: &str = include_str!("stages/pod.yaml");
+    const SOURCE: &str = include_str!("pod.rs");
+
+    #[test]
+    fn the_stages_read_every_annotation_and_no_other() {
+        let names: Vec<&str> = SOURCE
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub const ")?.split('"').nth(1)?.split('/').nth(1))
+            .collect();
+        assert_eq!(names.len(), 11);
+        for name in names {
+            let read = [format!("microsoft.com/{name}"), format!("\"{name}\"")];
+            assert!(read.iter().any(|name| STAGES.contains(name)), "no stage reads {name}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What to do now: the acts that the persisted status licenses and the observation calls for.
+//!
+//! Nothing here depends on a status that is not persisted yet.
+
+use framework_api::status::{TaskRoleStatus, TaskStatus};
+use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
+use serde_json::Value;
+
+use crate::licence::{self, task_of_pod};
+use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
+use crate::plan::{Action, Plan};
+use crate::{framework, pod};
+
+/// The object that a create posts; `None` if the status does not know the instance any more.
+pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
+    match action {
+        Action::CreateConfigMap { .. } => Some(pod::config_map_of(framework, status)),
+        Action::CreatePod { task_role, task_index, .. } => pod::pod_of(framework, status, task_role, *task_index),
+        _ => None,
+    }
+}
+
+/// Adds to `plan` what the persisted `status` licenses, and when to look again.
+pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, m: &Moment, policy: &Policy) {
+    let mut acts = Acts { plan, status, o, m, policy };
+    acts.config_map();
+    acts.orphans();
+    for role in status.task_roles() {
+        for task in &role.task_statuses {
+            acts.task(role, task);
+        }
+    }
+    acts.retire();
+}
+
+struct Acts<'a> {
+    plan: &'a mut Plan,
+    status: &'a FrameworkStatus,
+    o: &'a Observed<'a>,
+    m: &'a Moment,
+    policy: &'a Policy,
+}
+
+impl Acts<'_> {
+    fn act(&mut self, action: Action) {
+        debug_assert!(
+            cfg!(feature = "defects") || licence::licensed(self.status, self.o.framework, &action),
+            "unlicensed {action:?}"
+        );
+        self.plan.act.push(action);
+    }
+
+    fn wake_at(&mut self, at: Time) {
+        self.plan.wake_at(at.timestamp());
+    }
+
+    fn config_map(&mut self) {
+        let recorded = self.status.attempt_status.config_map_uid.as_ref();
+        match &self.o.objects.config_map {
+            Some(map) if Some(&map.uid) == recorded => self.finish_config_map(map),
+            Some(map) => self.unrecorded_config_map(map),
+            None if recorded.is_some() => self.confirm_config_map(),
+            None => self.create_config_map(),
+        }
+    }
+
+    fn create_config_map(&mut self) {
+        let spec = &self.o.framework.spec;
+        let instance = Instance::FrameworkAttempt { attempt_id: self.status.attempt_status.id };
+        let wanted = self.status.state == State::AttemptCreationPending
+            && spec.execution_type == ExecutionType::Start
+            && self.o.framework.metadata.deletion_timestamp.is_none();
+        let create = self.o.objects.config_map_create.as_ref();
+        if wanted && self.may_create(create) {
+            self.act(Action::CreateConfigMap { instance });
+        }
+    }
+
+    /// Whether no earlier create stands in the way: none is under way, and a refused one is due again.
+    fn may_create(&mut self, create: Option<&Create>) -> bool {
+        match create.map(|create| &create.outcome) {
+            None => true,
+            Some(Outcome::Refused { retry_at, .. }) => {
+                self.plan.wake_at(*retry_at);
+                *retry_at <= self.m.now
+            }
+            Some(Outcome::InFlight | Outcome::Acknowledged { .. }) => false,
+        }
+    }
+
+    /// The ConfigMap goes once all its Pods are gone, so that nothing is left to the garbage collector.
+    fn finish_config_map(&mut self, map: &ConfigMapFacts) {
+        let over = self.status.attempt_status.completion_status.is_some();
+        if over && !map.deleting && !self.o.objects.deletes.contains(&map.uid) && self.pods_are_gone(&map.uid) {
+            self.act(Action::DeleteConfigMap { uid: map.uid.clone() });
+        }
+    }
+
+    fn pods_are_gone(&self, config_map_uid: &str) -> bool {
+        let objects = self.o.objects;
+        !objects.has_unsettled_pod_create()
+            && !objects.pods.values().any(|pod| pod.config_map_uid == config_map_uid)
+            && framework::tasks(self.status.task_roles()).all(|task| {
+                let over = matches!(task.state, State::AttemptCompleted | State::Completed);
+                over || task.attempt_status.pod_uid.as_ref().is_none_or(|uid| objects.gone.contains(uid))
+            })
+    }
+
+    /// A ConfigMap of ours that a lost write created is deleted; a foreign one never is.
+    fn unrecorded_config_map(&mut self, map: &ConfigMapFacts) {
+        let ours = map.framework_uid.is_some() && map.framework_uid == self.o.framework.metadata.uid;
+        let awaited = match self.o.objects.config_map_create.as_ref().map(|create| &create.outcome) {
+            Some(Outcome::InFlight) => true,
+            Some(Outcome::Acknowledged { uid }) => *uid == map.uid,
+            _ => false,
+        };
+        if ours && !awaited && !map.deleting && !self.o.objects.deletes.contains(&map.uid) {
+            self.act(Action::DeleteConfigMap { uid: map.uid.clone() });
+        }
+        // The recorded one is not there: its name is held by another.
+        self.confirm_config_map();
+    }
+
+    fn confirm_config_map(&mut self) {
+        let state = self.status.state;
+        let Some(uid) = self.status.attempt_status.config_map_uid.clone() else { return };
+        if state == State::AttemptCreationRequested {
+            let limit = self.policy.object_local_cache_creation_timeout_sec;
+            return self.wake_at(self.status.transition_time.plus_seconds(limit));
+        }
+        let known = self.o.objects.gone.contains(&uid) || self.o.objects.confirms.contains(&uid);
+        if !known && !matches!(state, State::AttemptCompleted | State::Completed) {
+            self.act(Action::ConfirmConfigMap { uid });
+        }
+    }
+
+    /// Deletes Pods that no Task records: what a write that was lost, or a Task that is gone, left behind (A4).
+    fn orphans(&mut self) {
+        #[cfg(feature = "defects")]
+        if self.policy.lacks(crate::observed::Defect::KeepOrphans) {
+            return;
+        }
+        let objects = self.o.objects;
+        for (name, pod) in &objects.pods {
+            let recorded = task_of_pod(self.status, name)
+                .is_some_and(|task| task.attempt_status.pod_uid.as_ref() == Some(&pod.uid));
+            let awaited = match objects.pod_creates.get(name).map(|create| &create.outcome) {
+                Some(Outcome::InFlight) => true,
+                Some(Outcome::Acknowledged { uid }) => *uid == pod.uid,
+                _ => false,
+            };
+            if !recorded && !awaited && self.is_of_no_live_attempt_but_ours(pod) && self.may_delete(pod) {
+                self.act(Action::DeletePod { name: name.clone(), uid: pod.uid.clone(), force: false });
+            }
+        }
+    }
+
+    /// A Pod of another ConfigMap is judged only once the cache shows that ConfigMap's name absent, or held by
+    /// another UID: until then the cache of ConfigMaps may simply lag.
+    fn is_of_no_live_attempt_but_ours(&self, pod: &PodFacts) -> bool {
+        self.status.attempt_status.config_map_uid.as_ref() == Some(&pod.config_map_uid)
+            || self.o.objects.config_map.as_ref().is_none_or(|map| map.uid != pod.config_map_uid)
+    }
+
+    fn may_delete(&self, pod: &PodFacts) -> bool {
+        pod.deletion.is_none() && !self.o.objects.deletes.contains(&pod.uid)
+    }
+
+    fn task(&mut self, role: &TaskRoleStatus, task: &TaskStatus) {
+        let Some(uid) = &task.attempt_status.pod_uid else { return self.create_pod(role, task) };
+        match self.o.objects.pod(&task.attempt_status.pod_name, uid) {
+            Some(pod) => self.delete_pod(role, task, pod),
+            None => self.confirm_pod(task, uid),
+        }
+    }
+
+    fn create_pod(&mut self, role: &TaskRoleStatus, task: &TaskStatus) {
+        let running = matches!(self.status.state, State::AttemptPreparing | State::AttemptRunning)
+            && self.status.attempt_status.completion_status.is_none()
+            && self.o.framework.spec.execution_type == ExecutionType::Start;
+        if !running || task.state != State::AttemptCreationPending || task.deletion_pending {
+            return;
+        }
+        let recorded = self.status.attempt_status.config_map_uid.as_ref();
+        let map = self.o.objects.config_map.as_ref();
+        let owner_is_there = map.is_some_and(|map| Some(&map.uid) == recorded && !map.deleting);
+        let name = &task.attempt_status.pod_name;
+        // A Pod of ours that holds the name is an orphan; its DELETED event brings us back here.
+        let name_is_free = !self.o.objects.pods.contains_key(name);
+        let Some(instance) = licence::task_instance(self.status, task) else { return };
+        let create = self.o.objects.pod_creates.get(name);
+        let settled = create.is_none_or(|create| match create.outcome {
+            // Refused for an attempt that is over: says nothing of this one.
+            Outcome::Refused { .. } if create.instance != instance => true,
+            _ => self.may_create(Some(create)),
+        });
+        let ended = create.is_some_and(|create| {
+            use crate::observed::Refusal::{Permanent, Unknown};
+            create.instance == instance
+                && matches!(create.outcome, Outcome::Refused { refusal: Permanent | Unknown, .. })
+        });
+        if owner_is_there && name_is_free && settled && !ended {
+            let (task_role, task_index) = (role.name.clone(), task.index);
+            self.act(Action::CreatePod { name: name.clone(), task_role, task_index, instance });
+        }
+    }
+
+    fn delete_pod(&mut self, role: &TaskRoleStatus, task: &TaskStatus, pod: &PodFacts) {
+        #[cfg(feature = "defects")]
+        let early = self.policy.lacks(crate::observed::Defect::DeleteBeforePersist)
+            && matches!(pod.phase, crate::observed::PodPhase::Succeeded | crate::observed::PodPhase::Failed);
+        #[cfg(not(feature = "defects"))]
+        let early = false;
+        if task.attempt_status.completion_status.is_none() && !early {
+            return;
+        }
+        let name = &task.attempt_status.pod_name;
+        if self.may_delete(pod) {
+            self.act(Action::DeletePod { name: name.clone(), uid: pod.uid.clone(), force: false });
+        }
+        if let (Some(timeout), Some(deletion)) = (role.pod_graceful_deletion_timeout_sec, pod.deletion) {
+            self.force(name, pod, deletion.started().plus_seconds(timeout));
+        }
+        if pod.unwatched && self.o.objects.deletes.contains(&pod.uid) && !self.o.objects.confirms.contains(&pod.uid) {
+            self.act(Action::ConfirmPod { name: name.clone(), uid: pod.uid.clone() });
+        }
+    }
+
+    /// Force-deletes a Pod that is still terminating at `due`, by the API server's clock.
+    fn force(&mut self, name: &str, pod: &PodFacts, due: Time) {
+        if self.is_due(due) && !self.o.objects.forced_deletes.contains(&pod.uid) {
+            self.act(Action::DeletePod { name: name.to_owned(), uid: pod.uid.clone(), force: true });
+        }
+    }
+
+    /// Whether `due` has passed on the API server's clock. If only the local clock says so, asks for the
+    /// server's; if neither does, asks to be woken (rule A8; a `Date` header has whole seconds, so 1 s is added).
+    fn is_due(&mut self, due: Time) -> bool {
+        let due = due.plus_seconds(1);
+        #[cfg(feature = "defects")]
+        if self.policy.lacks(crate::observed::Defect::TrustLocalClock) && self.m.time() >= due {
+            return true;
+        }
+        if self.m.server.is_some_and(|server| server >= due) {
+            return true;
+        }
+        if self.m.time() >= due {
+            let ask = Action::ConfirmTime { due };
+            if !self.plan.act.contains(&ask) {
+                self.act(ask);
+            }
+        } else {
+            self.wake_at(due);
+        }
+        false
+    }
+
+    /// A recorded Pod is not in the cache: waits for it to appear, or finds out whether it is gone (A6).
+    fn confirm_pod(&mut self, task: &TaskStatus, uid: &str) {
+        match task.state {
+            State::AttemptCompleted | State::Completed => {}
+            State::AttemptCreationRequested => {
+                let limit = self.policy.object_local_cache_creation_timeout_sec;
+                self.wake_at(task.transition_time.plus_seconds(limit));
+            }
+            _ if self.o.objects.gone.contains(uid) || self.o.objects.confirms.contains(uid) => {}
+            _ => {
+                let name = task.attempt_status.pod_name.clone();
+                self.act(Action::ConfirmPod { name, uid: uid.to_owned() });
+            }
+        }
+    }
+
+    /// Waits for a decided retry, and deletes a completed Framework when its retention has run out.
+    fn retire(&mut self) {
+        match self.status.state {
+            State::AttemptCompleted if self.status.retry_policy_status.retry_delay_sec.is_some() => {
+                self.wake_at(framework::retry_due(self.status));
+            }
+            State::Completed if self.o.framework.metadata.deletion_timestamp.is_none() => {
+                let completed = self.status.completion_time.unwrap_or(self.status.transition_time);
+                let due = completed.plus_seconds(self.policy.framework_completed_retain_sec);
+                if self.is_due(due) {
+                    self.act(Action::DeleteFramework);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! When completed Tasks complete the FrameworkAttempt: the FrameworkAttemptCompletionPolicy.
+
+use framework_api::code::Code;
+use framework_api::status::{
+    CompletionTrigger, FrameworkAttemptCompletionStatus, TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus,
+};
+use framework_api::{FrameworkSpec, State, Time};
+
+/// A rule of a TaskRole that is met, and the Task whose completion met it.
+///
+/// The order of the fields decides between rules: the earliest completion, then the lower index, then the
+/// order of the TaskRoles in the spec, then failure before success.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Met<'a> {
+    at: Time,
+    index: i32,
+    role_position: usize,
+    succeeded: bool,
+    role: &'a str,
+    count: usize,
+    minimum: i32,
+}
+
+/// The completion status of the attempt, if its Tasks complete it.
+///
+/// Looks at Tasks that are Completed and not being removed; the caller has persisted every rescale before.
+pub fn evaluate(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<FrameworkAttemptCompletionStatus> {
+    let met = spec.task_roles.iter().enumerate().filter_map(|(position, role)| {
+        let tasks = counted(roles, &role.name);
+        let policy = role.framework_attempt_completion_policy;
+        let met = |minimum: i32, failed: bool| {
+            let mut ended: Vec<(Time, i32)> = tasks
+                .iter()
+                .filter(|task| end_of(task).is_some_and(|end| end.r#type.is_failed() == failed))
+                .map(|task| (completed_at(task), task.index))
+                .collect();
+            let nth = usize::try_from(minimum).ok()?.checked_sub(1)?;
+            let count = ended.len();
+            (count > nth).then(|| {
+                let (_, &mut (at, index), _) = ended.select_nth_unstable(nth);
+                Met { at, index, role_position: position, succeeded: !failed, role: &role.name, count, minimum }
+            })
+        };
+        [met(policy.min_failed_task_count, true), met(policy.min_succeeded_task_count, false)].into_iter().flatten().min()
+    });
+    match met.min() {
+        Some(met) => triggered(roles, &met),
+        None => all_completed(spec, roles),
+    }
+}
+
+fn counted<'a>(roles: &'a [TaskRoleStatus], name: &str) -> Vec<&'a TaskStatus> {
+    let role = roles.iter().find(|role| role.name == name);
+    role.into_iter()
+        .flat_map(|role| &role.task_statuses)
+        .filter(|task| !task.deletion_pending && task.state == State::Completed)
+        .collect()
+}
+
+fn end_of(task: &TaskStatus) -> Option<&TaskAttemptCompletionStatus> {
+    task.attempt_status.completion_status.as_ref()
+}
+
+fn completed_at(task: &TaskStatus) -> Time {
+    task.completion_time.unwrap_or(task.transition_time)
+}
+
+fn triggered(roles: &[TaskRoleStatus], met: &Met<'_>) -> Option<FrameworkAttemptCompletionStatus> {
+    let role = roles.iter().find(|role| role.name == met.role)?;
+    let task = role.task_statuses.iter().find(|task| task.index == met.index)?;
+    let end = end_of(task)?;
+    let (verb, rule) =
+        if met.succeeded { ("succeeded", "minSucceededTaskCount") } else { ("failed", "minFailedTaskCount") };
+    let message =
+        format!("{} Tasks of TaskRole {} {verb}, and {rule} is {}", met.count, met.role, met.minimum);
+    Some(FrameworkAttemptCompletionStatus {
+        code: end.code,
+        phrase: end.phrase.clone(),
+        r#type: end.r#type.clone(),
+        diagnostics: end.diagnostics.clone(),
+        trigger: Some(CompletionTrigger {
+            message,
+            task_role_name: met.role.to_owned(),
+            task_index: met.index,
+        }),
+    })
+}
+
+fn all_completed(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<FrameworkAttemptCompletionStatus> {
+    let total = spec.task_number();
+    let mut completed = 0;
+    let mut last: Option<(Time, &str, i32)> = None;
+    for role in &spec.task_roles {
+        for task in counted(roles, &role.name) {
+            completed += 1;
+            let at = completed_at(task);
+            // Strictly later: on a tie the first TaskRole, and in it the first Task, stays.
+            if last.is_none_or(|(latest, ..)| at > latest) {
+                last = Some((at, &role.name, task.index));
+            }
+        }
+    }
+    let (_, role, index) = last.filter(|_| completed >= total)?;
+    Some(FrameworkAttemptCompletionStatus {
+        code: Code::Succeeded.number(),
+        phrase: Code::Succeeded.phrase().to_owned(),
+        r#type: Code::Succeeded.completion_type(),
+        diagnostics: "all Tasks completed, and no policy of a TaskRole failed the attempt".to_owned(),
+        trigger: Some(CompletionTrigger {
+            message: format!("{completed} of {total} Tasks completed"),
+            task_role_name: role.to_owned(),
+            task_index: index,
+        }),
+    })
+}

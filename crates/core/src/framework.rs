@@ -1,0 +1,340 @@
+//! The state machine of a Framework: what its ConfigMap and its Tasks show becomes its next status.
+//!
+//! The ground truth is `configMapUID` in the status and the ConfigMap in the cache. AttemptCompleted is always
+//! persisted by itself, because the retry decision needs it; other states may be passed within one write.
+
+use framework_api::code::{Code, CompletionType};
+use framework_api::status::{
+    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskRoleStatus,
+};
+use framework_api::{ExecutionType, FrameworkStatus, State, Time, name};
+
+use crate::instance::Instances;
+use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
+use crate::plan::Report;
+use crate::retry::{self, Decision};
+use crate::task::{self, Advance};
+use crate::{completion, rescale};
+
+/// The status of a Framework that has none.
+pub(crate) fn init(o: &Observed<'_>, m: &Moment) -> FrameworkStatus {
+    let at = m.time();
+    FrameworkStatus {
+        start_time: at,
+        run_time: None,
+        completion_time: None,
+        state: State::AttemptCreationPending,
+        transition_time: at,
+        retry_policy_status: RetryPolicyStatus::default(),
+        attempt_status: new_attempt(0, o, m),
+        observed_generation: None,
+        conditions: Vec::new(),
+        task_counts: None,
+        tasks: None,
+    }
+}
+
+fn new_attempt(id: i32, o: &Observed<'_>, m: &Moment) -> FrameworkAttemptStatus {
+    let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
+    let roles =
+        rescale::task_roles(framework, &o.framework.spec.task_roles, &mut Instances::new(m.seed), m.time());
+    FrameworkAttemptStatus {
+        id,
+        start_time: m.time(),
+        run_time: None,
+        completion_time: None,
+        instance_uid: None,
+        config_map_name: name::config_map_name(framework),
+        config_map_uid: None,
+        completion_status: None,
+        task_role_statuses: Some(roles),
+        task_role_statuses_compressed: None,
+    }
+}
+
+/// Whether the user asks for an end.
+fn is_stopped(o: &Observed<'_>) -> bool {
+    o.framework.spec.execution_type == ExecutionType::Stop
+}
+
+/// Whether the attempt has neither ended nor begun to end, so that it may be rescaled.
+pub(crate) fn is_open(status: &FrameworkStatus) -> bool {
+    status.attempt_status.completion_status.is_none()
+        && !matches!(status.state, State::AttemptCompleted | State::Completed)
+}
+
+fn transition(next: &mut FrameworkStatus, to: State, at: Time) {
+    if next.state != to {
+        next.state = to;
+        next.transition_time = at;
+    }
+}
+
+/// A completion status with a predefined code and no trigger.
+pub(crate) fn predefined(code: Code, diagnostics: &str) -> FrameworkAttemptCompletionStatus {
+    FrameworkAttemptCompletionStatus {
+        code: code.number(),
+        phrase: code.phrase().to_owned(),
+        r#type: code.completion_type(),
+        diagnostics: diagnostics.to_owned(),
+        trigger: None,
+    }
+}
+
+/// One step of the state machine, from the persisted status `next` starts as.
+pub(crate) struct Step<'a> {
+    pub o: &'a Observed<'a>,
+    pub m: &'a Moment,
+    pub policy: &'a Policy,
+}
+
+impl Step<'_> {
+    /// Advances `next`, and reports what users should hear of.
+    pub fn advance(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        match next.state {
+            State::AttemptCompleted => self.decide(next, reports),
+            State::Completed => {}
+            _ if next.attempt_status.completion_status.is_some() => self.wind_down(next),
+            _ if is_stopped(self.o) => {
+                self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
+            }
+            State::AttemptCreationPending => self.created(next),
+            State::AttemptCreationRequested => self.awaited(next),
+            _ => self.run(next, reports),
+        }
+    }
+
+    /// AttemptCreationPending: reads what came of the create.
+    fn created(&self, next: &mut FrameworkStatus) {
+        if let Some(uid) = self.acknowledged(next) {
+            record_config_map(next, uid);
+            transition(next, State::AttemptCreationRequested, self.m.time());
+            self.awaited(next);
+        }
+    }
+
+    fn acknowledged(&self, next: &FrameworkStatus) -> Option<String> {
+        let create = self.o.objects.config_map_create.as_ref()?;
+        let ours = create.instance == Instance::FrameworkAttempt { attempt_id: next.attempt_status.id };
+        match &create.outcome {
+            Outcome::Acknowledged { uid } if ours => Some(uid.clone()),
+            _ => None,
+        }
+    }
+
+    /// AttemptCreationRequested: waits for the cache to show the ConfigMap.
+    fn awaited(&self, next: &mut FrameworkStatus) {
+        if self.is_lost(next) {
+            return;
+        }
+        let limit = self.policy.object_local_cache_creation_timeout_sec;
+        if self.config_map_is_cached(next) {
+            transition(next, State::AttemptPreparing, self.m.time());
+        } else if self.m.time() >= next.transition_time.plus_seconds(limit) {
+            let text = format!("the created ConfigMap did not appear in the local cache within {limit} s");
+            self.end(next, predefined(Code::ConfigMapLocalCacheCreationTimeout, &text));
+        }
+    }
+
+    fn config_map_is_cached(&self, next: &FrameworkStatus) -> bool {
+        let cached = self.o.objects.config_map.as_ref().map(|map| &map.uid);
+        cached.is_some() && cached == next.attempt_status.config_map_uid.as_ref()
+    }
+
+    /// Ends the attempt if others deleted, or are deleting, its ConfigMap.
+    fn is_lost(&self, next: &mut FrameworkStatus) -> bool {
+        let deleting = self.config_map_is_cached(next)
+            && self.o.objects.config_map.as_ref().is_some_and(|map| map.deleting);
+        let lost = deleting || self.config_map_is_gone(next);
+        if lost {
+            let text =
+                if deleting { "the ConfigMap is being deleted by others" } else { "the ConfigMap was deleted by others" };
+            self.end(next, predefined(Code::ConfigMapExternalDeleted, text));
+            transition(next, State::AttemptDeleting, self.m.time());
+            self.wind_down(next);
+        }
+        lost
+    }
+
+    fn config_map_is_gone(&self, next: &FrameworkStatus) -> bool {
+        let Some(uid) = &next.attempt_status.config_map_uid else { return true };
+        self.o.objects.gone.contains(uid)
+    }
+
+    /// AttemptPreparing and AttemptRunning: advances the Tasks, and completes the attempt when they do.
+    fn run(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        if self.is_lost(next) {
+            return;
+        }
+        let spec = &self.o.framework.spec;
+        let Some(roles) = next.attempt_status.task_role_statuses.as_mut() else { return };
+        for role in roles.iter_mut() {
+            let advance =
+                Advance { o: self.o, m: self.m, policy: self.policy, role: spec.task_role(&role.name) };
+            advance.role(role, reports);
+        }
+        let at = self.m.time();
+        let running = tasks(roles).any(|task| !task.deletion_pending && task.state == State::AttemptRunning);
+        if let Some(completed) = completion::evaluate(spec, roles) {
+            self.end(next, completed);
+        } else if running {
+            next.run_time.get_or_insert(at);
+            next.attempt_status.run_time.get_or_insert(at);
+            transition(next, State::AttemptRunning, at);
+        }
+    }
+
+    /// Decides how the attempt ends, and that every Task ends with it.
+    fn end(&self, next: &mut FrameworkStatus, completed: FrameworkAttemptCompletionStatus) {
+        let at = self.m.time();
+        if let Some(uid) = self.acknowledged(next) {
+            record_config_map(next, uid);
+        }
+        let attempt = &mut next.attempt_status;
+        for task in attempt.task_role_statuses.iter_mut().flatten().flat_map(|role| &mut role.task_statuses) {
+            task::end(task, self.o, at, || {
+                let text = "the FrameworkAttempt completed".to_owned();
+                task::predefined(Code::FrameworkAttemptCompletion, text)
+            });
+            if task.state == State::AttemptCompleted {
+                task::complete(task, at);
+            }
+        }
+        attempt.completion_status = Some(completed);
+        if attempt.config_map_uid.is_some() {
+            transition(next, State::AttemptDeletionPending, at);
+        } else {
+            complete_attempt(next, at);
+        }
+    }
+
+    /// The attempt is ending: follows its Pods and its ConfigMap until all are gone (rule A5).
+    fn wind_down(&self, next: &mut FrameworkStatus) {
+        let at = self.m.time();
+        let uid = next.attempt_status.config_map_uid.clone();
+        let mut pods_are_gone = !self.o.objects.has_unsettled_pod_create()
+            && !self.o.objects.pods.values().any(|pod| Some(&pod.config_map_uid) == uid.as_ref());
+        for task in next.attempt_status.task_role_statuses.iter_mut().flatten().flat_map(|r| &mut r.task_statuses) {
+            let Some(uid) = task.attempt_status.pod_uid.as_ref().filter(|_| task.state != State::Completed) else {
+                task::complete(task, at);
+                continue;
+            };
+            match self.o.objects.pod(&task.attempt_status.pod_name, uid) {
+                Some(pod) if pod.deletion.is_some() => task::transition(task, State::AttemptDeleting, at),
+                Some(_) => {}
+                None if task.state == State::AttemptCompleted || self.o.objects.gone.contains(uid) => {
+                    task::complete(task, at);
+                }
+                None => {}
+            }
+            pods_are_gone &= task.state == State::Completed;
+        }
+        #[cfg(feature = "defects")]
+        let pods_are_gone =
+            pods_are_gone || self.policy.lacks(crate::observed::Defect::TrustConfigMap);
+        if self.config_map_is_gone(next) && pods_are_gone {
+            complete_attempt(next, at);
+        } else if self.config_map_is_cached(next)
+            && self.o.objects.config_map.as_ref().is_some_and(|map| map.deleting)
+        {
+            transition(next, State::AttemptDeleting, at);
+        }
+    }
+
+    /// AttemptCompleted, as persisted: retries, now or later, or completes.
+    fn decide(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        let Some(end) = next.attempt_status.completion_status.clone() else { return self.complete(next, reports) };
+        let decision =
+            retry::decide(self.o.framework.spec.retry_policy, next.retry_policy_status, end.code, &end.r#type);
+        match (next.retry_policy_status.retry_delay_sec, decision) {
+            (None, Decision::Stop) => self.complete(next, reports),
+            (None, Decision::Retry { accountable, conflict }) => {
+                let (least, most) =
+                    (self.policy.min_conflict_retry_delay_sec, self.policy.max_conflict_retry_delay_sec);
+                let delay = if conflict { retry::random_delay(least, most, self.m.seed) } else { 0 };
+                if delay > 0 && !is_stopped(self.o) {
+                    reports.push(Report::normal(
+                        "RetryDelayed",
+                        format!("attempt {} ended as {}; the next starts in {delay} s", next.attempt_status.id, end.phrase),
+                    ));
+                    next.retry_policy_status.retry_delay_sec = Some(delay);
+                } else {
+                    self.retry(next, accountable, &end, reports);
+                }
+            }
+            // Decided before: only the time, or a Stop, is awaited.
+            (Some(_), decision) if is_stopped(self.o) || self.m.time() >= retry_due(next) => {
+                let accountable = matches!(decision, Decision::Retry { accountable: true, .. });
+                self.retry(next, accountable, &end, reports);
+            }
+            (Some(_), _) => {}
+        }
+    }
+
+    fn retry(
+        &self,
+        next: &mut FrameworkStatus,
+        accountable: bool,
+        end: &FrameworkAttemptCompletionStatus,
+        reports: &mut Vec<Report>,
+    ) {
+        reports.push(Report::normal(
+            "Retrying",
+            format!("attempt {} ended as {} ({}); another follows", next.attempt_status.id, end.phrase, end.code),
+        ));
+        let retried = &mut next.retry_policy_status;
+        retried.total_retried_count += 1;
+        retried.accountable_retried_count += i32::from(accountable);
+        retried.retry_delay_sec = None;
+        next.attempt_status = new_attempt(retried.total_retried_count, self.o, self.m);
+        transition(next, State::AttemptCreationPending, self.m.time());
+        if is_stopped(self.o) {
+            self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
+        }
+    }
+
+    fn complete(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        let at = self.m.time();
+        next.completion_time = Some(at);
+        next.retry_policy_status.retry_delay_sec = None;
+        transition(next, State::Completed, at);
+        let Some(end) = &next.attempt_status.completion_status else { return };
+        let note = describe(end);
+        reports.push(if end.r#type.is_failed() {
+            Report::warning("Failed", note)
+        } else {
+            Report::normal("Succeeded", note)
+        });
+    }
+}
+
+/// How an attempt ended, in a sentence.
+pub(crate) fn describe(end: &FrameworkAttemptCompletionStatus) -> String {
+    let CompletionType { name, .. } = &end.r#type;
+    let trigger = end.trigger.as_ref().map_or_else(String::new, |trigger| {
+        format!("; Task {}-{}: {}", trigger.task_role_name, trigger.task_index, trigger.message)
+    });
+    format!("{name:?} as {} ({}): {}{trigger}", end.phrase, end.code, end.diagnostics)
+}
+
+/// When a decided retry starts.
+pub(crate) fn retry_due(status: &FrameworkStatus) -> Time {
+    let completed = status.attempt_status.completion_time.unwrap_or(status.transition_time);
+    completed.plus_seconds(status.retry_policy_status.retry_delay_sec.unwrap_or(0))
+}
+
+fn record_config_map(next: &mut FrameworkStatus, uid: String) {
+    let attempt = &mut next.attempt_status;
+    attempt.instance_uid = Some(name::attempt_instance_uid(attempt.id, &uid));
+    attempt.config_map_uid = Some(uid);
+}
+
+fn complete_attempt(next: &mut FrameworkStatus, at: Time) {
+    next.attempt_status.completion_time = Some(at);
+    transition(next, State::AttemptCompleted, at);
+}
+
+/// All Tasks of some TaskRoles.
+pub(crate) fn tasks(roles: &[TaskRoleStatus]) -> impl Iterator<Item = &framework_api::status::TaskStatus> {
+    roles.iter().flat_map(|role| &role.task_statuses)
+}

@@ -1,0 +1,63 @@
+//! Which acts a status licenses: "persist, then act" as one function.
+//!
+//! The core plans only what the persisted status licenses; the shell asks again when an act is sent, of the
+//! persisted status and of the one being written (rule A1).
+
+use framework_api::status::TaskStatus;
+use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
+
+use crate::observed::Instance;
+use crate::plan::Action;
+
+/// Whether `status` licenses `action`.
+pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action) -> bool {
+    let attempt = &status.attempt_status;
+    match action {
+        Action::CreateConfigMap { instance } => {
+            status.state == State::AttemptCreationPending
+                && attempt.completion_status.is_none()
+                && *instance == Instance::FrameworkAttempt { attempt_id: attempt.id }
+                && framework.spec.execution_type == ExecutionType::Start
+                && framework.metadata.deletion_timestamp.is_none()
+        }
+        Action::CreatePod { task_role, task_index, instance, .. } => {
+            matches!(status.state, State::AttemptPreparing | State::AttemptRunning)
+                && attempt.completion_status.is_none()
+                && status.task(task_role, *task_index).is_some_and(|task| awaits_pod(status, task, instance))
+        }
+        Action::DeletePod { name, uid, .. } => {
+            task_of_pod(status, name).filter(|task| task.attempt_status.pod_uid.as_deref() == Some(uid)).is_none_or(
+                // A Pod that no Task records is an orphan of a lost write.
+                |task| task.attempt_status.completion_status.is_some(),
+            )
+        }
+        Action::DeleteConfigMap { uid } => {
+            attempt.config_map_uid.as_ref() != Some(uid) || attempt.completion_status.is_some()
+        }
+        Action::DeleteFramework => status.state == State::Completed,
+        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => true,
+    }
+}
+
+fn awaits_pod(status: &FrameworkStatus, task: &TaskStatus, instance: &Instance) -> bool {
+    task.state == State::AttemptCreationPending
+        && !task.deletion_pending
+        && task.attempt_status.completion_status.is_none()
+        && task_instance(status, task).as_ref() == Some(instance)
+}
+
+/// The instance that a Task's current attempt is, once its Framework's ConfigMap is recorded.
+pub fn task_instance(status: &FrameworkStatus, task: &TaskStatus) -> Option<Instance> {
+    Some(Instance::TaskAttempt {
+        config_map_uid: status.attempt_status.config_map_uid.clone()?,
+        task_uid: task.instance_uid.clone(),
+        attempt_id: task.attempt_status.id,
+    })
+}
+
+/// The Task that a Pod of this name would be of.
+pub fn task_of_pod<'a>(status: &'a FrameworkStatus, pod_name: &str) -> Option<&'a TaskStatus> {
+    let (rest, index) = pod_name.rsplit_once('-')?;
+    let (_, role) = rest.rsplit_once('-')?;
+    status.task(role, index.parse().ok()?).filter(|task| task.attempt_status.pod_name == pod_name)
+}

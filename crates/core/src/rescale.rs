@@ -1,0 +1,156 @@
+//! Brings the Tasks of the status in line with the spec: adds, marks for removal, removes, replaces.
+//!
+//! What changes here is persisted before anything acts on it, and before the completion policy is evaluated.
+
+use framework_api::code::Code;
+use framework_api::name;
+use framework_api::status::{RetryPolicyStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
+use framework_api::{FrameworkStatus, State, TaskRole, Time};
+
+use crate::instance::Instances;
+use crate::observed::{Moment, Observed};
+use crate::task;
+
+/// Makes the TaskRole statuses of a new attempt.
+pub(crate) fn task_roles(
+    framework: &str,
+    roles: &[TaskRole],
+    instances: &mut Instances,
+    at: Time,
+) -> Vec<TaskRoleStatus> {
+    roles.iter().map(|role| new_role(framework, role, instances, at)).collect()
+}
+
+fn new_role(framework: &str, role: &TaskRole, instances: &mut Instances, at: Time) -> TaskRoleStatus {
+    let mut status = TaskRoleStatus {
+        name: role.name.clone(),
+        instance_uid: instances.make(),
+        pod_graceful_deletion_timeout_sec: effective_timeout(role),
+        task_statuses: Vec::with_capacity(role.task_count()),
+    };
+    grow(framework, &mut status, role.task_count(), instances, at);
+    status
+}
+
+/// A negative timeout, which an older schema let through, means none.
+fn effective_timeout(role: &TaskRole) -> Option<i64> {
+    role.task.pod_graceful_deletion_timeout_sec.filter(|seconds| *seconds >= 0)
+}
+
+fn grow(framework: &str, role: &mut TaskRoleStatus, to: usize, instances: &mut Instances, at: Time) {
+    for index in role.task_statuses.len()..to {
+        let index = i32::try_from(index).unwrap_or(i32::MAX);
+        let task = new_task(framework, &role.name, index, instances, at);
+        role.task_statuses.push(task);
+    }
+}
+
+fn new_task(framework: &str, role: &str, index: i32, instances: &mut Instances, at: Time) -> TaskStatus {
+    TaskStatus {
+        index,
+        instance_uid: instances.make(),
+        start_time: at,
+        run_time: None,
+        completion_time: None,
+        state: State::AttemptCreationPending,
+        transition_time: at,
+        deletion_pending: false,
+        retry_policy_status: RetryPolicyStatus::default(),
+        attempt_status: new_attempt(0, name::pod_name(framework, role, index), at),
+    }
+}
+
+/// A TaskAttempt that is about to be created.
+pub(crate) fn new_attempt(id: i32, pod_name: String, at: Time) -> TaskAttemptStatus {
+    TaskAttemptStatus {
+        id,
+        start_time: at,
+        run_time: None,
+        completion_time: None,
+        instance_uid: None,
+        pod_name,
+        pod_uid: None,
+        pod_node_name: None,
+        pod_ip: None,
+        pod_host_ip: None,
+        completion_status: None,
+    }
+}
+
+/// Applies the difference between spec and status to `next`, which starts as the persisted status.
+/// Says whether anything changed.
+pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment) -> bool {
+    let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
+    let mut instances = Instances::new(m.seed);
+    let at = m.time();
+    let Some(roles) = next.attempt_status.task_role_statuses.as_mut() else { return false };
+    let mut changed = false;
+    for role in roles.iter_mut() {
+        let wanted = o.framework.spec.task_role(&role.name);
+        let number = wanted.map_or(0, TaskRole::task_count);
+        changed |= remove(role, number);
+        changed |= replace(framework, role, number, &mut instances, at);
+        changed |= mark(role, number, o, at);
+        if let Some(wanted) = wanted {
+            changed |= role.task_statuses.len() < number;
+            grow(framework, role, number, &mut instances, at);
+            let timeout = effective_timeout(wanted);
+            changed |= role.pod_graceful_deletion_timeout_sec != timeout;
+            role.pod_graceful_deletion_timeout_sec = timeout;
+        }
+    }
+    let spec = &o.framework.spec;
+    let before = roles.len();
+    roles.retain(|role| !role.task_statuses.is_empty() || spec.task_role(&role.name).is_some());
+    changed |= roles.len() != before;
+    for role in &spec.task_roles {
+        if !roles.iter().any(|status| status.name == role.name) {
+            roles.push(new_role(framework, role, &mut instances, at));
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Drops Tasks beyond the spec from the tail, once they are Completed.
+fn remove(role: &mut TaskRoleStatus, number: usize) -> bool {
+    let before = role.task_statuses.len();
+    while role.task_statuses.len() > number && role.task_statuses.last().is_some_and(is_removed) {
+        role.task_statuses.pop();
+    }
+    role.task_statuses.len() != before
+}
+
+fn is_removed(task: &TaskStatus) -> bool {
+    task.deletion_pending && task.state == State::Completed
+}
+
+/// A removed Task whose index the spec asks for again is another instance, never the old one again.
+fn replace(
+    framework: &str,
+    role: &mut TaskRoleStatus,
+    number: usize,
+    instances: &mut Instances,
+    at: Time,
+) -> bool {
+    let mut changed = false;
+    let TaskRoleStatus { name, task_statuses, .. } = role;
+    for task in task_statuses.iter_mut().take(number).filter(|task| is_removed(task)) {
+        *task = new_task(framework, name, task.index, instances, at);
+        changed = true;
+    }
+    changed
+}
+
+/// Marks Tasks beyond the spec for removal.
+fn mark(role: &mut TaskRoleStatus, number: usize, o: &Observed<'_>, at: Time) -> bool {
+    let mut changed = false;
+    for task in role.task_statuses.iter_mut().skip(number).filter(|task| !task.deletion_pending) {
+        task.deletion_pending = true;
+        task::end(task, o, at, || {
+            task::predefined(Code::DeleteTaskRequested, "the Task was removed from the spec".to_owned())
+        });
+        changed = true;
+    }
+    changed
+}

@@ -1,0 +1,130 @@
+//! What people and `kubectl wait` read: conditions, task counts and the `Tasks` column.
+//!
+//! Derived from the rest of the status and from what holds the Framework up; nothing decides by it.
+
+use framework_api::code::Code;
+use framework_api::status::{FrameworkAttemptCompletionStatus, TaskCounts};
+use framework_api::{FrameworkStatus, State, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
+
+use crate::framework;
+use crate::observed::{Objects, Observed, Outcome, Refusal};
+use crate::pod::template;
+
+/// Condition type: a Task runs.
+pub const RUNNING: &str = "Running";
+/// Condition type: the Framework completed and succeeded.
+pub const COMPLETE: &str = "Complete";
+/// Condition type: the Framework completed and failed.
+pub const FAILED: &str = "Failed";
+/// Reason of [`RUNNING`] when a pod template cannot be decoded.
+pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
+
+/// Brings the summary in `next` up to date. Returns a sentence for each newly found template error.
+pub(crate) fn summarise(next: &mut FrameworkStatus, o: &Observed<'_>, at: Time) -> Vec<String> {
+    let counts = count(next);
+    next.tasks = Some(format!("{}/{}", counts.running + counts.succeeded, counts.total));
+    next.task_counts = Some(counts);
+    let generation = o.framework.metadata.generation;
+    let errors =
+        if next.observed_generation == generation && generation.is_some() { Vec::new() } else { template_errors(o) };
+    next.observed_generation = generation;
+
+    let running = next.state == State::AttemptRunning;
+    let (reason, message) = why(next, o.objects, &errors);
+    set(next, RUNNING, running, &reason, message, at);
+    if let Some(end) = next.attempt_status.completion_status.clone().filter(|_| next.state == State::Completed) {
+        let kind = if end.r#type.is_failed() { FAILED } else { COMPLETE };
+        set(next, kind, true, &reason_of(&end), framework::describe(&end), at);
+    }
+    errors
+}
+
+fn count(status: &FrameworkStatus) -> TaskCounts {
+    let mut counts = TaskCounts::default();
+    for task in framework::tasks(status.task_roles()).filter(|task| !task.deletion_pending) {
+        counts.total += 1;
+        let failed = task.attempt_status.completion_status.as_ref().is_some_and(|end| end.r#type.is_failed());
+        match task.state {
+            State::Completed if failed => counts.failed += 1,
+            State::Completed => counts.succeeded += 1,
+            State::AttemptRunning => counts.running += 1,
+            _ => counts.pending += 1,
+        }
+    }
+    counts
+}
+
+fn template_errors(o: &Observed<'_>) -> Vec<String> {
+    let check = |(position, role): (usize, &framework_api::TaskRole)| {
+        let error = template::check(&role.task.pod).err()?;
+        Some(format!("spec.taskRoles[{position}].task.pod.{}: {}", error.path, error.message))
+    };
+    o.framework.spec.task_roles.iter().enumerate().filter_map(check).collect()
+}
+
+/// Reason and message of the condition `Running`: what the Framework is at, or what holds it up.
+fn why(next: &FrameworkStatus, objects: &Objects, template_errors: &[String]) -> (String, String) {
+    let state = format!("{:?}", next.state);
+    let ended = next.attempt_status.completion_status.is_some();
+    if next.state == State::AttemptRunning || ended {
+        let message = next.attempt_status.completion_status.as_ref().map(framework::describe);
+        return (state, message.unwrap_or_default());
+    }
+    let creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
+    let held_up = creates.filter_map(|create| match &create.outcome {
+        Outcome::Refused { refusal: Refusal::Transient, message, .. } => {
+            Some((Code::PodCreationTransientError.phrase().to_owned(), message.clone()))
+        }
+        Outcome::Refused { refusal: Refusal::NameConflict, message, .. } => {
+            Some(("NameConflict".to_owned(), message.clone()))
+        }
+        _ => None,
+    });
+    let invalid = template_errors.first().map(|error| (INVALID_POD_TEMPLATE.to_owned(), error.clone()));
+    let known = next.conditions.iter().find(|known| known.type_ == RUNNING && known.reason == INVALID_POD_TEMPLATE);
+    let known = known.map(|known| (known.reason.clone(), known.message.clone()));
+    held_up.into_iter().next().or(invalid).or(known).unwrap_or((state, String::new()))
+}
+
+/// The completion phrase where that is a valid reason, else the code in words.
+fn reason_of(end: &FrameworkAttemptCompletionStatus) -> String {
+    let mut letters = end.phrase.chars();
+    let valid = letters.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && end.phrase.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && end.phrase.len() <= 1024
+        && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':'));
+    match end.code {
+        _ if valid => end.phrase.clone(),
+        code if code < 0 => format!("CodeMinus{}", code.unsigned_abs()),
+        code => format!("Code{code}"),
+    }
+}
+
+fn set(next: &mut FrameworkStatus, kind: &str, status: bool, reason: &str, mut message: String, at: Time) {
+    // metav1.Condition allows 32768 bytes.
+    if let Some((cut, _)) = message.char_indices().nth(8000) {
+        message.truncate(cut);
+    }
+    let status = if status { "True" } else { "False" };
+    let time = MetaTime(at.timestamp());
+    let observed_generation = next.observed_generation;
+    let Some(known) = next.conditions.iter_mut().find(|known| known.type_ == kind) else {
+        next.conditions.push(Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            last_transition_time: time,
+            observed_generation,
+        });
+        return;
+    };
+    if known.status != status {
+        known.last_transition_time = time;
+    }
+    known.status = status.to_owned();
+    known.reason = reason.to_owned();
+    known.message = message;
+    known.observed_generation = observed_generation;
+}

@@ -1,0 +1,110 @@
+//! One step of one Framework: from what is observed to a plan.
+//!
+//! `sync` is a function: the same observation, moment and policy give the same plan. It never decides by a
+//! status that is not persisted, and it plans no act that the persisted status does not license.
+
+use framework_api::{FrameworkStatus, State};
+
+use crate::act;
+use crate::framework::{self, Step, is_open};
+use crate::observed::{Moment, Observed, Policy};
+use crate::plan::{Plan, Report, Urgency};
+use crate::{rescale, summary};
+
+/// Decides the next step of one Framework.
+pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
+    let mut plan = Plan::default();
+    let Some(status) = o.status else {
+        if o.framework.metadata.deletion_timestamp.is_none() {
+            let mut next = framework::init(o, &m);
+            plan.report.extend(invalid_templates(&mut next, o, &m));
+            plan.persist = Some(Box::new(next));
+            plan.urgency = Urgency::Now;
+        }
+        return plan;
+    };
+    if status.attempt_status.task_role_statuses.is_none() {
+        // Compressed by another version of the controller: nothing is known of its Tasks.
+        return plan;
+    }
+    let mut next = status.clone();
+    let rescaled = is_open(status) && rescale::rescale(&mut next, o, &m);
+    if !rescaled {
+        Step { o, m: &m, policy }.advance(&mut next, &mut plan.report);
+        act::plan(&mut plan, status, o, &m, policy);
+    }
+    plan.report = merged(std::mem::take(&mut plan.report));
+    plan.report.extend(invalid_templates(&mut next, o, &m));
+    if next != *status {
+        plan.urgency = urgency(status, &next, o, policy, rescaled);
+        plan.persist = Some(Box::new(next));
+    } else {
+        plan.report.clear();
+    }
+    plan
+}
+
+fn invalid_templates(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment) -> Vec<Report> {
+    let errors = summary::summarise(next, o, m.time());
+    errors.into_iter().map(|error| Report::warning(summary::INVALID_POD_TEMPLATE, error)).collect()
+}
+
+/// A burst of Tasks that do the same is one report, however many they are.
+fn merged(reports: Vec<Report>) -> Vec<Report> {
+    let mut merged: Vec<(Report, usize)> = Vec::new();
+    for report in reports {
+        match merged.iter_mut().find(|(known, _)| known.reason == report.reason) {
+            Some((_, count)) => *count += 1,
+            None => merged.push((report, 1)),
+        }
+    }
+    let numbered = |(mut report, count): (Report, usize)| {
+        if count > 1 {
+            report.note = format!("{}; and {} more like it", report.note, count - 1);
+        }
+        report
+    };
+    merged.into_iter().map(numbered).collect()
+}
+
+/// How soon `next` is to be written: at once if an act waits for it and no other Task is about to join.
+fn urgency(
+    status: &FrameworkStatus,
+    next: &FrameworkStatus,
+    o: &Observed<'_>,
+    policy: &Policy,
+    rescaled: bool,
+) -> Urgency {
+    let gates = |state: State| {
+        matches!(
+            state,
+            State::AttemptDeletionPending
+                | State::AttemptCompleted
+                | State::Completed
+                | State::AttemptCreationPending
+        )
+    };
+    let unrecorded = o.objects.unrecorded_creates();
+    let framework_moves = next.state != status.state
+        && !matches!(next.state, State::AttemptRunning | State::AttemptCreationRequested | State::AttemptDeleting);
+    let is_ending = next.attempt_status.completion_status.is_some();
+    if rescaled || framework_moves || unrecorded >= policy.unrecorded_creates_limit {
+        return Urgency::Now;
+    }
+    if is_ending {
+        return Urgency::Record;
+    }
+    let mut gated = false;
+    let mut others = false;
+    let before = framework::tasks(status.task_roles());
+    for (old, new) in before.zip(framework::tasks(next.task_roles())) {
+        let moves = old.state != new.state && gates(new.state);
+        gated |= moves;
+        others |= !moves && new.state != State::Completed;
+    }
+    match (gated, others) {
+        (true, false) => Urgency::Now,
+        (true, true) => Urgency::Gather,
+        _ => Urgency::Record,
+    }
+}

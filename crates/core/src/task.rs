@@ -1,0 +1,246 @@
+//! The state machine of a Task: what its Pod shows becomes its next status.
+//!
+//! The ground truth is `podUID` in the status and the Pod in the cache. A state may be passed within one
+//! write where nothing needs it to be persisted; AttemptCompleted never is: the retry decision needs it.
+
+use framework_api::code::Code;
+use framework_api::status::{TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus};
+use framework_api::{State, TaskRole, Time, name};
+
+use crate::licence;
+use crate::observed::{Instance, Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
+use crate::plan::Report;
+use crate::rescale;
+use crate::retry::{self, Decision};
+
+/// A completion status with a predefined code.
+pub(crate) fn predefined(code: Code, diagnostics: String) -> TaskAttemptCompletionStatus {
+    TaskAttemptCompletionStatus {
+        code: code.number(),
+        phrase: code.phrase().to_owned(),
+        r#type: code.completion_type(),
+        diagnostics,
+        pod: None,
+    }
+}
+
+/// Moves a Task to another state.
+pub(crate) fn transition(task: &mut TaskStatus, to: State, at: Time) {
+    if task.state != to {
+        task.state = to;
+        task.transition_time = at;
+    }
+}
+
+/// Ends the current attempt for a reason that is not its Pod's own, unless it has ended already.
+///
+/// A Task without a Pod is AttemptCompleted at once. The shell writes that only after a create that is on its
+/// way was taken back or has settled (rule A1).
+pub(crate) fn end(
+    task: &mut TaskStatus,
+    o: &Observed<'_>,
+    at: Time,
+    completion: impl FnOnce() -> TaskAttemptCompletionStatus,
+) {
+    let over = matches!(task.state, State::AttemptCompleted | State::Completed);
+    if over || task.attempt_status.completion_status.is_some() {
+        return;
+    }
+    if let Some(Outcome::Acknowledged { uid }) = outcome(task, o) {
+        record_pod(task, uid.clone());
+    }
+    task.attempt_status.completion_status = Some(completion());
+    if task.attempt_status.pod_uid.is_some() {
+        transition(task, State::AttemptDeletionPending, at);
+    } else {
+        complete_attempt(task, at);
+    }
+}
+
+fn instance(task: &TaskStatus, o: &Observed<'_>) -> Option<Instance> {
+    licence::task_instance(o.status?, task)
+}
+
+/// What came of the create of this Task's current attempt.
+pub(crate) fn outcome<'a>(task: &TaskStatus, o: &Observed<'a>) -> Option<&'a Outcome> {
+    o.objects.pod_create(&task.attempt_status.pod_name, &instance(task, o)?)
+}
+
+fn record_pod(task: &mut TaskStatus, uid: String) {
+    let attempt = &mut task.attempt_status;
+    attempt.instance_uid = Some(name::attempt_instance_uid(attempt.id, &uid));
+    attempt.pod_uid = Some(uid);
+}
+
+fn complete_attempt(task: &mut TaskStatus, at: Time) {
+    transition(task, State::AttemptCompleted, at);
+    task.attempt_status.completion_time = Some(at);
+}
+
+/// Completes a Task whose FrameworkAttempt is over.
+pub(crate) fn complete(task: &mut TaskStatus, at: Time) {
+    if task.state == State::Completed {
+        return;
+    }
+    task.attempt_status.completion_time.get_or_insert(at);
+    task.retry_policy_status.retry_delay_sec = None;
+    task.completion_time = Some(at);
+    transition(task, State::Completed, at);
+}
+
+/// What the Tasks of one TaskRole are advanced with.
+pub(crate) struct Advance<'a> {
+    pub o: &'a Observed<'a>,
+    pub m: &'a Moment,
+    pub policy: &'a Policy,
+    /// The TaskRole in the spec; `None` if it was removed.
+    pub role: Option<&'a TaskRole>,
+}
+
+impl Advance<'_> {
+    /// Advances every Task of the role.
+    pub fn role(&self, role: &mut TaskRoleStatus, reports: &mut Vec<Report>) {
+        for task in &mut role.task_statuses {
+            self.task(&role.name, task, reports);
+        }
+    }
+
+    fn task(&self, role: &str, task: &mut TaskStatus, reports: &mut Vec<Report>) {
+        match task.state {
+            State::AttemptCreationPending => self.created(task),
+            State::AttemptCompleted => self.decide(role, task, reports),
+            State::Completed => {}
+            _ => self.observe(task),
+        }
+    }
+
+    /// AttemptCreationPending: reads what came of the create.
+    fn created(&self, task: &mut TaskStatus) {
+        match outcome(task, self.o) {
+            Some(Outcome::Acknowledged { uid }) => {
+                record_pod(task, uid.clone());
+                transition(task, State::AttemptCreationRequested, self.m.time());
+                self.observe(task);
+            }
+            Some(Outcome::Refused { refusal, message, .. }) => {
+                let code = match refusal {
+                    Refusal::Permanent => Code::PodCreationPermanentError,
+                    Refusal::Unknown => Code::PodCreationUnknownError,
+                    Refusal::Transient | Refusal::NameConflict => return,
+                };
+                end(task, self.o, self.m.time(), || {
+                    predefined(code, format!("the Pod could not be created: {message}"))
+                });
+            }
+            Some(Outcome::InFlight) | None => {}
+        }
+    }
+
+    /// Any state with a recorded Pod: follows the Pod.
+    fn observe(&self, task: &mut TaskStatus) {
+        let at = self.m.time();
+        let Some(uid) = task.attempt_status.pod_uid.clone() else { return complete_attempt(task, at) };
+        match self.o.objects.pod(&task.attempt_status.pod_name, &uid) {
+            Some(pod) => self.follow(task, pod),
+            None if self.is_gone(&uid, task) => {
+                task.attempt_status.completion_status.get_or_insert_with(|| {
+                    predefined(Code::PodExternalDeleted, "the Pod was deleted by others".to_owned())
+                });
+                complete_attempt(task, at);
+            }
+            None => self.await_pod(task),
+        }
+    }
+
+    fn is_gone(&self, uid: &str, task: &TaskStatus) -> bool {
+        #[cfg(feature = "defects")]
+        if self.policy.lacks(crate::observed::Defect::TrustDisappearance)
+            && task.state != State::AttemptCreationRequested
+        {
+            return true;
+        }
+        let _ = task;
+        self.o.objects.gone.contains(uid)
+    }
+
+    /// The Pod was created and the cache has not shown it yet.
+    fn await_pod(&self, task: &mut TaskStatus) {
+        let limit = self.policy.object_local_cache_creation_timeout_sec;
+        let late = self.m.time() >= task.transition_time.plus_seconds(limit);
+        if task.state == State::AttemptCreationRequested && late {
+            end(task, self.o, self.m.time(), || {
+                let text = format!("the created Pod did not appear in the local cache within {limit} s");
+                predefined(Code::PodLocalCacheCreationTimeout, text)
+            });
+        }
+    }
+
+    fn follow(&self, task: &mut TaskStatus, pod: &PodFacts) {
+        let at = self.m.time();
+        if pod.deletion.is_some() {
+            task.attempt_status.completion_status.get_or_insert_with(|| {
+                predefined(Code::PodExternalDeleted, "the Pod is being deleted by others".to_owned())
+            });
+            return transition(task, State::AttemptDeleting, at);
+        }
+        if task.attempt_status.completion_status.is_some() {
+            return;
+        }
+        let attempt = &mut task.attempt_status;
+        for (field, seen) in [
+            (&mut attempt.pod_node_name, &pod.node_name),
+            (&mut attempt.pod_ip, &pod.pod_ip),
+            (&mut attempt.pod_host_ip, &pod.host_ip),
+        ] {
+            if field.as_ref() != Some(seen) {
+                *field = Some(seen.clone());
+            }
+        }
+        match pod.phase {
+            PodPhase::Pending | PodPhase::Unknown if task.state == State::AttemptCreationRequested => {
+                transition(task, State::AttemptPreparing, at);
+            }
+            PodPhase::Pending | PodPhase::Unknown => {}
+            PodPhase::Running => {
+                task.run_time.get_or_insert(at);
+                task.attempt_status.run_time.get_or_insert(at);
+                transition(task, State::AttemptRunning, at);
+            }
+            PodPhase::Succeeded | PodPhase::Failed => {
+                if let Some(ended) = &pod.end {
+                    task.attempt_status.completion_status = Some(self.policy.classifier.classify(ended));
+                    transition(task, State::AttemptDeletionPending, at);
+                }
+            }
+        }
+    }
+
+    /// AttemptCompleted, as persisted: retries or completes.
+    fn decide(&self, role_name: &str, task: &mut TaskStatus, reports: &mut Vec<Report>) {
+        let at = self.m.time();
+        let (Some(role), Some(end)) = (self.role, task.attempt_status.completion_status.as_ref()) else {
+            return complete(task, at);
+        };
+        let decision =
+            retry::decide(role.task.retry_policy, task.retry_policy_status, end.code, &end.r#type);
+        match decision {
+            Decision::Retry { accountable, .. } if !task.deletion_pending => {
+                reports.push(Report::normal(
+                    "TaskRetrying",
+                    format!(
+                        "Task {role_name}-{} is retried after attempt {} ended as {} ({})",
+                        task.index, task.attempt_status.id, end.phrase, end.code
+                    ),
+                ));
+                let retried = &mut task.retry_policy_status;
+                retried.total_retried_count += 1;
+                retried.accountable_retried_count += i32::from(accountable);
+                retried.retry_delay_sec = None;
+                let pod_name = std::mem::take(&mut task.attempt_status.pod_name);
+                task.attempt_status = rescale::new_attempt(retried.total_retried_count, pod_name, at);
+                transition(task, State::AttemptCreationPending, at);
+            }
+            _ => complete(task, at),
+        }
+    }
+}

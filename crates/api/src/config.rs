@@ -1,1 +1,342 @@
-//! The controller's config file, `frameworkcontroller.yaml`.
+//! The controller's config file, `frameworkcontroller.yaml`: its keys, their defaults and what they allow.
+//!
+//! A [`Config`] made by [`Config::parse`] holds allowed values only. Every key is optional, and `null` is
+//! as good as left out; an unknown key is an error, never ignored. Finding the file, the environment and
+//! the kubeconfig is the program's work: nothing here does I/O.
+
+mod file;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use serde::Deserialize;
+
+use crate::pod_failure::{self, PodFailureRule};
+
+/// What the controller is told by its config file. Fields are named for the keys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Address of the API server; with a kubeconfig it overrides the server, alone it means no authentication.
+    pub kube_api_server_address: Option<String>,
+    /// Path of the kubeconfig.
+    pub kube_config_file_path: Option<String>,
+    /// Requests a second to the API server, on average.
+    pub kube_client_qps: f64,
+    /// Requests to the API server that may go out at once, above the average.
+    pub kube_client_burst: u32,
+    /// Frameworks that are worked on at once.
+    pub worker_number: usize,
+    /// Whether a large status is stored compressed.
+    pub large_framework_compression: bool,
+    /// What it is compressed with.
+    pub large_framework_compression_codec: CompressionCodec,
+    /// From which size of `taskRoleStatuses`, as JSON, it is compressed.
+    pub large_framework_compression_threshold_bytes: usize,
+    /// Seconds between looks at the CustomResourceDefinition while it is not established.
+    pub crd_established_check_interval_sec: u64,
+    /// Seconds after which the controller no longer waits for the CustomResourceDefinition.
+    pub crd_established_check_timeout_sec: u64,
+    /// Seconds after which a created object that never appeared in the cache counts as deleted.
+    pub object_local_cache_creation_timeout_sec: u64,
+    /// Seconds that a completed Framework is kept.
+    pub framework_completed_retain_sec: u64,
+    /// Least delay of a Framework's retry after a transient failure caused by competition.
+    pub framework_min_retry_delay_sec_for_transient_conflict_failed: u64,
+    /// Greatest delay of a Framework's retry after a transient failure caused by competition.
+    pub framework_max_retry_delay_sec_for_transient_conflict_failed: u64,
+    /// Which objects are logged as snapshots, and when.
+    pub log_object_snapshot: LogObjectSnapshot,
+    /// How failed Pods are classified, tried in this order after the predefined codes.
+    pub pod_failure_spec: Vec<PodFailureRule>,
+    /// Seconds for which a replica holds what it owns after its last renewal.
+    pub lease_duration_sec: u64,
+    /// Seconds between renewals.
+    pub lease_renew_interval_sec: u64,
+    /// Where metrics and probes are served.
+    pub metrics_address: SocketAddr,
+}
+
+/// A compression that a reader tells by its first bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CompressionCodec {
+    /// Zstandard.
+    #[default]
+    Zstd,
+    /// gzip, for clients of the reference.
+    Gzip,
+}
+
+/// Which objects are logged as snapshots, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogObjectSnapshot {
+    /// Of Frameworks.
+    pub framework: FrameworkSnapshot,
+    /// Of Tasks.
+    pub task: TaskSnapshot,
+    /// Of Pods.
+    pub pod: PodSnapshot,
+}
+
+/// When a Framework is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameworkSnapshot {
+    /// Before a retry replaces its attempt.
+    pub on_framework_retry: bool,
+    /// When it was deleted.
+    pub on_framework_deletion: bool,
+}
+
+/// When a Task is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskSnapshot {
+    /// Before a retry replaces its attempt.
+    pub on_task_retry: bool,
+    /// When it is removed, with its Framework or by a scale-down.
+    pub on_task_deletion: bool,
+}
+
+/// When a Pod is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PodSnapshot {
+    /// When it was deleted.
+    pub on_pod_deletion: bool,
+}
+
+impl Default for FrameworkSnapshot {
+    fn default() -> Self {
+        FrameworkSnapshot { on_framework_retry: true, on_framework_deletion: true }
+    }
+}
+
+impl Default for TaskSnapshot {
+    fn default() -> Self {
+        TaskSnapshot { on_task_retry: true, on_task_deletion: true }
+    }
+}
+
+impl Default for PodSnapshot {
+    fn default() -> Self {
+        PodSnapshot { on_pod_deletion: true }
+    }
+}
+
+/// What holds when there is no config file at all: only then are the default `podFailureSpec` patterns used.
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            kube_api_server_address: None,
+            kube_config_file_path: None,
+            kube_client_qps: 80.0,
+            kube_client_burst: 120,
+            worker_number: 200,
+            large_framework_compression: false,
+            large_framework_compression_codec: CompressionCodec::Zstd,
+            large_framework_compression_threshold_bytes: 700 * 1024,
+            crd_established_check_interval_sec: 1,
+            crd_established_check_timeout_sec: 60,
+            object_local_cache_creation_timeout_sec: 300,
+            framework_completed_retain_sec: 30 * 24 * 3600,
+            framework_min_retry_delay_sec_for_transient_conflict_failed: 60,
+            framework_max_retry_delay_sec_for_transient_conflict_failed: 900,
+            log_object_snapshot: LogObjectSnapshot::default(),
+            pod_failure_spec: pod_failure::default_rules(),
+            lease_duration_sec: 10,
+            lease_renew_interval_sec: 2,
+            metrics_address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
+        }
+    }
+}
+
+/// Why a config file is refused: one line that says where, what, and what is allowed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A key that the controller does not know.
+    #[error("line {line}: unknown key `{key}`{hint}")]
+    UnknownKey {
+        /// Its path from the root.
+        key: String,
+        /// Its line.
+        line: u64,
+        /// The nearest known key, or all of them.
+        hint: String,
+    },
+    /// A value of the wrong type or out of its key's range, or text that is not YAML.
+    #[error("line {line}: {key}: {reason}")]
+    BadValue {
+        /// Its line.
+        line: u64,
+        /// Path of the key from the root; `the file` if no key is to blame.
+        key: String,
+        /// What is wrong with it, and what is allowed.
+        reason: String,
+    },
+    /// A value that another value rules out.
+    #[error("{key}: {value} is not allowed, give {allowed}")]
+    Contradiction {
+        /// The key.
+        key: &'static str,
+        /// Its value, written or by default.
+        value: u64,
+        /// What is allowed beside the other value.
+        allowed: String,
+    },
+}
+
+impl Config {
+    /// Reads a config file. A file without `podFailureSpec` means no patterns.
+    pub fn parse(yaml: &str) -> Result<Config, Error> {
+        let config = file::read(yaml)?.fill();
+        let min_delay = config.framework_min_retry_delay_sec_for_transient_conflict_failed;
+        let max_delay = config.framework_max_retry_delay_sec_for_transient_conflict_failed;
+        if max_delay < min_delay {
+            return Err(Error::Contradiction {
+                key: "frameworkMaxRetryDelaySecForTransientConflictFailed",
+                value: max_delay,
+                allowed: format!(
+                    "at least frameworkMinRetryDelaySecForTransientConflictFailed, which is {min_delay}"
+                ),
+            });
+        }
+        let half = config.lease_duration_sec / 2;
+        if config.lease_renew_interval_sec > half {
+            return Err(Error::Contradiction {
+                key: "leaseRenewIntervalSec",
+                value: config.lease_renew_interval_sec,
+                allowed: format!("at most half of leaseDurationSec, which is {half}"),
+            });
+        }
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(yaml: &str) -> String {
+        Config::parse(yaml).expect_err(yaml).to_string()
+    }
+
+    #[test]
+    fn an_empty_file_sets_nothing_and_means_no_patterns() {
+        let expected = Config { pod_failure_spec: Vec::new(), ..Config::default() };
+        for yaml in ["", "# nothing\n", "{}", "kubeClientQps: null\nlogObjectSnapshot:\n", "---\n"] {
+            assert_eq!(Config::parse(yaml).unwrap(), expected, "{yaml:?}");
+        }
+        assert!(!Config::default().pod_failure_spec.is_empty(), "no file at all: the default patterns");
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let config = Config::parse(include_str!("config/every_key.yaml")).unwrap();
+        let expected = Config {
+            kube_api_server_address: Some("http://10.10.10.10:8080".into()),
+            kube_config_file_path: Some("/root/.kube/config".into()),
+            kube_client_qps: 80.5,
+            kube_client_burst: 0,
+            worker_number: 1,
+            large_framework_compression: true,
+            large_framework_compression_codec: CompressionCodec::Gzip,
+            large_framework_compression_threshold_bytes: 4096,
+            crd_established_check_interval_sec: 2,
+            crd_established_check_timeout_sec: 10,
+            object_local_cache_creation_timeout_sec: 60,
+            framework_completed_retain_sec: 0,
+            framework_min_retry_delay_sec_for_transient_conflict_failed: 0,
+            framework_max_retry_delay_sec_for_transient_conflict_failed: 0,
+            log_object_snapshot: LogObjectSnapshot {
+                framework: FrameworkSnapshot { on_framework_retry: false, on_framework_deletion: false },
+                task: TaskSnapshot { on_task_retry: false, on_task_deletion: false },
+                pod: PodSnapshot { on_pod_deletion: false },
+            },
+            pod_failure_spec: config.pod_failure_spec.clone(),
+            lease_duration_sec: 20,
+            lease_renew_interval_sec: 10,
+            metrics_address: "127.0.0.1:0".parse().unwrap(),
+        };
+        assert_eq!(config, expected);
+        assert_eq!(config.pod_failure_spec.len(), 1);
+    }
+
+    #[test]
+    fn the_shipped_file_says_what_holds_without_a_file() {
+        assert_eq!(Config::parse(pod_failure::DEFAULT_CONFIG).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_refused_with_what_is_allowed() {
+        let seconds = i32::MAX;
+        for (yaml, value, allowed) in [
+            ("kubeClientQps: 0", "0", "a number above 0 and at most 10000"),
+            ("kubeClientQps: 10000.5", "10000.5", "a number above 0 and at most 10000"),
+            ("kubeClientQps: .nan", "NaN", "a number above 0 and at most 10000"),
+            ("kubeClientBurst: -1", "-1", "0 to 10000"),
+            ("kubeClientBurst: 10001", "10001", "0 to 10000"),
+            ("workerNumber: 0", "0", &format!("1 to {seconds}")),
+            ("largeFrameworkCompressionThresholdBytes: -1", "-1", "0 to 1048576"),
+            ("crdEstablishedCheckIntervalSec: 0", "0", &format!("1 to {seconds}")),
+            ("crdEstablishedCheckTimeoutSec: 9", "9", &format!("10 to {seconds}")),
+            ("objectLocalCacheCreationTimeoutSec: 59", "59", &format!("60 to {seconds}")),
+            ("frameworkCompletedRetainSec: -1", "-1", &format!("0 to {seconds}")),
+            ("frameworkCompletedRetainSec: 2147483648", "2147483648", &format!("0 to {seconds}")),
+            ("frameworkMinRetryDelaySecForTransientConflictFailed: -1", "-1", &format!("0 to {seconds}")),
+            ("leaseDurationSec: 3", "3", "4 to 3600"),
+            ("leaseRenewIntervalSec: 0", "0", &format!("1 to {seconds}")),
+            ("metricsAddress: nowhere", "nowhere", "an IP address and a port, such as 0.0.0.0:8080"),
+        ] {
+            let key = yaml.split(':').next().unwrap();
+            let expected = format!("line 2: {key}: {value} is not allowed, give {allowed}");
+            assert_eq!(refusal(&format!("# a comment\n{yaml}\n")), expected);
+        }
+    }
+
+    #[test]
+    fn a_value_that_another_rules_out_is_refused_with_what_is_allowed() {
+        assert_eq!(
+            refusal("frameworkMinRetryDelaySecForTransientConflictFailed: 901"),
+            "frameworkMaxRetryDelaySecForTransientConflictFailed: 900 is not allowed, give at least \
+             frameworkMinRetryDelaySecForTransientConflictFailed, which is 901"
+        );
+        assert_eq!(
+            refusal("leaseRenewIntervalSec: 6"),
+            "leaseRenewIntervalSec: 6 is not allowed, give at most half of leaseDurationSec, which is 5"
+        );
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+        assert_eq!(
+            refusal("workerNumber: 1\nkubeclientqps: 5"),
+            "line 2: unknown key `kubeclientqps`: did you mean `kubeClientQps`?"
+        );
+        assert_eq!(
+            refusal("logObjectSnapshot:\n  pod:\n    onPodDelete: true"),
+            "line 3: unknown key `logObjectSnapshot.pod.onPodDelete`: did you mean `onPodDeletion`?"
+        );
+        assert_eq!(
+            refusal("logObjectSnapshot: {colour: blue}"),
+            "line 1: unknown key `logObjectSnapshot.colour`: known are framework, task, pod"
+        );
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_refused_with_its_key_and_line() {
+        for (yaml, expected) in [
+            ("\nkubeClientQps: fast", "line 2: kubeClientQps: give a number"),
+            ("workerNumber: [1]", "line 1: workerNumber: give one value"),
+            ("workerNumber: 1.5", "line 1: workerNumber: give a whole number"),
+            ("largeFrameworkCompression: maybe", "line 1: largeFrameworkCompression: give true or false"),
+            (
+                "largeFrameworkCompressionCodec: lzma",
+                "line 1: largeFrameworkCompressionCodec: unknown variant `lzma`, expected one of zstd, gzip",
+            ),
+            ("workerNumber: 1\nworkerNumber: 2", "line 2: the file: `workerNumber` is given twice"),
+            ("- a list", "line 1: the file: expected mapping start"),
+            ("podFailureSpec:\n- phrase: Odd", "line 2: podFailureSpec[0]: missing field `code`"),
+        ] {
+            assert_eq!(refusal(yaml), expected, "{yaml:?}");
+        }
+        let message = refusal("workerNumber: 1\n]");
+        assert!(message.starts_with("line 2: ") && !message.contains('\n'), "{message}");
+    }
+}

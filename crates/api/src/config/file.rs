@@ -1,0 +1,259 @@
+//! The config file as it is written: every key may be missing or `null`.
+//!
+//! Decodes, refuses what a key does not allow, names the line, and fills in what is missing.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr as yaml;
+
+use super::{CompressionCodec, Config, Error};
+use crate::pod_failure::PodFailureRule;
+
+/// The keys of the config file.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct File {
+    kube_api_server_address: Option<String>,
+    kube_config_file_path: Option<String>,
+    kube_client_qps: Option<Rate>,
+    kube_client_burst: Option<Whole<0, 10_000>>,
+    worker_number: Option<Whole<1>>,
+    large_framework_compression: Option<bool>,
+    large_framework_compression_codec: Option<CompressionCodec>,
+    large_framework_compression_threshold_bytes: Option<Whole<0, 1_048_576>>,
+    crd_established_check_interval_sec: Option<Whole<1>>,
+    crd_established_check_timeout_sec: Option<Whole<10>>,
+    object_local_cache_creation_timeout_sec: Option<Whole<60>>,
+    framework_completed_retain_sec: Option<Whole<0>>,
+    framework_min_retry_delay_sec_for_transient_conflict_failed: Option<Whole<0>>,
+    framework_max_retry_delay_sec_for_transient_conflict_failed: Option<Whole<0>>,
+    log_object_snapshot: Option<Snapshots>,
+    pod_failure_spec: Option<Vec<PodFailureRule>>,
+    lease_duration_sec: Option<Whole<4, 3_600>>,
+    lease_renew_interval_sec: Option<Whole<1>>,
+    metrics_address: Option<Address>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Snapshots {
+    framework: Option<FrameworkKeys>,
+    task: Option<TaskKeys>,
+    pod: Option<PodKeys>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct FrameworkKeys {
+    on_framework_retry: Option<bool>,
+    on_framework_deletion: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct TaskKeys {
+    on_task_retry: Option<bool>,
+    on_task_deletion: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct PodKeys {
+    on_pod_deletion: Option<bool>,
+}
+
+/// A whole number from `MIN` to `MAX`; without a `MAX` what a signed 32-bit number of seconds can say.
+#[derive(Clone, Copy)]
+struct Whole<const MIN: u32, const MAX: u32 = { i32::MAX as u32 }>(u32);
+
+/// A number of requests a second.
+#[derive(Clone, Copy)]
+struct Rate(f64);
+
+/// An IP address and a port.
+#[derive(Clone, Copy)]
+struct Address(SocketAddr);
+
+impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Whole<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = i64::deserialize(deserializer)?;
+        let whole = u32::try_from(number).ok().filter(|number| (MIN..=MAX).contains(number));
+        whole.map(Whole).ok_or_else(|| refused(number, format_args!("{MIN} to {MAX}")))
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = f64::deserialize(deserializer)?;
+        let allowed = number > 0.0 && number <= 10_000.0;
+        if allowed { Ok(Rate(number)) } else { Err(refused(number, "a number above 0 and at most 10000")) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Address).map_err(|_| refused(text, "an IP address and a port, such as 0.0.0.0:8080"))
+    }
+}
+
+fn refused<E: de::Error>(value: impl std::fmt::Display, allowed: impl std::fmt::Display) -> E {
+    E::custom(format_args!("{value} is not allowed, give {allowed}"))
+}
+
+impl<const MIN: u32, const MAX: u32> From<Whole<MIN, MAX>> for u32 {
+    fn from(number: Whole<MIN, MAX>) -> Self {
+        number.0
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> From<Whole<MIN, MAX>> for u64 {
+    fn from(number: Whole<MIN, MAX>) -> Self {
+        number.0.into()
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> From<Whole<MIN, MAX>> for usize {
+    fn from(number: Whole<MIN, MAX>) -> Self {
+        number.0 as usize
+    }
+}
+
+impl From<Rate> for f64 {
+    fn from(rate: Rate) -> Self {
+        rate.0
+    }
+}
+
+impl From<Address> for SocketAddr {
+    fn from(address: Address) -> Self {
+        address.0
+    }
+}
+
+impl File {
+    /// The settings that the file means: its values, and the default for each key that it does not set.
+    pub(super) fn fill(self) -> Config {
+        let mut config = Config {
+            kube_api_server_address: self.kube_api_server_address.filter(|address| !address.is_empty()),
+            kube_config_file_path: self.kube_config_file_path.filter(|path| !path.is_empty()),
+            pod_failure_spec: self.pod_failure_spec.unwrap_or_default(),
+            ..Config::default()
+        };
+        set(&mut config.kube_client_qps, self.kube_client_qps);
+        set(&mut config.kube_client_burst, self.kube_client_burst);
+        set(&mut config.worker_number, self.worker_number);
+        set(&mut config.large_framework_compression, self.large_framework_compression);
+        set(&mut config.large_framework_compression_codec, self.large_framework_compression_codec);
+        set(
+            &mut config.large_framework_compression_threshold_bytes,
+            self.large_framework_compression_threshold_bytes,
+        );
+        set(&mut config.crd_established_check_interval_sec, self.crd_established_check_interval_sec);
+        set(&mut config.crd_established_check_timeout_sec, self.crd_established_check_timeout_sec);
+        set(
+            &mut config.object_local_cache_creation_timeout_sec,
+            self.object_local_cache_creation_timeout_sec,
+        );
+        set(&mut config.framework_completed_retain_sec, self.framework_completed_retain_sec);
+        set(
+            &mut config.framework_min_retry_delay_sec_for_transient_conflict_failed,
+            self.framework_min_retry_delay_sec_for_transient_conflict_failed,
+        );
+        set(
+            &mut config.framework_max_retry_delay_sec_for_transient_conflict_failed,
+            self.framework_max_retry_delay_sec_for_transient_conflict_failed,
+        );
+        self.log_object_snapshot.unwrap_or_default().fill(&mut config);
+        set(&mut config.lease_duration_sec, self.lease_duration_sec);
+        set(&mut config.lease_renew_interval_sec, self.lease_renew_interval_sec);
+        set(&mut config.metrics_address, self.metrics_address);
+        config
+    }
+}
+
+impl Snapshots {
+    fn fill(self, config: &mut Config) {
+        let (framework, task) = (self.framework.unwrap_or_default(), self.task.unwrap_or_default());
+        let snapshot = &mut config.log_object_snapshot;
+        set(&mut snapshot.framework.on_framework_retry, framework.on_framework_retry);
+        set(&mut snapshot.framework.on_framework_deletion, framework.on_framework_deletion);
+        set(&mut snapshot.task.on_task_retry, task.on_task_retry);
+        set(&mut snapshot.task.on_task_deletion, task.on_task_deletion);
+        set(&mut snapshot.pod.on_pod_deletion, self.pod.unwrap_or_default().on_pod_deletion);
+    }
+}
+
+fn set<T>(setting: &mut T, written: Option<impl Into<T>>) {
+    if let Some(value) = written {
+        *setting = value.into();
+    }
+}
+
+/// Decodes a config file, and names the place of what cannot be decoded.
+pub(super) fn read(text: &str) -> Result<File, Error> {
+    let mut key = String::new();
+    let decoded: Result<Option<File>, yaml::Error> = yaml::with_deserializer_from_str(text, |decoder| {
+        serde_path_to_error::deserialize(decoder).map_err(|error| {
+            key = match error.path().to_string().as_str() {
+                "." | "?" => "the file".to_owned(),
+                path => path.to_owned(),
+            };
+            error.into_inner()
+        })
+    });
+    decoded.map(Option::unwrap_or_default).map_err(|error| place(key, error.without_snippet()))
+}
+
+fn place(key: String, error: &yaml::Error) -> Error {
+    let line = error.location().map_or(1, |location| location.line());
+    match error {
+        yaml::Error::SerdeUnknownField { field, expected, .. } => {
+            let key = if key.ends_with(field.as_str()) { key } else { format!("{key}.{field}") };
+            Error::UnknownKey { key, line, hint: hint(field, expected) }
+        }
+        error => Error::BadValue { line, key, reason: reason(error) },
+    }
+}
+
+/// What is wrong, in the words of the file's author instead of the library's.
+fn reason(error: &yaml::Error) -> String {
+    match error {
+        yaml::Error::Message { msg, .. } => msg.clone(),
+        yaml::Error::InvalidScalar { ty: "i64", .. } => "give a whole number".to_owned(),
+        yaml::Error::InvalidScalar { ty: "floating point", .. } => "give a number".to_owned(),
+        yaml::Error::InvalidScalar { ty: "bool" | "boolean", .. } => "give true or false".to_owned(),
+        yaml::Error::Unexpected { expected: "string scalar", .. } => "give one value".to_owned(),
+        yaml::Error::DuplicateMappingKey { key, .. } => {
+            format!("`{}` is given twice", key.as_deref().unwrap_or("a key"))
+        }
+        other => {
+            let text = other.to_string();
+            text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _place)| reason).to_owned()
+        }
+    }
+}
+
+fn hint(key: &str, known: &[&str]) -> String {
+    let nearest = known.iter().min_by_key(|candidate| distance(key, candidate));
+    match nearest.filter(|candidate| 2 * distance(key, candidate) <= candidate.len()) {
+        Some(nearest) => format!(": did you mean `{nearest}`?"),
+        None => format!(": known are {}", known.join(", ")),
+    }
+}
+
+/// How many letters must be put in, left out or replaced to make `b` of `a`; case does not count.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.to_lowercase().chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

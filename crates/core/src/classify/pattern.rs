@@ -1,0 +1,152 @@
+//! Compiled pod and container patterns, and what they find.
+//!
+//! A pattern matches if every field that it gives does. What it found is just those fields, each text being
+//! the part of it that matched: it becomes the diagnostics, where empty texts are left out.
+
+use framework_api::pod_failure::{ContainerPattern, Int32Range, PodPattern};
+use regex::Regex;
+use serde::Serialize;
+
+use super::{ContainerEnd, Problem, Regexes, TerminatedPod};
+
+/// Path of a field in a pod pattern, and what is wrong with it.
+type Wrong = (String, Problem);
+
+/// A pod pattern, ready to match.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern {
+    texts: Texts,
+    containers: Vec<OfContainer>,
+}
+
+/// The texts that Pods and containers have alike; none: not asked for.
+#[derive(Clone, Debug)]
+struct Texts {
+    name: Option<Regex>,
+    reason: Option<Regex>,
+    message: Option<Regex>,
+}
+
+#[derive(Clone, Debug)]
+struct OfContainer {
+    texts: Texts,
+    signals: Option<Int32Range>,
+    codes: Option<Int32Range>,
+}
+
+/// What a pod pattern found.
+#[derive(Debug, Serialize)]
+pub(super) struct PodFound<'p> {
+    #[serde(flatten)]
+    texts: TextsFound<'p>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    containers: Vec<ContainerFound<'p>>,
+}
+
+#[derive(Debug, Serialize)]
+struct TextsFound<'p> {
+    #[serde(skip_serializing_if = "str::is_empty")]
+    name: &'p str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'p str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    message: &'p str,
+}
+
+#[derive(Debug, Serialize)]
+struct ContainerFound<'p> {
+    #[serde(flatten)]
+    texts: TextsFound<'p>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<i32>,
+}
+
+impl Pattern {
+    pub(super) fn compile(pattern: &PodPattern, regexes: &mut Regexes) -> Result<Self, Wrong> {
+        let PodPattern { name_regex, reason_regex, message_regex, containers } = pattern;
+        let texts = Texts::compile(name_regex, reason_regex, message_regex, regexes)?;
+        let containers = containers
+            .iter()
+            .enumerate()
+            .map(|(index, container)| {
+                OfContainer::compile(container, regexes)
+                    .map_err(|(field, problem)| (format!("containers[{index}].{field}"), problem))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Pattern { texts, containers })
+    }
+
+    /// What it finds in the Pod; none: the Pod does not match.
+    pub(super) fn find<'p>(&self, pod: &'p TerminatedPod) -> Option<PodFound<'p>> {
+        let texts = self.texts.find(&pod.pod_name, &pod.reason, &pod.message)?;
+        let met_by =
+            |wanted: &OfContainer| pod.containers.iter().find_map(|container| wanted.find(container));
+        let containers = self.containers.iter().map(met_by).collect::<Option<_>>()?;
+        Some(PodFound { texts, containers })
+    }
+}
+
+impl OfContainer {
+    fn compile(pattern: &ContainerPattern, regexes: &mut Regexes) -> Result<Self, Wrong> {
+        let ContainerPattern { name_regex, reason_regex, message_regex, signal_range, code_range } = pattern;
+        let texts = Texts::compile(name_regex, reason_regex, message_regex, regexes)?;
+        Ok(OfContainer { texts, signals: *signal_range, codes: *code_range })
+    }
+
+    fn find<'p>(&self, container: &'p ContainerEnd) -> Option<ContainerFound<'p>> {
+        let Some(end) = &container.terminated else {
+            // Of a container that did not end, only the name is known.
+            let asks_for_more = self.texts.reason.is_some()
+                || self.texts.message.is_some()
+                || self.signals.is_some()
+                || self.codes.is_some();
+            let texts = if asks_for_more { None } else { self.texts.find(&container.name, "", "") }?;
+            return Some(ContainerFound { texts, signal: None, code: None });
+        };
+        let texts = self.texts.find(&container.name, &end.reason, &end.message)?;
+        let holds = |range: Option<Int32Range>, number| range.is_none_or(|range| range.contains(number));
+        (holds(self.signals, end.signal) && holds(self.codes, end.exit_code)).then(|| ContainerFound {
+            texts,
+            // Signal 0 says that none was reported; an exit code of 0 says something.
+            signal: self.signals.map(|_| end.signal).filter(|signal| *signal != 0),
+            code: self.codes.map(|_| end.exit_code),
+        })
+    }
+}
+
+impl Texts {
+    fn compile(
+        name: &Option<String>,
+        reason: &Option<String>,
+        message: &Option<String>,
+        regexes: &mut Regexes,
+    ) -> Result<Self, Wrong> {
+        let mut compile = |pattern: &Option<String>, field: &str| {
+            let regex = pattern.as_ref().map(|pattern| regexes.compile(pattern)).transpose();
+            regex.map_err(|problem| (field.to_owned(), problem))
+        };
+        Ok(Texts {
+            name: compile(name, "nameRegex")?,
+            reason: compile(reason, "reasonRegex")?,
+            message: compile(message, "messageRegex")?,
+        })
+    }
+
+    fn find<'p>(&self, name: &'p str, reason: &'p str, message: &'p str) -> Option<TextsFound<'p>> {
+        Some(TextsFound {
+            name: found(&self.name, name)?,
+            reason: found(&self.reason, reason)?,
+            message: found(&self.message, message)?,
+        })
+    }
+}
+
+/// The part of the text that matches: empty if nothing is asked for, none if it does not match.
+fn found<'t>(regex: &Option<Regex>, text: &'t str) -> Option<&'t str> {
+    match regex {
+        None => Some(""),
+        Some(regex) => regex.find(text).map(|found| found.as_str()),
+    }
+}

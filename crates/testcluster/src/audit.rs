@@ -1,7 +1,8 @@
 //! The API server's audit log as typed records: the oracle of who asked for what, and how often.
 //!
-//! Each request stands there once, when its response is complete; a watch therefore when it ends. Probes and discovery are
-//! left out. Bodies are there for writes to Frameworks, ConfigMaps and Pods, but not to `pods/status`.
+//! Each request stands there once, when its response is complete; a watch therefore when it ends. Probes and
+//! discovery are left out. Bodies are there for writes to Frameworks, ConfigMaps and Pods, but not to
+//! `pods/status`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,7 +36,7 @@ pub struct Record {
     pub subresource: String,
     /// The namespace; empty if there is none.
     pub namespace: String,
-    /// The object's name; empty where the request names none. A create names none in its path: see the bodies.
+    /// The object's name; empty where the request names none.
     pub name: String,
     /// The status code of the response.
     pub code: u16,
@@ -203,7 +204,14 @@ impl From<Event> for Record {
 mod tests {
     use super::*;
 
-    const CREATED: &str = r#"{"kind":"Event","verb":"create","user":{"username":"controller"},"userAgent":"ours/1","requestURI":"/api/v1/namespaces/a/pods?x=y","objectRef":{"resource":"pods","namespace":"a","name":"p","apiVersion":"v1"},"responseStatus":{"metadata":{},"code":201},"responseObject":{"metadata":{"resourceVersion":"42"}},"requestReceivedTimestamp":"2026-11-21T09:00:00.000001Z","stageTimestamp":"2026-11-21T09:00:00.002001Z"}"#;
+    const CREATED: &str = concat!(
+        r#"{"kind":"Event","verb":"create","user":{"username":"controller"},"userAgent":"ours/1","#,
+        r#""requestURI":"/api/v1/namespaces/a/pods?x=y","objectRef":{"resource":"pods","namespace":"a"},"#,
+        r#""responseStatus":{"metadata":{},"code":201},"#,
+        r#""responseObject":{"metadata":{"resourceVersion":"42"}},"#,
+        r#""requestReceivedTimestamp":"2026-11-21T09:00:00.000001Z","#,
+        r#""stageTimestamp":"2026-11-21T09:00:00.002001Z"}"#,
+    );
 
     #[test]
     fn a_line_becomes_a_record() {

@@ -1,8 +1,8 @@
 //! The programs of the control plane: found ready, or built from the Go module proxy on first use.
 //!
-//! Programs are cached by version outside the work tree and appear there by an atomic rename under a lock, so that test
-//! programs that start together build once and never see half a file. Nothing is ever downloaded except through `go build`,
-//! whose sums are pinned by the committed `go.sum` files.
+//! Programs are cached by version outside the work tree and appear there by an atomic rename under a lock, so
+//! that test programs that start together build once and never see half a file. Nothing is ever downloaded
+//! except through `go build`, whose sums are pinned by the committed `go.sum` files.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -104,7 +104,7 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Uses the programs in `$KUBEBUILDER_ASSETS` if all are there, else those of the cache, building what it lacks.
+    /// Takes the programs of `$KUBEBUILDER_ASSETS` if all are there, else the cache's. Builds what is lacking.
     ///
     /// The first build takes some minutes of CPU and says on stderr what it is doing.
     pub fn locate() -> Result<Binaries, Error> {
@@ -207,7 +207,7 @@ fn require_go() -> Result<(), Error> {
     }
 }
 
-/// No symbols, and the version that `go build` outside of Kubernetes' own tree cannot know: clients compare it.
+/// No symbols, and the version that `go build` outside of Kubernetes' own tree cannot know.
 fn linker_flags() -> String {
     let stamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].map(|package| {
         format!(
@@ -241,7 +241,7 @@ fn cache_root() -> Result<PathBuf, Error> {
         .ok_or(Error::NoCacheDirectory)
 }
 
-/// A line of progress: written past the capture of the test harness, since a silent wait of minutes looks like a hang.
+/// A line of progress, past the capture of the test harness: a silent wait of minutes looks like a hang.
 fn say(line: &str) {
     // A closed stderr is no reason to stop.
     let _ = writeln!(std::io::stderr(), "testcluster: {line}");

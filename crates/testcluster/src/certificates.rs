@@ -1,6 +1,6 @@
-//! The certificates and keys of one cluster: an authority of its own, the API server's certificate, the key of tokens.
+//! The certificates and keys of one cluster: its authority, the API server's certificate, the key of tokens.
 //!
-//! All are made before anything starts, so that kubeconfigs can be written at once; none is good for another cluster.
+//! All are made before anything starts, so that kubeconfigs can be written at once; no other cluster's fits.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
 //! One running control plane, from start to removal.
 //!
-//! Guarantees: when `start` returns, Pods can be created and run in namespace `default`; whatever ends this value or this
-//! process ends every component. Must never: touch the user's kubeconfig, or listen anywhere but on 127.0.0.1.
+//! Guarantees: when `start` returns, Pods can be created and run in namespace `default`; whatever ends this
+//! value or this process ends every component. Must never: touch the user's kubeconfig, or listen anywhere
+//! but on 127.0.0.1.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,11 @@ use crate::kubectl::{self, Output};
 use crate::process::{KEEP_FILE, Process, Warden};
 use crate::ready;
 
-/// How long the control plane may take to get ready: seconds usually, more on a machine that is busy compiling.
+/// How long the control plane may take to get ready: seconds usually, more on a busy machine.
 const READY: Duration = Duration::from_secs(120);
+
+/// What components log when their port is not free.
+const TAKEN: &str = "address already in use";
 
 /// What a cluster is started with.
 #[derive(Clone, Debug)]
@@ -34,7 +38,7 @@ pub struct Options {
     pub users: Vec<String>,
     /// Whether the audit log carries the bodies of writes to Frameworks, ConfigMaps and Pods.
     pub audit_bodies: bool,
-    /// Whether the directory with logs and data is left behind; also by `FRAMEWORK_KEEP=1` in the environment.
+    /// Whether the directory with logs and data is left behind. By default if `FRAMEWORK_KEEP` is `1`.
     pub keep: bool,
 }
 
@@ -63,7 +67,19 @@ impl Cluster {
     /// Blocks, and may be called from within a runtime.
     pub fn start(options: Options) -> Result<Cluster, Error> {
         let binaries = Binaries::locate()?;
-        let cluster = Cluster::prepare(&options, binaries)?;
+        // A port that was free may be taken by the time that it is listened on.
+        let mut retries = 0..2;
+        loop {
+            match Cluster::try_start(&options, binaries.clone()) {
+                Err(Error::ComponentDied { tail, .. })
+                    if tail.contains(TAKEN) && retries.next().is_some() => {}
+                started => return started,
+            }
+        }
+    }
+
+    fn try_start(options: &Options, binaries: Binaries) -> Result<Cluster, Error> {
+        let cluster = Cluster::prepare(options, binaries)?;
         cluster.launch(Component::Etcd)?;
         cluster.launch(Component::Apiserver)?;
         ready::block_on(async {
@@ -124,7 +140,7 @@ impl Cluster {
         self.binaries.dir()
     }
 
-    /// A client that may do everything. It belongs to the runtime that it is made in; it re-sends nothing by itself.
+    /// A client that may do everything. It re-sends nothing by itself, and needs the runtime it is made in.
     pub fn client(&self) -> kube::Client {
         self.client_for(ADMIN).expect("every cluster has this user")
     }
@@ -241,7 +257,7 @@ impl Cluster {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
-        // A test that panicked while it held the lock left the map whole: each change is one insertion or removal.
+        // A test that panicked with the lock left the map whole: each change is one insertion or removal.
         self.components.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

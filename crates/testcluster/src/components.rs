@@ -59,8 +59,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Three ports that are free now, below the range that the kernel gives to outgoing connections: a port of that range
-    /// could be taken by anybody's client between this check and the component's start.
+    /// Three ports that are free now, below the range that the kernel gives to outgoing connections: a port
+    /// of that range could be taken by anybody's client between this check and the component's start.
     pub(crate) fn free() -> Result<Ports, Error> {
         let mut found = Vec::with_capacity(3);
         for _ in 0..1000 {
@@ -136,7 +136,7 @@ fn apiserver(dir: &Path, ports: Ports, certificates: &Certificates, users: &User
         file("service-account-key-file", &certificates.account_public_key),
         file("service-account-signing-key-file", &certificates.account_private_key),
         "--service-cluster-ip-range=10.0.0.0/24".into(),
-        // An address of the loopback cannot be an endpoint of the `kubernetes` Service, and nobody asks for one.
+        // An address of the loopback cannot be an endpoint of the `kubernetes` Service; nobody needs one.
         "--endpoint-reconciler-type=none".into(),
         file("audit-policy-file", &dir.join("audit-policy.yaml")),
         file("audit-log-path", &audit_log(dir)),

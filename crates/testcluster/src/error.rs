@@ -1,6 +1,6 @@
 //! What can go wrong with a test cluster, named for the step that failed.
 //!
-//! A component that dies or does not get ready quotes the end of its log: a test's output is often all that is left of it.
+//! A component that dies quotes the end of its log: a test's output is often all that is left of it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum Error {
     /// The Go toolchain that builds the control plane is not installed.
     #[error(
-        "the test cluster is built with Go, and `go` is not on the PATH; install Go 1.26 or newer, for example:\n  \
+        "the test cluster is built with Go, and `go` is not on the PATH; install Go 1.26 or newer:\n  \
          curl -fsSL https://go.dev/dl/go1.26.0.linux-amd64.tar.gz | sudo tar -C /usr/local -xz && \
          export PATH=$PATH:/usr/local/go/bin"
     )]

@@ -8,8 +8,8 @@ use crate::error::Error;
 
 /// The user of tests: may do everything.
 pub(crate) const ADMIN: &str = "admin";
-/// The users of the control plane's own components, apart from the API server and etcd. They may do everything as well,
-/// but the audit log tells their requests from ours.
+/// The users of the control plane's own components, apart from the API server and etcd. They may do
+/// everything as well, but the audit log tells their requests from ours.
 pub(crate) const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "system:kube-scheduler";
 pub(crate) const KWOK: &str = "kwok";

@@ -1,4 +1,4 @@
-//! A real control plane for tests and the demo: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok.
+//! A real control plane for tests and the demo: etcd, the programs of Kubernetes, and kwok for the nodes.
 //!
 //! ```no_run
 //! use framework_testcluster::{Cluster, Options};
@@ -8,35 +8,40 @@
 //! # Ok::<_, framework_testcluster::Error>(())
 //! ```
 //!
-//! - The programs are built on first use from the Go module proxy ([`Binaries`]) and cached outside the work tree. Set
-//!   `KUBEBUILDER_ASSETS` to use ready ones, `FRAMEWORK_TESTCLUSTER_CACHE` to choose the cache.
-//! - A cluster lives in a temporary directory and on free ports of 127.0.0.1. It ends with its [`Cluster`], or with the
-//!   process however that ends. `FRAMEWORK_KEEP=1` leaves the directory behind.
+//! - The programs are built on first use from the Go module proxy ([`Binaries`]) and cached outside the work
+//!   tree. Set `KUBEBUILDER_ASSETS` to use ready ones, `FRAMEWORK_TESTCLUSTER_CACHE` to choose the cache.
+//! - A cluster lives in a temporary directory and on free ports of 127.0.0.1. It ends with its [`Cluster`],
+//!   or with the process however that ends. `FRAMEWORK_KEEP=1` leaves the directory behind.
 //! - Every request to the API server is in the audit log ([`audit`]).
 //! - Nodes and kubelets are kwok's: no container ever runs. What becomes of a Pod is told by its annotations.
 //!
 //! # What becomes of a Pod
-//! Without annotations a bound Pod starts at once and runs until it is deleted, and is then gone at once. These annotations,
-//! all with the prefix `test.frameworkcontroller.microsoft.com/` ([`pod`] has them as constants), change that:
+//! Without annotations a bound Pod starts at once and runs until it is deleted, and is then gone at once.
+//! These annotations, all with the prefix `test.frameworkcontroller.microsoft.com/` ([`pod`] has them as
+//! constants), change that:
 //!
 //! | annotation | value | effect |
 //! |---|---|---|
 //! | `start-delay` | duration, such as `500ms` | stays Pending for so long after it was bound |
-//! | `never-start` | `true` | stays Pending; with `pod-reason` it fails from there, as a Pod that its node refuses |
-//! | `run-duration` | duration or `forever` | runs for so long and ends. Default: `0s` if any of the four below with `exit-code`, `signal` or `pod-reason` is there, else `forever` |
+//! | `never-start` | `true` | stays Pending; with `pod-reason` it fails instead of starting |
+//! | `run-duration` | duration or `forever` | runs for so long and ends; the default is below |
 //! | `exit-code` | number | exit code of the first container; other containers end with 0 |
 //! | `signal` | number | signal that ended the first container; the exit code defaults to 128 + signal |
 //! | `reason` | text | reason of the first container's end; default `Completed` or `Error` |
 //! | `message` | text | termination message of the first container |
 //! | `exit-code.<container>` and so on | as above | the same for the container of that name |
-//! | `pod-reason` | text, such as `Evicted` | the Pod as a whole fails with this reason; without an exit code or signal its container states are gone |
+//! | `pod-reason` | text, such as `Evicted` | the Pod as a whole fails with this reason |
 //! | `pod-message` | text | the message that goes with it |
 //! | `stop-delay` | duration | stays terminating for so long |
 //! | `hang-terminating` | `true` | stays terminating until it is deleted with a grace period of 0 |
 //!
-//! The phase at the end is Failed if any container ended with another code than 0 or by a signal, or if `pod-reason` is there,
-//! else Succeeded. Any change to a Pod (other than kwok's) starts the delay it is in afresh. Restart policies are not played:
-//! no container is ever started twice.
+//! - Without `run-duration`, a Pod that is told an exit code, a signal or a `pod-reason` ends as soon as it
+//!   runs; any other runs until it is deleted.
+//! - The phase at the end is Failed if any container ended with another code than 0 or by a signal, or if
+//!   `pod-reason` is there; else it is Succeeded.
+//! - With `pod-reason` and neither exit code nor signal, the container states are gone, as after an eviction.
+//! - Any change to a Pod, other than kwok's own, starts the delay that the Pod is in afresh.
+//! - Restart policies are not played: no container is ever started twice.
 
 pub mod audit;
 pub mod pod;

@@ -6,13 +6,13 @@ pub const START_DELAY: &str = "test.frameworkcontroller.microsoft.com/start-dela
 pub const NEVER_START: &str = "test.frameworkcontroller.microsoft.com/never-start";
 /// A duration or `forever`: how long the Pod runs.
 pub const RUN_DURATION: &str = "test.frameworkcontroller.microsoft.com/run-duration";
-/// The exit code of the first container, or with `.<container>` appended of the container of that name.
+/// The exit code of the first container, or with `.<container>` appended of that container.
 pub const EXIT_CODE: &str = "test.frameworkcontroller.microsoft.com/exit-code";
-/// The signal that ends the first container, or with `.<container>` appended the container of that name.
+/// The signal that ends the first container, or with `.<container>` appended that container.
 pub const SIGNAL: &str = "test.frameworkcontroller.microsoft.com/signal";
-/// The reason of the first container's end, or with `.<container>` appended that of the container of that name.
+/// The reason of the first container's end, or with `.<container>` appended that container's.
 pub const REASON: &str = "test.frameworkcontroller.microsoft.com/reason";
-/// The termination message of the first container, or with `.<container>` appended that of the container of that name.
+/// The termination message of the first container, or with `.<container>` appended that container's.
 pub const MESSAGE: &str = "test.frameworkcontroller.microsoft.com/message";
 /// The reason for which the Pod as a whole fails.
 pub const POD_REASON: &str = "test.frameworkcontroller.microsoft.com/pod-reason";

@@ -1,8 +1,8 @@
 //! Child processes that cannot outlive their parent.
 //!
-//! One small shell, the warden, reads the pids of all children from a pipe. When the pipe closes, be it by a drop or by a
-//! SIGKILL of this process, it kills them and removes their directory. No child is ever signalled after it was reaped, so a
-//! recycled pid is never hit.
+//! One small shell, the warden, reads the pids of all children from a pipe. When the pipe closes, be it by a
+//! drop or by a SIGKILL of this process, it kills them and removes their directory. No child is ever
+//! signalled after it was reaped, so a recycled pid is never hit.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_millis(25);
 /// One request gets this long; a paused API server accepts connections and says nothing.
 const REQUEST: Duration = Duration::from_secs(5);
 
-/// Polls until `look` finds it there. `Err` from `look` is what was seen instead; `check` may end the wait early.
+/// Polls until `look` finds it. `Err` from `look` is what was seen instead; `check` may end the wait early.
 pub(crate) async fn until<F: Future<Output = Result<(), String>>>(
     what: &str,
     within: Duration,
@@ -101,8 +101,8 @@ pub(crate) async fn default_account(client: kube::Client, namespace: &str) -> Re
     }
 }
 
-/// Runs a future to its end on a thread and runtime of its own, so that it may be called from anywhere, also from within
-/// another runtime.
+/// Runs a future to its end on a thread and runtime of its own, so that it may be called from anywhere, also
+/// from within another runtime.
 pub(crate) fn block_on<T: Send>(future: impl Future<Output = T> + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -8,8 +8,8 @@ static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
 
 /// The cluster of this test program, started with the default [`Options`] by the first test that asks.
 ///
-/// It ends with the process. Tests keep out of each other's way by a namespace each; the ones that disturb the control
-/// plane need a cluster of their own. If a test panics, the cluster's directory is left behind.
+/// It ends with the process. Tests keep out of each other's way by a namespace each; the ones that disturb
+/// the control plane need a cluster of their own. If a test panics, the cluster's directory is left behind.
 ///
 /// # Panics
 /// If the cluster cannot be started: in every test that asks, with the reason.

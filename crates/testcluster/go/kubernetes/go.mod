@@ -1,5 +1,6 @@
-// The Kubernetes programs of the test cluster, built from the Go module proxy. Kubernetes requires its staging modules at
-// v0.0.0 and replaces them with directories of its own tree; here they are replaced with their published releases.
+// The Kubernetes programs of the test cluster, built from the Go module proxy. Kubernetes requires its
+// staging modules at v0.0.0 and replaces them with directories of its own tree; here they are replaced with
+// their published releases.
 module frameworkcontroller.microsoft.com/testcluster/kubernetes
 
 go 1.26.0

@@ -1,4 +1,5 @@
-// kwok for the test cluster, which plays nodes and kubelets. A module of its own: its dependencies would move those of Kubernetes.
+// kwok for the test cluster, which plays nodes and kubelets. A module of its own: its dependencies would move
+// those of Kubernetes.
 module frameworkcontroller.microsoft.com/testcluster/kwok
 
 go 1.26.0

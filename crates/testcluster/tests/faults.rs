@@ -1,0 +1,127 @@
+//! What happens when parts of the control plane stop, crash or lose their parent. Each test has its own cluster.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use framework_testcluster::{Cluster, Component, Options};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+/// Set in the environment of a test program that plays the process to be killed.
+const VICTIM: &str = "FRAMEWORK_TESTCLUSTER_VICTIM";
+
+fn start() -> Cluster {
+    Cluster::start(Options { nodes: 1, ..Options::default() }).unwrap()
+}
+
+async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition().await {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Whether any process that lives has this directory on its command line.
+fn is_used(dir: &Path) -> bool {
+    let dir = dir.to_str().unwrap().as_bytes();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .any(|line| line.windows(dir.len()).any(|part| part == dir))
+}
+
+#[tokio::test]
+async fn pods_run_again_after_the_api_server_crashed() {
+    let cluster = start();
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    cluster.stop_apiserver().unwrap();
+    assert!(pods.get_opt("p").await.is_err(), "it is dead");
+    assert!(cluster.pause(Component::Apiserver).is_err(), "a dead process cannot be paused");
+    cluster.start_apiserver().unwrap();
+    let pod = serde_json::from_value(json!({
+        "metadata": { "name": "p" },
+        "spec": { "containers": [{ "name": "main", "image": "none" }] },
+    }));
+    pods.create(&PostParams::default(), &pod.unwrap()).await.unwrap();
+    eventually("the Pod runs", async || {
+        let status = pods.get("p").await.unwrap().status.unwrap_or_default();
+        status.phase.as_deref() == Some("Running")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_paused_component_answers_nothing_until_it_is_resumed() {
+    let cluster = start();
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    for component in [Component::Etcd, Component::Apiserver] {
+        cluster.pause(component).unwrap();
+        let mut map = ConfigMap::default();
+        map.metadata.generate_name = Some("m-".into());
+        let post = PostParams::default();
+        let create = maps.create(&post, &map);
+        tokio::pin!(create);
+        let reply = tokio::time::timeout(Duration::from_millis(500), &mut create).await;
+        assert!(reply.is_err(), "{component:?} is paused, and yet: {reply:?}");
+        cluster.resume(component).unwrap();
+        create.await.unwrap();
+    }
+}
+
+#[test]
+fn a_component_that_died_is_reported_with_its_log() {
+    let cluster = start();
+    cluster.check().unwrap();
+    let pid = cluster.pid(Component::Scheduler).unwrap();
+    Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let error = loop {
+        match cluster.check() {
+            Err(error) => break error.to_string(),
+            Ok(()) => assert!(Instant::now() < deadline, "nobody noticed"),
+        }
+    };
+    assert!(error.contains("kube-scheduler ended (signal: 9"), "{error}");
+    assert!(error.contains("kube-scheduler.log"), "{error}");
+}
+
+#[test]
+fn two_clusters_live_beside_each_other_and_leave_nothing() {
+    let other = std::thread::spawn(start);
+    let (one, two) = (start(), other.join().unwrap());
+    assert_ne!(one.url(), two.url());
+    let dirs = [one.dir().to_owned(), two.dir().to_owned()];
+    drop((one, two));
+    for dir in dirs {
+        assert!(!dir.exists() && !is_used(&dir), "left behind: {}", dir.display());
+    }
+}
+
+#[tokio::test]
+async fn the_cluster_of_a_killed_process_ends() {
+    if std::env::var_os(VICTIM).is_some() {
+        let cluster = start();
+        println!("\ndir {}", cluster.dir().display());
+        loop {
+            std::thread::park();
+        }
+    }
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_cluster_of_a_killed_process_ends", "--nocapture"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines();
+    let mut dirs = lines.filter_map(|line| line.unwrap().strip_prefix("dir ").map(PathBuf::from));
+    let dir = dirs.next().expect("the victim says where its cluster is");
+    assert!(dir.exists() && is_used(&dir));
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    eventually("the directory is gone", async || !dir.exists()).await;
+    assert!(!is_used(&dir), "a component outlived its parent");
+}

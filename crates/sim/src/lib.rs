@@ -1,1 +1,98 @@
 //! A cluster in one thread: API server, kubelet, garbage collector, users, clock and faults. Never shipped.
+//!
+//! The controller under test keeps its real `kube::Client`; what is simulated begins at the HTTP seam. Time
+//! is tokio's paused clock, every random choice follows from one seed, and so the same seed gives the same
+//! trace: [`run`] sets all of that up.
+//!
+//! ```
+//! use framework_sim::{Options, run};
+//! use serde_json::json;
+//! use std::time::Duration;
+//!
+//! let ended = run(7, Options::default(), |cluster| async move {
+//!     let user = cluster.user();
+//!     let pod = json!({
+//!         "apiVersion": "v1", "kind": "Pod",
+//!         "metadata": { "name": "hello", "annotations": { "sim/exit-code": "3" } },
+//!         "spec": { "containers": [{ "name": "main", "image": "busybox" }] },
+//!     });
+//!     user.create(pod).unwrap();
+//!     cluster
+//!         .until(Duration::from_secs(60), |user| {
+//!             user.get("pods", "hello").is_some_and(|pod| pod["status"]["phase"] == "Failed")
+//!         })
+//!         .await
+//! });
+//! assert!(ended);
+//! ```
+//!
+//! What it never does: read the wall clock, iterate a hash map, use a random source that is not seeded. Code
+//! that runs in it must not either, or the trace is not repeatable; `tokio::select!` needs `biased`.
+
+mod admission;
+mod agenda;
+mod call;
+mod clock;
+mod cluster;
+mod collector;
+mod creation;
+mod deletion;
+mod fate;
+mod fault;
+mod history;
+mod http;
+mod kind;
+mod kubelet;
+mod listing;
+mod object;
+mod patch;
+mod rates;
+mod refusal;
+mod selector;
+mod server;
+mod store;
+mod trace;
+mod update;
+mod user;
+mod watch;
+mod world;
+
+use std::future::Future;
+
+pub use admission::CREATE_ERROR;
+pub use clock::Clock;
+pub use cluster::{Options, SimCluster};
+pub use deletion::{DeleteOptions, Deletion};
+pub use fate::{Behaviour, End, Fate, Script};
+pub use fault::{Cut, Fault, Faults, Rule};
+pub use history::{Cause, Change, Exchange, History, Verb};
+pub use kind::{FRAMEWORK_GROUP, Kind, KindId, Registry};
+pub use object::{FOREGROUND, Meta, ORPHAN, Object};
+pub use rates::Rates;
+pub use refusal::Refusal;
+pub use trace::Entry;
+pub use user::{NAMESPACE, User};
+pub use watch::Ending;
+
+/// Runs one simulation from its seed, in a runtime of its own, and returns what it returns.
+///
+/// The seed also governs `fastrand`'s generator of this thread, from which the back-off of kube's watcher
+/// draws its jitter.
+///
+/// # Panics
+/// When the simulation does, or when the runtime cannot be built.
+pub fn run<F, T>(seed: u64, options: Options, simulation: impl FnOnce(SimCluster) -> F) -> T
+where
+    F: Future<Output = T>,
+{
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => panic!("cannot build a current-thread runtime: {error}"),
+    };
+    runtime.block_on(async {
+        let cluster = SimCluster::new(seed, options);
+        simulation(cluster).await
+    })
+}

@@ -1,0 +1,248 @@
+//! The garbage collector: it follows owner references by UID, with delays of its own.
+//!
+//! Like the real one it decides by a graph that it builds from watches, so that the graph is older than the
+//! store: a dependent created a moment ago may be missing from it.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use crate::agenda::{Agenda, Deed};
+use crate::deletion::DeleteOptions;
+use crate::fault::draw;
+use crate::history::Change;
+use crate::kind::KindId;
+use crate::object::{FOREGROUND, Meta, ORPHAN, Object};
+use crate::patch::Patch;
+use crate::store::Key;
+use crate::update::Part;
+use crate::world::World;
+
+/// Something the collector is going to look at.
+#[derive(Debug, Clone)]
+pub(crate) enum Errand {
+    /// A change, by its place in the history.
+    Notice(usize),
+    /// An object whose owners may be gone.
+    Visit(String),
+    /// An object that waits for its dependents.
+    Await(String),
+    /// An object whose dependents are to be released.
+    Release(String),
+}
+
+/// The collector and its graph.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    rng: Rng,
+    delay: RangeInclusive<Duration>,
+    nodes: BTreeMap<String, Node>,
+    dependents: BTreeMap<String, BTreeMap<String, bool>>,
+    actor: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Node {
+    owners: Vec<String>,
+}
+
+impl Collector {
+    pub(crate) fn new(delay: RangeInclusive<Duration>, rng: Rng) -> Self {
+        Self { rng, delay, nodes: BTreeMap::new(), dependents: BTreeMap::new(), actor: "collector".into() }
+    }
+
+    /// Plans to look at a change.
+    pub(crate) fn notice(&mut self, index: usize, change: &Change, agenda: &mut Agenda) {
+        let concerns = |object: &Option<Arc<Object>>| {
+            object.as_ref().is_some_and(|object| !object.owners().is_empty() || object.has_finalizers())
+        };
+        // Objects without owners and finalizers matter only when they go.
+        if concerns(&change.old) || concerns(&change.new) || change.removes() {
+            let at = change.at + draw(&mut self.rng, &self.delay);
+            agenda.add(at, Deed::Collect(Errand::Notice(index)));
+        }
+    }
+
+    fn plan(&mut self, now: Duration, errand: Errand, agenda: &mut Agenda) {
+        let at = now + draw(&mut self.rng, &self.delay);
+        agenda.add(at, Deed::Collect(errand));
+    }
+
+    /// Takes an object into the graph, or out of it.
+    fn learn(&mut self, uid: &str, object: Option<&Value>) {
+        for owner in self.nodes.remove(uid).map_or_else(Vec::new, |node| node.owners) {
+            if let Some(dependents) = self.dependents.get_mut(&owner) {
+                dependents.remove(uid);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner);
+                }
+            }
+        }
+        let Some(object) = object else { return };
+        let mut owners = Vec::new();
+        for owner in object.owners() {
+            let Some(owner_uid) = owner["uid"].as_str() else { continue };
+            let blocks = owner["blockOwnerDeletion"] == true;
+            self.dependents.entry(owner_uid.to_owned()).or_default().insert(uid.to_owned(), blocks);
+            owners.push(owner_uid.to_owned());
+        }
+        self.nodes.insert(uid.to_owned(), Node { owners });
+    }
+
+    fn dependents_of(&self, uid: &str) -> Vec<(String, bool)> {
+        let all = self.dependents.get(uid).into_iter().flatten();
+        all.map(|(uid, blocks)| (uid.clone(), *blocks)).collect()
+    }
+}
+
+/// Runs an errand.
+pub(crate) fn run(world: &mut World, errand: Errand) {
+    match errand {
+        Errand::Notice(index) => notice(world, index),
+        Errand::Visit(uid) => visit(world, &uid),
+        Errand::Await(uid) => wait_for_dependents(world, &uid),
+        Errand::Release(uid) => release(world, &uid),
+    }
+}
+
+fn notice(world: &mut World, index: usize) {
+    let change = Arc::clone(&world.store.history.changes[index]);
+    let uid = &change.uid;
+    // Notices may overtake each other: a node that is gone from the store must not come back to the graph.
+    let living = world.store.find_uid(uid).is_some();
+    let mut errands = Vec::new();
+    match &change.new {
+        Some(object) if living => {
+            world.collector.learn(uid, Some(object));
+            if object.deleting() && object.has_finalizer(FOREGROUND) {
+                errands.push(Errand::Await(uid.clone()));
+            }
+            if object.deleting() && object.has_finalizer(ORPHAN) {
+                errands.push(Errand::Release(uid.clone()));
+            }
+            let gone = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| absent(world, uid));
+            if object.owners().iter().any(gone) {
+                errands.push(Errand::Visit(uid.clone()));
+            }
+        }
+        Some(_) => {}
+        None => {
+            let dependents = world.collector.dependents_of(uid);
+            errands.extend(dependents.into_iter().map(|(uid, _)| Errand::Visit(uid)));
+            let owners = change.object().owners().iter().filter_map(|owner| owner["uid"].as_str());
+            errands.extend(owners.map(|owner| Errand::Await(owner.to_owned())));
+            world.collector.learn(uid, None);
+        }
+    }
+    plan(world, errands);
+}
+
+fn plan(world: &mut World, errands: Vec<Errand>) {
+    let now = world.clock.elapsed();
+    for errand in errands {
+        world.collector.plan(now, errand, &mut world.agenda);
+    }
+}
+
+fn absent(world: &World, uid: &str) -> bool {
+    world.store.find_uid(uid).is_none()
+}
+
+fn waits(object: &Value) -> bool {
+    object.deleting() && object.has_finalizer(FOREGROUND)
+}
+
+/// Deletes an object whose owners are all gone, or being deleted in the foreground.
+fn visit(world: &mut World, uid: &str) {
+    let Some((kind, object)) = world.store.find_uid(uid) else { return };
+    let object = Arc::clone(object);
+    if object.deleting() {
+        return if waits(&object) { wait_for_dependents(world, uid) } else { () };
+    }
+    let state = |owner: &Value| world.store.find_uid(owner["uid"].as_str().unwrap_or(""));
+    let solid = |owner: &&Value| {
+        state(owner).is_some_and(|(_, found)| !waits(found) && matches_namespace(found, &object))
+    };
+    let waiting = |owner: &Value| state(owner).is_some_and(|(_, found)| waits(found));
+    let kept: Vec<Value> = object.owners().iter().filter(solid).cloned().collect();
+    if object.owners().is_empty() || kept.len() == object.owners().len() {
+        return;
+    }
+    if !kept.is_empty() {
+        let patch = json!({ "metadata": { "ownerReferences": kept } });
+        return write(world, kind, &object, &patch);
+    }
+    let has_dependents = !world.collector.dependents_of(uid).is_empty();
+    let policy = if object.owners().iter().any(waiting) && has_dependents {
+        "Foreground"
+    } else if object.has_finalizer(ORPHAN) {
+        "Orphan"
+    } else if object.has_finalizer(FOREGROUND) {
+        "Foreground"
+    } else {
+        "Background"
+    };
+    let options = DeleteOptions {
+        version: Some(object.meta("resourceVersion").to_owned()),
+        propagation: Some(policy.to_owned()),
+        ..DeleteOptions::of_uid(uid)
+    };
+    let key = Key::new(object.namespace(), object.name());
+    let actor = Arc::clone(&world.collector.actor);
+    // Read and written under one lock: the preconditions hold.
+    let _ = world.write(&actor, 0, |store, caller| store.delete(caller, kind, &key, &options));
+}
+
+fn matches_namespace(owner: &Value, dependent: &Value) -> bool {
+    owner.namespace().is_empty() || owner.namespace() == dependent.namespace()
+}
+
+/// Deletes the dependents of an object that waits for them; lets it go when none that block it are left.
+fn wait_for_dependents(world: &mut World, uid: &str) {
+    let Some((kind, object)) = world.store.find_uid(uid) else { return };
+    if !waits(object) {
+        return;
+    }
+    let object = Arc::clone(object);
+    let dependents = world.collector.dependents_of(uid);
+    if !dependents.iter().any(|(_, blocks)| *blocks) {
+        return drop_finalizer(world, kind, &object, FOREGROUND);
+    }
+    plan(world, dependents.into_iter().map(|(uid, _)| Errand::Visit(uid)).collect());
+}
+
+/// Takes an object out of the owner references of its dependents, then lets it go.
+fn release(world: &mut World, uid: &str) {
+    let Some((kind, object)) = world.store.find_uid(uid) else { return };
+    if !object.deleting() || !object.has_finalizer(ORPHAN) {
+        return;
+    }
+    let object = Arc::clone(object);
+    for (dependent, _) in world.collector.dependents_of(uid) {
+        let Some((kind, found)) = world.store.find_uid(&dependent) else { continue };
+        let found = Arc::clone(found);
+        let kept: Vec<&Value> = found.owners().iter().filter(|owner| owner["uid"] != uid).collect();
+        let patch = json!({ "metadata": { "ownerReferences": kept } });
+        write(world, kind, &found, &patch);
+    }
+    drop_finalizer(world, kind, &object, ORPHAN);
+}
+
+fn drop_finalizer(world: &mut World, kind: KindId, object: &Object, finalizer: &str) {
+    let all = object["metadata"]["finalizers"].as_array().map_or(&[][..], Vec::as_slice);
+    let kept: Vec<&Value> = all.iter().filter(|one| *one != finalizer).collect();
+    let patch = json!({ "metadata": { "finalizers": kept } });
+    write(world, kind, object, &patch);
+}
+
+fn write(world: &mut World, kind: KindId, object: &Object, patch: &Value) {
+    let key = Key::new(object.namespace(), object.name());
+    let patch = Patch::Merge(patch.clone());
+    let actor = Arc::clone(&world.collector.actor);
+    // The patch carries no precondition, and the object was found under the same lock.
+    let _ = world.write(&actor, 0, |store, caller| store.patch(caller, kind, &key, Part::Main, &patch));
+}

@@ -1,0 +1,104 @@
+//! How often things go wrong at random, and how slow they are when nothing does.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// How often each random fault happens, as a probability per request, and how slow things are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rates {
+    /// Time a request takes to the server, and a reply to the client.
+    pub latency: RangeInclusive<Duration>,
+    /// How far a watch lags behind the store; drawn once for each watch.
+    pub watch_lag: RangeInclusive<Duration>,
+    /// How old a state is that is read with resourceVersion 0.
+    pub staleness: RangeInclusive<Duration>,
+    /// [`crate::Fault::RefuseConnection`].
+    pub refuse_connection: f64,
+    /// [`crate::Fault::LoseReply`].
+    pub lose_reply: f64,
+    /// [`crate::Fault::Hang`]: half of them applied late, half of them never.
+    pub hang: f64,
+    /// How late a hanging request is applied.
+    pub hang_for: RangeInclusive<Duration>,
+    /// [`crate::Fault::Conflict`], of a PUT or PATCH.
+    pub conflict: f64,
+    /// [`crate::Fault::TooManyRequests`].
+    pub too_many_requests: f64,
+    /// [`crate::Fault::InternalError`].
+    pub internal_error: f64,
+    /// [`crate::Fault::Unavailable`].
+    pub unavailable: f64,
+    /// [`crate::Fault::Timeout`], applied or not.
+    pub timeout: f64,
+    /// [`crate::Fault::Gone`], of a list with a token or a watch.
+    pub gone: f64,
+    /// [`crate::Fault::Quota`], of a POST of a Pod.
+    pub quota: f64,
+    /// Per watch: it lags by one to ten seconds.
+    pub watch_behind: f64,
+    /// Per watch: it ends within a minute.
+    pub watch_close: f64,
+    /// Per watch: it stands still for up to half a minute at some time within its first minute.
+    pub watch_freeze: f64,
+}
+
+/// A range of milliseconds.
+pub(crate) fn ms(from: u64, to: u64) -> RangeInclusive<Duration> {
+    Duration::from_millis(from)..=Duration::from_millis(to)
+}
+
+impl Rates {
+    /// No faults and no delay at all.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            latency: ms(0, 0),
+            watch_lag: ms(0, 0),
+            staleness: ms(0, 0),
+            refuse_connection: 0.0,
+            lose_reply: 0.0,
+            hang: 0.0,
+            hang_for: ms(0, 60_000),
+            conflict: 0.0,
+            too_many_requests: 0.0,
+            internal_error: 0.0,
+            unavailable: 0.0,
+            timeout: 0.0,
+            gone: 0.0,
+            quota: 0.0,
+            watch_behind: 0.0,
+            watch_close: 0.0,
+            watch_freeze: 0.0,
+        }
+    }
+
+    /// No faults; requests and watches take a few milliseconds.
+    #[must_use]
+    pub fn calm() -> Self {
+        Self { latency: ms(1, 8), watch_lag: ms(1, 8), ..Self::none() }
+    }
+
+    /// All faults, each now and then.
+    #[must_use]
+    pub fn rough() -> Self {
+        Self {
+            latency: ms(0, 80),
+            watch_lag: ms(0, 80),
+            staleness: ms(0, 3_000),
+            refuse_connection: 0.02,
+            lose_reply: 0.02,
+            hang: 0.005,
+            conflict: 0.01,
+            too_many_requests: 0.01,
+            internal_error: 0.01,
+            unavailable: 0.01,
+            timeout: 0.01,
+            gone: 0.05,
+            quota: 0.01,
+            watch_behind: 0.2,
+            watch_close: 0.5,
+            watch_freeze: 0.2,
+            ..Self::none()
+        }
+    }
+}

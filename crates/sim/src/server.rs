@@ -1,0 +1,234 @@
+//! What the API server answers: dispatch by verb, the faults that are answers, and the form of replies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::admission;
+use crate::agenda::Deed;
+use crate::call::{Call, Route};
+use crate::clock::http_date;
+use crate::deletion::DeleteOptions;
+use crate::fault::Fault;
+use crate::history::Verb;
+use crate::http::Body;
+use crate::kind::KindId;
+use crate::listing;
+use crate::object::{Meta, Object};
+use crate::patch::Patch;
+use crate::refusal::Refusal;
+use crate::update::Part;
+use crate::watch::WatchId;
+use crate::world::World;
+
+/// How often a watch that wants bookmarks gets one.
+pub(crate) const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+
+/// Answers a request, changing the world as it asks.
+pub(crate) fn answer(world: &mut World, call: &Call, fault: Option<&Fault>) -> Response<Body> {
+    let result = match injected(world, call, fault) {
+        Some(refusal) => Err(refusal),
+        None => handle(world, call, fault),
+    };
+    let result = match fault {
+        Some(Fault::Timeout { .. }) => Err(Refusal::timeout()),
+        _ => result,
+    };
+    result.unwrap_or_else(|refusal| refuse(world, &refusal))
+}
+
+fn handle(world: &mut World, call: &Call, fault: Option<&Fault>) -> Result<Response<Body>, Refusal> {
+    match (&call.route, call.verb()) {
+        (Route::Version, _) => {
+            let version = json!({ "major": "1", "minor": "36", "gitVersion": "v1.36.3-sim", "gitCommit": "",
+                "gitTreeState": "clean", "buildDate": "2026-01-01T00:00:00Z", "goVersion": "", "compiler": "",
+                "platform": "sim/one-thread" });
+            Ok(reply(world, StatusCode::OK, version.to_string().into()))
+        }
+        (Route::Health, _) => Ok(reply(world, StatusCode::OK, "ok".into())),
+        (_, Verb::Get) => {
+            let (kind, key, _) = call.route.key()?;
+            let object = world.store.expect(kind, &key)?;
+            Ok(reply(world, StatusCode::OK, object.json()))
+        }
+        (_, Verb::List) => listing::list(world, call),
+        (_, Verb::Watch) => listing::watch(world, call, fault == Some(&Fault::Gone)),
+        (_, Verb::Create) => create(world, call),
+        (_, Verb::Update | Verb::UpdateStatus) => {
+            let (kind, key, status) = call.route.key()?;
+            let body = read_body(&call.body)?;
+            let object = world.write(&call.who, call.number, |store, caller| {
+                store.update(caller, kind, &key, part(status), body)
+            })?;
+            Ok(reply(world, StatusCode::OK, object.json()))
+        }
+        (_, Verb::Patch | Verb::PatchStatus) => {
+            let (kind, key, status) = call.route.key()?;
+            let patch = read_patch(call)?;
+            let object = world.write(&call.who, call.number, |store, caller| {
+                store.patch(caller, kind, &key, part(status), &patch)
+            })?;
+            Ok(reply(world, StatusCode::OK, object.json()))
+        }
+        (_, Verb::Delete) => delete(world, call),
+        (Route::Unknown, _) => Err(Refusal::no_such_path()),
+        (_, Verb::Other) => Err(Refusal::method_not_allowed()),
+    }
+}
+
+fn create(world: &mut World, call: &Call) -> Result<Response<Body>, Refusal> {
+    let Route::Resource { kind, namespace, .. } = &call.route else { return Err(Refusal::no_such_path()) };
+    let body = read_body(&call.body)?;
+    let rules = world.store.registry.get(*kind).clone();
+    if rules.namespaced != namespace.is_some() {
+        return Err(Refusal::method_not_allowed());
+    }
+    let namespace = namespace.as_deref().unwrap_or("");
+    admission::admit(world, *kind, namespace, &body)?;
+    let object =
+        world.write(&call.who, call.number, |store, caller| store.create(caller, *kind, namespace, body))?;
+    if rules.plural == "customresourcedefinitions"
+        && let Some(defined) = crate::kind::Kind::of_definition(&object)
+    {
+        world.store.add_kind(defined);
+    }
+    Ok(reply(world, StatusCode::CREATED, object.json()))
+}
+
+fn delete(world: &mut World, call: &Call) -> Result<Response<Body>, Refusal> {
+    let (kind, key, _) = call.route.key()?;
+    let body = if call.body.is_empty() { Value::Null } else { read_body(&call.body)? };
+    let mut options = DeleteOptions::read(&body);
+    options.grace = options.grace.or(call.param("gracePeriodSeconds").and_then(|text| text.parse().ok()));
+    options.propagation = options.propagation.or(call.param("propagationPolicy").map(str::to_owned));
+    let deletion =
+        world.write(&call.who, call.number, |store, caller| store.delete(caller, kind, &key, &options))?;
+    let rules = world.store.registry.get(kind);
+    if !deletion.gone || rules.graceful {
+        return Ok(reply(world, StatusCode::OK, deletion.object.json()));
+    }
+    let mut details = json!({ "name": key.name, "kind": rules.plural, "uid": deletion.object.uid() });
+    if !rules.group.is_empty() {
+        details["group"] = json!(rules.group);
+    }
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+    });
+    Ok(reply(world, StatusCode::OK, status.to_string().into()))
+}
+
+/// The refusal that a fault stands for, if it is one.
+fn injected(world: &mut World, call: &Call, fault: Option<&Fault>) -> Option<Refusal> {
+    let registry = &world.store.registry;
+    let (kind, name) = match &call.route {
+        Route::Resource { kind, name, .. } => {
+            (registry.get(*kind), name.clone().unwrap_or_else(|| posted_name(&call.body)))
+        }
+        _ => (registry.get(KindId(0)), String::new()),
+    };
+    Some(match fault? {
+        Fault::Conflict => Refusal::stale(kind, &name),
+        Fault::TooManyRequests(seconds) => Refusal::too_many_requests(*seconds, world.faults.coin()),
+        Fault::InternalError => Refusal::internal("etcdserver: request timed out"),
+        Fault::Unavailable => Refusal::unavailable(),
+        Fault::Timeout { applied: false } => Refusal::timeout(),
+        Fault::Gone if call.verb() == Verb::List => Refusal::expired_token(),
+        Fault::Quota => admission::quota_refusal(kind, &name, 0, 0),
+        Fault::Forbidden => Refusal::forbidden(kind, &name, "refused by a simulated admission plugin"),
+        Fault::Invalid => {
+            let why = "Invalid value: \"\": refused by the simulation";
+            Refusal::invalid(kind, &name, "FieldValueInvalid", "spec", why)
+        }
+        _ => return None,
+    })
+}
+
+/// A reply with the server's date.
+pub(crate) fn reply(world: &World, code: StatusCode, body: Bytes) -> Response<Body> {
+    respond(world, code, Body::Whole(Some(body)))
+}
+
+/// A response with the headers that every one has.
+pub(crate) fn respond(world: &World, code: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    if let Ok(date) = http_date(world.clock.server_now()).try_into() {
+        headers.insert(header::DATE, date);
+    }
+    response
+}
+
+fn refuse(world: &World, refusal: &Refusal) -> Response<Body> {
+    let code = StatusCode::from_u16(refusal.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = if refusal.plain { refusal.message.clone() + "\n" } else { refusal.to_status().to_string() };
+    let mut response = reply(world, code, body.into());
+    let headers = response.headers_mut();
+    if refusal.plain {
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain; charset=utf-8"));
+    }
+    if let Some(seconds) = refusal.retry_after {
+        headers.insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// Sends a bookmark and plans the next one.
+pub(crate) fn bookmark(world: &mut World, id: WatchId) {
+    let now = world.clock.elapsed();
+    let Some(watch) = world.watches.open.get(&id) else { return };
+    let kind = world.store.registry.get(watch.kind);
+    if watch.frozen_until <= now && !watch.bookmark(kind, false, now, &mut world.trace) {
+        world.watches.open.remove(&id);
+        return;
+    }
+    world.agenda.add(now + BOOKMARK_PERIOD, Deed::Bookmark(id));
+}
+
+fn part(status: bool) -> Part {
+    if status { Part::Status } else { Part::Main }
+}
+
+fn read_body(body: &[u8]) -> Result<Value, Refusal> {
+    let wrong = |error| Refusal::bad_request(format!("the body is not JSON: {error}"));
+    serde_json::from_slice(body).map_err(wrong)
+}
+
+/// The name in the body of a POST, empty when there is none.
+pub(crate) fn posted_name(body: &[u8]) -> String {
+    serde_json::from_slice::<Value>(body).map(|body| body.name().to_owned()).unwrap_or_default()
+}
+
+fn read_patch(call: &Call) -> Result<Patch, Refusal> {
+    let body = read_body(&call.body)?;
+    match call.content_type.split(';').next().unwrap_or("").trim() {
+        "application/merge-patch+json" | "application/strategic-merge-patch+json" => Ok(Patch::Merge(body)),
+        "application/json-patch+json" => Ok(Patch::Json(body)),
+        _ => Err(Refusal::unsupported_media_type()),
+    }
+}
+
+/// Serializes an item of a list: those of built-in kinds do not repeat apiVersion and kind.
+pub(crate) fn list_item(object: &Arc<Object>, bare: bool, out: &mut Vec<u8>) {
+    if !bare {
+        out.extend_from_slice(&object.json());
+        return;
+    }
+    out.push(b'{');
+    let fields = object.as_object().into_iter().flatten();
+    let fields = fields.filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind"));
+    for (index, (field, value)) in fields.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        // Writing a JSON value into a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut *out, field);
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut *out, value);
+    }
+    out.push(b'}');
+}

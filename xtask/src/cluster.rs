@@ -1,0 +1,224 @@
+//! `cargo xtask cluster up|down`: a control plane that stays, to try things on by hand.
+//!
+//! `up` starts this program once more, detached, as `cluster serve`. That process holds the cluster, so that
+//! nothing of the cluster can outlive it, however it ends. A state file in the work tree's `.cluster`
+//! directory names it; a state whose process is gone counts for nothing.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use framework_testcluster::{Cluster, Options};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+
+/// How long `down` waits for the components to end before it kills their holder.
+const PATIENCE: Duration = Duration::from_secs(20);
+const EVERY: Duration = Duration::from_millis(50);
+
+/// What can be done with the cluster.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Start it, install the CRDs, and print the path of its kubeconfig.
+    Up,
+    /// Stop it and remove all it left.
+    Down,
+    /// Hold it until somebody ends this process (what `up` starts).
+    #[command(hide = true)]
+    Serve,
+}
+
+/// Runs the command.
+pub(crate) fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Up => up(),
+        Command::Down => down(),
+        Command::Serve => serve(),
+    }
+}
+
+/// The process that holds the cluster, and how to reach the cluster.
+#[derive(Serialize, Deserialize)]
+struct State {
+    pid: i32,
+    /// When the process started: tells it from another that was given the same pid later.
+    started: u64,
+    dir: PathBuf,
+    kubeconfig: PathBuf,
+    programs: PathBuf,
+}
+
+impl State {
+    fn file() -> PathBuf {
+        home().join("state.json")
+    }
+
+    /// The state, if its process still runs.
+    fn read() -> Option<State> {
+        let state: State = serde_json::from_slice(&fs::read(State::file()).ok()?).ok()?;
+        (start_time(state.pid) == Some(state.started)).then_some(state)
+    }
+
+    /// Written whole or not at all: whoever waits for it must not read half of it.
+    fn write(&self) -> Result<()> {
+        let unfinished = State::file().with_extension("unfinished");
+        fs::write(&unfinished, serde_json::to_vec(self)?)?;
+        fs::rename(&unfinished, State::file()).context("writing the state file")
+    }
+}
+
+fn up() -> Result<()> {
+    let state = match State::read() {
+        Some(state) => {
+            eprintln!("the cluster is already up");
+            state
+        }
+        None => start()?,
+    };
+    eprintln!("kubectl is in {}; logs are in {}", state.programs.display(), state.dir.display());
+    eprintln!("stop it with: cargo xtask cluster down");
+    println!("{}", state.kubeconfig.display());
+    Ok(())
+}
+
+/// Starts the holder, and passes its progress on until the cluster is up or the holder gave up.
+fn start() -> Result<State> {
+    fs::create_dir_all(home()).with_context(|| format!("creating {}", home().display()))?;
+    let path = home().join("serve.log");
+    let log = File::create(&path).context("creating the log")?;
+    let mut holder = std::process::Command::new(std::env::current_exe().context("finding this program")?)
+        .args(["cluster", "serve"])
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        // An interrupt from the terminal is not meant for it once this command is over.
+        .process_group(0)
+        .spawn()
+        .context("starting the holder of the cluster")?;
+    let state = follow(&mut holder, &mut File::open(&path)?);
+    if state.is_err() {
+        // It may be gone already; it ends the cluster with itself.
+        let _ = holder.kill();
+    }
+    state
+}
+
+fn follow(holder: &mut Child, log: &mut File) -> Result<State> {
+    loop {
+        let ended = holder.try_wait()?;
+        // After the look at the process, so that its last words are not missed.
+        let mut news = Vec::new();
+        log.read_to_end(&mut news)?;
+        std::io::stderr().write_all(&news)?;
+        if let Some(status) = ended {
+            bail!("the cluster did not start ({status})");
+        }
+        if let Some(state) = State::read() {
+            return Ok(state);
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+fn down() -> Result<()> {
+    let Some(state) = State::read() else {
+        eprintln!("the cluster is not up");
+        return Ok(());
+    };
+    let pid = Pid::from_raw(state.pid).context("the state file names no process")?;
+    eprintln!("stopping the cluster");
+    kill_process(pid, Signal::TERM).context("stopping the holder of the cluster")?;
+    if !gone_within(&state, PATIENCE) {
+        kill_process(pid, Signal::KILL).context("killing the holder of the cluster")?;
+        ensure!(gone_within(&state, PATIENCE), "process {} cannot be killed", state.pid);
+    }
+    fs::remove_file(State::file()).context("removing the state file")
+}
+
+/// Whether the holder ended in time, and the cluster's directory went with it.
+fn gone_within(state: &State, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    while start_time(state.pid) == Some(state.started) || state.dir.exists() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(EVERY);
+    }
+    true
+}
+
+fn serve() -> Result<()> {
+    let lock = File::create(home().join("lock")).context("creating the lock")?;
+    // Held until this process ends: an interrupted `up` leaves a holder that is still starting.
+    ensure!(lock.try_lock().is_ok(), "another cluster is being started or stopped: try again");
+    eprintln!("starting the control plane");
+    let began = Instant::now();
+    let cluster = Cluster::start(Options::default())?;
+    eprintln!("the control plane is ready after {:.1} s", began.elapsed().as_secs_f64());
+    install(&cluster, &root().join("deploy/crds"))?;
+    let pid = i32::try_from(std::process::id())?;
+    State {
+        pid,
+        started: start_time(pid).context("reading when this process started")?,
+        dir: cluster.dir().to_owned(),
+        kubeconfig: cluster.kubeconfig_path().to_owned(),
+        programs: cluster.programs().to_owned(),
+    }
+    .write()?;
+    until_told_to_stop()
+}
+
+/// Installs the CRDs of a directory, if it has any.
+fn install(cluster: &Cluster, crds: &Path) -> Result<()> {
+    let any = fs::read_dir(crds).is_ok_and(|files| {
+        files.flatten().any(|file| file.path().extension().is_some_and(|extension| extension == "yaml"))
+    });
+    if !any {
+        return Ok(());
+    }
+    let crds = crds.to_str().context("the path of the CRDs is not UTF-8")?;
+    let applied = cluster.kubectl(&["apply", "--server-side", "-f", crds])?;
+    ensure!(applied.status.success(), "installing the CRDs failed: {}", applied.stderr);
+    eprint!("{}", applied.stdout);
+    let waited = cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", crds])?;
+    ensure!(waited.status.success(), "the CRDs were not established: {}", waited.stderr);
+    Ok(())
+}
+
+fn until_told_to_stop() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    })
+}
+
+/// When a process started, in clock ticks since boot; `None` if there is no such process.
+fn start_time(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; after it the state is the first field, the start time the
+    // 20th.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    (state != "Z").then_some(fields.nth(18)?.parse().ok()?)
+}
+
+fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().expect("this package is a directory of the workspace").to_owned()
+}
+
+/// Where the state is: in the work tree, or where the tests of this command want it.
+fn home() -> PathBuf {
+    std::env::var_os("FRAMEWORK_CLUSTER_HOME").map_or_else(|| root().join(".cluster"), PathBuf::from)
+}

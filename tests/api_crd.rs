@@ -3,6 +3,8 @@
 
 mod crd;
 
+use std::time::{Duration, Instant};
+
 use crd::{Space, framework, role};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -186,4 +188,95 @@ fn kubectl_shows_state_attempt_tasks_and_age() {
     assert!(table[1][4].ends_with('s'), "an age: {:?}", table[1]);
     let all = space.text(&["get", "all", "-o=name"]);
     assert!(all.contains("framework.frameworkcontroller.microsoft.com/job"), "{all}");
+}
+
+#[test]
+fn a_status_is_stored_as_the_controller_writes_it() {
+    let space = Space::new("status");
+    space.create(&framework("job", &[role("worker", 1)])).unwrap();
+    let first = serde_json::to_value(crd::status("job")).unwrap();
+    assert_eq!(first["attemptStatus"]["taskRoleStatuses"], Value::Null, "a null that must survive");
+    assert_eq!(space.put_status("job", &first).unwrap()["status"], first);
+
+    let last: Value = serde_saphyr::from_str(include_str!("data/completed_status.yaml")).unwrap();
+    assert_eq!(space.put_status("job", &last).unwrap()["status"], last);
+    let mut null = last.clone();
+    null["attemptStatus"]["completionStatus"]["type"]["attributes"] = Value::Null;
+    space.put_status("job", &null).expect("null attributes, as Go writes none");
+
+    let mut wrong = last;
+    wrong["state"] = "Resting".into();
+    let refusal = space.put_status("job", &wrong).unwrap_err();
+    assert!(refusal.contains("status.state"), "{refusal}");
+}
+
+#[test]
+fn ten_thousand_tasks_in_a_hundred_task_roles_are_accepted() {
+    let space = Space::new("large");
+    let roles: Vec<Value> = (0..100).map(|index| role(&format!("role{index}"), 100)).collect();
+    space.create(&framework("job", &roles)).unwrap();
+    let tasks: Vec<Value> = (0..100).map(|index| json!({"index": index, "state": "AttemptRunning"})).collect();
+    let statuses = |name: &Value| json!({"name": name, "taskStatuses": tasks});
+    let mut status = serde_json::to_value(crd::status("job")).unwrap();
+    status["attemptStatus"]["taskRoleStatuses"] = roles.iter().map(|role| statuses(&role["name"])).collect();
+    space.put_status("job", &status).expect("a status of 10,000 Tasks");
+    status["attemptStatus"]["taskRoleStatuses"] = Value::Null;
+    status["attemptStatus"]["taskRoleStatusesCompressed"] = "A".repeat(1_000_000).into();
+    space.put_status("job", &status).expect("a compressed status of 1 MB");
+    let one = json!([{"op": "replace", "path": "/spec/taskRoles/7/taskNumber", "value": 99}]);
+    space.patch("job", &one).expect("a scale-down");
+    let two = json!([{"op": "replace", "path": "/spec/taskRoles/7/taskNumber", "value": 101}]);
+    let refusal = space.patch("job", &two).unwrap_err();
+    assert!(refusal.contains("at most 10000 Tasks in all"), "{refusal}");
+}
+
+/// The schema before its rules, under a group of its own: what an older controller's cluster has stored.
+#[test]
+fn a_framework_stored_before_the_rules_still_takes_writes() {
+    const GROUP: &str = "stored.test.microsoft.com";
+    let name = framework_api::crd::NAME.replace(framework_api::name::GROUP, GROUP);
+    let today = framework_api::crd::manifest().replace(framework_api::name::GROUP, GROUP);
+    let mut before: Value = serde_saphyr::from_str(&today).unwrap();
+    drop_rules(&mut before);
+    let space = Space::with_group("stored", GROUP);
+    crd::install(&name, &before.to_string());
+    let mut zero = framework("zero", &[role("worker", 1), role("ps", 1)]);
+    zero["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] =
+        json!({"minFailedTaskCount": 0, "minSucceededTaskCount": 0});
+    space.create(&zero).unwrap();
+    space.create(&framework("huge", &[role("worker", 6_000), role("ps", 6_000)])).unwrap();
+
+    crd::install(&name, &today);
+    let fresh = framework("fresh", &[zero["spec"]["taskRoles"][0].clone()]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while space.object(&["create", "--dry-run=server", "-o=json", "-f=-"], &fresh).is_ok() {
+        assert!(Instant::now() < deadline, "the rules never came into force");
+    }
+    let status = |name: &str| serde_json::to_value(crd::status(name)).unwrap();
+    let replace = |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
+
+    space.put_status("zero", &status("zero")).expect("a status write beside a stored 0");
+    space.patch("zero", &replace("/spec/taskRoles/0/taskNumber", 2.into())).expect("an unrelated edit");
+    let policy = "/spec/taskRoles/0/frameworkAttemptCompletionPolicy/minFailedTaskCount";
+    space.patch("zero", &replace(policy, 1.into())).expect("the way out");
+    let refusal = space.patch("zero", &replace(policy, 0.into())).expect_err("no way back");
+    assert!(refusal.contains("minFailedTaskCount"), "{refusal}");
+
+    space.put_status("huge", &status("huge")).expect("a status write beside 12,000 stored Tasks");
+    space.patch("huge", &replace("/spec/retryPolicy/maxRetryCount", 1.into())).expect("an unrelated edit");
+    let tasks = "/spec/taskRoles/0/taskNumber";
+    space.patch("huge", &replace(tasks, 5_999.into())).expect("a step down, still above the limit");
+    let refusal = space.patch("huge", &replace(tasks, 6_000.into())).expect_err("a step up");
+    assert!(refusal.contains("at most 10000 Tasks in all"), "{refusal}");
+}
+
+fn drop_rules(tree: &mut Value) {
+    match tree {
+        Value::Array(items) => items.iter_mut().for_each(drop_rules),
+        Value::Object(fields) => {
+            fields.remove("x-kubernetes-validations");
+            fields.values_mut().for_each(drop_rules);
+        }
+        _ => {}
+    }
 }

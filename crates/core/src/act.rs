@@ -15,7 +15,9 @@ use crate::{framework, pod};
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
     match action {
         Action::CreateConfigMap { .. } => Some(pod::config_map_of(framework, status)),
-        Action::CreatePod { task_role, task_index, .. } => pod::pod_of(framework, status, task_role, *task_index),
+        Action::CreatePod { task_role, task_index, .. } => {
+            pod::pod_of(framework, status, task_role, *task_index)
+        }
         _ => None,
     }
 }
@@ -91,7 +93,8 @@ impl Acts<'_> {
     /// The ConfigMap goes once all its Pods are gone, so that nothing is left to the garbage collector.
     fn finish_config_map(&mut self, map: &ConfigMapFacts) {
         let over = self.status.attempt_status.completion_status.is_some();
-        if over && !map.deleting && !self.o.objects.deletes.contains(&map.uid) && self.pods_are_gone(&map.uid) {
+        if over && !map.deleting && !self.o.objects.deletes.contains(&map.uid) && self.pods_are_gone(&map.uid)
+        {
             self.act(Action::DeleteConfigMap { uid: map.uid.clone() });
         }
     }
@@ -221,7 +224,10 @@ impl Acts<'_> {
         if let (Some(timeout), Some(deletion)) = (role.pod_graceful_deletion_timeout_sec, pod.deletion) {
             self.force(name, pod, deletion.started().plus_seconds(timeout));
         }
-        if pod.unwatched && self.o.objects.deletes.contains(&pod.uid) && !self.o.objects.confirms.contains(&pod.uid) {
+        if pod.unwatched
+            && self.o.objects.deletes.contains(&pod.uid)
+            && !self.o.objects.confirms.contains(&pod.uid)
+        {
             self.act(Action::ConfirmPod { name: name.clone(), uid: pod.uid.clone() });
         }
     }

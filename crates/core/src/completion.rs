@@ -2,7 +2,8 @@
 
 use framework_api::code::Code;
 use framework_api::status::{
-    CompletionTrigger, FrameworkAttemptCompletionStatus, TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus,
+    CompletionTrigger, FrameworkAttemptCompletionStatus, TaskAttemptCompletionStatus, TaskRoleStatus,
+    TaskStatus,
 };
 use framework_api::{FrameworkSpec, State, Time};
 
@@ -38,10 +39,21 @@ pub fn evaluate(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<Framew
             let count = ended.len();
             (count > nth).then(|| {
                 let (_, &mut (at, index), _) = ended.select_nth_unstable(nth);
-                Met { at, index, role_position: position, succeeded: !failed, role: &role.name, count, minimum }
+                Met {
+                    at,
+                    index,
+                    role_position: position,
+                    succeeded: !failed,
+                    role: &role.name,
+                    count,
+                    minimum,
+                }
             })
         };
-        [met(policy.min_failed_task_count, true), met(policy.min_succeeded_task_count, false)].into_iter().flatten().min()
+        [met(policy.min_failed_task_count, true), met(policy.min_succeeded_task_count, false)]
+            .into_iter()
+            .flatten()
+            .min()
     });
     match met.min() {
         Some(met) => triggered(roles, &met),

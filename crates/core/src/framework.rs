@@ -147,8 +147,11 @@ impl Step<'_> {
             && self.o.objects.config_map.as_ref().is_some_and(|map| map.deleting);
         let lost = deleting || self.config_map_is_gone(next);
         if lost {
-            let text =
-                if deleting { "the ConfigMap is being deleted by others" } else { "the ConfigMap was deleted by others" };
+            let text = if deleting {
+                "the ConfigMap is being deleted by others"
+            } else {
+                "the ConfigMap was deleted by others"
+            };
             self.end(next, predefined(Code::ConfigMapExternalDeleted, text));
             transition(next, State::AttemptDeleting, self.m.time());
             self.wind_down(next);
@@ -214,8 +217,11 @@ impl Step<'_> {
         let uid = next.attempt_status.config_map_uid.clone();
         let mut pods_are_gone = !self.o.objects.has_unsettled_pod_create()
             && !self.o.objects.pods.values().any(|pod| Some(&pod.config_map_uid) == uid.as_ref());
-        for task in next.attempt_status.task_role_statuses.iter_mut().flatten().flat_map(|r| &mut r.task_statuses) {
-            let Some(uid) = task.attempt_status.pod_uid.as_ref().filter(|_| task.state != State::Completed) else {
+        for task in
+            next.attempt_status.task_role_statuses.iter_mut().flatten().flat_map(|r| &mut r.task_statuses)
+        {
+            let Some(uid) = task.attempt_status.pod_uid.as_ref().filter(|_| task.state != State::Completed)
+            else {
                 task::complete(task, at);
                 continue;
             };
@@ -230,8 +236,7 @@ impl Step<'_> {
             pods_are_gone &= task.state == State::Completed;
         }
         #[cfg(feature = "defects")]
-        let pods_are_gone =
-            pods_are_gone || self.policy.lacks(crate::observed::Defect::TrustConfigMap);
+        let pods_are_gone = pods_are_gone || self.policy.lacks(crate::observed::Defect::TrustConfigMap);
         if self.config_map_is_gone(next) && pods_are_gone {
             complete_attempt(next, at);
         } else if self.config_map_is_cached(next)
@@ -243,9 +248,15 @@ impl Step<'_> {
 
     /// AttemptCompleted, as persisted: retries, now or later, or completes.
     fn decide(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
-        let Some(end) = next.attempt_status.completion_status.clone() else { return self.complete(next, reports) };
-        let decision =
-            retry::decide(self.o.framework.spec.retry_policy, next.retry_policy_status, end.code, &end.r#type);
+        let Some(end) = next.attempt_status.completion_status.clone() else {
+            return self.complete(next, reports);
+        };
+        let decision = retry::decide(
+            self.o.framework.spec.retry_policy,
+            next.retry_policy_status,
+            end.code,
+            &end.r#type,
+        );
         match (next.retry_policy_status.retry_delay_sec, decision) {
             (None, Decision::Stop) => self.complete(next, reports),
             (None, Decision::Retry { accountable, conflict }) => {
@@ -255,7 +266,10 @@ impl Step<'_> {
                 if delay > 0 && !is_stopped(self.o) {
                     reports.push(Report::normal(
                         "RetryDelayed",
-                        format!("attempt {} ended as {}; the next starts in {delay} s", next.attempt_status.id, end.phrase),
+                        format!(
+                            "attempt {} ended as {}; the next starts in {delay} s",
+                            next.attempt_status.id, end.phrase
+                        ),
                     ));
                     next.retry_policy_status.retry_delay_sec = Some(delay);
                 } else {
@@ -280,7 +294,10 @@ impl Step<'_> {
     ) {
         reports.push(Report::normal(
             "Retrying",
-            format!("attempt {} ended as {} ({}); another follows", next.attempt_status.id, end.phrase, end.code),
+            format!(
+                "attempt {} ended as {} ({}); another follows",
+                next.attempt_status.id, end.phrase, end.code
+            ),
         ));
         let retried = &mut next.retry_policy_status;
         retried.total_retried_count += 1;

@@ -24,12 +24,7 @@ impl Instances {
         let high = (self.seed >> 80) as u64 & 0xffff_ffff_ffff;
         let middle = (self.seed >> 68) as u64 & 0xfff;
         let low = (self.seed >> 54) as u64 & 0x3fff;
-        format!(
-            "{:08x}-{:04x}-8{middle:03x}-{:04x}-{counter:012x}",
-            high >> 16,
-            high & 0xffff,
-            0x8000 | low
-        )
+        format!("{:08x}-{:04x}-8{middle:03x}-{:04x}-{counter:012x}", high >> 16, high & 0xffff, 0x8000 | low)
     }
 }
 

@@ -26,10 +26,12 @@ pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action
                 && status.task(task_role, *task_index).is_some_and(|task| awaits_pod(status, task, instance))
         }
         Action::DeletePod { name, uid, .. } => {
-            task_of_pod(status, name).filter(|task| task.attempt_status.pod_uid.as_deref() == Some(uid)).is_none_or(
-                // A Pod that no Task records is an orphan of a lost write.
-                |task| task.attempt_status.completion_status.is_some(),
-            )
+            task_of_pod(status, name)
+                .filter(|task| task.attempt_status.pod_uid.as_deref() == Some(uid))
+                .is_none_or(
+                    // A Pod that no Task records is an orphan of a lost write.
+                    |task| task.attempt_status.completion_status.is_some(),
+                )
         }
         Action::DeleteConfigMap { uid } => {
             attempt.config_map_uid.as_ref() != Some(uid) || attempt.completion_status.is_some()

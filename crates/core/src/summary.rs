@@ -26,14 +26,19 @@ pub(crate) fn summarise(next: &mut FrameworkStatus, o: &Observed<'_>, at: Time) 
     next.tasks = Some(format!("{}/{}", counts.running + counts.succeeded, counts.total));
     next.task_counts = Some(counts);
     let generation = o.framework.metadata.generation;
-    let errors =
-        if next.observed_generation == generation && generation.is_some() { Vec::new() } else { template_errors(o) };
+    let errors = if next.observed_generation == generation && generation.is_some() {
+        Vec::new()
+    } else {
+        template_errors(o)
+    };
     next.observed_generation = generation;
 
     let running = next.state == State::AttemptRunning;
     let (reason, message) = why(next, o.objects, &errors);
     set(next, RUNNING, running, &reason, message, at);
-    if let Some(end) = next.attempt_status.completion_status.clone().filter(|_| next.state == State::Completed) {
+    if let Some(end) =
+        next.attempt_status.completion_status.clone().filter(|_| next.state == State::Completed)
+    {
         let kind = if end.r#type.is_failed() { FAILED } else { COMPLETE };
         set(next, kind, true, &reason_of(&end), framework::describe(&end), at);
     }
@@ -82,7 +87,8 @@ fn why(next: &FrameworkStatus, objects: &Objects, template_errors: &[String]) ->
         _ => None,
     });
     let invalid = template_errors.first().map(|error| (INVALID_POD_TEMPLATE.to_owned(), error.clone()));
-    let known = next.conditions.iter().find(|known| known.type_ == RUNNING && known.reason == INVALID_POD_TEMPLATE);
+    let known =
+        next.conditions.iter().find(|known| known.type_ == RUNNING && known.reason == INVALID_POD_TEMPLATE);
     let known = known.map(|known| (known.reason.clone(), known.message.clone()));
     held_up.into_iter().next().or(invalid).or(known).unwrap_or((state, String::new()))
 }

@@ -7,6 +7,7 @@ use framework_api::{FrameworkStatus, State};
 
 use crate::act;
 use crate::framework::{self, Step, is_open};
+use crate::licence::licensed;
 use crate::observed::{Moment, Observed, Policy};
 use crate::plan::{Plan, Report, Urgency};
 use crate::{rescale, summary};
@@ -36,6 +37,8 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     plan.report = merged(std::mem::take(&mut plan.report));
     plan.report.extend(invalid_templates(&mut next, o, &m));
     if next != *status {
+        // What the next status licenses no more is not begun: the write would have to wait for it (rule A1).
+        plan.act.retain(|action| licensed(&next, o.framework, action));
         plan.urgency = urgency(status, &next, o, policy, rescaled);
         plan.persist = Some(Box::new(next));
     } else {
@@ -86,7 +89,10 @@ fn urgency(
     };
     let unrecorded = o.objects.unrecorded_creates();
     let framework_moves = next.state != status.state
-        && !matches!(next.state, State::AttemptRunning | State::AttemptCreationRequested | State::AttemptDeleting);
+        && !matches!(
+            next.state,
+            State::AttemptRunning | State::AttemptCreationRequested | State::AttemptDeleting
+        );
     let is_ending = next.attempt_status.completion_status.is_some();
     if rescaled || framework_moves || unrecorded >= policy.unrecorded_creates_limit {
         return Urgency::Now;

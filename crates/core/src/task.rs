@@ -221,8 +221,7 @@ impl Advance<'_> {
         let (Some(role), Some(end)) = (self.role, task.attempt_status.completion_status.as_ref()) else {
             return complete(task, at);
         };
-        let decision =
-            retry::decide(role.task.retry_policy, task.retry_policy_status, end.code, &end.r#type);
+        let decision = retry::decide(role.task.retry_policy, task.retry_policy_status, end.code, &end.r#type);
         match decision {
             Decision::Retry { accountable, .. } if !task.deletion_pending => {
                 reports.push(Report::normal(

@@ -1,0 +1,196 @@
+//! Creates that fail, hang, or were lost: refusals, orphans, and the cache that never shows the object.
+
+use framework_api::State;
+use framework_api::code::Code;
+use framework_core::Action;
+use framework_core::observed::{ConfigMapFacts, Create, Instance, Outcome, PodPhase, Refusal};
+
+use crate::world::{World, framework, pod};
+
+/// A world in which the create of Pod `job-a-0` came out as `outcome`.
+fn with_outcome(outcome: Outcome) -> World {
+    let mut world = framework().role("a", 1).world();
+    while !matches!(world.plan().act[..], [Action::CreatePod { .. }]) {
+        assert!(world.step());
+    }
+    let [Action::CreatePod { instance, .. }] = &world.plan().act[..] else { unreachable!() };
+    world.objects.pod_creates.insert("job-a-0".to_owned(), Create { instance: instance.clone(), outcome });
+    world
+}
+
+fn refused(refusal: Refusal, retry_in: i64) -> World {
+    let at = framework().world().now.plus_seconds(retry_in).timestamp();
+    with_outcome(Outcome::Refused { refusal, message: "the reason why".to_owned(), retry_at: at })
+}
+
+#[test]
+fn a_pod_refused_for_good_ends_its_attempt_with_the_reason() {
+    for (refusal, code) in [
+        (Refusal::Permanent, Code::PodCreationPermanentError),
+        (Refusal::Unknown, Code::PodCreationUnknownError),
+    ] {
+        let mut world = refused(refusal, 0);
+        world.settle();
+        world.assert_completed(code);
+        let end = world.status().attempt_status.completion_status.as_ref().unwrap();
+        assert!(end.diagnostics.contains("the reason why"), "{end:?}");
+        assert!(end.trigger.is_some());
+    }
+}
+
+#[test]
+fn a_pod_refused_for_now_is_tried_again_and_says_why() {
+    for (refusal, reason) in
+        [(Refusal::Transient, "PodCreationTransientError"), (Refusal::NameConflict, "NameConflict")]
+    {
+        let mut world = refused(refusal, 30);
+        assert_eq!(world.plan().act, []);
+        assert_eq!(world.plan().wake, Some(world.now.plus_seconds(30).timestamp()));
+        world.settle();
+        let condition = world.status().conditions.iter().find(|c| c.type_ == "Running").unwrap();
+        assert_eq!((condition.reason.as_str(), condition.message.as_str()), (reason, "the reason why"));
+        assert_eq!(world.task("a", 0).state, State::AttemptCreationPending);
+        world.pass(30);
+        assert!(matches!(world.plan().act[..], [Action::CreatePod { .. }]), "it is due again");
+    }
+}
+
+#[test]
+fn while_a_create_is_in_flight_its_pod_is_not_judged() {
+    let mut world = with_outcome(Outcome::InFlight);
+    let map = world.status().attempt_status.config_map_uid.clone().unwrap();
+    world.objects.pods.insert("job-a-0".to_owned(), pod("early", &map, PodPhase::Pending));
+    let plan = world.plan();
+    assert_eq!((plan.persist, plan.act), (None, vec![]), "the watch was faster than the reply");
+}
+
+#[test]
+fn the_pod_of_a_create_that_settled_without_a_reply_is_deleted_not_adopted() {
+    let mut world = with_outcome(Outcome::InFlight);
+    let map = world.status().attempt_status.config_map_uid.clone().unwrap();
+    world.objects.pod_creates.clear();
+    world.objects.pods.insert("job-a-0".to_owned(), pod("late", &map, PodPhase::Running));
+    let orphan = Action::DeletePod { name: "job-a-0".to_owned(), uid: "late".to_owned(), force: false };
+    assert_eq!(world.plan().act, [orphan]);
+    world.settle().run();
+    assert_ne!(world.task("a", 0).attempt_status.pod_uid.as_deref(), Some("late"));
+}
+
+#[test]
+fn orphans_are_deleted_in_every_state() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run().exit("a", 0, 0).settle();
+    assert_eq!(world.state(), State::Completed);
+    for name in ["job-a-0", "job-a-7", "job-gone-0"] {
+        world.objects.pods.insert(name.to_owned(), pod("late", "other-map", PodPhase::Running));
+        assert!(matches!(&world.plan().act[..], [Action::DeletePod { uid, .. }] if uid == "late"), "{name}");
+        world.settle();
+    }
+}
+
+#[test]
+fn a_pod_of_another_config_map_is_judged_only_when_that_one_is_surely_gone() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run().exit("a", 0, 0).settle();
+    world.objects.config_map = Some(ConfigMapFacts {
+        uid: "other-map".to_owned(),
+        framework_uid: Some("another".to_owned()),
+        deleting: false,
+    });
+    world.objects.pods.insert("job-a-0".to_owned(), pod("p", "other-map", PodPhase::Running));
+    assert_eq!(world.plan().act, [], "its ConfigMap holds the name: the cache may lag");
+    world.objects.config_map = None;
+    assert!(matches!(world.plan().act[..], [Action::DeletePod { .. }]));
+}
+
+#[test]
+fn a_config_map_of_a_lost_write_is_deleted_and_a_foreign_one_never() {
+    let mut world = framework().role("a", 1).world();
+    world.step();
+    let map = |owner: Option<&str>| {
+        Some(ConfigMapFacts { uid: "m".to_owned(), framework_uid: owner.map(str::to_owned), deleting: false })
+    };
+    world.objects.config_map = map(None);
+    assert_eq!(world.plan().act, []);
+    world.objects.config_map = map(Some("somebody-else"));
+    assert_eq!(world.plan().act, []);
+    world.objects.config_map = map(Some("fw-uid"));
+    assert_eq!(world.plan().act, [Action::DeleteConfigMap { uid: "m".to_owned() }]);
+}
+
+#[test]
+fn an_object_that_never_appears_is_deleted_and_ends_its_attempt() {
+    let mut world = with_outcome(Outcome::Acknowledged { uid: "unseen".to_owned() });
+    world.step();
+    assert_eq!(world.task("a", 0).state, State::AttemptCreationRequested);
+    assert_eq!(world.plan().wake, Some(world.now.plus_seconds(300).timestamp()));
+    world.pass(299);
+    assert_eq!(world.plan().act, []);
+    world.pass(1).step();
+    assert_eq!(world.task_code("a", 0), Some(Code::PodLocalCacheCreationTimeout.number()));
+    let confirm = Action::ConfirmPod { name: "job-a-0".to_owned(), uid: "unseen".to_owned() };
+    assert_eq!(world.plan().act, [confirm], "a GET says whether there is anything to delete");
+    let map = world.status().attempt_status.config_map_uid.clone().unwrap();
+    let mut found = pod("unseen", &map, PodPhase::Running);
+    found.unwatched = true;
+    world.objects.pods.insert("job-a-0".to_owned(), found);
+    assert!(matches!(&world.plan().act[..], [Action::DeletePod { uid, .. }] if uid == "unseen"));
+    world.settle();
+    world.assert_completed(Code::PodLocalCacheCreationTimeout);
+}
+
+#[test]
+fn a_config_map_that_never_appears_ends_the_attempt() {
+    let mut world = framework().role("a", 1).world();
+    world.step();
+    let instance = Instance::FrameworkAttempt { attempt_id: 0 };
+    let outcome = Outcome::Acknowledged { uid: "unseen".to_owned() };
+    world.objects.config_map_create = Some(Create { instance, outcome });
+    world.step();
+    assert_eq!(world.state(), State::AttemptCreationRequested);
+    assert_eq!(world.plan().act, []);
+    world.pass(300).settle();
+    world.assert_completed(Code::ConfigMapLocalCacheCreationTimeout);
+}
+
+#[test]
+fn stop_does_not_wait_for_the_cache() {
+    let mut world = with_outcome(Outcome::Acknowledged { uid: "unseen".to_owned() });
+    world.step();
+    world.stop().settle();
+    world.assert_completed(Code::StopFrameworkRequested);
+}
+
+#[test]
+fn a_pod_acknowledged_but_not_recorded_is_stopped_like_any_other() {
+    let mut world = with_outcome(Outcome::Acknowledged { uid: "known".to_owned() });
+    world.stop().step();
+    assert_eq!(world.task("a", 0).attempt_status.pod_uid.as_deref(), Some("known"));
+    assert_eq!(world.task("a", 0).state, State::AttemptDeletionPending);
+    world.settle();
+    world.assert_completed(Code::StopFrameworkRequested);
+}
+
+#[test]
+fn a_framework_being_deleted_gets_no_config_map() {
+    let mut world = framework().role("a", 1).world();
+    world.step();
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now.timestamp());
+    world.framework.metadata.deletion_timestamp = Some(now);
+    assert_eq!(world.plan().act, []);
+}
+
+#[test]
+fn a_template_that_cannot_work_is_named_at_the_first_sync() {
+    let mut world = framework().role("a", 1).world();
+    world.framework.spec.task_roles[0].task.pod["spec"]["containers"] = serde_json::json!("none");
+    world.step();
+    let condition = world.status().conditions.iter().find(|c| c.type_ == "Running").unwrap().clone();
+    assert_eq!(condition.reason, "InvalidPodTemplate");
+    assert!(
+        condition.message.starts_with("spec.taskRoles[0].task.pod.spec.containers"),
+        "{}",
+        condition.message
+    );
+    assert_eq!(world.reports, ["InvalidPodTemplate"]);
+}

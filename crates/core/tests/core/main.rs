@@ -1,0 +1,9 @@
+//! Tests of the core: tables, whole lives in a model world, and properties.
+
+mod completion;
+mod creation;
+mod lifecycle;
+mod property;
+mod rescale;
+mod retry;
+mod world;

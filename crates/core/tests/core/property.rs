@@ -1,0 +1,153 @@
+//! Properties that hold in every life: random users, Pods and outcomes.
+
+use framework_api::{FrameworkStatus, State};
+use framework_core::batch::sync_all;
+use framework_core::{licence, sync};
+use proptest::prelude::*;
+
+use crate::world::{World, framework};
+
+#[derive(Clone, Debug)]
+enum Happening {
+    Run,
+    Exit { role: usize, index: i32, code: i32 },
+    Terminate { role: usize, index: i32 },
+    Vanish { role: usize, index: i32 },
+    Lose { role: usize, index: i32 },
+    LoseConfigMap,
+    Scale { role: usize, to: i32 },
+    Pass(i64),
+    Stop,
+}
+
+const ROLES: [&str; 2] = ["a", "b"];
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let code = prop::sample::select(vec![0, 0, 1, 137, 200, 201, 210]);
+    prop_oneof![
+        4 => Just(Happening::Run),
+        6 => (0..2usize, 0..4, code).prop_map(|(role, index, code)| Happening::Exit { role, index, code }),
+        1 => (0..2usize, 0..4).prop_map(|(role, index)| Happening::Terminate { role, index }),
+        1 => (0..2usize, 0..4).prop_map(|(role, index)| Happening::Vanish { role, index }),
+        1 => (0..2usize, 0..4).prop_map(|(role, index)| Happening::Lose { role, index }),
+        1 => Just(Happening::LoseConfigMap),
+        2 => (0..2usize, 0..5).prop_map(|(role, to)| Happening::Scale { role, to }),
+        2 => (0..1000i64).prop_map(Happening::Pass),
+        1 => Just(Happening::Stop),
+    ]
+}
+
+fn happen(world: &mut World, what: &Happening) {
+    let there = |world: &World, role: usize, index: i32| {
+        world.objects.pods.get(&format!("job-{}-{index}", ROLES[role])).is_some_and(|pod| pod.end.is_none())
+    };
+    match *what {
+        Happening::Run => {
+            for pod in world.objects.pods.values_mut() {
+                if pod.phase == framework_core::observed::PodPhase::Pending {
+                    pod.phase = framework_core::observed::PodPhase::Running;
+                }
+            }
+        }
+        Happening::Exit { role, index, code } if there(world, role, index) => {
+            world.exit(ROLES[role], index, code);
+        }
+        Happening::Terminate { role, index } if there(world, role, index) => {
+            world.terminate(ROLES[role], index, 30);
+        }
+        Happening::Vanish { role, index } if there(world, role, index) => {
+            world.vanish(ROLES[role], index);
+        }
+        Happening::Lose { role, index } => {
+            world.objects.pods.remove(&format!("job-{}-{index}", ROLES[role]));
+        }
+        Happening::LoseConfigMap => world.objects.config_map = None,
+        Happening::Scale { role, to } => {
+            world.edit(|spec| spec.task_roles[role].task_number = to);
+        }
+        Happening::Pass(seconds) => {
+            world.pass(seconds);
+        }
+        Happening::Stop => {
+            world.stop();
+        }
+        _ => {}
+    }
+}
+
+/// What may never change from one persisted status to the next.
+fn assert_monotone(old: &FrameworkStatus, new: &FrameworkStatus) {
+    assert!(new.retry_policy_status.total_retried_count >= old.retry_policy_status.total_retried_count);
+    assert_eq!(new.attempt_status.id, new.retry_policy_status.total_retried_count);
+    if new.attempt_status.id != old.attempt_status.id {
+        assert_eq!(old.state, State::AttemptCompleted, "a retry is decided from AttemptCompleted, persisted");
+        return;
+    }
+    assert!(new.state >= old.state, "{:?} after {:?}", new.state, old.state);
+    if old.attempt_status.completion_status.is_some() {
+        assert_eq!(new.attempt_status.completion_status, old.attempt_status.completion_status);
+    }
+    for role in new.task_roles() {
+        for task in &role.task_statuses {
+            let Some(before) = old.task(&role.name, task.index) else { continue };
+            if before.instance_uid != task.instance_uid {
+                assert!(before.deletion_pending && before.state == State::Completed, "replaced too early");
+            } else if before.attempt_status.id != task.attempt_status.id {
+                assert_eq!(before.state, State::AttemptCompleted);
+            } else {
+                assert!(task.state >= before.state, "{:?} after {:?}", task.state, before.state);
+                assert!(before.deletion_pending <= task.deletion_pending);
+                let end = &before.attempt_status.completion_status;
+                assert!(end.is_none() || *end == task.attempt_status.completion_status, "it never changes");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_life_keeps_the_rules(
+        (a, b) in (1..4usize, 0..4usize),
+        policies in prop::array::uniform2((prop::sample::select(vec![-1, 1, 2]), prop::sample::select(vec![-1, 1, 2]))),
+        retries in prop::array::uniform3((any::<bool>(), -2..3i32)),
+        happenings in prop::collection::vec((happening(), 0..4usize), 0..40),
+    ) {
+        let mut world = framework()
+            .role("a", a).policy(policies[0].0, policies[0].1).task_retry(retries[0].0, retries[0].1).graceful(60)
+            .role("b", b).policy(policies[1].0, policies[1].1).task_retry(retries[1].0, retries[1].1)
+            .retry(retries[2].0, retries[2].1)
+            .world();
+        for (what, steps) in &happenings {
+            happen(&mut world, what);
+            let plan = world.plan();
+            prop_assert_eq!(&plan, &world.plan(), "sync is a function");
+            let batch = sync_all(&[(world.observed(), world.moment()), (world.observed(), world.moment())], &world.policy);
+            prop_assert!(batch.iter().all(|other| *other == plan), "a batch is the map of its members");
+            if let Some(status) = &world.status {
+                for action in &plan.act {
+                    prop_assert!(licence::licensed(status, &world.framework, action), "not licensed: {:?}", action);
+                }
+            }
+            for _ in 0..*steps {
+                world.step();
+            }
+        }
+        world.settle();
+        prop_assert!(sync(&world.observed(), world.moment(), &world.policy).persist.is_none());
+        for pair in world.history.windows(2) {
+            assert_monotone(&pair[0], &pair[1]);
+        }
+        // World::act has checked that no act was done twice: a Pod's name was free at its create, and each
+        // deleted object was there.
+        world.stop().settle();
+        for pod in world.objects.pods.values_mut().filter(|pod| pod.deletion.is_some()) {
+            pod.deletion = None;
+            pod.phase = framework_core::observed::PodPhase::Running;
+        }
+        world.settle();
+        prop_assert_eq!(world.state(), State::Completed, "a stopped Framework ends: {:?} {:?} {:?}", world.objects, world.status(), world.plan());
+        prop_assert!(world.objects.pods.is_empty(), "nothing is left over");
+    }
+}

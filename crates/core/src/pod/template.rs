@@ -1,0 +1,148 @@
+//! A strict look at a pod template: would Kubernetes read it as its author means it?
+//!
+//! Templates are stored as they are written, so a slip shows only once a Pod is refused, or worse, when the
+//! API server drops a field that it does not know. [`check`] finds both kinds beforehand, to warn with the
+//! field's path. It judges form only, never whether a Pod would be valid, and it decides nothing: what
+//! becomes of the Pod is the API server's to say.
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde_json::Value;
+
+/// The first field of a template that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct TemplateError {
+    /// Path of the field in the template, such as `spec.containers[0].image`.
+    pub path: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// Decodes a pod template strictly: types, and no unknown fields.
+pub fn check(template: &Value) -> Result<(), TemplateError> {
+    let mut template = template.clone();
+    if let Some(spec) = template.get_mut("spec") {
+        write_quantities_as_text(spec);
+    }
+    let decoded: PodTemplateSpec = serde_path_to_error::deserialize(&template).map_err(|error| {
+        TemplateError { path: error.path().to_string(), message: error.inner().to_string() }
+    })?;
+    // What decoding dropped, it does not know. A template that decodes can be written again.
+    let known = serde_json::to_value(decoded).unwrap_or_default();
+    match first_unknown(&template, &known, "") {
+        None => Ok(()),
+        Some(path) => Err(TemplateError {
+            path,
+            message: "no such field in a PodTemplateSpec of Kubernetes 1.34".to_owned(),
+        }),
+    }
+}
+
+/// Turns numbers into text where Kubernetes takes a quantity: it reads `cpu: 1` like `cpu: "1"`.
+fn write_quantities_as_text(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(write_quantities_as_text),
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| match (name.as_str(), value) {
+            ("sizeLimit" | "divisor", value) => write_as_text(value),
+            ("limits" | "requests" | "overhead", Value::Object(quantities)) => {
+                quantities.values_mut().for_each(write_as_text);
+            }
+            (_, value) => write_quantities_as_text(value),
+        }),
+        _ => {}
+    }
+}
+
+fn write_as_text(value: &mut Value) {
+    if let Value::Number(number) = value {
+        *value = Value::String(number.to_string());
+    }
+}
+
+/// Path of the first field that is written and not known. A field that is null is not there.
+fn first_unknown(written: &Value, known: &Value, path: &str) -> Option<String> {
+    match (written, known) {
+        (Value::Object(written), Value::Object(known)) => {
+            written.iter().filter(|(_, value)| !value.is_null()).find_map(|(name, value)| {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                match known.get(name) {
+                    None => Some(path),
+                    Some(known) => first_unknown(value, known, &path),
+                }
+            })
+        }
+        (Value::Array(written), Value::Array(known)) => {
+            written.iter().zip(known).enumerate().find_map(|(index, (written, known))| {
+                first_unknown(written, known, &format!("{path}[{index}]"))
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Path of the field that is wrong in a template with this container and these other fields of its spec.
+    fn wrong(container: Value, mut spec: Value) -> Option<String> {
+        spec["containers"] = json!([{ "name": "main", "image": "busybox" }, container]);
+        let template =
+            json!({ "metadata": { "creationTimestamp": null, "labels": { "a": "b" } }, "spec": spec });
+        check(&template).err().map(|error| error.path)
+    }
+
+    #[test]
+    fn what_kubernetes_reads_is_fine() {
+        let container = json!({
+            "name": "main", "image": "busybox", "command": ["sh", "-c", "exit 0"], "args": null,
+            "env": [{ "name": "A", "value": "{{FC_TASK_INDEX}}" },
+                    { "name": "B", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu", "divisor": 1 } } }],
+            "ports": [{ "containerPort": 80 }],
+            "livenessProbe": { "httpGet": { "path": "/", "port": "http" }, "periodSeconds": 5 },
+            "resources": { "limits": { "cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 8 }, "requests": { "cpu": 0.5 } },
+        });
+        let spec = json!({
+            "restartPolicy": "Never", "nodeSelector": { "limits": "x" }, "hostNetwork": false, "priority": 1,
+            "tolerations": [{ "key": "a", "operator": "Exists", "tolerationSeconds": 5 }],
+            "volumes": [{ "name": "v", "emptyDir": { "sizeLimit": 1000 } }, { "name": "w", "emptyDir": {} }],
+        });
+        assert_eq!(wrong(container, spec), None);
+        assert_eq!(check(&json!({})), Ok(()));
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_type_is_named() {
+        let named = |container| wrong(container, json!({})).unwrap();
+        assert_eq!(named(json!({ "name": 1 })), "spec.containers[1].name");
+        assert_eq!(named(json!("main")), "spec.containers[1]");
+        assert_eq!(named(json!({ "env": [{ "name": "A", "value": 1 }] })), "spec.containers[1].env[0].value");
+        assert_eq!(
+            named(json!({ "ports": [{ "containerPort": "x" }] })),
+            "spec.containers[1].ports[0].containerPort"
+        );
+        assert_eq!(named(json!({ "command": "sh" })), "spec.containers[1].command");
+        assert_eq!(
+            named(json!({ "resources": { "limits": { "cpu": [] } } })),
+            "spec.containers[1].resources.limits.cpu"
+        );
+        assert_eq!(wrong(json!({}), json!({ "hostNetwork": "yes" })).unwrap(), "spec.hostNetwork");
+        let error = check(&json!({ "metadata": { "labels": { "a": 1 } } })).unwrap_err();
+        assert_eq!(error.path, "metadata.labels.a");
+        assert!(error.message.contains("integer `1`"), "{error}");
+    }
+
+    #[test]
+    fn a_field_that_kubernetes_would_drop_is_named() {
+        assert_eq!(wrong(json!({ "imagee": "x" }), json!({})).unwrap(), "spec.containers[1].imagee");
+        assert_eq!(
+            wrong(json!({ "env": [{ "Name": "x" }] }), json!({})).unwrap(),
+            "spec.containers[1].env[0].Name"
+        );
+        assert_eq!(wrong(json!({}), json!({ "restartpolicy": "Never" })).unwrap(), "spec.restartpolicy");
+        assert_eq!(check(&json!({ "containers": [] })).unwrap_err().path, "containers");
+        assert_eq!(wrong(json!({ "imagee": null }), json!({})), None, "null is not there");
+    }
+}

@@ -215,7 +215,8 @@ fn ten_thousand_tasks_in_a_hundred_task_roles_are_accepted() {
     let space = Space::new("large");
     let roles: Vec<Value> = (0..100).map(|index| role(&format!("role{index}"), 100)).collect();
     space.create(&framework("job", &roles)).unwrap();
-    let tasks: Vec<Value> = (0..100).map(|index| json!({"index": index, "state": "AttemptRunning"})).collect();
+    let tasks: Vec<Value> =
+        (0..100).map(|index| json!({"index": index, "state": "AttemptRunning"})).collect();
     let statuses = |name: &Value| json!({"name": name, "taskStatuses": tasks});
     let mut status = serde_json::to_value(crd::status("job")).unwrap();
     status["attemptStatus"]["taskRoleStatuses"] = roles.iter().map(|role| statuses(&role["name"])).collect();

@@ -16,3 +16,8 @@ fn check(path: &str, expected: &str) {
 fn the_crd_is_made_from_the_types() {
     check("deploy/crds/frameworks.frameworkcontroller.microsoft.com.yaml", &framework_api::crd::manifest());
 }
+
+#[test]
+fn the_installed_config_file_is_the_default_one() {
+    check("deploy/base/frameworkcontroller.yaml", framework_api::pod_failure::DEFAULT_CONFIG);
+}

@@ -1,0 +1,148 @@
+//! What `deploy/` installs: the API server accepts it, the Pod is within the restricted security standard,
+//! and the controller's account may do what it must and nothing else.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use framework_testcluster::{Cluster, shared};
+use serde_json::{Value, json};
+
+const ACCOUNT: &str = "--as=system:serviceaccount:frameworkcontroller:frameworkcontroller";
+
+/// What kubectl prints, or what it complains about.
+fn kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
+    let output = shared().kubectl_as("admin", arguments, input).expect("kubectl runs");
+    if output.status.success() { Ok(output.stdout) } else { Err(output.stderr) }
+}
+
+/// The objects that a folder of `deploy/` renders to.
+fn rendered(folder: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(folder);
+    let text = kubectl(&["kustomize", path.to_str().expect("a path in UTF-8")], "").expect("it renders");
+    serde_saphyr::from_multiple(&text).expect("kustomize writes YAML")
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+/// The cluster, with everything of `deploy/` installed.
+fn installed() -> &'static Cluster {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+        kubectl(&["apply", "--server-side", "-k", path], "").expect("the API server accepts deploy/");
+    });
+    shared()
+}
+
+#[test]
+fn the_api_server_accepts_the_base_and_everything() {
+    installed();
+    for folder in ["base", "."] {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered(folder)}).to_string();
+        let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"];
+        kubectl(&strict, &list).unwrap_or_else(|refusal| panic!("{folder}: {refusal}"));
+    }
+    assert_eq!(of_kind(&rendered("."), "CustomResourceDefinition").len(), 1);
+    assert!(of_kind(&rendered("base"), "CustomResourceDefinition").is_empty());
+}
+
+#[test]
+fn there_is_exactly_one_replica() {
+    let objects = rendered("base");
+    let sets = of_kind(&objects, "StatefulSet");
+    let replicas: Vec<&Value> = sets.iter().map(|set| &set["spec"]["replicas"]).collect();
+    assert_eq!(replicas, [1]);
+}
+
+#[test]
+fn the_pod_is_within_the_restricted_standard() {
+    installed();
+    let objects = rendered("base");
+    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"];
+    let pod = |template: &Value| {
+        let mut pod = template.clone();
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        pod["metadata"]["name"] = "frameworkcontroller-0".into();
+        kubectl(&["create", "--dry-run=server", "--namespace=frameworkcontroller", "-f=-"], &pod.to_string())
+    };
+    pod(template).expect("the namespace enforces the standard");
+    let mut loose = template.clone();
+    loose["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = true.into();
+    let refusal = pod(&loose).expect_err("a Pod outside of the standard");
+    assert!(refusal.contains("restricted"), "{refusal}");
+}
+
+#[test]
+fn the_pod_finds_its_config_file() {
+    let objects = rendered("base");
+    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"]["spec"];
+    let config = of_kind(&objects, "ConfigMap")[0];
+    assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
+    let folder = template["containers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    let argument = template["containers"][0]["args"][0].as_str().unwrap();
+    let file = argument.strip_prefix(&format!("--config={folder}/")).expect("a file of that folder");
+    let text = config["data"][file].as_str().expect("the ConfigMap has that file");
+    assert_eq!(framework_api::config::Config::parse(text).unwrap(), framework_api::config::Config::default());
+}
+
+/// Whether the controller's account may do it, as the API server decides.
+fn may(verb: &str, resource: &str) -> bool {
+    kubectl(&["auth", "can-i", verb, resource, ACCOUNT, "--namespace=elsewhere"], "").is_ok()
+}
+
+#[test]
+fn the_controller_may_do_what_it_must_and_nothing_else() {
+    installed();
+    let frameworks = "frameworks.frameworkcontroller.microsoft.com";
+    let must: &[(&str, &[&str])] = &[
+        (frameworks, &["get", "list", "watch", "delete"]),
+        ("configmaps", &["get", "list", "watch", "create", "patch", "delete"]),
+        ("pods", &["get", "list", "watch", "create", "patch", "delete"]),
+        ("events.events.k8s.io", &["create", "patch"]),
+        (
+            "customresourcedefinitions.apiextensions.k8s.io/frameworks.frameworkcontroller.microsoft.com",
+            &["get"],
+        ),
+    ];
+    for (resource, verbs) in must {
+        for verb in *verbs {
+            assert!(may(verb, resource), "must {verb} {resource}");
+        }
+    }
+    for (resource, subresource) in
+        [(frameworks, "status"), (frameworks, "finalizers"), ("configmaps", "finalizers")]
+    {
+        let subresource = format!("--subresource={subresource}");
+        let question = ["auth", "can-i", "update", resource, &subresource, ACCOUNT];
+        kubectl(&question, "").unwrap_or_else(|_| panic!("must update {resource} {subresource}"));
+    }
+    for (verb, resource) in [
+        ("get", "secrets"),
+        ("list", "secrets"),
+        ("create", frameworks),
+        ("update", frameworks),
+        ("update", "pods"),
+        ("deletecollection", "pods"),
+        ("deletecollection", frameworks),
+        ("create", "customresourcedefinitions.apiextensions.k8s.io"),
+        ("get", "customresourcedefinitions.apiextensions.k8s.io/others.example.com"),
+        ("list", "nodes"),
+        ("create", "serviceaccounts"),
+        ("get", "namespaces"),
+    ] {
+        assert!(!may(verb, resource), "may not {verb} {resource}");
+    }
+}
+
+#[test]
+fn no_role_has_a_wildcard() {
+    let objects = rendered(".");
+    let roles = of_kind(&objects, "ClusterRole");
+    assert_eq!(roles.len(), 3);
+    for role in roles {
+        assert!(!role["rules"].to_string().contains('*'), "{}", role["metadata"]["name"]);
+    }
+}

@@ -107,7 +107,9 @@ pub fn default_rules() -> Vec<PodFailureRule> {
 }
 
 /// Reads a type whose name may be left out: every rule is about a failure.
-fn failed_unless_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<CompletionType>, D::Error> {
+fn failed_unless_named<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<CompletionType>, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct FailureType {
@@ -176,7 +178,8 @@ mod tests {
         let rule = read(
             "code: 7\nphrase: Odd\ntype: {name: Failed, attributes: [Transient, Conflict]}\npodPatterns:\n\
              - nameRegex: a\n  reasonRegex: b\n  messageRegex: c\n  containers:\n\
-             \x20 - {nameRegex: d, reasonRegex: e, messageRegex: f, signalRange: {min: 1}, codeRange: {max: 2}}\n",
+             \x20 - {nameRegex: d, reasonRegex: e, messageRegex: f,\n\
+             \x20    signalRange: {min: 1}, codeRange: {max: 2}}\n",
         )
         .unwrap();
         let wire = serde_json::json!({

@@ -105,6 +105,7 @@ pub fn pod_of(framework: &Framework, status: &FrameworkStatus, role: &str, index
 
 /// The ConfigMap that stands for a FrameworkAttempt, ready to be posted.
 pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
+    let framework = owner(name::API_VERSION, name::KIND, attempt.framework_name, attempt.framework_uid);
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -112,7 +113,7 @@ pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
             "name": attempt.config_map_name,
             "namespace": attempt.framework_namespace,
             "finalizers": [name::FOREGROUND_DELETION],
-            "ownerReferences": [owner(name::API_VERSION, name::KIND, attempt.framework_name, attempt.framework_uid)],
+            "ownerReferences": [framework],
             "annotations": {
                 variable::FRAMEWORK_NAMESPACE: attempt.framework_namespace,
                 variable::FRAMEWORK_NAME: attempt.framework_name,

@@ -99,10 +99,10 @@ mod tests {
         let container = json!({
             "name": "main", "image": "busybox", "command": ["sh", "-c", "exit 0"], "args": null,
             "env": [{ "name": "A", "value": "{{FC_TASK_INDEX}}" },
-                    { "name": "B", "valueFrom": { "resourceFieldRef": { "resource": "limits.cpu", "divisor": 1 } } }],
+                    { "name": "B", "valueFrom": { "resourceFieldRef": { "resource": "x", "divisor": 1 } } }],
             "ports": [{ "containerPort": 80 }],
             "livenessProbe": { "httpGet": { "path": "/", "port": "http" }, "periodSeconds": 5 },
-            "resources": { "limits": { "cpu": 1, "memory": "1Gi", "nvidia.com/gpu": 8 }, "requests": { "cpu": 0.5 } },
+            "resources": { "limits": { "cpu": 1, "memory": "1Gi" }, "requests": { "cpu": 0.5 } },
         });
         let spec = json!({
             "restartPolicy": "Never", "nodeSelector": { "limits": "x" }, "hostNetwork": false, "priority": 1,

@@ -123,7 +123,8 @@ fn what_the_template_says_beside_ours_stays() {
     let pod = render(json!({
         "metadata": {
             "name": "mine", "namespace": "mine", "generateName": "g",
-            "labels": { "a": "b", "FC_TASK_INDEX": "mine" }, "annotations": { "c": "d", "FC_POD_NAME": "mine" },
+            "labels": { "a": "b", "FC_TASK_INDEX": "mine" },
+            "annotations": { "c": "d", "FC_POD_NAME": "mine" },
             "ownerReferences": [other],
         },
         "spec": { "nodeName": "n", "containers": [] },
@@ -144,9 +145,10 @@ fn what_the_template_says_beside_ours_stays() {
 #[test]
 fn each_of_the_six_placeholders_is_replaced_anywhere() {
     for (name, value) in &VARIABLES[..6] {
+        let mark = format!("{{{{{name}}}}}");
         let pod = render(json!({
-            "metadata": { "labels": { format!("k-{{{{{name}}}}}"): format!("v-{{{{{name}}}}}-{{{{{name}}}}}") } },
-            "spec": { "x": [[{ format!("{{{{{name}}}}}"): format!("a{{{{{name}}}}}") }]], "n": 1, "b": true },
+            "metadata": { "labels": { format!("k-{mark}"): format!("v-{mark}-{mark}") } },
+            "spec": { "x": [[{ mark.clone(): format!("a{mark}") }]], "n": 1, "b": true },
         }));
         assert_eq!(pod["metadata"]["labels"][format!("k-{value}")], format!("v-{value}-{value}"));
         assert_eq!(pod["spec"]["x"], json!([[{ *value: format!("a{value}") }]]));
@@ -191,7 +193,8 @@ fn every_container_gets_our_variables_before_its_own() {
     let own = json!({ "name": "OWN", "value": "$(FC_TASK_INDEX)/{{FC_TASK_INDEX}}" });
     let pod = render(json!({ "spec": {
         "initContainers": [{ "name": "init", "terminationMessagePolicy": "" }],
-        "containers": [{ "name": "a", "env": [own] }, { "name": "b", "env": null, "terminationMessagePolicy": "File" }],
+        "containers": [{ "name": "a", "env": [own] },
+                       { "name": "b", "env": null, "terminationMessagePolicy": "File" }],
     } }));
     let spec = &pod["spec"];
     let mut with_own = our_env();
@@ -236,9 +239,9 @@ fn running() -> (Framework, FrameworkStatus) {
     let framework = json!({
         "apiVersion": name::API_VERSION, "kind": name::KIND,
         "metadata": { "name": "job", "namespace": "team", "uid": "fw-uid" },
-        "spec": { "taskRoles": [
-            { "name": "worker", "taskNumber": 1, "task": { "pod": { "spec": { "x": "{{FC_TASK_INDEX}}" } } } },
-        ] },
+        "spec": { "taskRoles": [{
+            "name": "worker", "taskNumber": 1, "task": { "pod": { "spec": { "x": "{{FC_TASK_INDEX}}" } } },
+        }] },
     });
     let retries = json!({ "totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": null });
     let now = "2026-01-02T03:04:05Z";

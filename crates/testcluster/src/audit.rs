@@ -77,6 +77,11 @@ pub fn count<'a>(records: impl IntoIterator<Item = &'a Record>, agent: &str) -> 
 }
 
 impl Log {
+    /// The log of a cluster that another process holds, by [`Cluster::dir`](crate::Cluster::dir).
+    pub fn of(dir: &std::path::Path) -> Log {
+        Log::new(crate::components::audit_log(dir))
+    }
+
     pub(crate) fn new(file: PathBuf) -> Log {
         Log { file }
     }

@@ -57,6 +57,7 @@ pub struct Cluster {
     certificates: Certificates,
     users: Users,
     components: Mutex<BTreeMap<Component, Process>>,
+    guests: Mutex<Vec<Process>>,
     // After the components: it removes their directory.
     warden: Warden,
 }
@@ -111,8 +112,8 @@ impl Cluster {
         let url = format!("https://127.0.0.1:{}", ports.apiserver);
         let users = Users::write(&dir, &url, &certificates, &options.users)?;
         components::write_settings(&dir, options.audit_bodies)?;
-        let components = Mutex::default();
-        Ok(Cluster { dir, binaries, ports, certificates, users, components, warden })
+        let (components, guests) = Default::default();
+        Ok(Cluster { dir, binaries, ports, certificates, users, components, guests, warden })
     }
 
     /// The kubeconfig of a user who may do everything.
@@ -177,7 +178,7 @@ impl Cluster {
 
     /// What the API server was asked, since the cluster started.
     pub fn audit(&self) -> audit::Log {
-        audit::Log::new(components::audit_log(&self.dir))
+        audit::Log::of(&self.dir)
     }
 
     /// The process of a component.
@@ -209,11 +210,29 @@ impl Cluster {
             components::arguments(component, &self.dir, self.ports, &self.certificates, &self.users)?;
         let program = component.program();
         let path = self.binaries.path(program);
-        let process = Process::start(&self.warden, &self.dir, program.name(), &path, &arguments)?;
+        let process = Process::start(&self.warden, &self.dir, program.name(), &path, &arguments, None)?;
         match self.lock().insert(component, process) {
             Some(mut replaced) => replaced.kill(&self.warden),
             None => Ok(()),
         }
+    }
+
+    /// Starts another program beside the components, such as the controller under test, and returns its pid.
+    ///
+    /// It finds the kubeconfig of the user who may do everything in `KUBECONFIG`, and logs to
+    /// `<dir>/<name>.log`. However the cluster ends, it ends with it.
+    pub fn host(
+        &self,
+        name: &'static str,
+        program: &Path,
+        arguments: &[String],
+        dir: &Path,
+    ) -> Result<u32, Error> {
+        let kubeconfig = Some(self.kubeconfig_path());
+        let process = Process::start(&self.warden, dir, name, program, arguments, kubeconfig)?;
+        let pid = process.pid();
+        self.lock_guests().push(process);
+        Ok(pid)
     }
 
     /// Stops a component from running without ending it: it answers nothing, its connections stay.
@@ -234,8 +253,9 @@ impl Cluster {
         }
     }
 
-    /// An error if a component has ended by itself.
+    /// An error if a component, or a program hosted beside them, has ended by itself.
     pub fn check(&self) -> Result<(), Error> {
+        self.lock_guests().iter_mut().try_for_each(|process| process.check(&self.warden))?;
         self.lock().values_mut().try_for_each(|process| process.check(&self.warden))
     }
 
@@ -256,6 +276,10 @@ impl Cluster {
         }
     }
 
+    fn lock_guests(&self) -> MutexGuard<'_, Vec<Process>> {
+        self.guests.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
         // A test that panicked with the lock left the map whole: each change is one insertion or removal.
         self.components.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -268,7 +292,7 @@ impl Drop for Cluster {
             leave_behind(&self.dir);
             eprintln!("the test cluster's logs are left in {}", self.dir.display());
         }
-        for process in self.lock().values_mut() {
+        for process in self.lock_guests().iter_mut().chain(self.lock().values_mut()) {
             // What cannot be killed here is left to the warden.
             let _ = process.kill(&self.warden);
         }

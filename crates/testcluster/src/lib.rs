@@ -32,6 +32,8 @@
 //! | `exit-code.<container>` and so on | as above | the same for the container of that name |
 //! | `pod-reason` | text, such as `Evicted` | the Pod as a whole fails with this reason |
 //! | `pod-message` | text | the message that goes with it |
+//! | `only-task-index` | number | only Pods with this annotation `FC_TASK_INDEX` end as told, others with 0 |
+//! | `only-task-attempt` | number | the same for `FC_TASK_ATTEMPT_ID` |
 //! | `stop-delay` | duration | stays terminating for so long |
 //! | `hang-terminating` | `true` | stays terminating until it is deleted with a grace period of 0 |
 //!

@@ -22,6 +22,10 @@ pub const POD_MESSAGE: &str = "test.frameworkcontroller.microsoft.com/pod-messag
 pub const STOP_DELAY: &str = "test.frameworkcontroller.microsoft.com/stop-delay";
 /// `true`: a deleted Pod stays terminating until it is deleted with a grace period of 0.
 pub const HANG_TERMINATING: &str = "test.frameworkcontroller.microsoft.com/hang-terminating";
+/// The index of the only Task whose end the annotations tell; the other Tasks succeed.
+pub const ONLY_TASK_INDEX: &str = "test.frameworkcontroller.microsoft.com/only-task-index";
+/// The id of the only TaskAttempt whose end the annotations tell; the other attempts succeed.
+pub const ONLY_TASK_ATTEMPT: &str = "test.frameworkcontroller.microsoft.com/only-task-attempt";
 
 #[cfg(test)]
 mod tests {
@@ -34,7 +38,7 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("pub const ")?.split('"').nth(1)?.split('/').nth(1))
             .collect();
-        assert_eq!(names.len(), 11);
+        assert_eq!(names.len(), 13);
         for name in names {
             let read = [format!("microsoft.com/{name}"), format!("\"{name}\"")];
             assert!(read.iter().any(|name| STAGES.contains(name)), "no stage reads {name}");

@@ -88,13 +88,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program; its output is appended to `<dir>/<name>.log`.
+    /// Starts a program; its output is appended to `<dir>/<name>.log`. It is told of `kubeconfig`, and of no
+    /// other.
     pub(crate) fn start(
         warden: &Warden,
         dir: &Path,
         name: &'static str,
         program: &Path,
         arguments: &[String],
+        kubeconfig: Option<&Path>,
     ) -> Result<Process, Error> {
         let log = dir.join(format!("{name}.log"));
         let file = OpenOptions::new()
@@ -109,6 +111,7 @@ impl Process {
             // kwok and kubectl would read settings of the user's.
             .env("HOME", dir)
             .env_remove("KUBECONFIG")
+            .envs(kubeconfig.map(|path| ("KUBECONFIG", path)))
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(errors)
@@ -172,7 +175,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn sleeper(warden: &Warden, dir: &Path) -> Process {
-        Process::start(warden, dir, "sleeper", Path::new("sleep"), &["600".into()]).unwrap()
+        Process::start(warden, dir, "sleeper", Path::new("sleep"), &["600".into()], None).unwrap()
     }
 
     fn alive(pid: u32) -> bool {
@@ -216,7 +219,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap().keep();
         let warden = Warden::start(&dir).unwrap();
         let script = ["-c".into(), "echo no such flag >&2; exit 7".into()];
-        let mut process = Process::start(&warden, &dir, "short", Path::new("sh"), &script).unwrap();
+        let mut process = Process::start(&warden, &dir, "short", Path::new("sh"), &script, None).unwrap();
         eventually("it is dead", || !alive(process.pid()));
         let error = process.check(&warden).unwrap_err().to_string();
         assert!(error.contains("short ended (exit status: 7)") && error.contains("no such flag"), "{error}");

@@ -117,6 +117,16 @@ async fn a_pod_with_a_run_duration_succeeds_after_it() {
 }
 
 #[tokio::test]
+async fn an_end_can_be_meant_for_one_attempt_of_one_task() {
+    let told = [(pod::EXIT_CODE, "200"), (pod::ONLY_TASK_INDEX, "1"), (pod::ONLY_TASK_ATTEMPT, "0")];
+    for (index, attempt, phase) in [("1", "0", "Failed"), ("0", "0", "Succeeded"), ("1", "1", "Succeeded")] {
+        let task = [("FC_TASK_INDEX", index), ("FC_TASK_ATTEMPT_ID", attempt)];
+        let namespace = format!("only-{index}-{attempt}");
+        Subject::create(shared(), &namespace, &[&told[..], &task].concat()).await.wait_phase(phase).await;
+    }
+}
+
+#[tokio::test]
 async fn a_pod_can_fail_as_a_whole_after_it_ran() {
     let told = [(pod::POD_REASON, "Evicted"), (pod::POD_MESSAGE, "The node was low on resource: memory.")];
     let subject = Subject::create(shared(), "evicted", &told).await;

@@ -27,10 +27,11 @@ pub fn shared() -> &'static Cluster {
 
 /// Statics are never dropped, so that no drop can see the panic of a failing test: the panic hook has to.
 fn keep_logs_of_failures(cluster: &Cluster) {
-    let keep = cluster.keeper();
+    let (keep, dir) = (cluster.keeper(), cluster.dir().to_owned());
     let previous = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         keep();
         previous(panic);
+        eprintln!("the test cluster's logs are left in {}", dir.display());
     }));
 }

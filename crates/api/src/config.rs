@@ -15,7 +15,7 @@ use crate::pod_failure::{self, PodFailureRule};
 /// What the controller is told by its config file. Fields are named for the keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Address of the API server; with a kubeconfig it overrides the server, alone it means no authentication.
+    /// Address of the API server: overrides that of a kubeconfig; alone it means no authentication.
     pub kube_api_server_address: Option<String>,
     /// Path of the kubeconfig.
     pub kube_config_file_path: Option<String>,
@@ -261,6 +261,20 @@ mod tests {
     #[test]
     fn the_shipped_file_says_what_holds_without_a_file() {
         assert_eq!(Config::parse(pod_failure::DEFAULT_CONFIG).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_shipped_file_shows_the_defaults_of_what_it_leaves_out() {
+        let shown = |line: &str| match line.strip_prefix("# ") {
+            Some(text) if text.starts_with("  ") => text.to_owned(),
+            Some(text) if text.split_once(':').is_some_and(|(key, _)| !key.contains(' ')) => text.to_owned(),
+            _ => line.to_owned(),
+        };
+        let lines: Vec<String> = pod_failure::DEFAULT_CONFIG.lines().map(shown).collect();
+        let config = Config::parse(&lines.join("\n")).unwrap();
+        assert!(config.kube_api_server_address.is_some(), "the comments were read");
+        let without = Config { kube_api_server_address: None, kube_config_file_path: None, ..config };
+        assert_eq!(without, Config::default());
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! The HTTP endpoints for probes and Prometheus: `/healthz`, `/livez`, `/readyz`, `/metrics`.
+//!
+//! They only read; nothing here can change what the controller does.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::health::Health;
+use crate::metrics::Metrics;
+
+/// Answers on `listener` for ever.
+pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> std::io::Result<()> {
+    axum::serve(listener, router(health, metrics)).await
+}
+
+fn router(health: Arc<Health>, metrics: Arc<Metrics>) -> Router {
+    let alive = {
+        let health = Arc::clone(&health);
+        move || async move { probe(health.not_alive()) }
+    };
+    let ready = move || async move { probe(health.not_ready()) };
+    let metrics = move || async move {
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.text())
+    };
+    Router::new()
+        .route("/healthz", get(alive.clone()))
+        .route("/livez", get(alive))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+}
+
+fn probe(problem: Option<String>) -> impl IntoResponse {
+    match problem {
+        None => (StatusCode::OK, "ok\n".to_owned()),
+        Some(problem) => (StatusCode::SERVICE_UNAVAILABLE, problem + "\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::health::Synced;
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use tower::ServiceExt;
+
+    async fn ask(router: &Router, path: &str) -> (u16, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let reply = router.clone().oneshot(request).await.unwrap();
+        let status = reply.status().as_u16();
+        let body = to_bytes(reply.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn readiness_says_what_is_missing() {
+        let health = Arc::new(Health::new(Clock::system()));
+        let router = router(Arc::clone(&health), Metrics::new());
+        assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
+        assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
+        let missing = "not listed yet: frameworks, configmaps, pods\n".to_owned();
+        assert_eq!(ask(&router, "/readyz").await, (503, missing));
+        for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
+            health.set_synced(kind);
+        }
+        assert_eq!(ask(&router, "/readyz").await, (200, "ok\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn metrics_are_served_as_text_over_tcp() {
+        let metrics = Metrics::new();
+        metrics.watch_started("pods");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let health = Arc::new(Health::new(Clock::system()));
+        let serving = tokio::spawn(serve(listener, health, metrics));
+        let client = crate::client::connect(kube::Config::new(url.parse().unwrap()), "test").unwrap();
+        let request = http::Request::get("/metrics").body(kube::client::Body::empty()).unwrap();
+        let reply = client.send(request).await.unwrap();
+        let body = reply.into_body().collect_bytes().await.unwrap();
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        assert!(text.contains(r#"watch_starts_total{resource="pods"} 1"#), "{text}");
+        serving.abort();
+    }
+}

@@ -1,0 +1,129 @@
+//! Whether the controller is alive and ready: a few flags that its loop sets and probes read.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+/// How long one turn of the loop may take before the controller counts as stuck.
+const STUCK: Duration = Duration::from_secs(60);
+const IDLE: u64 = u64::MAX;
+
+/// A kind whose first LIST is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synced {
+    /// Of Frameworks.
+    Frameworks,
+    /// Of ConfigMaps.
+    ConfigMaps,
+    /// Of Pods.
+    Pods,
+}
+
+impl Synced {
+    const ALL: [Synced; 3] = [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods];
+
+    fn name(self) -> &'static str {
+        match self {
+            Synced::Frameworks => "frameworks",
+            Synced::ConfigMaps => "configmaps",
+            Synced::Pods => "pods",
+        }
+    }
+}
+
+/// The flags.
+#[derive(Debug)]
+pub struct Health {
+    clock: Clock,
+    synced: [AtomicBool; 3],
+    stopping: AtomicBool,
+    /// When, in milliseconds of the steady clock, the turn that is under way began.
+    turn: AtomicU64,
+}
+
+impl Health {
+    /// Alive, and not ready.
+    pub fn new(clock: Clock) -> Self {
+        Health {
+            clock,
+            synced: Default::default(),
+            stopping: AtomicBool::new(false),
+            turn: AtomicU64::new(IDLE),
+        }
+    }
+
+    /// A LIST of that kind is complete.
+    pub fn set_synced(&self, kind: Synced) {
+        self.synced[kind as usize].store(true, Ordering::Release);
+    }
+
+    /// The controller was told to stop.
+    pub fn set_stopping(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// A turn of the loop begins.
+    pub fn turn_begins(&self) {
+        self.turn.store(self.millis(), Ordering::Release);
+    }
+
+    /// The turn has ended.
+    pub fn turn_ends(&self) {
+        self.turn.store(IDLE, Ordering::Release);
+    }
+
+    /// Why the controller is not ready; `None`: it is.
+    pub fn not_ready(&self) -> Option<String> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Some("stopping".to_owned());
+        }
+        let missing: Vec<&str> = Synced::ALL
+            .into_iter()
+            .filter(|kind| !self.synced[*kind as usize].load(Ordering::Acquire))
+            .map(Synced::name)
+            .collect();
+        (!missing.is_empty()).then(|| format!("not listed yet: {}", missing.join(", ")))
+    }
+
+    /// Why the controller is not alive; `None`: it is.
+    pub fn not_alive(&self) -> Option<String> {
+        let began = self.turn.load(Ordering::Acquire);
+        let for_long = began != IDLE && self.millis().saturating_sub(began) > STUCK.as_millis() as u64;
+        for_long.then(|| format!("a turn of the loop takes more than {} s", STUCK.as_secs()))
+    }
+
+    fn millis(&self) -> u64 {
+        u64::try_from(self.clock.now().steady.as_millis()).unwrap_or(IDLE - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_takes_too_long_is_not_alive() {
+        let health = Health::new(Clock::simulated(jiff::Timestamp::UNIX_EPOCH));
+        health.turn_begins();
+        tokio::time::sleep(STUCK).await;
+        assert_eq!(health.not_alive(), None);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(health.not_alive().is_some());
+        health.turn_ends();
+        tokio::time::sleep(STUCK * 2).await;
+        assert_eq!(health.not_alive(), None, "waiting is no turn");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_listed_yet_is_named() {
+        let health = Health::new(Clock::system());
+        health.set_synced(Synced::ConfigMaps);
+        assert_eq!(health.not_ready().unwrap(), "not listed yet: frameworks, pods");
+        health.set_synced(Synced::Frameworks);
+        health.set_synced(Synced::Pods);
+        assert_eq!(health.not_ready(), None);
+        health.set_stopping();
+        assert_eq!(health.not_ready().unwrap(), "stopping");
+    }
+}

@@ -1,0 +1,229 @@
+//! What Prometheus is told. Base units, `_total` for counters, and never an object's name as a label.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::{
+    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts,
+    Registry, TextEncoder,
+};
+
+/// All metrics of one controller, in a registry of their own.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    status_bytes: IntCounter,
+    watch_starts: IntCounterVec,
+    watch_failures: IntCounterVec,
+    turn_seconds: Histogram,
+    turn_events: Histogram,
+    events_published: IntCounter,
+    events_aggregated: IntCounter,
+    events_dropped: IntCounter,
+    queues: IntGaugeVec,
+    frameworks: IntGaugeVec,
+    gauges: IntGaugeVec,
+}
+
+const REQUEST_BUCKETS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const TURN_BUCKETS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
+const COUNT_BUCKETS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
+
+impl Metrics {
+    /// Metrics at zero.
+    pub fn new() -> Arc<Self> {
+        let maker = Maker { registry: Registry::new() };
+        let build = maker.gauges("build_info", "Constant 1, labelled with the version.", &["version"]);
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        Arc::new(Metrics {
+            requests: maker.counters(
+                "api_requests_total",
+                "Requests to the API server that ended; code is the HTTP status, or none.",
+                &["verb", "resource", "code"],
+            ),
+            request_seconds: maker.histograms(
+                "api_request_duration_seconds",
+                "How long requests took, from the decision to send until the reply was read.",
+                &["verb", "resource"],
+                REQUEST_BUCKETS,
+            ),
+            status_bytes: maker.counter("status_write_bytes_total", "Bytes of status writes that were sent."),
+            watch_starts: maker.counters(
+                "watch_starts_total",
+                "Watches opened, the first one and each time one is resumed.",
+                &["resource"],
+            ),
+            watch_failures: maker.counters(
+                "watch_failures_total",
+                "Errors of LISTs and watches.",
+                &["resource"],
+            ),
+            turn_seconds: maker.histogram(
+                "turn_duration_seconds",
+                "How long one turn of the engine took.",
+                TURN_BUCKETS,
+            ),
+            turn_events: maker.histogram(
+                "turn_events",
+                "How many events one turn of the engine took in.",
+                COUNT_BUCKETS,
+            ),
+            events_published: maker.counter("events_published_total", "Kubernetes Events that were written."),
+            events_aggregated: maker.counter(
+                "events_aggregated_total",
+                "Reports that an Event of the last minutes already told of.",
+            ),
+            events_dropped: maker.counter(
+                "events_dropped_total",
+                "Reports that made no Event: the queue was full, or the API server refused it.",
+            ),
+            queues: maker.gauges("queue_depth", "What waits in a queue of the shell.", &["queue"]),
+            frameworks: maker.gauges("frameworks", "Frameworks by the state of their status.", &["state"]),
+            gauges: maker.gauges("engine", "What the engine holds, by kind.", &["kind"]),
+            registry: maker.registry,
+        })
+    }
+
+    /// The text that `/metrics` answers with.
+    pub fn text(&self) -> String {
+        let mut text = Vec::new();
+        // A text encoder fails only if a family has no name; ours have.
+        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
+        String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// A request ended, with this HTTP status if there was a response.
+    pub fn request_ended(&self, verb: &str, resource: &str, code: Option<u16>, took: Duration) {
+        let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
+        self.requests.with_label_values(&[verb, resource, &code]).inc();
+        self.request_seconds.with_label_values(&[verb, resource]).observe(took.as_secs_f64());
+    }
+
+    /// A status write of that many bytes is sent.
+    pub fn status_written(&self, bytes: usize) {
+        self.status_bytes.inc_by(bytes as u64);
+    }
+
+    /// A watch is opened.
+    pub fn watch_started(&self, resource: &str) {
+        self.watch_starts.with_label_values(&[resource]).inc();
+    }
+
+    /// A LIST or a watch failed.
+    pub fn watch_failed(&self, resource: &str) {
+        self.watch_failures.with_label_values(&[resource]).inc();
+    }
+
+    /// The engine took a turn on that many events.
+    pub fn turn_taken(&self, events: usize, took: Duration) {
+        self.turn_events.observe(events as f64);
+        self.turn_seconds.observe(took.as_secs_f64());
+    }
+
+    /// An Event was written.
+    pub fn event_published(&self) {
+        self.events_published.inc();
+    }
+
+    /// A report was added to an Event that exists.
+    pub fn event_aggregated(&self) {
+        self.events_aggregated.inc();
+    }
+
+    /// A report made no Event.
+    pub fn event_dropped(&self) {
+        self.events_dropped.inc();
+    }
+
+    /// That much waits in that queue.
+    pub fn queue(&self, name: &str, depth: usize) {
+        self.queues.with_label_values(&[name]).set(i64::try_from(depth).unwrap_or(i64::MAX));
+    }
+
+    /// That many Frameworks are in that state.
+    pub fn frameworks_in(&self, state: &str, count: usize) {
+        self.frameworks.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// The engine holds that many of something.
+    pub fn engine_holds(&self, kind: &str, count: usize) {
+        self.gauges.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+}
+
+/// Makes metrics and registers them. Names are constants, so a failure is a defect that every test shows.
+struct Maker {
+    registry: Registry,
+}
+
+impl Maker {
+    fn opts(name: &str, help: &str) -> Opts {
+        Opts::new(name, help).namespace("frameworkcontroller")
+    }
+
+    fn register<C: prometheus::core::Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+        let collector = made.expect("a metric of a constant name can be made");
+        self.registry.register(Box::new(collector.clone())).expect("each metric is registered once");
+        collector
+    }
+
+    fn counter(&self, name: &str, help: &str) -> IntCounter {
+        self.register(IntCounter::with_opts(Self::opts(name, help)))
+    }
+
+    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+        self.register(IntCounterVec::new(Self::opts(name, help), labels))
+    }
+
+    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
+        self.register(IntGaugeVec::new(Self::opts(name, help), labels))
+    }
+
+    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
+        let opts = HistogramOpts::from(Self::opts(name, help)).buckets(buckets.to_vec());
+        self.register(Histogram::with_opts(opts))
+    }
+
+    fn histograms(&self, name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> HistogramVec {
+        let opts = HistogramOpts::from(Self::opts(name, help)).buckets(buckets.to_vec());
+        self.register(HistogramVec::new(opts, labels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_has_what_was_counted() {
+        let metrics = Metrics::new();
+        metrics.request_ended("create", "pods", Some(201), Duration::from_millis(3));
+        metrics.request_ended("create", "pods", None, Duration::from_millis(3));
+        metrics.status_written(1000);
+        metrics.frameworks_in("Completed", 4);
+        let text = metrics.text();
+        for line in [
+            r#"frameworkcontroller_api_requests_total{code="201",resource="pods",verb="create"} 1"#,
+            r#"frameworkcontroller_api_requests_total{code="none",resource="pods",verb="create"} 1"#,
+            r#"frameworkcontroller_api_request_duration_seconds_bucket{resource="pods",verb="create",le="0.005"} 2"#,
+            "frameworkcontroller_status_write_bytes_total 1000",
+            r#"frameworkcontroller_frameworks{state="Completed"} 4"#,
+            concat!(r#"frameworkcontroller_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn counters_end_in_total_and_all_share_the_prefix() {
+        let metrics = Metrics::new();
+        for family in metrics.registry.gather() {
+            let name = family.name();
+            assert!(name.starts_with("frameworkcontroller_"), "{name}");
+            let counter = family.get_field_type() == prometheus::proto::MetricType::COUNTER;
+            assert_eq!(counter, name.ends_with("_total"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Keeps the watches of one kind from harming the API server, or from hanging.
+//!
+//! A watch that the API server closes at once, without an error, would be opened again at once, thousands
+//! of times a second: here each start of a watch after the first quick one waits for its turn. A LIST, and
+//! the head of a watch's response, must arrive in time; what a watch then sends is the watcher's to time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use http::{Request, Response};
+use kube::client::Body;
+use tokio::time::{Instant, sleep_until, timeout};
+use tower::BoxError;
+
+/// One start a second, on average.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a page of a LIST, or the head of a watch's response, may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `client`, paced; `on_watch` is called at every start of a watch.
+pub fn paced(client: kube::Client, on_watch: impl Fn() + Send + Sync + 'static) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let pace = Arc::new(Mutex::new(Pace { next: Instant::now() }));
+    let on_watch = Arc::new(on_watch);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, pace, on_watch) = (client.clone(), Arc::clone(&pace), Arc::clone(&on_watch));
+        async move {
+            if !is_watch(&request) {
+                return timeout(PATIENCE, list(client, request)).await.map_err(|_| Silent)?;
+            }
+            let turn = pace.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+            sleep_until(turn).await;
+            on_watch();
+            Ok(timeout(PATIENCE, client.send(request)).await.map_err(|_| Silent)??)
+        }
+    });
+    kube::Client::new(service, namespace)
+}
+
+/// The API server took a request and sent nothing in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no response within {} s", PATIENCE.as_secs())]
+struct Silent;
+
+fn is_watch(request: &Request<Body>) -> bool {
+    request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
+}
+
+/// Sends a LIST and waits for all of it.
+async fn list(client: kube::Client, mut request: Request<Body>) -> Result<Response<Body>, BoxError> {
+    let uri = request.uri().to_string();
+    let mark = if uri.contains('?') { '&' } else { '?' };
+    *request.uri_mut() = format!("{uri}{mark}timeout={}s", PATIENCE.as_secs()).parse()?;
+    let (head, body) = client.send(request).await?.into_parts();
+    let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+    Ok(Response::from_parts(head, Body::from(body)))
+}
+
+/// One start each interval; one that comes an interval early is let through.
+struct Pace {
+    next: Instant,
+}
+
+impl Pace {
+    /// Takes a turn: when it is.
+    fn take(&mut self, now: Instant) -> Instant {
+        let planned = now.max(self.next);
+        self.next = planned + INTERVAL;
+        now.max(planned.checked_sub(INTERVAL).unwrap_or(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A server that closes each watch at once, without an error.
+    fn closing(starts: Arc<AtomicU32>) -> kube::Client {
+        let service = tower::service_fn(|_: Request<Body>| async {
+            Ok::<_, BoxError>(Response::new(Body::from(Vec::new())))
+        });
+        let client = kube::Client::new(service, "default");
+        paced(client, move || {
+            starts.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    fn get(uri: &str) -> Request<Body> {
+        Request::get(uri).body(Body::empty()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_closed_at_once_is_opened_once_a_second() {
+        let starts = Arc::new(AtomicU32::new(0));
+        let client = closing(Arc::clone(&starts));
+        let open = async {
+            loop {
+                client.send(get("/api/v1/pods?&watch=true&timeoutSeconds=290")).await.unwrap();
+            }
+        };
+        assert!(timeout(Duration::from_millis(10_500), open).await.is_err());
+        // Two at once, then one a second.
+        assert_eq!(starts.load(Ordering::Relaxed), 12);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_are_not_paced_and_carry_a_timeout() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let uri = request.uri().to_string();
+            Ok::<_, BoxError>(Response::new(Body::from(uri.into_bytes())))
+        });
+        let client = paced(kube::Client::new(service, "default"), || ());
+        let before = Instant::now();
+        for _ in 0..10 {
+            let reply = client.send(get("/api/v1/pods?&limit=500")).await.unwrap();
+            let uri = reply.into_body().collect_bytes().await.unwrap();
+            assert_eq!(&uri[..], b"/api/v1/pods?&limit=500&timeout=60s");
+        }
+        assert_eq!(before.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_is_an_error_in_the_end() {
+        let service = tower::service_fn(|_: Request<Body>| {
+            std::future::pending::<Result<Response<Body>, BoxError>>()
+        });
+        let client = paced(kube::Client::new(service, "default"), || ());
+        for uri in ["/api/v1/pods", "/api/v1/pods?watch=true"] {
+            let error = client.send(get(uri)).await.unwrap_err().to_string();
+            assert!(error.contains("no response within 60 s"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Kubernetes Events: best effort, few, and never in the way of anything else.
+//!
+//! Reports wait in a bounded queue; what does not fit is dropped and counted. Reports of one Framework with
+//! the same reason share an Event for some minutes: its count is raised at each power of two, so that a
+//! condition that repeats costs next to nothing. The log has every report; it is the caller's to write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::{Framework, name};
+use framework_core::plan::Report;
+use http::{Method, Request};
+use jiff::Timestamp;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tracing::debug;
+
+use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+
+/// Reports that may wait.
+const QUEUE: usize = 1024;
+/// How long an Event is added to, instead of making another one.
+const AGGREGATION: Duration = Duration::from_secs(6 * 60);
+/// One Event each, on average.
+const INTERVAL: Duration = Duration::from_millis(200);
+/// Events that may follow each other at once after a pause.
+const BURST: u32 = 25;
+/// Events that are remembered to be added to.
+const REMEMBERED: usize = 4096;
+/// The API server refuses longer notes.
+const NOTE_BYTES: usize = 1024;
+const CONTROLLER: &str = "frameworkcontroller.microsoft.com/frameworkcontroller";
+
+/// The end of the recorder that takes reports.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    queue: mpsc::Sender<Entry>,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    framework: Arc<Framework>,
+    report: Report,
+}
+
+impl Recorder {
+    /// A recorder, and the writer that must run for it. `instance` names this replica.
+    pub fn new(client: kube::Client, clock: Clock, instance: &str, metrics: Arc<Metrics>) -> (Self, Writer) {
+        let (queue, entries) = mpsc::channel(QUEUE);
+        let writer = Writer {
+            entries,
+            client,
+            clock,
+            instance: instance.to_owned(),
+            metrics: Arc::clone(&metrics),
+            known: BTreeMap::new(),
+            made: 0,
+            ready: Duration::ZERO,
+        };
+        (Recorder { queue, metrics }, writer)
+    }
+
+    /// Queues a report, or drops it.
+    pub fn record(&self, framework: &Arc<Framework>, report: Report) {
+        if self.queue.try_send(Entry { framework: Arc::clone(framework), report }).is_err() {
+            self.metrics.event_dropped();
+        }
+        self.metrics.queue("events", QUEUE - self.queue.capacity());
+    }
+}
+
+/// Writes Events.
+pub struct Writer {
+    entries: mpsc::Receiver<Entry>,
+    client: kube::Client,
+    clock: Clock,
+    instance: String,
+    metrics: Arc<Metrics>,
+    /// Events of the last minutes, by UID of the Framework and reason.
+    known: BTreeMap<(String, &'static str), Known>,
+    /// How many Events this writer has named.
+    made: u64,
+    /// When, on the steady clock, the next Event would be due if they came evenly.
+    ready: Duration,
+}
+
+/// An Event that may be added to.
+#[derive(Debug)]
+struct Known {
+    name: String,
+    namespace: String,
+    count: u32,
+    last: Duration,
+}
+
+impl Writer {
+    /// Writes until the last [`Recorder`] is gone and the queue is empty.
+    pub async fn run(mut self) {
+        while let Some(entry) = self.entries.recv().await {
+            self.write(&entry).await;
+        }
+    }
+
+    async fn write(&mut self, Entry { framework, report }: &Entry) {
+        let now = self.clock.now();
+        self.known.retain(|_, event| now.steady.saturating_sub(event.last) < AGGREGATION);
+        let uid = framework.metadata.uid.clone().unwrap_or_default();
+        let request = match self.known.get_mut(&(uid.clone(), report.reason)) {
+            Some(event) => {
+                event.count = event.count.saturating_add(1);
+                event.last = now.steady;
+                self.metrics.event_aggregated();
+                if !event.count.is_power_of_two() {
+                    return;
+                }
+                let series = json!({"series": {"count": event.count, "lastObservedTime": micro(now.wall)}});
+                let path = format!("{}/{}", path(&event.namespace), event.name);
+                request(Method::PATCH, path, "application/merge-patch+json", &series)
+            }
+            None => {
+                self.made += 1;
+                let known = Known::new(framework, now.wall, self.made, now.steady);
+                let body = event(framework, report, &known, &self.instance, now.wall);
+                let request = request(Method::POST, path(&known.namespace), "application/json", &body);
+                if self.known.len() < REMEMBERED {
+                    self.known.insert((uid, report.reason), known);
+                }
+                request
+            }
+        };
+        self.wait_for_turn().await;
+        match self.send(request).await {
+            Ok(()) => self.metrics.event_published(),
+            Err(error) => {
+                self.metrics.event_dropped();
+                debug!(%error, reason = report.reason, "an Event was not written");
+            }
+        }
+    }
+
+    async fn wait_for_turn(&mut self) {
+        let now = self.clock.now().steady;
+        self.ready = self.ready.max(now) + INTERVAL;
+        let turn = self.ready.saturating_sub(INTERVAL * BURST);
+        if turn > now {
+            tokio::time::sleep_until(self.clock.instant(turn)).await;
+        }
+    }
+
+    async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<(), String> {
+        let request = request.map_err(|error| error.to_string())?;
+        let reply = timeout(REPLY_TIMEOUT, self.client.send(request))
+            .await
+            .map_err(|_| "no response in time".to_owned())?
+            .map_err(|error| error.to_string())?;
+        let status = reply.status();
+        // Read to the end, so that the connection can be used again.
+        let body = reply.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
+        if status.is_success() {
+            return Ok(());
+        }
+        Err(format!("{status}: {}", String::from_utf8_lossy(&body)))
+    }
+}
+
+impl Known {
+    fn new(framework: &Framework, wall: Timestamp, made: u64, steady: Duration) -> Self {
+        let own = framework.metadata.name.as_deref().unwrap_or_default();
+        Known {
+            // Unique: a replica makes one with this number once, and no two start in the same microsecond.
+            name: format!("{own}.{:x}.{made:x}", wall.as_microsecond()),
+            namespace: framework.metadata.namespace.clone().unwrap_or_default(),
+            count: 1,
+            last: steady,
+        }
+    }
+}
+
+fn event(framework: &Framework, report: &Report, known: &Known, instance: &str, wall: Timestamp) -> Value {
+    let metadata = &framework.metadata;
+    json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": known.name, "namespace": known.namespace},
+        "eventTime": micro(wall),
+        "reportingController": CONTROLLER,
+        "reportingInstance": instance,
+        "action": report.reason,
+        "reason": report.reason,
+        "type": if report.warning { "Warning" } else { "Normal" },
+        "note": cut(&report.note),
+        "regarding": {
+            "apiVersion": name::API_VERSION,
+            "kind": name::KIND,
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+        },
+    })
+}
+
+/// A `metav1.MicroTime`: always six digits of a second.
+fn micro(at: Timestamp) -> String {
+    format!("{at:.6}")
+}
+
+/// The note, short enough for the API server.
+fn cut(note: &str) -> &str {
+    let mut end = note.len().min(NOTE_BYTES);
+    while !note.is_char_boundary(end) {
+        end -= 1;
+    }
+    &note[..end]
+}
+
+fn path(namespace: &str) -> String {
+    format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+}
+
+fn request(
+    method: Method,
+    path: String,
+    content_type: &str,
+    body: &Value,
+) -> Result<Request<Body>, http::Error> {
+    Request::builder()
+        .method(method)
+        .uri(format!("{path}?timeout={}s", SERVER_TIMEOUT.as_secs()))
+        .header(http::header::CONTENT_TYPE, content_type)
+        .body(Body::from(body.to_string().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use super::*;
+use std::sync::Mutex;
+
+use framework_api::FrameworkSpec;
+use http::Response;
+use tower::BoxError;
+
+type Sent = Arc<Mutex<Vec<(Method, String, Value, Duration)>>>;
+
+fn recorder() -> (Recorder, Writer, Sent) {
+    let clock = Clock::simulated("2026-01-01T00:00:00.5Z".parse().unwrap());
+    let sent = Sent::default();
+    let seen = Arc::clone(&sent);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let seen = Arc::clone(&seen);
+        async move {
+            let (head, body) = request.into_parts();
+            let body = serde_json::from_slice(&body.collect_bytes().await?)?;
+            seen.lock().unwrap().push((head.method, head.uri.to_string(), body, clock.now().steady));
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        }
+    });
+    let client = kube::Client::new(service, "default");
+    let (recorder, writer) = Recorder::new(client, clock, "fc-0", Metrics::new());
+    (recorder, writer, sent)
+}
+
+fn framework(uid: &str) -> Arc<Framework> {
+    let spec: FrameworkSpec = serde_json::from_value(json!({"taskRoles": []})).unwrap();
+    let mut framework = Framework::new("job", spec);
+    framework.metadata.namespace = Some("ns".into());
+    framework.metadata.uid = Some(uid.into());
+    Arc::new(framework)
+}
+
+fn report(reason: &'static str) -> Report {
+    Report::warning(reason, "it is full".to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_becomes_an_event_about_its_framework() {
+    let (recorder, writer, sent) = recorder();
+    recorder.record(&framework("f"), report("QuotaExceeded"));
+    drop(recorder);
+    writer.run().await;
+    let sent = sent.lock().unwrap();
+    let [(method, uri, body, _)] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(method, Method::POST);
+    assert_eq!(uri, "/apis/events.k8s.io/v1/namespaces/ns/events?timeout=10s");
+    assert_eq!(body["eventTime"], "2026-01-01T00:00:00.500000Z");
+    assert_eq!((&body["reason"], &body["type"]), (&json!("QuotaExceeded"), &json!("Warning")));
+    assert_eq!((&body["note"], &body["regarding"]["uid"]), (&json!("it is full"), &json!("f")));
+    assert!(body["metadata"]["name"].as_str().unwrap().starts_with("job."), "{body}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn repeated_reports_raise_a_count_at_powers_of_two() {
+    let (recorder, writer, sent) = recorder();
+    for _ in 0..9 {
+        recorder.record(&framework("f"), report("QuotaExceeded"));
+    }
+    recorder.record(&framework("g"), report("QuotaExceeded"));
+    drop(recorder);
+    writer.run().await;
+    let sent = sent.lock().unwrap();
+    let counts: Vec<_> =
+        sent.iter().map(|(method, _, body, _)| (method.as_str(), body["series"]["count"].as_u64())).collect();
+    let expected = [("POST", None), ("PATCH", Some(2)), ("PATCH", Some(4)), ("PATCH", Some(8)), ("POST", None)];
+    assert_eq!(counts, expected);
+    let name = sent[0].2["metadata"]["name"].as_str().unwrap();
+    assert!(sent[1].1.contains(&format!("/events/{name}?")), "{}", sent[1].1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_some_minutes_of_silence_a_new_event_is_made() {
+    let (recorder, writer, sent) = recorder();
+    let writing = tokio::spawn(writer.run());
+    for _ in 0..2 {
+        recorder.record(&framework("f"), report("QuotaExceeded"));
+        tokio::time::sleep(AGGREGATION + Duration::from_secs(1)).await;
+    }
+    drop(recorder);
+    writing.await.unwrap();
+    let methods: Vec<_> = sent.lock().unwrap().iter().map(|(method, ..)| method.clone()).collect();
+    assert_eq!(methods, [Method::POST, Method::POST]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_limited_in_rate_and_number() {
+    let (recorder, writer, sent) = recorder();
+    for number in 0..QUEUE + 10 {
+        recorder.record(&framework(&number.to_string()), report("QuotaExceeded"));
+    }
+    let metrics = Arc::clone(&recorder.metrics);
+    assert!(metrics.text().contains("frameworkcontroller_events_dropped_total 10"), "{}", metrics.text());
+    drop(recorder);
+    writer.run().await;
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.len(), QUEUE);
+    let early = sent.iter().filter(|(.., at)| *at == Duration::ZERO).count();
+    assert_eq!(early, BURST as usize);
+    let expected = INTERVAL * (QUEUE as u32 - BURST);
+    assert_eq!(sent[QUEUE - 1].3, expected, "then one each interval");
+}
+
+#[test]
+fn a_long_note_is_cut_between_characters() {
+    let note = "ä".repeat(NOTE_BYTES);
+    assert_eq!(cut(&note).len(), NOTE_BYTES);
+    assert_eq!(cut(&note[..1023 + 1]).len(), NOTE_BYTES);
+    assert_eq!(cut(&format!("x{note}")).len(), NOTE_BYTES - 1);
+    assert_eq!(cut("short"), "short");
+}

@@ -1,0 +1,210 @@
+use std::sync::Arc;
+
+use super::*;
+use framework_api::{Framework, FrameworkSpec, FrameworkStatus};
+use serde_json::{Value, json};
+
+fn framework() -> Arc<Framework> {
+    let spec: FrameworkSpec = serde_json::from_value(json!({"taskRoles": []})).unwrap();
+    let mut framework = Framework::new("job", spec);
+    framework.metadata.namespace = Some("ns".into());
+    framework.metadata.uid = Some("f".into());
+    Arc::new(framework)
+}
+
+fn status() -> Arc<FrameworkStatus> {
+    let at = "2026-01-01T00:00:00Z";
+    serde_json::from_value(json!({
+        "startTime": at, "state": "AttemptCreationPending", "transitionTime": at,
+        "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
+        "attemptStatus": {"id": 0, "startTime": at, "configMapName": "job-attempt"},
+    }))
+    .map(Arc::new)
+    .unwrap()
+}
+
+fn act(action: Action) -> Request {
+    Request::Act { framework: framework(), status: status(), action }
+}
+
+fn create_pod() -> Action {
+    let instance = framework_core::observed::Instance::FrameworkAttempt { attempt_id: 0 };
+    Action::CreatePod { name: "job-worker-0".into(), task_role: "worker".into(), task_index: 0, instance }
+}
+
+fn delete_pod() -> Action {
+    Action::DeletePod { name: "job-worker-0".into(), uid: "p".into(), force: false }
+}
+
+fn holder() -> Request {
+    Request::GetHolder { key: Key::new("ns", "job"), action: create_pod() }
+}
+
+fn pod(owner_kind: &str, owner: &str) -> Value {
+    json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": {
+            "name": "job-worker-0", "namespace": "ns", "uid": "p", "resourceVersion": "8",
+            "ownerReferences": [{"kind": owner_kind, "name": owner, "uid": "o", "controller": true}],
+        },
+    })
+}
+
+fn answer(request: &Request, code: u16, body: &Value) -> Reply {
+    let status = StatusCode::from_u16(code).unwrap();
+    of_response(request, status, &HeaderMap::new(), body.to_string().as_bytes())
+}
+
+fn failure(code: u16, reason: &str, message: &str) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+}
+
+#[test]
+fn an_error_of_the_api_server_is_a_refusal_with_its_words() {
+    let body = failure(403, "Forbidden", "exceeded quota: pods");
+    let mut headers = HeaderMap::new();
+    headers.insert(RETRY_AFTER, "7".parse().unwrap());
+    let reply = of_response(&act(create_pod()), StatusCode::FORBIDDEN, &headers, body.to_string().as_bytes());
+    let Reply::Refused(rejection) = reply else { panic!("{reply:?}") };
+    let expected = Rejection {
+        code: 403,
+        reason: "Forbidden".into(),
+        message: "exceeded quota: pods".into(),
+        retry_after: Some(Duration::from_secs(7)),
+    };
+    assert_eq!(rejection, expected);
+}
+
+#[test]
+fn only_an_answer_given_before_anything_is_stored_is_a_refusal_of_a_write() {
+    let webhook = "Internal error occurred: failed calling webhook \"x\": timeout";
+    let table = [
+        (400, failure(400, "BadRequest", "no"), true),
+        (404, failure(404, "NotFound", "no"), true),
+        (409, failure(409, "AlreadyExists", "no"), true),
+        (413, json!("Request entity too large"), true),
+        (422, failure(422, "Invalid", "no"), true),
+        (429, failure(429, "TooManyRequests", "slow down"), true),
+        (500, failure(500, "InternalError", webhook), true),
+        (500, failure(500, "InternalError", "etcdserver: request timed out"), false),
+        (502, json!("bad gateway"), false),
+        (503, failure(503, "ServiceUnavailable", "starting"), true),
+        (503, json!("<html>no upstream</html>"), false),
+        (504, failure(504, "Timeout", "gave up"), false),
+        (408, json!("slow"), false),
+    ];
+    let put = Request::PutStatus { framework: framework(), resource_version: 1, status: status() };
+    for (code, body, refused) in table {
+        for request in [&put, &act(create_pod()), &act(delete_pod())] {
+            let reply = answer(request, code, &body);
+            assert_eq!(matches!(reply, Reply::Refused(_)), refused, "{code} {body}: {reply:?}");
+            assert_eq!(matches!(reply, Reply::Unknown(_)), !refused, "{code} {body}: {reply:?}");
+        }
+        let read = answer(&holder(), code, &body);
+        assert!(matches!(read, Reply::Refused(_)), "a GET has no effect: {read:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_status_is_quoted() {
+    let reply = of_response(&holder(), StatusCode::NOT_FOUND, &HeaderMap::new(), b"404 page not found\n");
+    let Reply::Refused(rejection) = reply else { panic!("{reply:?}") };
+    assert_eq!((rejection.reason.as_str(), rejection.message.as_str()), ("NotFound", "404 page not found"));
+}
+
+#[test]
+fn the_holder_of_a_name_is_ours_or_named() {
+    let ours = answer(&holder(), 200, &pod("ConfigMap", "job-attempt"));
+    assert!(matches!(&ours, Reply::Pod(pod) if pod.facts.config_map_uid == "o"), "{ours:?}");
+    for (kind, owner) in [("Job", "nightly"), ("ConfigMap", "other-attempt")] {
+        let reply = answer(&holder(), 200, &pod(kind, owner));
+        let Reply::Foreign(words) = reply else { panic!("{reply:?}") };
+        assert_eq!(words, format!("the name is taken by Pod job-worker-0, controlled by {kind} {owner}"));
+    }
+    let mut loose = pod("Job", "nightly");
+    loose["metadata"]["ownerReferences"] = Value::Null;
+    let reply = answer(&holder(), 200, &loose);
+    let Reply::Foreign(words) = reply else { panic!("{reply:?}") };
+    assert_eq!(words, "the name is taken by Pod job-worker-0, which nothing controls");
+}
+
+#[test]
+fn a_config_map_of_our_name_is_foreign_unless_a_framework_controls_it() {
+    let request = Request::GetHolder {
+        key: Key::new("ns", "job"),
+        action: Action::CreateConfigMap {
+            instance: framework_core::observed::Instance::FrameworkAttempt { attempt_id: 0 },
+        },
+    };
+    let map = |kind: &str| {
+        json!({"kind": "ConfigMap", "metadata": {
+            "name": "job-attempt", "namespace": "ns", "uid": "c", "resourceVersion": "4",
+            "ownerReferences": [{"apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": kind,
+                                 "name": "job", "uid": "f", "controller": true}],
+        }})
+    };
+    let ours = answer(&request, 200, &map("Framework"));
+    assert!(matches!(&ours, Reply::ConfigMap(map) if map.facts.framework_uid.as_deref() == Some("f")), "{ours:?}");
+    let other = answer(&request, 200, &map("Deployment"));
+    assert!(matches!(&other, Reply::Foreign(words) if words.contains("Deployment job")), "{other:?}");
+    // A confirmation asks whether it exists, whoever controls it.
+    let confirm = answer(&act(Action::ConfirmConfigMap { uid: "c".into() }), 200, &map("Deployment"));
+    assert!(matches!(&confirm, Reply::ConfigMap(_)), "{confirm:?}");
+}
+
+#[test]
+fn a_deleted_pod_is_shown_only_while_it_terminates() {
+    let gone = json!({"kind": "Status", "apiVersion": "v1", "status": "Success"});
+    assert!(matches!(answer(&act(delete_pod()), 200, &gone), Reply::Done));
+    let removed = pod("ConfigMap", "job-attempt");
+    assert!(matches!(answer(&act(delete_pod()), 200, &removed), Reply::Done));
+    let mut terminating = removed;
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
+    terminating["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+    let reply = answer(&act(delete_pod()), 200, &terminating);
+    assert!(matches!(&reply, Reply::Pod(pod) if pod.facts.deletion.is_some()), "{reply:?}");
+}
+
+#[test]
+fn an_unreadable_success_is_no_refusal() {
+    let reply = of_response(&act(create_pod()), StatusCode::CREATED, &HeaderMap::new(), b"{\"metadata\":");
+    assert!(matches!(reply, Reply::Unknown(_)), "{reply:?}");
+}
+
+#[test]
+fn the_servers_time_is_read_from_the_date() {
+    let mut headers = HeaderMap::new();
+    assert_eq!(server_time(&headers), None);
+    headers.insert(DATE, "Thu, 01 Jan 2026 00:00:07 GMT".parse().unwrap());
+    assert_eq!(server_time(&headers).unwrap().to_string(), "2026-01-01T00:00:07Z");
+    headers.insert(DATE, "yesterday".parse().unwrap());
+    assert_eq!(server_time(&headers), None);
+}
+
+#[tokio::test]
+async fn a_refused_connection_means_not_sent_and_a_broken_one_unknown() {
+    use tokio::io::AsyncReadExt;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url: http::Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let client = crate::client::connect(kube::Config::new(url), "test").unwrap();
+    let get = || http::Request::get("/version").body(kube::client::Body::empty()).unwrap();
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4096]).await.unwrap();
+        // Dropped: the request was read, no reply comes.
+    };
+    let (broken, ()) = tokio::join!(client.send(get()), server);
+    let reply = of_failure(&broken.unwrap_err());
+    assert!(matches!(reply, Reply::Unknown(_)), "{reply:?}");
+    drop(listener);
+    let refused = of_failure(&client.send(get()).await.unwrap_err());
+    assert!(matches!(&refused, Reply::NotSent(words) if words.to_lowercase().contains("refused")), "{refused:?}");
+}
+
+#[test]
+fn a_reset_after_the_request_left_is_unknown() {
+    for (kind, sent) in [(io::ErrorKind::ConnectionRefused, false), (io::ErrorKind::ConnectionReset, true)] {
+        let error = kube::Error::Service(io::Error::new(kind, "broken").into());
+        assert_eq!(matches!(of_failure(&error), Reply::Unknown(_)), sent, "{kind:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Sends one request and reads its reply, within bounded time.
+
+use std::sync::Arc;
+
+use framework_api::Time;
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use kube::client::Body;
+use tokio::time::{Instant, timeout};
+
+use crate::client::REPLY_TIMEOUT;
+use crate::event::{Reply, Request};
+use crate::metrics::Metrics;
+use crate::reply;
+use crate::request::{self, Call};
+
+/// What came of a request, and the `Date` of the response, if there was one.
+pub type Answer = (Reply, Option<Time>);
+
+/// Sends `request` once. Rendering its body may take milliseconds: call it off the engine's thread.
+pub async fn send(client: kube::Client, request: Request, metrics: Arc<Metrics>) -> Answer {
+    let call = match request::render(&request) {
+        Ok(call) => call,
+        Err(error) => return (Reply::NotSent(error.to_string()), None),
+    };
+    if let Request::PutStatus { .. } = request {
+        metrics.status_written(call.body.len());
+    }
+    let (verb, resource) = (call.verb, call.resource);
+    let begun = Instant::now();
+    let (answer, code) = exchange(&client, &request, call).await;
+    metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
+    answer
+}
+
+async fn exchange(client: &kube::Client, request: &Request, call: Call) -> (Answer, Option<StatusCode>) {
+    let message = http::Request::builder()
+        .method(call.method)
+        .uri(call.uri)
+        .header(CONTENT_TYPE, call.content_type)
+        .body(Body::from(call.body));
+    let message = match message {
+        Ok(message) => message,
+        Err(error) => return ((Reply::NotSent(error.to_string()), None), None),
+    };
+    let exchange = async {
+        let (head, body) = client.send(message).await?.into_parts();
+        let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+        Ok::<_, kube::Error>((head, body))
+    };
+    match timeout(REPLY_TIMEOUT, exchange).await {
+        Ok(Ok((head, body))) => {
+            let reply = reply::of_response(request, head.status, &head.headers, &body);
+            ((reply, reply::server_time(&head.headers)), Some(head.status))
+        }
+        Ok(Err(error)) => ((reply::of_failure(&error), None), None),
+        Err(_) => {
+            let text = format!("no response within {} s", REPLY_TIMEOUT.as_secs());
+            ((Reply::Unknown(text), None), None)
+        }
+    }
+}

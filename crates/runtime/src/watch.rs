@@ -1,0 +1,170 @@
+//! The three watches: what the API server shows of Frameworks, ConfigMaps and Pods, as [`Event`]s.
+//!
+//! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods (the other order would read as
+//! "vanished"), each consistent; nothing is dropped: a full channel holds the watch up. A watch that ends is
+//! resumed from its last resourceVersion, one that cannot be is listed anew, with back-off after errors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::Api;
+use kube::runtime::watcher;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, warn};
+
+use crate::event::{Change, ConfigMapObject, Event, FrameworkObject, PodObject};
+use crate::metrics::Metrics;
+use crate::pace::paced;
+use crate::wire::{Watched, Wire};
+
+/// Objects in one page of a LIST.
+const PAGE: u32 = 500;
+/// How long the API server keeps a watch open.
+const WATCH_SECONDS: u32 = 290;
+
+/// Where a watch puts what it sees.
+#[derive(Clone, Debug)]
+pub struct Sink {
+    /// To whom; when full, the watch waits.
+    pub events: mpsc::Sender<Event>,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A kind that is watched.
+pub trait Kind: Wire {
+    /// The event that tells of a change.
+    fn event(change: Change<Self>) -> Event;
+}
+
+impl Kind for FrameworkObject {
+    fn event(change: Change<Self>) -> Event {
+        Event::Framework(change)
+    }
+}
+
+impl Kind for ConfigMapObject {
+    fn event(change: Change<Self>) -> Event {
+        Event::ConfigMap(change)
+    }
+}
+
+impl Kind for PodObject {
+    fn event(change: Change<Self>) -> Event {
+        Event::Pod(change)
+    }
+}
+
+/// When a watch may begin, and whom it lets begin after its first LIST.
+#[derive(Debug, Default)]
+pub struct Turn {
+    /// Waited for.
+    pub after: Option<oneshot::Receiver<()>>,
+    /// Told once.
+    pub then: Option<oneshot::Sender<()>>,
+}
+
+impl Turn {
+    /// Turns for as many watches, each after the LIST of the one before.
+    pub fn chain<const N: usize>() -> [Turn; N] {
+        let mut after = None;
+        std::array::from_fn(|_| {
+            let (then, next) = oneshot::channel();
+            Turn { after: after.replace(next), then: Some(then) }
+        })
+    }
+}
+
+/// Watches one kind until nobody listens any more.
+pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rng: fastrand::Rng) {
+    if let Some(after) = turn.after.take()
+        && after.await.is_err()
+    {
+        return;
+    }
+    let metrics = Arc::clone(&sink.metrics);
+    let client = paced(client, move || metrics.watch_started(T::PLURAL));
+    let mut config = watcher::Config::default().page_size(PAGE).timeout(WATCH_SECONDS);
+    if let Some(selector) = T::SELECTOR {
+        config = config.labels(selector);
+    }
+    let stream = watcher(Api::<Watched<T>>::all(client), config);
+    let mut stream = std::pin::pin!(stream);
+    let mut backoff = Backoff::new(rng);
+    while let Some(seen) = stream.next().await {
+        let change = match seen {
+            Ok(event) => {
+                if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
+                    backoff.reset();
+                }
+                change(event)
+            }
+            Err(error) => {
+                sink.metrics.watch_failed(T::PLURAL);
+                let delay = backoff.delay();
+                report::<T>(&error, delay);
+                tokio::time::sleep(delay).await;
+                continue;
+            }
+        };
+        let Some(change) = change else { continue };
+        let synced = matches!(change, Change::Synced);
+        if sink.events.send(T::event(change)).await.is_err() {
+            return;
+        }
+        if synced && let Some(then) = turn.then.take() {
+            // Nobody waits any more only if the program is ending.
+            let _ = then.send(());
+        }
+    }
+}
+
+fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
+    let resource = T::PLURAL;
+    match error {
+        // Normal life: history was compacted, all is listed anew.
+        watcher::Error::WatchError(status) if status.code == 410 => {
+            debug!(resource, "the watch is too far behind, listing anew");
+        }
+        error => warn!(resource, %error, retry_in = ?delay, "a watch failed and is tried again"),
+    }
+}
+
+fn change<T: Wire>(event: watcher::Event<Watched<T>>) -> Option<Change<T>> {
+    Some(match event {
+        watcher::Event::Init => Change::Restarted,
+        watcher::Event::InitApply(watched) => Change::Listed(watched.object?),
+        watcher::Event::InitDone => Change::Synced,
+        watcher::Event::Apply(watched) => Change::Applied(watched.object?),
+        watcher::Event::Delete(watched) => Change::Deleted(watched.object?),
+    })
+}
+
+/// Exponential, with jitter from its own generator, so that it replays.
+struct Backoff {
+    rng: fastrand::Rng,
+    failures: u32,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(800);
+    const LAST: Duration = Duration::from_secs(30);
+
+    fn new(rng: fastrand::Rng) -> Self {
+        Backoff { rng, failures: 0 }
+    }
+
+    fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    fn delay(&mut self) -> Duration {
+        let base = Self::FIRST.saturating_mul(1 << self.failures.min(10)).min(Self::LAST);
+        self.failures += 1;
+        base.mul_f64(0.75 + self.rng.f64() / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

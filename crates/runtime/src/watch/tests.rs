@@ -1,0 +1,160 @@
+use super::*;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use http::{Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+/// Answers requests from a script, in order, and keeps what was asked; then never answers again.
+#[derive(Clone, Default)]
+struct Script {
+    replies: Arc<Mutex<VecDeque<(u16, String)>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    fn new(replies: Vec<(u16, String)>) -> Self {
+        Script { replies: Arc::new(Mutex::new(replies.into())), ..Default::default() }
+    }
+
+    fn client(&self) -> kube::Client {
+        let script = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            script.asked.lock().unwrap().push(request.uri().to_string());
+            let reply = script.replies.lock().unwrap().pop_front();
+            async move {
+                let Some((status, body)) = reply else { return std::future::pending().await };
+                Ok::<_, BoxError>(Response::builder().status(status).body(Body::from(body.into_bytes()))?)
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+fn pod(name: &str, version: &str, owner: &str) -> Value {
+    json!({
+        "kind": "Pod", "apiVersion": "v1",
+        "metadata": {
+            "name": name, "namespace": "ns", "uid": name, "resourceVersion": version,
+            "ownerReferences": [{"kind": "ConfigMap", "name": owner, "uid": "c", "controller": true}],
+        },
+    })
+}
+
+fn list(version: &str, token: &str, items: &[Value]) -> (u16, String) {
+    let list = json!({
+        "kind": "PodList", "apiVersion": "v1",
+        "metadata": {"resourceVersion": version, "continue": token}, "items": items,
+    });
+    (200, list.to_string())
+}
+
+fn events(events: &[(&str, Value)]) -> (u16, String) {
+    let lines = events.iter().map(|(kind, object)| format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"));
+    (200, lines.collect())
+}
+
+fn gone() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"})
+}
+
+/// Watches Pods by the script until nothing happens any more; what was seen, in short.
+async fn seen(script: &Script) -> Vec<String> {
+    let (sender, mut receiver) = mpsc::channel(4);
+    let sink = Sink { events: sender, metrics: Metrics::new() };
+    let rng = fastrand::Rng::with_seed(1);
+    let watching = tokio::spawn(watch::<PodObject>(script.client(), sink, Turn::default(), rng));
+    let mut seen = Vec::new();
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(200), receiver.recv()).await {
+        let Event::Pod(change) = event else { panic!("{event:?}") };
+        seen.push(match change {
+            Change::Restarted => "restarted".to_owned(),
+            Change::Listed(pod) => format!("listed {}", pod.name),
+            Change::Synced => "synced".to_owned(),
+            Change::Applied(pod) => format!("applied {} {}", pod.name, pod.resource_version),
+            Change::Deleted(pod) => format!("deleted {}", pod.name),
+        });
+    }
+    watching.abort();
+    seen
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_and_events_become_changes_and_foreign_pods_are_left_out() {
+    let script = Script::new(vec![
+        list("10", "more", &[pod("a", "3", "job-attempt"), pod("x", "4", "settings")]),
+        list("10", "", &[pod("b", "5", "job-attempt")]),
+        events(&[
+            ("ADDED", pod("c", "11", "job-attempt")),
+            ("ADDED", pod("y", "12", "settings")),
+            ("DELETED", pod("a", "13", "job-attempt")),
+        ]),
+    ]);
+    let expected = ["restarted", "listed a", "listed b", "synced", "applied c 11", "deleted a"];
+    assert_eq!(seen(&script).await, expected);
+    let asked = script.asked();
+    let selector = "labelSelector=frameworkcontroller.microsoft.com%2Fslot";
+    assert!(asked[0].contains(selector) && asked[0].contains("limit=500"), "{asked:?}");
+    assert!(!asked[0].contains("resourceVersion"), "the LIST is consistent: {asked:?}");
+    assert!(asked[1].contains("continue=more"), "{asked:?}");
+    assert!(asked[2].contains("watch=true") && asked[2].contains("resourceVersion=10"), "{asked:?}");
+    assert!(asked[2].contains(selector) && asked[2].contains("allowWatchBookmarks=true"), "{asked:?}");
+    // Resumed after the last event, foreign or not.
+    assert!(asked[3].contains("resourceVersion=13"), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_too_far_behind_lists_anew() {
+    let script = Script::new(vec![
+        list("10", "", &[pod("a", "3", "job-attempt")]),
+        events(&[("ERROR", gone())]),
+        list("20", "", &[]),
+    ]);
+    assert_eq!(seen(&script).await, ["restarted", "listed a", "synced", "restarted", "synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_is_tried_again_with_growing_delays() {
+    let refused = || (503, String::new());
+    let mut replies: Vec<_> = (0..6).map(|_| refused()).collect();
+    replies.push(list("10", "", &[]));
+    let script = Script::new(replies);
+    let begun = tokio::time::Instant::now();
+    let watching = seen(&script);
+    let changes = watching.await;
+    assert_eq!(changes.last().map(String::as_str), Some("synced"));
+    assert_eq!(changes.iter().filter(|change| *change == "restarted").count(), 7);
+    // 0.8 s doubled five times, each within a quarter, and the 200 s of silence at the end.
+    let waited = begun.elapsed() - Duration::from_secs(200);
+    assert!(waited > Duration::from_secs(37) && waited < Duration::from_secs(64), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_begin_one_after_the_other() {
+    let [first, second, third] = Turn::chain();
+    assert!(first.after.is_none() && first.then.is_some());
+    let (sender, mut receiver) = mpsc::channel(64);
+    let sink = Sink { events: sender, metrics: Metrics::new() };
+    let empty = || Script::new(vec![list("10", "", &[])]);
+    let (frameworks, maps, pods) = (empty(), Script::default(), empty());
+    let rng = || fastrand::Rng::with_seed(1);
+    // The ConfigMaps' LIST never ends, so the Pods' must not begin.
+    let tasks = [
+        tokio::spawn(watch::<PodObject>(pods.client(), sink.clone(), third, rng())),
+        tokio::spawn(watch::<ConfigMapObject>(maps.client(), sink.clone(), second, rng())),
+        tokio::spawn(watch::<FrameworkObject>(frameworks.client(), sink, first, rng())),
+    ];
+    let mut seen = Vec::new();
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(10), receiver.recv()).await {
+        seen.push(format!("{event:?}"));
+    }
+    assert_eq!(seen, ["Framework(Restarted)", "Framework(Synced)", "ConfigMap(Restarted)"]);
+    assert_eq!((maps.asked().len(), pods.asked().len()), (1, 0));
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
+}

@@ -1,0 +1,80 @@
+//! ConfigMaps that stand for FrameworkAttempts.
+
+use framework_api::name;
+use framework_core::observed::ConfigMapFacts;
+use serde::{Deserialize, Deserializer};
+
+use super::meta::{Meta, Owner};
+use super::{Read, Wire};
+use crate::event::{ConfigMapObject, Key};
+
+#[derive(Deserialize)]
+struct ConfigMapWire {
+    #[serde(default)]
+    metadata: Meta,
+}
+
+impl Wire for ConfigMapObject {
+    const GROUP: &'static str = "";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "ConfigMap";
+    const PLURAL: &'static str = "configmaps";
+    const SELECTOR: Option<&'static str> = Some(name::SLOT_LABEL);
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        let meta = ConfigMapWire::deserialize(deserializer)?.metadata;
+        let object = name::framework_of_config_map(&meta.name).map(|framework| ConfigMapObject {
+            key: Key::new(&meta.namespace, framework),
+            resource_version: meta.version(),
+            facts: ConfigMapFacts {
+                uid: meta.uid.clone(),
+                framework_uid: meta.controller().filter(|owner| is_framework(owner)).map(|owner| owner.uid.clone()),
+                deleting: meta.deletion_timestamp.is_some(),
+            },
+            labelled: meta.has_slot_label(),
+        });
+        Ok(Read { resource_version: meta.resource_version, object })
+    }
+}
+
+fn is_framework(owner: &Owner) -> bool {
+    owner.kind == name::KIND && owner.api_version.split('/').next() == Some(name::GROUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::decode;
+
+    #[test]
+    fn only_a_framework_that_controls_it_owns_a_config_map() {
+        let map = |kind: &str, controller: bool| {
+            serde_json::to_vec(&serde_json::json!({
+                "metadata": {
+                    "name": "job-attempt", "namespace": "ns", "uid": "u", "resourceVersion": "12",
+                    "labels": {"x": "y", name::SLOT_LABEL: "7"},
+                    "ownerReferences": [{
+                        "apiVersion": name::API_VERSION, "kind": kind, "name": "job", "uid": "f",
+                        "controller": controller,
+                    }],
+                },
+                "data": {"k": "v"},
+            }))
+            .unwrap()
+        };
+        let ours: ConfigMapObject = decode(&map("Framework", true)).unwrap().unwrap();
+        assert_eq!(ours.key, Key::new("ns", "job"));
+        assert_eq!((ours.resource_version, ours.labelled), (12, true));
+        assert_eq!(ours.facts.framework_uid.as_deref(), Some("f"));
+        for (kind, controller) in [("Framework", false), ("Deployment", true)] {
+            let other: ConfigMapObject = decode(&map(kind, controller)).unwrap().unwrap();
+            assert_eq!(other.facts.framework_uid, None, "{kind} {controller}");
+        }
+    }
+
+    #[test]
+    fn a_config_map_of_another_name_is_left_out() {
+        let body = br#"{"metadata":{"name":"kube-root-ca.crt","namespace":"ns","resourceVersion":"3"}}"#;
+        assert!(decode::<ConfigMapObject>(body).unwrap().is_none());
+    }
+}

@@ -1,0 +1,196 @@
+//! Frameworks: metadata apart from spec and status, so that one bad object says so instead of hiding the rest.
+
+use std::sync::Arc;
+
+use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::meta::Meta;
+use super::{Read, Wire};
+use crate::event::{FrameworkObject, Key};
+
+#[derive(Deserialize)]
+struct FrameworkWire {
+    metadata: Box<RawValue>,
+    #[serde(default)]
+    spec: Option<Box<RawValue>>,
+    #[serde(default)]
+    status: Option<Box<RawValue>>,
+}
+
+impl Wire for FrameworkObject {
+    const GROUP: &'static str = name::GROUP;
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = name::KIND;
+    const PLURAL: &'static str = "frameworks";
+    const SELECTOR: Option<&'static str> = None;
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        let wire = FrameworkWire::deserialize(deserializer)?;
+        let meta: Meta = serde_json::from_str(wire.metadata.get()).map_err(serde::de::Error::custom)?;
+        let object = FrameworkObject {
+            key: Key::new(&meta.namespace, &meta.name),
+            uid: meta.uid.as_str().into(),
+            resource_version: meta.version(),
+            content: wire.content().map_err(Arc::from),
+        };
+        Ok(Read { resource_version: meta.resource_version, object: Some(object) })
+    }
+}
+
+impl FrameworkWire {
+    fn content(&self) -> Result<(Arc<Framework>, Option<Arc<FrameworkStatus>>), String> {
+        let spec = self.spec.as_deref().ok_or("spec: missing")?;
+        let spec: FrameworkSpec = part("spec", spec)?;
+        let status: Option<FrameworkStatus> =
+            self.status.as_deref().map(|status| part("status", status)).transpose()?;
+        if status.as_ref().is_some_and(is_compressed) {
+            return Err("status: it is compressed, and this version cannot read that".to_owned());
+        }
+        let framework = Framework { metadata: metadata(&self.metadata)?, spec, status: None };
+        Ok((Arc::new(framework), status.map(Arc::new)))
+    }
+}
+
+/// The metadata, without managedFields: nobody here reads them, and they are most of its size.
+fn metadata(raw: &RawValue) -> Result<ObjectMeta, String> {
+    let mut metadata: ObjectMeta = part("metadata", raw)?;
+    metadata.managed_fields = None;
+    Ok(metadata)
+}
+
+fn is_compressed(status: &FrameworkStatus) -> bool {
+    let attempt = &status.attempt_status;
+    attempt.task_role_statuses.is_none() && attempt.task_role_statuses_compressed.is_some()
+}
+
+/// Decodes a part of the object; an error names the field's path. Only then it is read a second time.
+fn part<T: DeserializeOwned>(field: &str, raw: &RawValue) -> Result<T, String> {
+    serde_json::from_str(raw.get()).or_else(|_| {
+        let deserializer = &mut serde_json::Deserializer::from_str(raw.get());
+        serde_path_to_error::deserialize(deserializer).map_err(|error| match error.path().to_string() {
+            path if path == "." => format!("{field}: {}", error.inner()),
+            path => format!("{field}.{path}: {}", error.inner()),
+        })
+    })
+}
+
+/// The Framework after a PUT of its status was acknowledged with `body`.
+///
+/// The API server stores a status as it was sent, and a guarded write changes nothing else: so only the
+/// metadata is read from the reply, and spec and status, which may be megabytes, are those of the request.
+pub(crate) fn acknowledged(
+    sent: &Framework,
+    status: &Arc<FrameworkStatus>,
+    body: &[u8],
+) -> Result<FrameworkObject, String> {
+    #[derive(Deserialize)]
+    struct Reply {
+        metadata: Box<RawValue>,
+    }
+    let reply: Reply = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let meta: Meta = part("metadata", &reply.metadata)?;
+    let framework =
+        Framework { metadata: metadata(&reply.metadata)?, spec: sent.spec.clone(), status: None };
+    Ok(FrameworkObject {
+        key: Key::new(&meta.namespace, &meta.name),
+        uid: meta.uid.as_str().into(),
+        resource_version: meta.version(),
+        content: Ok((Arc::new(framework), Some(Arc::clone(status)))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Watched, decode};
+    use super::*;
+    use kube::core::{ObjectList, WatchEvent};
+    use serde_json::{Value, json};
+
+    fn framework(name: &str) -> Value {
+        json!({
+            "apiVersion": name::API_VERSION, "kind": "Framework",
+            "metadata": {
+                "name": name, "namespace": "ns", "uid": "f", "resourceVersion": "5", "generation": 2,
+                "managedFields": [{"manager": "kubectl", "operation": "Update", "fieldsV1": {}}],
+            },
+            "spec": {"taskRoles": [{"name": "worker", "taskNumber": 2, "task": {"pod": {"spec": {"x": 1}}}}]},
+        })
+    }
+
+    fn read(framework: &Value) -> FrameworkObject {
+        decode(&serde_json::to_vec(framework).unwrap()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_framework_is_read_without_managed_fields() {
+        let object = read(&framework("job"));
+        assert_eq!((object.key, &*object.uid, object.resource_version), (Key::new("ns", "job"), "f", 5));
+        let (framework, status) = object.content.unwrap();
+        assert_eq!(framework.metadata.generation, Some(2));
+        assert_eq!(framework.metadata.managed_fields, None);
+        assert_eq!(framework.spec.task_number(), 2);
+        assert_eq!(status, None);
+    }
+
+    #[test]
+    fn a_framework_that_cannot_be_read_says_why_and_hides_no_other() {
+        let mut bad_spec = framework("badspec");
+        bad_spec["spec"]["taskRoles"][0]["taskNumber"] = "two".into();
+        let mut bad_status = framework("badstatus");
+        bad_status["status"] = json!({"state": "Sleeping"});
+        let mut no_spec = framework("nospec");
+        no_spec["spec"] = Value::Null;
+        let list = json!({
+            "apiVersion": name::API_VERSION, "kind": "FrameworkList", "metadata": {"resourceVersion": "9"},
+            "items": [bad_spec, bad_status, no_spec, framework("good")],
+        });
+        let list: ObjectList<Watched<FrameworkObject>> = serde_json::from_str(&list.to_string()).unwrap();
+        let reasons: Vec<String> = list
+            .items
+            .into_iter()
+            .map(|item| item.object.unwrap().content.map_or_else(|reason| reason.to_string(), |_| "fine".into()))
+            .collect();
+        assert!(reasons[0].starts_with("spec.taskRoles[0].taskNumber: "), "{reasons:?}");
+        assert!(reasons[1].starts_with("status."), "{reasons:?}");
+        assert_eq!(reasons[2], "spec: missing");
+        assert_eq!(reasons[3], "fine");
+    }
+
+    #[test]
+    fn a_watch_event_is_read_in_place() {
+        let mut bad = framework("job");
+        bad["spec"]["taskRoles"] = 1.into();
+        let line = format!(r#"{{"type":"MODIFIED","object":{bad}}}"#);
+        let WatchEvent::Modified(watched) = serde_json::from_str::<WatchEvent<Watched<FrameworkObject>>>(&line).unwrap()
+        else {
+            panic!("another kind of event")
+        };
+        assert_eq!(kube::ResourceExt::resource_version(&watched).as_deref(), Some("5"));
+        assert!(watched.object.unwrap().content.is_err());
+    }
+
+    #[test]
+    fn an_acknowledged_status_is_the_one_that_was_sent() {
+        let (sent, _) = read(&framework("job")).content.unwrap();
+        let status: FrameworkStatus = serde_json::from_value(json!({
+            "startTime": "2026-01-01T00:00:00Z", "state": "AttemptCreationPending",
+            "transitionTime": "2026-01-01T00:00:00Z",
+            "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
+            "attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "configMapName": "job-attempt"},
+        }))
+        .unwrap();
+        let mut reply = framework("job");
+        reply["metadata"]["resourceVersion"] = "6".into();
+        let status = Arc::new(status);
+        let object = acknowledged(&sent, &status, reply.to_string().as_bytes()).unwrap();
+        assert_eq!(object.resource_version, 6);
+        let (framework, persisted) = object.content.unwrap();
+        assert_eq!(framework.metadata.resource_version.as_deref(), Some("6"));
+        assert_eq!(framework.spec, sent.spec);
+        assert_eq!(persisted, Some(status));
+    }
+}

@@ -1,0 +1,106 @@
+//! The few fields of `metadata` that are read of every object.
+
+use std::fmt;
+
+use framework_api::Time;
+use framework_api::name::SLOT_LABEL;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use framework_core::observed::Deletion;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Meta {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub resource_version: Option<String>,
+    pub deletion_timestamp: Option<Time>,
+    pub deletion_grace_period_seconds: Option<i64>,
+    pub labels: Option<Labels>,
+    pub owner_references: Option<Vec<Owner>>,
+}
+
+/// An owner reference.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Owner {
+    pub api_version: String,
+    pub kind: String,
+    pub name: String,
+    pub uid: String,
+    controller: Option<bool>,
+}
+
+/// Whether the slot label is among the labels; nothing else of them is kept.
+#[derive(Debug, Default)]
+pub(super) struct Labels {
+    has_slot: bool,
+}
+
+impl Meta {
+    /// The owner that controls the object.
+    pub fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    }
+
+    /// The resourceVersion as the number that it is; 0, older than all, if it is none.
+    pub fn version(&self) -> u128 {
+        self.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    pub fn has_slot_label(&self) -> bool {
+        self.labels.as_ref().is_some_and(|labels| labels.has_slot)
+    }
+
+    pub fn deletion(&self) -> Option<Deletion> {
+        let at = self.deletion_timestamp?;
+        Some(Deletion { at, grace_sec: self.deletion_grace_period_seconds.unwrap_or(0) })
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'de> Visitor<'de> for Keys {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+                let mut labels = Labels::default();
+                while let Some((key, IgnoredAny)) = map.next_entry::<Key, IgnoredAny>()? {
+                    labels.has_slot |= key.is_slot;
+                }
+                Ok(labels)
+            }
+        }
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+/// A label's key, compared in place.
+struct Key {
+    is_slot: bool,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a label's key")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Key, E> {
+                Ok(Key { is_slot: text == SLOT_LABEL })
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}

@@ -1,0 +1,254 @@
+//! Pods that stand for TaskAttempts.
+
+use framework_api::{Time, name};
+use framework_core::classify::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
+use framework_core::observed::{PodFacts, PodPhase};
+use serde::{Deserialize, Deserializer};
+
+use super::meta::Meta;
+use super::{Read, Wire};
+use crate::event::{Key, PodObject};
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct PodWire {
+    metadata: Meta,
+    spec: Option<SpecWire>,
+    status: Option<StatusWire>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecWire {
+    node_name: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StatusWire {
+    phase: Option<String>,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    #[serde(rename = "hostIP")]
+    host_ip: Option<String>,
+    reason: Option<String>,
+    message: Option<String>,
+    init_container_statuses: Option<Vec<ContainerWire>>,
+    container_statuses: Option<Vec<ContainerWire>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ContainerWire {
+    name: String,
+    state: Option<StateWire>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StateWire {
+    terminated: Option<TerminatedWire>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct TerminatedWire {
+    reason: Option<String>,
+    message: Option<String>,
+    signal: Option<i32>,
+    exit_code: Option<i32>,
+    finished_at: Option<Time>,
+}
+
+impl Wire for PodObject {
+    const GROUP: &'static str = "";
+    const VERSION: &'static str = "v1";
+    const KIND: &'static str = "Pod";
+    const PLURAL: &'static str = "pods";
+    const SELECTOR: Option<&'static str> = Some(name::SLOT_LABEL);
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        let pod = PodWire::deserialize(deserializer)?;
+        let resource_version = pod.metadata.resource_version.clone();
+        Ok(Read { resource_version, object: pod.object() })
+    }
+}
+
+impl PodWire {
+    /// The Pod, if a ConfigMap with the name of a FrameworkAttempt's controls it.
+    fn object(self) -> Option<PodObject> {
+        let owner = self.metadata.controller().filter(|owner| owner.kind == "ConfigMap")?;
+        let framework = name::framework_of_config_map(&owner.name)?;
+        let status = self.status.unwrap_or_default();
+        let phase = phase(status.phase.as_deref());
+        let facts = PodFacts {
+            uid: self.metadata.uid.clone(),
+            config_map_uid: owner.uid.clone(),
+            phase,
+            deletion: self.metadata.deletion(),
+            node_name: self.spec.and_then(|spec| spec.node_name).unwrap_or_default(),
+            pod_ip: status.pod_ip.clone().unwrap_or_default(),
+            host_ip: status.host_ip.clone().unwrap_or_default(),
+            end: end(phase, &self.metadata.name, status),
+            unwatched: false,
+        };
+        Some(PodObject {
+            key: Key::new(&self.metadata.namespace, framework),
+            resource_version: self.metadata.version(),
+            labelled: self.metadata.has_slot_label(),
+            name: self.metadata.name,
+            facts,
+        })
+    }
+}
+
+fn phase(text: Option<&str>) -> PodPhase {
+    match text {
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        // A Pod that was just created may have no phase yet.
+        Some("Pending" | "") | None => PodPhase::Pending,
+        Some(_) => PodPhase::Unknown,
+    }
+}
+
+fn end(phase: PodPhase, pod_name: &str, status: StatusWire) -> Option<Box<TerminatedPod>> {
+    let phase = match phase {
+        PodPhase::Succeeded => TerminalPhase::Succeeded,
+        PodPhase::Failed => TerminalPhase::Failed,
+        PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => return None,
+    };
+    let containers = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
+    Some(Box::new(TerminatedPod {
+        phase,
+        pod_name: pod_name.to_owned(),
+        reason: status.reason.unwrap_or_default(),
+        message: status.message.unwrap_or_default(),
+        containers: containers.map(container_end).collect(),
+    }))
+}
+
+fn container_end(container: ContainerWire) -> ContainerEnd {
+    let terminated = container.state.and_then(|state| state.terminated);
+    ContainerEnd {
+        name: container.name,
+        terminated: terminated.map(|end| ContainerTerminated {
+            reason: end.reason.unwrap_or_default(),
+            message: end.message.unwrap_or_default(),
+            signal: end.signal.unwrap_or_default(),
+            exit_code: end.exit_code.unwrap_or_default(),
+            finished_at: end.finished_at,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::decode;
+    use serde_json::{Value, json};
+
+    /// A Pod as the API server sends it, cut to the parts that matter and some that do not.
+    fn pod(status: Value) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "job-worker-0", "namespace": "ns", "uid": "p", "resourceVersion": "340282366920938463463",
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"FC_FRAMEWORK_NAME": "job", name::SLOT_LABEL: "17"},
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Node", "name": "other", "uid": "n"},
+                    {"apiVersion": "v1", "kind": "ConfigMap", "name": "job-attempt", "uid": "c",
+                     "controller": true, "blockOwnerDeletion": true},
+                ],
+                "managedFields": [{"manager": "kubelet", "fieldsV1": {"f:status": {}}}],
+            },
+            "spec": {"nodeName": "node-1", "containers": [{"name": "main", "image": "x"}]},
+            "status": status,
+        })
+    }
+
+    fn read(pod: &Value) -> Option<PodObject> {
+        decode(&serde_json::to_vec(pod).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_running_pod_is_read_without_its_containers() {
+        let running = pod(json!({
+            "phase": "Running", "podIP": "10.0.0.7", "hostIP": "192.168.0.1",
+            "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}],
+        }));
+        let pod = read(&running).unwrap();
+        assert_eq!(pod.key, Key::new("ns", "job"));
+        assert_eq!((pod.name.as_str(), pod.labelled), ("job-worker-0", true));
+        assert_eq!(pod.resource_version, 340_282_366_920_938_463_463);
+        let expected = PodFacts {
+            uid: "p".into(),
+            config_map_uid: "c".into(),
+            phase: PodPhase::Running,
+            deletion: None,
+            node_name: "node-1".into(),
+            pod_ip: "10.0.0.7".into(),
+            host_ip: "192.168.0.1".into(),
+            end: None,
+            unwatched: false,
+        };
+        assert_eq!(pod.facts, expected);
+    }
+
+    #[test]
+    fn how_a_failed_pod_ended_is_read_init_containers_first() {
+        let failed = pod(json!({
+            "phase": "Failed", "reason": "Evicted", "message": "low on memory",
+            "initContainerStatuses": [{"name": "init", "state": {"terminated": {"exitCode": 0}}}],
+            "containerStatuses": [
+                {"name": "main", "state": {"terminated": {
+                    "exitCode": 137, "signal": 9, "reason": "OOMKilled", "message": "gone",
+                    "startedAt": null, "finishedAt": "2026-01-01T00:00:09Z",
+                }}},
+                {"name": "side", "state": {"waiting": {"reason": "PodInitializing"}}},
+            ],
+        }));
+        let end = read(&failed).unwrap().facts.end.unwrap();
+        assert_eq!((end.reason.as_str(), end.message.as_str()), ("Evicted", "low on memory"));
+        assert_eq!(end.pod_name, "job-worker-0");
+        let names: Vec<_> = end.containers.iter().map(|c| (c.name.as_str(), c.terminated.is_some())).collect();
+        assert_eq!(names, [("init", true), ("main", true), ("side", false)]);
+        let main = end.containers[1].terminated.as_ref().unwrap();
+        assert_eq!((main.exit_code, main.signal, main.reason.as_str()), (137, 9, "OOMKilled"));
+        assert_eq!(main.finished_at.unwrap().to_string(), "2026-01-01T00:00:09Z");
+    }
+
+    #[test]
+    fn a_deletion_is_read_with_its_grace_period() {
+        let mut deleting = pod(json!({"phase": "Running"}));
+        deleting["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
+        deleting["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+        let deletion = read(&deleting).unwrap().facts.deletion.unwrap();
+        assert_eq!(deletion.started().to_string(), "2026-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn a_pod_of_somebody_else_is_left_out() {
+        for (field, value) in [("kind", "ReplicaSet"), ("name", "my-job-attempt"), ("name", "job")] {
+            let mut other = pod(json!({"phase": "Running"}));
+            other["metadata"]["ownerReferences"][1][field] = value.into();
+            assert!(read(&other).is_none(), "{field} = {value}");
+        }
+        let mut orphan = pod(json!({"phase": "Running"}));
+        orphan["metadata"]["ownerReferences"] = Value::Null;
+        assert!(read(&orphan).is_none());
+    }
+
+    #[test]
+    fn nulls_and_unknown_words_do_not_break_decoding() {
+        let mut odd = pod(json!({"phase": "Hibernating", "podIP": null, "containerStatuses": null, "new": [1]}));
+        odd["metadata"]["labels"] = Value::Null;
+        odd["spec"] = Value::Null;
+        let pod = read(&odd).unwrap();
+        assert_eq!((pod.facts.phase, pod.labelled), (PodPhase::Unknown, false));
+        assert_eq!(read(&super::tests::pod(Value::Null)).unwrap().facts.phase, PodPhase::Pending);
+    }
+}

@@ -104,7 +104,7 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Takes the programs of `$KUBEBUILDER_ASSETS` if all are there, else the cache's, and builds what it lacks.
+    /// Takes the programs of `$KUBEBUILDER_ASSETS` if all are there; else builds what the cache lacks.
     ///
     /// The first build takes some minutes of CPU and says on stderr what it is doing.
     pub fn locate() -> Result<Binaries, Error> {

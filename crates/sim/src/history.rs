@@ -143,6 +143,9 @@ pub struct Exchange {
     pub code: Option<u16>,
     /// When the reply reached the client, `None` while it has not, or never will.
     pub answered: Option<Duration>,
+    /// When the client knew that no more will come: with the reply, or as the connection broke. `None` while it
+    /// hangs, and when the client gave up first.
+    pub settled: Option<Duration>,
 }
 
 /// All changes, and all requests, in order.

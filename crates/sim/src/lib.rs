@@ -32,6 +32,7 @@
 mod admission;
 mod agenda;
 mod call;
+pub mod check;
 mod clock;
 mod cluster;
 mod collector;

@@ -86,7 +86,7 @@ pub struct Query {
 }
 
 /// The store.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Store {
     /// The kinds it knows.
     pub registry: Registry,

@@ -188,6 +188,7 @@ impl World {
             name,
             code: None,
             answered: None,
+            settled: None,
         });
         let (reply, answer) = oneshot::channel();
         let travel = plan.travel;
@@ -237,10 +238,10 @@ impl World {
         let answered = answer.is_ok();
         self.trace.note(now, format_args!("{number} {}", if answered { "delivered" } else { "broken" }));
         if reply.send(answer).is_ok()
-            && answered
             && let Some(exchange) = self.store.history.exchanges.get_mut(index(number))
         {
-            exchange.answered = Some(now);
+            exchange.answered = answered.then_some(now);
+            exchange.settled = Some(now);
         }
     }
 

@@ -1,0 +1,110 @@
+//! A Pod is deleted with a grace period of 0 only when its Task's time-out stands in the status and has
+//! passed, by the server's clock, since its deletion started. And a name never has two Pods at once.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::check::Violation;
+use crate::check::scene::{Scene, Stand, Status, by_controller};
+use crate::history::{Change, History, Verb};
+use crate::object::Meta;
+use crate::store::Key;
+
+const PROMISE: &str = "a Pod is force-deleted only after its persisted time-out";
+
+/// Checks it.
+///
+/// # Errors
+/// When a Pod was forced without a licence, or two Pods of one name lived at once.
+pub fn check(history: &History) -> Result<(), Violation> {
+    let mut scene = Scene::default();
+    for change in &history.changes {
+        if change.is("pods") {
+            let wrong = |what| Violation::new(PROMISE, change, what);
+            let living = scene.pods.get(&Key::new(&change.namespace, &change.name));
+            if change.creates() && living.is_some() {
+                return Err(wrong("another Pod of that name is still there".to_owned()));
+            }
+            if by_controller(change) && change.cause.verb == Verb::Delete && change.cause.grace == Some(0) {
+                licensed(&scene, change).map_err(wrong)?;
+            }
+        }
+        scene.apply(change);
+    }
+    Ok(())
+}
+
+fn licensed(scene: &Scene, change: &Change) -> Result<(), String> {
+    let Some(pod) = change.old.as_ref().filter(|_| !scene.second_half(change)) else { return Ok(()) };
+    let Some(stand) = Stand::of(pod) else { return Err("it is not the controller's".to_owned()) };
+    let stand = stand?;
+    if !pod.deleting() {
+        return Err("its deletion had not started".to_owned());
+    }
+    let framework = scene.framework(&change.namespace, stand.framework, stand.framework_uid);
+    let Some(status) = framework.and_then(|framework| Status::of(framework)) else {
+        return Err("no status says so: its Framework is gone or has none".to_owned());
+    };
+    let role = status.role(stand.role).ok_or("its TaskRole is not in the status")?;
+    let Some(timeout) = role["podGracefulDeletionTimeoutSec"].as_i64() else {
+        return Err("its TaskRole has no podGracefulDeletionTimeoutSec in the status".to_owned());
+    };
+    let started = deletion_start(pod).ok_or("its deletionTimestamp is not a time")?;
+    let due = started + SignedDuration::from_secs(timeout);
+    if change.time < due {
+        let (now, due) = (change.time, due);
+        return Err(format!("it is {now} on the server's clock, the time-out passes at {due}"));
+    }
+    Ok(())
+}
+
+fn deletion_start(pod: &Value) -> Option<Timestamp> {
+    let at: Timestamp = pod.meta("deletionTimestamp").parse().ok()?;
+    let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0);
+    Some(at - SignedDuration::from_secs(grace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::story::Story;
+
+    fn terminating() -> Story {
+        let mut story = Story::running();
+        story.complete_task(0);
+        story.delete("pods", "f-r-0", None);
+        story
+    }
+
+    #[test]
+    fn forcing_after_the_time_out_is_right() {
+        let mut story = terminating();
+        story.wait(5);
+        story.delete("pods", "f-r-0", Some(0));
+        assert_eq!(check(&story.history()), Ok(()));
+    }
+
+    #[test]
+    fn forcing_too_early_or_with_no_time_out_is_wrong() {
+        let mut story = terminating();
+        story.wait(4);
+        story.delete("pods", "f-r-0", Some(0));
+        assert!(check(&story.history()).unwrap_err().what.contains("passes at"));
+
+        let mut story = Story::running();
+        story.edit(|status| {
+            status["attemptStatus"]["taskRoleStatuses"][0]["podGracefulDeletionTimeoutSec"] = Value::Null;
+        });
+        story.delete("pods", "f-r-0", None);
+        story.wait(500);
+        story.delete("pods", "f-r-0", Some(0));
+        assert!(check(&story.history()).unwrap_err().what.contains("no podGracefulDeletionTimeoutSec"));
+    }
+
+    #[test]
+    fn forcing_what_is_not_terminating_is_wrong() {
+        let mut story = Story::running();
+        story.delete("pods", "f-r-0", Some(0));
+        assert!(check(&story.history()).unwrap_err().what.contains("had not started"));
+    }
+}

@@ -1,0 +1,182 @@
+//! What the controller deletes it has recorded, with a completion status that was persisted before; or it had
+//! never learned that its creation succeeded.
+//!
+//! One more case is the contract's: an object that did not show up in the cache for at least a minute may be
+//! deleted while its attempt is still AttemptCreationRequested. A Framework is deleted only once completed.
+
+use std::time::Duration;
+
+use crate::check::Violation;
+use crate::check::scene::{Scene, Stand, Status, by_controller, framework_of_map};
+use crate::history::{Change, History, Verb};
+use crate::object::Meta;
+use crate::store::Key;
+
+const PROMISE: &str = "an object is deleted only after its completion was recorded";
+
+/// The shortest time-out of the cache that the configuration allows.
+const CACHE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a request without answer must at least have hung before its object may be called an orphan.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Checks it.
+///
+/// # Errors
+/// When something was deleted before its time.
+pub fn check(history: &History) -> Result<(), Violation> {
+    let mut scene = Scene::default();
+    for change in &history.changes {
+        let begins = change.cause.verb == Verb::Delete
+            && change.old.as_ref().is_some_and(|old| !old.deleting())
+            && by_controller(change);
+        if begins {
+            let recorded = match &*change.plural {
+                "pods" => pod(history, &scene, change),
+                "configmaps" => config_map(history, &scene, change),
+                "frameworks" => framework(change),
+                _ => Ok(()),
+            };
+            recorded.map_err(|what| Violation::new(PROMISE, change, what))?;
+        }
+        scene.apply(change);
+    }
+    Ok(())
+}
+
+fn pod(history: &History, scene: &Scene, change: &Change) -> Result<(), String> {
+    let Some(stand) = Stand::of(change.object()) else { return Ok(()) };
+    let stand = stand?;
+    let framework = scene.framework(&change.namespace, stand.framework, stand.framework_uid);
+    let Some(status) = framework.and_then(|framework| Status::of(framework)) else { return Ok(()) };
+    if status.compressed() {
+        return Err("the status is compressed and cannot be checked".to_owned());
+    }
+    let Some((role, task)) = status.tasks().find(|(_, task)| task.object_uid() == change.uid) else {
+        return orphan(history, scene, change);
+    };
+    let role = status.role(role).ok_or("its TaskRole is not in the status")?;
+    if role.get("podGracefulDeletionTimeoutSec").is_none() {
+        return Err("its TaskRole's effective podGracefulDeletionTimeoutSec is not in the status".to_owned());
+    }
+    completed(scene, change, task)
+}
+
+fn config_map(history: &History, scene: &Scene, change: &Change) -> Result<(), String> {
+    let Some(name) = framework_of_map(change.object()) else { return Ok(()) };
+    let framework = scene.frameworks.get(&Key::new(&change.namespace, name));
+    let Some(status) = framework.and_then(|framework| Status::of(framework)) else { return Ok(()) };
+    if status.object_uid() != change.uid {
+        return orphan(history, scene, change);
+    }
+    completed(scene, change, status)
+}
+
+fn framework(change: &Change) -> Result<(), String> {
+    match Status::of(change.object()) {
+        Some(status) if status.is("Completed") => Ok(()),
+        _ => Err("a Framework was deleted that was not completed".to_owned()),
+    }
+}
+
+fn completed(scene: &Scene, change: &Change, status: Status<'_>) -> Result<(), String> {
+    if !status.completion().is_null() {
+        return Ok(());
+    }
+    let age =
+        scene.births.get(&change.uid).map_or(Duration::ZERO, |birth| change.at.saturating_sub(birth.at));
+    if status.is("AttemptCreationRequested") && age >= CACHE_TIMEOUT {
+        return Ok(());
+    }
+    Err(format!("it is recorded in {} with no completion status", status.state()))
+}
+
+/// Decides whether the client that deletes may never have learned of the creation.
+fn orphan(history: &History, scene: &Scene, change: &Change) -> Result<(), String> {
+    let Some(birth) = scene.births.get(&change.uid) else { return Ok(()) };
+    let Some(create) = history.exchange_of(birth) else { return Ok(()) };
+    if create.who != change.cause.actor {
+        return Ok(());
+    }
+    let told = create.code.is_some_and(|code| (200..300).contains(&code));
+    if told && let Some(at) = create.answered {
+        let when = if at <= change.at { "had" } else { "was still to be" };
+        return Err(format!("it is not recorded, but its creation {when} been confirmed"));
+    }
+    let settled = create.settled.is_some_and(|at| at <= change.at);
+    if settled || change.at.saturating_sub(create.at) >= PATIENCE {
+        return Ok(());
+    }
+    Err("it is not recorded, and its creation was still under way".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::story::Story;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn deleting_after_the_completion_is_recorded_is_right() {
+        let mut story = Story::running();
+        story.complete_task(0);
+        story.delete("pods", "f-r-0", None);
+        assert_eq!(check(&story.history()), Ok(()));
+    }
+
+    #[test]
+    fn deleting_before_the_completion_is_recorded_is_wrong() {
+        let mut story = Story::running();
+        story.delete("pods", "f-r-0", None);
+        assert!(check(&story.history()).unwrap_err().what.contains("no completion status"));
+
+        let mut story = Story::running();
+        story.delete("configmaps", "f-attempt", None);
+        assert!(check(&story.history()).unwrap_err().what.contains("no completion status"));
+
+        let mut story = Story::running();
+        story.delete("frameworks", "f", None);
+        assert!(check(&story.history()).unwrap_err().what.contains("not completed"));
+    }
+
+    #[test]
+    fn an_unrecorded_pod_is_deleted_only_if_its_creation_was_lost() {
+        let delete = |prepare: &dyn Fn(&mut Story)| {
+            let mut story = Story::started();
+            story.create_pod(0, 0);
+            prepare(&mut story);
+            story.delete("pods", "f-r-0", None);
+            check(&story.history())
+        };
+        assert!(delete(&|_| {}).unwrap_err().what.contains("had been confirmed"));
+        assert!(delete(&|story| story.last_reply_hangs()).unwrap_err().what.contains("under way"));
+        assert_eq!(delete(&|story| story.last_reply_is_lost()), Ok(()));
+        assert_eq!(delete(&|story| story.controller("controller-2")), Ok(()));
+    }
+
+    #[test]
+    fn what_never_showed_up_may_be_deleted_after_a_minute() {
+        let mut story = Story::running();
+        story.edit_task(0, |task| task["state"] = json!("AttemptCreationRequested"));
+        let mut late = story.clone();
+        story.wait(30);
+        story.delete("pods", "f-r-0", None);
+        assert!(check(&story.history()).is_err());
+        late.wait(60);
+        late.delete("pods", "f-r-0", None);
+        assert_eq!(check(&late.history()), Ok(()));
+    }
+
+    #[test]
+    fn the_effective_time_out_is_recorded_first() {
+        let mut story = Story::running();
+        story.complete_task(0);
+        story.edit(|status| {
+            let role = &mut status["attemptStatus"]["taskRoleStatuses"][0];
+            let Value::Object(role) = role else { panic!("not a map") };
+            role.remove("podGracefulDeletionTimeoutSec");
+        });
+        story.delete("pods", "f-r-0", None);
+        assert!(check(&story.history()).unwrap_err().what.contains("podGracefulDeletionTimeoutSec"));
+    }
+}

@@ -1,0 +1,253 @@
+//! The status only moves forward: states follow the machine, ids and counts never fall, what is decided once
+//! stays, and every write carries the resourceVersion of what it replaces.
+//!
+//! Several states may be passed within one write, with these exceptions, where the state in between has to be
+//! persisted: a new attempt and Completed both need AttemptCompleted to stand in the status they replace
+//! (a Task may go to Completed from anywhere once the attempt of its Framework is over).
+
+use serde_json::Value;
+
+use crate::check::Violation;
+use crate::check::scene::{Status, by_controller};
+use crate::history::{Change, History, Verb};
+
+const PROMISE: &str = "a status only moves forward";
+
+/// Fields of a Framework, a Task or an attempt that never change once they are set.
+const SET_ONCE: &[&str] = &["startTime", "runTime", "completionTime"];
+const SET_ONCE_IN_ATTEMPT: &[&str] =
+    &["startTime", "runTime", "completionTime", "instanceUID", "configMapUID", "podUID", "completionStatus"];
+
+/// Checks it.
+///
+/// # Errors
+/// When a status went backwards, skipped what must be persisted, or was written without its version.
+pub fn check(history: &History) -> Result<(), Violation> {
+    for change in history.of("frameworks") {
+        let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
+        if old.get("status") == new.get("status") {
+            continue;
+        }
+        let wrong = |what| Violation::new(PROMISE, change, what);
+        let written = matches!(change.cause.verb, Verb::UpdateStatus | Verb::PatchStatus);
+        if written && by_controller(change) && change.cause.version.is_none() {
+            return Err(wrong("it was written without the resourceVersion it replaces".to_owned()));
+        }
+        let new = Status::of(new).ok_or_else(|| wrong("it was taken away".to_owned()))?;
+        framework(change, Status::of(old), new).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Result<(), String> {
+    consistent(new)?;
+    let Some(old) = old else { return first(new) };
+    moves(old, new, change, false)?;
+    if new.compressed() || old.compressed() {
+        return Ok(());
+    }
+    let fresh = old.attempt_id() != new.attempt_id();
+    for (role, task) in new.tasks() {
+        let named = |what: String| format!("Task {role}/{}: {what}", task.0["index"]);
+        consistent(task).map_err(named)?;
+        let before = old.tasks().find(|(name, old)| *name == role && old.uid() == task.uid());
+        match before {
+            Some(_) if fresh => return Err(named("it outlived its FrameworkAttempt".to_owned())),
+            Some((_, old)) => moves(old, task, change, new.attempt_is_over()).map_err(named)?,
+            None => first(task).map_err(named)?,
+        }
+    }
+    if fresh {
+        return Ok(());
+    }
+    for (role, task) in old.tasks() {
+        let kept = new.tasks().any(|(name, new)| name == role && new.uid() == task.uid());
+        if !kept && !(task.is("Completed") && task.deletion_pending()) {
+            let (index, state) = (&task.0["index"], task.state());
+            return Err(format!("Task {role}/{index} was removed in {state}"));
+        }
+    }
+    Ok(())
+}
+
+/// What a Framework, a Task or their next attempt may begin with.
+fn first(new: Status<'_>) -> Result<(), String> {
+    // A stop or a scale-down may end an attempt that never began, in the same write.
+    if new.is("AttemptCreationPending") || new.is("AttemptCompleted") {
+        return Ok(());
+    }
+    Err(format!("it begins in {}", new.state()))
+}
+
+/// Decides whether one status may follow another; `over` says that the Framework's attempt is over.
+fn moves(old: Status<'_>, new: Status<'_>, change: &Change, over: bool) -> Result<(), String> {
+    let retries =
+        |status: Status<'_>, field: &str| status.0["retryPolicyStatus"][field].as_i64().unwrap_or(0);
+    for field in ["totalRetriedCount", "accountableRetriedCount"] {
+        let (was, is) = (retries(old, field), retries(new, field));
+        if is < was {
+            return Err(format!("{field} fell from {was} to {is}"));
+        }
+    }
+    kept(old.0, new.0, SET_ONCE)?;
+    if old.deletion_pending() && !new.deletion_pending() {
+        return Err("deletionPending was taken back".to_owned());
+    }
+    let (was, is) = (old.attempt_id(), new.attempt_id());
+    match is - was {
+        0 => same_attempt(old, new, over),
+        1 => next_attempt(old, new, change),
+        _ => Err(format!("the attempt went from {was} to {is}")),
+    }
+}
+
+fn same_attempt(old: Status<'_>, new: Status<'_>, over: bool) -> Result<(), String> {
+    kept(old.attempt(), new.attempt(), SET_ONCE_IN_ATTEMPT)?;
+    let (was, is) = (old.state(), new.state());
+    if new.rank() < old.rank() {
+        return Err(format!("it went back from {was} to {is}"));
+    }
+    if new.is("Completed") && !old.attempt_is_over() && !over {
+        return Err(format!("it went from {was} to Completed, with AttemptCompleted never persisted"));
+    }
+    Ok(())
+}
+
+fn next_attempt(old: Status<'_>, new: Status<'_>, change: &Change) -> Result<(), String> {
+    if !old.is("AttemptCompleted") {
+        return Err(format!("it was retried from {}", old.state()));
+    }
+    first(new)?;
+    let delay = old.0["retryPolicyStatus"]["retryDelaySec"].as_i64().unwrap_or(0);
+    let end = old.attempt()["completionTime"].as_str().and_then(|time| time.parse::<jiff::Timestamp>().ok());
+    if let Some(end) = end
+        && change.time < end + jiff::SignedDuration::from_secs(delay)
+    {
+        return Err(format!("it was retried less than {delay} s after {end}, at {}", change.time));
+    }
+    Ok(())
+}
+
+/// What must hold within one status.
+fn consistent(status: Status<'_>) -> Result<(), String> {
+    let state = status.state();
+    let Some(rank) = status.rank() else { return Err(format!("{state:?} is not a state")) };
+    let retried = status.0["retryPolicyStatus"]["totalRetriedCount"].as_i64().unwrap_or(-1);
+    if status.attempt_id() != retried {
+        return Err(format!("the attempt is {}, retried {retried} times", status.attempt_id()));
+    }
+    let decided = !status.completion().is_null();
+    if decided != (rank >= 4) {
+        let has = if decided { "a" } else { "no" };
+        return Err(format!("it is in {state} with {has} completion status"));
+    }
+    let ended = !status.attempt()["completionTime"].is_null();
+    if ended != status.attempt_is_over() {
+        return Err(format!(
+            "it is in {state} with the attempt's completionTime {}",
+            status.attempt()["completionTime"]
+        ));
+    }
+    if status.0["completionTime"].is_null() == status.is("Completed") {
+        return Err(format!("it is in {state} with completionTime {}", status.0["completionTime"]));
+    }
+    let created = !status.object_uid().is_empty();
+    if created && rank == 0 || !created && (1..=3).contains(&rank) {
+        return Err(format!("it is in {state} with the object's UID {:?}", status.object_uid()));
+    }
+    if rank == 3 && (status.0["runTime"].is_null() || status.attempt()["runTime"].is_null()) {
+        return Err("it is in AttemptRunning with no runTime".to_owned());
+    }
+    Ok(())
+}
+
+fn kept(old: &Value, new: &Value, fields: &[&str]) -> Result<(), String> {
+    let changed = |field: &&&str| !old[**field].is_null() && old[**field] != new[**field];
+    match fields.iter().find(changed) {
+        Some(field) => Err(format!("{field} changed from {} to {}", old[*field], new[*field])),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::story::{Story, completion};
+    use serde_json::json;
+
+    #[test]
+    fn a_whole_life_is_right() {
+        let mut story = Story::running();
+        story.kubelet_ends("f-r-0", 1);
+        story.complete_task(0);
+        story.delete("pods", "f-r-0", None);
+        story.end_task_attempt(0);
+        story.retry_task(0);
+        assert_eq!(check(&story.history()), Ok(()));
+    }
+
+    fn said(prepare: impl FnOnce(&mut Story), change: impl FnOnce(&mut Value)) -> String {
+        let mut story = Story::running();
+        prepare(&mut story);
+        story.edit_task(0, change);
+        check(&story.history()).unwrap_err().what
+    }
+
+    #[test]
+    fn going_back_is_wrong() {
+        let nothing = |_: &mut Story| {};
+        assert!(said(nothing, |task| task["state"] = json!("AttemptPreparing")).contains("went back"));
+        let runs = |task: &mut Value| task["attemptStatus"]["podUID"] = json!("other");
+        assert!(said(nothing, runs).contains("podUID changed"));
+        let other = |task: &mut Value| task["attemptStatus"]["completionStatus"]["code"] = json!(9);
+        assert!(said(|story| story.complete_task(0), other).contains("completionStatus changed"));
+        let fewer = |task: &mut Value| task["retryPolicyStatus"]["accountableRetriedCount"] = json!(-1);
+        assert!(said(nothing, fewer).contains("fell"));
+        let kept = |story: &mut Story| story.edit_task(0, |task| task["deletionPending"] = json!(true));
+        assert!(said(kept, |task| task["deletionPending"] = json!(false)).contains("taken back"));
+    }
+
+    #[test]
+    fn skipping_what_must_be_persisted_is_wrong() {
+        let completed = |task: &mut Value| {
+            task["state"] = json!("Completed");
+            task["completionTime"] = json!("2026-01-01T00:01:00Z");
+            task["attemptStatus"]["completionTime"] = json!("2026-01-01T00:01:00Z");
+            task["attemptStatus"]["completionStatus"] = completion(0);
+        };
+        assert!(said(|_| {}, completed).contains("never persisted"));
+        let undecided = |task: &mut Value| task["state"] = json!("AttemptDeletionPending");
+        assert!(said(|_| {}, undecided).contains("no completion status"));
+
+        let mut story = Story::running();
+        story.complete_task(0);
+        story.retry_task(0);
+        assert!(check(&story.history()).unwrap_err().what.contains("retried from AttemptDeletionPending"));
+    }
+
+    #[test]
+    fn retrying_before_the_delay_has_passed_is_wrong() {
+        let mut story = Story::running();
+        story.complete_task(0);
+        story.end_task_attempt(0);
+        story.edit_task(0, |task| task["retryPolicyStatus"]["retryDelaySec"] = json!(60));
+        let mut patient = story.clone();
+        story.wait(30);
+        story.retry_task(0);
+        assert!(check(&story.history()).unwrap_err().what.contains("less than 60 s"));
+        patient.wait(60);
+        patient.retry_task(0);
+        assert_eq!(check(&patient.history()), Ok(()));
+    }
+
+    #[test]
+    fn removing_a_task_that_lives_or_writing_blindly_is_wrong() {
+        let mut story = Story::running();
+        story.edit(|status| status["attemptStatus"]["taskRoleStatuses"] = json!([]));
+        assert!(check(&story.history()).unwrap_err().what.contains("was removed in AttemptRunning"));
+
+        let mut story = Story::running();
+        story.edit_blindly(|status| status["observedGeneration"] = json!(9));
+        assert!(check(&story.history()).unwrap_err().what.contains("without the resourceVersion"));
+    }
+}

@@ -98,8 +98,8 @@ pub fn config_map_of(framework: &Framework, status: &FrameworkStatus) -> Value {
 /// there is no ConfigMap to own it.
 pub fn pod_of(framework: &Framework, status: &FrameworkStatus, role: &str, index: i32) -> Option<Value> {
     let spec = framework.spec.task_role(role)?;
+    let task = status.task(role, index)?;
     let role = status.task_roles().iter().find(|known| known.name == role)?;
-    let task = role.task_statuses.get(usize::try_from(index).ok()?).filter(|task| task.index == index)?;
     Some(render_pod(&spec.task.pod, &PodContext::of(framework, status, role, task)?))
 }
 

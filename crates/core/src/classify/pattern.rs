@@ -105,10 +105,13 @@ impl OfContainer {
             let texts = if asks_for_more { None } else { self.texts.find(&container.name, "", "") }?;
             return Some(ContainerFound { texts, signal: None, code: None });
         };
-        let texts = self.texts.find(&container.name, &end.reason, &end.message)?;
+        // Ranges first: most patterns end there, before a long message is searched.
         let holds = |range: Option<Int32Range>, number| range.is_none_or(|range| range.contains(number));
-        (holds(self.signals, end.signal) && holds(self.codes, end.exit_code)).then(|| ContainerFound {
-            texts,
+        if !holds(self.signals, end.signal) || !holds(self.codes, end.exit_code) {
+            return None;
+        }
+        Some(ContainerFound {
+            texts: self.texts.find(&container.name, &end.reason, &end.message)?,
             // Signal 0 says that none was reported; an exit code of 0 says something.
             signal: self.signals.map(|_| end.signal).filter(|signal| *signal != 0),
             code: self.codes.map(|_| end.exit_code),

@@ -20,42 +20,17 @@ pub struct TemplateError {
 
 /// Decodes a pod template strictly: types, and no unknown fields.
 pub fn check(template: &Value) -> Result<(), TemplateError> {
-    let mut template = template.clone();
-    if let Some(spec) = template.get_mut("spec") {
-        write_quantities_as_text(spec);
-    }
-    let decoded: PodTemplateSpec = serde_path_to_error::deserialize(&template).map_err(|error| {
+    let decoded: PodTemplateSpec = serde_path_to_error::deserialize(template).map_err(|error| {
         TemplateError { path: error.path().to_string(), message: error.inner().to_string() }
     })?;
     // What decoding dropped, it does not know. A template that decodes can be written again.
     let known = serde_json::to_value(decoded).unwrap_or_default();
-    match first_unknown(&template, &known, "") {
+    match first_unknown(template, &known, "") {
         None => Ok(()),
         Some(path) => Err(TemplateError {
             path,
             message: "no such field in a PodTemplateSpec of Kubernetes 1.34".to_owned(),
         }),
-    }
-}
-
-/// Turns numbers into text where Kubernetes takes a quantity: it reads `cpu: 1` like `cpu: "1"`.
-fn write_quantities_as_text(value: &mut Value) {
-    match value {
-        Value::Array(items) => items.iter_mut().for_each(write_quantities_as_text),
-        Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| match (name.as_str(), value) {
-            ("sizeLimit" | "divisor", value) => write_as_text(value),
-            ("limits" | "requests" | "overhead", Value::Object(quantities)) => {
-                quantities.values_mut().for_each(write_as_text);
-            }
-            (_, value) => write_quantities_as_text(value),
-        }),
-        _ => {}
-    }
-}
-
-fn write_as_text(value: &mut Value) {
-    if let Value::Number(number) = value {
-        *value = Value::String(number.to_string());
     }
 }
 

@@ -4,20 +4,25 @@
 //! nothing of the cluster can outlive it, however it ends. A state file in the work tree's `.cluster`
 //! directory names it; a state whose process is gone counts for nothing.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_testcluster::{Cluster, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
 /// How long `down` waits for the components to end before it kills their holder.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What the controller's program and log are called.
+const CONTROLLER: &str = "frameworkcontroller";
 const EVERY: Duration = Duration::from_millis(50);
 
 /// What can be done with the cluster.
@@ -29,7 +34,11 @@ pub(crate) enum Command {
     Down,
     /// Hold it until somebody ends this process (what `up` starts).
     #[command(hide = true)]
-    Serve,
+    Serve {
+        /// A controller that is to run against it.
+        #[arg(long)]
+        controller: Option<PathBuf>,
+    },
 }
 
 /// Runs the command.
@@ -37,19 +46,21 @@ pub(crate) fn run(command: Command) -> Result<()> {
     match command {
         Command::Up => up(),
         Command::Down => down(),
-        Command::Serve => serve(),
+        Command::Serve { controller } => serve(controller.as_deref()),
     }
 }
 
 /// The process that holds the cluster, and how to reach the cluster.
 #[derive(Serialize, Deserialize)]
-struct State {
+pub(crate) struct State {
     pid: i32,
     /// When the process started: tells it from another that was given the same pid later.
     started: u64,
-    dir: PathBuf,
-    kubeconfig: PathBuf,
-    programs: PathBuf,
+    pub(crate) dir: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) programs: PathBuf,
+    /// The controller that runs against it, if the holder started one.
+    pub(crate) controller: Option<i32>,
 }
 
 impl State {
@@ -58,7 +69,7 @@ impl State {
     }
 
     /// The state, if its process still runs.
-    fn read() -> Option<State> {
+    pub(crate) fn read() -> Option<State> {
         let state: State = serde_json::from_slice(&fs::read(State::file()).ok()?).ok()?;
         (start_time(state.pid) == Some(state.started)).then_some(state)
     }
@@ -77,7 +88,7 @@ fn up() -> Result<()> {
             eprintln!("the cluster is already up");
             state
         }
-        None => start()?,
+        None => start(None, &AtomicBool::new(false))?,
     };
     eprintln!("kubectl is in {}; logs are in {}", state.programs.display(), state.dir.display());
     eprintln!("stop it with: cargo xtask cluster down");
@@ -85,13 +96,15 @@ fn up() -> Result<()> {
     Ok(())
 }
 
-/// Starts the holder, and passes its progress on until the cluster is up or the holder gave up.
-fn start() -> Result<State> {
+/// Starts the holder, and passes its progress on until the cluster is up, or the holder or somebody else gave
+/// up.
+pub(crate) fn start(controller: Option<&Path>, given_up: &AtomicBool) -> Result<State> {
     fs::create_dir_all(home()).with_context(|| format!("creating {}", home().display()))?;
     let path = home().join("serve.log");
     let log = File::create(&path).context("creating the log")?;
     let mut holder = std::process::Command::new(std::env::current_exe().context("finding this program")?)
         .args(["cluster", "serve"])
+        .args(controller.into_iter().flat_map(|path| [OsStr::new("--controller"), path.as_os_str()]))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -99,7 +112,7 @@ fn start() -> Result<State> {
         .process_group(0)
         .spawn()
         .context("starting the holder of the cluster")?;
-    let state = follow(&mut holder, &mut File::open(&path)?);
+    let state = follow(&mut holder, &mut File::open(&path)?, given_up);
     if state.is_err() {
         // It may be gone already; it ends the cluster with itself.
         let _ = holder.kill();
@@ -107,7 +120,7 @@ fn start() -> Result<State> {
     state
 }
 
-fn follow(holder: &mut Child, log: &mut File) -> Result<State> {
+fn follow(holder: &mut Child, log: &mut File, given_up: &AtomicBool) -> Result<State> {
     loop {
         let ended = holder.try_wait()?;
         // After the look at the process, so that its last words are not missed.
@@ -120,11 +133,12 @@ fn follow(holder: &mut Child, log: &mut File) -> Result<State> {
         if let Some(state) = State::read() {
             return Ok(state);
         }
+        ensure!(!given_up.load(Ordering::Relaxed), "interrupted while the cluster started");
         std::thread::sleep(EVERY);
     }
 }
 
-fn down() -> Result<()> {
+pub(crate) fn down() -> Result<()> {
     let Some(state) = State::read() else {
         eprintln!("the cluster is not up");
         return Ok(());
@@ -151,7 +165,7 @@ fn gone_within(state: &State, patience: Duration) -> bool {
     true
 }
 
-fn serve() -> Result<()> {
+fn serve(controller: Option<&Path>) -> Result<()> {
     let lock = File::create(home().join("lock")).context("creating the lock")?;
     // Held until this process ends: an interrupted `up` leaves a holder that is still starting.
     ensure!(lock.try_lock().is_ok(), "another cluster is being started or stopped: try again");
@@ -160,6 +174,7 @@ fn serve() -> Result<()> {
     let cluster = Cluster::start(Options::default())?;
     eprintln!("the control plane is ready after {:.1} s", began.elapsed().as_secs_f64());
     install(&cluster, &root().join("deploy/crds"))?;
+    let controller = controller.map(|program| host(&cluster, program, &home())).transpose()?;
     let pid = i32::try_from(std::process::id())?;
     State {
         pid,
@@ -167,13 +182,33 @@ fn serve() -> Result<()> {
         dir: cluster.dir().to_owned(),
         kubeconfig: cluster.kubeconfig_path().to_owned(),
         programs: cluster.programs().to_owned(),
+        controller,
     }
     .write()?;
     until_told_to_stop()
 }
 
+/// Runs a controller against the cluster and with it, logging to `dir`; returns its pid.
+pub(crate) fn host(cluster: &Cluster, program: &Path, dir: &Path) -> Result<i32> {
+    fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
+    let log = controller_log(dir);
+    File::create(&log).with_context(|| format!("creating {}", log.display()))?;
+    let config = dir.join("frameworkcontroller.yaml");
+    // Any port will do: several clusters may be up at once.
+    fs::write(&config, format!("{DEFAULT_CONFIG}\nmetricsAddress: 127.0.0.1:0\n"))
+        .with_context(|| format!("writing {}", config.display()))?;
+    // It runs in that directory.
+    let arguments = ["--config".into(), "frameworkcontroller.yaml".into()];
+    Ok(i32::try_from(cluster.host(CONTROLLER, program, &arguments, dir)?)?)
+}
+
+/// Where a controller that [`host`] started logs to.
+pub(crate) fn controller_log(dir: &Path) -> PathBuf {
+    dir.join(CONTROLLER).with_extension("log")
+}
+
 /// Installs the CRDs of a directory, if it has any.
-fn install(cluster: &Cluster, crds: &Path) -> Result<()> {
+pub(crate) fn install(cluster: &Cluster, crds: &Path) -> Result<()> {
     let any = fs::read_dir(crds).is_ok_and(|files| {
         files.flatten().any(|file| file.path().extension().is_some_and(|extension| extension == "yaml"))
     });
@@ -204,7 +239,7 @@ fn until_told_to_stop() -> Result<()> {
 }
 
 /// When a process started, in clock ticks since boot; `None` if there is no such process.
-fn start_time(pid: i32) -> Option<u64> {
+pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may hold anything; after it the state is the first field, the start time the
     // 20th.
@@ -213,12 +248,12 @@ fn start_time(pid: i32) -> Option<u64> {
     (state != "Z").then_some(fields.nth(18)?.parse().ok()?)
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().expect("this package is a directory of the workspace").to_owned()
 }
 
 /// Where the state is: in the work tree, or where the tests of this command want it.
-fn home() -> PathBuf {
+pub(crate) fn home() -> PathBuf {
     std::env::var_os("FRAMEWORK_CLUSTER_HOME").map_or_else(|| root().join(".cluster"), PathBuf::from)
 }

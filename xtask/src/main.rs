@@ -1,8 +1,10 @@
-//! The project's commands: `cargo xtask cluster up|down`.
+//! The project's commands: `cargo xtask test`, `cargo xtask demo`, `cargo xtask cluster up|down`.
 
 use clap::{Parser, Subcommand};
 
 mod cluster;
+mod demo;
+mod test;
 
 /// The project's commands.
 #[derive(Parser)]
@@ -17,10 +19,16 @@ enum Command {
     /// A control plane to try things on by hand.
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// Run the Frameworks of `examples/` on a real control plane and tell their stories.
+    Demo(demo::Arguments),
+    /// Run all that a change has to pass.
+    Test(test::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Cluster(command) => cluster::run(command),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Test(arguments) => test::run(&arguments),
     }
 }

@@ -1,0 +1,99 @@
+//! `cargo xtask demo`: from a fresh clone to finished Frameworks on a real control plane.
+//!
+//! Builds the controller, starts a control plane with the controller beside it, creates the Frameworks of
+//! `examples/`, shows them while they run, and tells the story of each. Fails if any did not end as it should.
+//! Whatever it starts ends with it, however it ends; with `--keep` what is left is named, and how to stop it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use framework_api::Framework;
+use kube::api::{Api, PostParams};
+use tokio::signal::unix::{SignalKind, signal};
+
+mod chronicle;
+mod controller;
+mod example;
+mod follow;
+mod place;
+mod requests;
+mod screen;
+mod story;
+
+use chronicle::Chronicle;
+use example::EXAMPLES;
+use place::Place;
+use screen::Screen;
+
+/// How long work that cannot be interrupted may take to notice that it was.
+const LAST_WORK: Duration = Duration::from_secs(2);
+
+/// What can be asked of the demo.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Leave the cluster, the controller and the Frameworks behind, and print how to reach them.
+    #[arg(long)]
+    keep: bool,
+    /// Run this controller instead of building one.
+    #[arg(long, value_name = "PROGRAM")]
+    controller: Option<PathBuf>,
+}
+
+/// Runs the demo.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let outcome = runtime.block_on(async {
+        let (mut interrupt, mut terminate) =
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            outcome = play(arguments, &interrupted) => return outcome,
+        }
+        bail!("interrupted; nothing is left running")
+    });
+    interrupted.store(outcome.is_err(), Ordering::Relaxed);
+    runtime.shutdown_timeout(LAST_WORK);
+    outcome
+}
+
+async fn play(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result<()> {
+    let program = match &arguments.controller {
+        Some(path) => path.canonicalize()?,
+        None => controller::build().await?,
+    };
+    let (keep, given_up) = (arguments.keep, Arc::clone(interrupted));
+    let place =
+        tokio::task::spawn_blocking(move || Place::prepare(keep, &program, &given_up)).await??;
+    let outcome = perform(&place).await;
+    place.end()?;
+    outcome
+}
+
+/// Creates the Frameworks, follows them to their ends, and tells their stories.
+async fn perform(place: &Place) -> Result<()> {
+    let client = place.client().await?;
+    let api: Api<Framework> = Api::default_namespaced(client);
+    let mut chronicles = Vec::new();
+    for example in EXAMPLES {
+        let created = api.create(&PostParams::default(), &example.framework()?).await?;
+        chronicles.push(Chronicle::begin(example, created));
+    }
+    let followed = follow::follow(&api, &mut chronicles, &mut Screen::of_stdout(), place).await;
+    if let Some(last) = chronicles.iter().filter_map(Chronicle::resource_version).max() {
+        requests::logged(&place.audit(), last).await?;
+    }
+    let records = place.audit().records()?;
+    for chronicle in &chronicles {
+        println!("\n{}", story::tell(chronicle, &records));
+    }
+    followed?;
+    let wrong: Vec<String> = chronicles.iter().filter_map(|chronicle| chronicle.judge().err()).collect();
+    ensure!(wrong.is_empty(), "not all ended as they should:\n  {}", wrong.join("\n  "));
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! The Frameworks that the demo runs, and how each has to end.
+
+use anyhow::{Context, Result};
+use framework_api::Framework;
+
+/// A Framework of `examples/`.
+pub(crate) struct Example {
+    /// Its file in the work tree.
+    pub(crate) file: &'static str,
+    manifest: &'static str,
+    /// What it shows, in a few words.
+    pub(crate) shows: &'static str,
+    /// The completion code that it has to end with.
+    pub(crate) code: i32,
+    /// What else has to have happened.
+    pub(crate) turn: Turn,
+}
+
+/// What makes an example worth showing.
+pub(crate) enum Turn {
+    /// An attempt of this Task ended with this code, and was followed by another.
+    Retried {
+        task_role: &'static str,
+        index: i32,
+        code: i32,
+    },
+    /// All Tasks of this TaskRole ran when the Framework completed.
+    CutShort { task_role: &'static str },
+    /// It ended in its first attempt, and no Task was retried.
+    NotRetried,
+    /// It was stopped while all its Tasks ran.
+    Stopped,
+}
+
+/// All of them.
+pub(crate) const EXAMPLES: &[Example] = &[
+    Example {
+        file: "examples/flaky.yaml",
+        manifest: include_str!("../../../examples/flaky.yaml"),
+        shows: "a Task fails transiently and is retried",
+        code: 0,
+        turn: Turn::Retried { task_role: "worker", index: 1, code: 200 },
+    },
+    Example {
+        file: "examples/training.yaml",
+        manifest: include_str!("../../../examples/training.yaml"),
+        shows: "completes by policy while its servers still run",
+        code: 0,
+        turn: Turn::CutShort { task_role: "ps" },
+    },
+    Example {
+        file: "examples/outofmemory.yaml",
+        manifest: include_str!("../../../examples/outofmemory.yaml"),
+        shows: "fails permanently, and says why",
+        code: -1200,
+        turn: Turn::NotRetried,
+    },
+    Example {
+        file: "examples/stopped.yaml",
+        manifest: include_str!("../../../examples/stopped.yaml"),
+        shows: "is stopped midway",
+        code: -210,
+        turn: Turn::Stopped,
+    },
+];
+
+impl Example {
+    /// The Framework that the file describes.
+    pub(crate) fn framework(&self) -> Result<Framework> {
+        serde_saphyr::from_str(self.manifest).with_context(|| format!("reading {}", self.file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::root;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_example_is_in_the_demo_and_named_like_its_file() {
+        let files = std::fs::read_dir(root().join("examples")).unwrap();
+        let files: BTreeSet<String> =
+            files.map(|file| format!("examples/{}", file.unwrap().file_name().to_str().unwrap())).collect();
+        assert_eq!(files, EXAMPLES.iter().map(|example| example.file.to_owned()).collect());
+        for example in EXAMPLES {
+            let name = example.framework().unwrap().metadata.name.unwrap();
+            assert_eq!(example.file, format!("examples/{name}.yaml"));
+        }
+    }
+}

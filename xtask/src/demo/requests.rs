@@ -1,0 +1,138 @@
+//! What a Framework cost the API server: the controller's requests for it, by the audit log.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Result;
+use framework_api::name::config_map_name;
+use framework_testcluster::audit::{Log, Record};
+use tokio::time::Instant;
+
+/// How the controller's user agent begins.
+const AGENT: &str = "frameworkcontroller/";
+/// How long the audit log may lag behind the watch.
+const LAG: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_millis(20);
+
+/// The requests that were made for one Framework.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Requests {
+    /// By what was asked for, without Events.
+    counts: BTreeMap<String, usize>,
+    refused: usize,
+    events: usize,
+}
+
+/// Waits until the audit log has the write that made a resourceVersion, or has had enough time for it.
+pub(crate) async fn logged(log: &Log, resource_version: u64) -> Result<()> {
+    let version = resource_version.to_string();
+    let deadline = Instant::now() + LAG;
+    while Instant::now() < deadline {
+        if log.records()?.iter().any(|record| record.resource_version() == Some(&version)) {
+            break;
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+    Ok(())
+}
+
+impl Requests {
+    /// Counts what the controller asked for on behalf of a Framework in the default namespace.
+    pub(crate) fn of(framework: &str, records: &[Record]) -> Requests {
+        let mut requests = Requests::default();
+        let own = records.iter().filter(|record| record.user_agent.starts_with(AGENT));
+        for record in own.filter(|record| record.namespace == "default" && is_for(framework, record)) {
+            if record.resource == "events" {
+                requests.events += 1;
+                continue;
+            }
+            *requests.counts.entry(wording(record)).or_default() += 1;
+            requests.refused += usize::from(record.code >= 400);
+        }
+        requests
+    }
+
+    /// All of them, without Events.
+    pub(crate) fn total(&self) -> usize {
+        self.counts.values().sum()
+    }
+
+    /// All of them in a line, beside the fewest that `tasks` Tasks need when nothing disturbs them.
+    pub(crate) fn describe(&self, tasks: usize) -> String {
+        let counts: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        let refused = if self.refused > 0 { format!(" ({} refused)", self.refused) } else { String::new() };
+        format!(
+            "{}: total {}{refused}, and {} for Events; 2n + 11 is {} for {tasks} Tasks",
+            counts.join(", "),
+            self.total(),
+            self.events,
+            2 * tasks + 11
+        )
+    }
+}
+
+fn is_for(framework: &str, record: &Record) -> bool {
+    let named = |separator: char| {
+        record.name.strip_prefix(framework).is_some_and(|rest| rest.starts_with(separator))
+    };
+    match record.resource.as_str() {
+        "frameworks" => record.name == framework,
+        "configmaps" => record.name == config_map_name(framework),
+        "pods" => named('-'),
+        "events" => named('.'),
+        _ => false,
+    }
+}
+
+fn wording(record: &Record) -> String {
+    match (record.verb.as_str(), record.resource.as_str(), record.subresource.as_str()) {
+        ("update" | "patch", "frameworks", "status") => "status writes".into(),
+        (verb, resource, "") => format!("{verb} {resource}"),
+        (verb, resource, subresource) => format!("{verb} {resource}/{subresource}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    fn record(verb: &str, resource: &str, subresource: &str, name: &str) -> Record {
+        Record {
+            verb: verb.into(),
+            resource: resource.into(),
+            subresource: subresource.into(),
+            namespace: "default".into(),
+            name: name.into(),
+            code: 200,
+            user: String::new(),
+            user_agent: "frameworkcontroller/0.1.0 (incarnation x)".into(),
+            request_uri: String::new(),
+            received: Timestamp::UNIX_EPOCH,
+            completed: Timestamp::UNIX_EPOCH,
+            request_object: None,
+            response_object: None,
+        }
+    }
+
+    #[test]
+    fn a_framework_pays_for_its_own_objects_only() {
+        let records = [
+            record("update", "frameworks", "status", "job"),
+            record("update", "frameworks", "status", "job"),
+            Record { code: 409, ..record("create", "pods", "", "job-worker-0") },
+            record("create", "configmaps", "", "job-attempt"),
+            record("create", "events", "", "job.17"),
+            record("create", "pods", "", "jobs-worker-0"),
+            record("list", "pods", "", ""),
+            Record { user_agent: "kwok/0.8".into(), ..record("delete", "pods", "", "job-worker-0") },
+            Record { namespace: "other".into(), ..record("create", "pods", "", "job-worker-0") },
+        ];
+        let requests = Requests::of("job", &records);
+        assert_eq!(
+            requests.describe(1),
+            "1 create configmaps, 1 create pods, 2 status writes: total 4 (1 refused), and 1 for Events; \
+             2n + 11 is 13 for 1 Tasks"
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! What happened to a Framework, in a few lines.
+
+use framework_api::status::{FrameworkAttemptCompletionStatus, TaskAttemptCompletionStatus};
+use framework_testcluster::audit::Record;
+
+use super::chronicle::Chronicle;
+use super::requests::Requests;
+
+/// Where lines of a story end.
+const WIDTH: usize = 110;
+const INDENT: &str = "            ";
+
+/// Tells it: states with times, attempts, why it ended, and what it cost.
+pub(crate) fn tell(chronicle: &Chronicle, records: &[Record]) -> String {
+    let requests = Requests::of(chronicle.name(), records);
+    let mut lines = vec![format!("{}: {} ({})", chronicle.name(), chronicle.example.shows, chronicle.example.file)];
+    let mut tell = |topic: &str, text: &str| lines.extend(wrap(&format!("  {topic:<10}"), text));
+    tell("states", &states(chronicle));
+    tell("attempts", &attempts(chronicle));
+    tell("end", &end(chronicle));
+    tell("requests", &requests.describe(chronicle.task_number()));
+    lines.join("\n")
+}
+
+fn states(chronicle: &Chronicle) -> String {
+    let mut told = String::from("not seen by the controller");
+    let mut minute = String::new();
+    for (position, (at, state)) in chronicle.states.iter().enumerate() {
+        let time = at.timestamp().strftime("%H:%M:%S").to_string();
+        if position == 0 {
+            told = format!("{time} {state:?}");
+        } else if time == minute {
+            told.push_str(&format!(", {state:?}"));
+        } else {
+            told.push_str(&format!("; {time} {state:?}"));
+        }
+        minute = time;
+    }
+    told
+}
+
+fn attempts(chronicle: &Chronicle) -> String {
+    let attempts = chronicle.ends.keys().last().map_or(0, |last| last + 1);
+    let mut told = vec![format!("{attempts} of the Framework")];
+    for (id, end) in chronicle.ends.iter().filter(|(id, _)| **id + 1 < attempts) {
+        told.push(format!("its attempt {id} ended as {} ({})", end.phrase, end.code));
+    }
+    let retried = chronicle.tasks().filter(|(_, task)| task.attempt_status.id > 0);
+    for (role, task) in retried {
+        let ends = (0..=task.attempt_status.id).map(|attempt| {
+            let end = chronicle.task_ends.get(&(role.to_owned(), task.index, attempt));
+            format!("attempt {attempt} {}", end.map_or_else(|| "was not seen to end".into(), ended))
+        });
+        told.push(format!("Task {role}-{}: {}", task.index, ends.collect::<Vec<_>>().join(", ")));
+    }
+    told.join("; ")
+}
+
+fn ended(end: &TaskAttemptCompletionStatus) -> String {
+    let message = end.pod.iter().flat_map(|pod| &pod.containers).map(|container| container.message.as_str());
+    let message = message.filter(|message| !message.is_empty()).map(|message| format!(" saying \"{message}\""));
+    format!("ended as {} ({}){}", end.phrase, end.code, message.collect::<String>())
+}
+
+fn end(chronicle: &Chronicle) -> String {
+    let status = chronicle.status();
+    let Some(end) = status.and_then(|status| status.attempt_status.completion_status.as_ref()) else {
+        return "it has not ended".into();
+    };
+    let mut told = vec![outcome(end)];
+    if !end.diagnostics.is_empty() {
+        told.push(end.diagnostics.clone());
+    }
+    if let Some(trigger) = &end.trigger {
+        told.push(format!("by Task {}-{}: {}", trigger.task_role_name, trigger.task_index, trigger.message));
+    }
+    let cut = chronicle.cut_short().into_iter().map(|(role, index)| format!("{role}-{index}")).collect::<Vec<_>>();
+    if !cut.is_empty() {
+        told.push(format!("still unfinished then, and ended with it: {}", cut.join(", ")));
+    }
+    if let (Some(start), Some(end)) = (status.map(|s| s.start_time), status.and_then(|s| s.completion_time)) {
+        told.push(format!("{} s after its start", end.since(start).as_secs()));
+    }
+    told.join("; ")
+}
+
+fn outcome(end: &FrameworkAttemptCompletionStatus) -> String {
+    let attributes: Vec<String> = end.r#type.attributes.iter().map(|one| format!("{one:?}")).collect();
+    let kind = std::iter::once(format!("{:?}", end.r#type.name)).chain(attributes).collect::<Vec<_>>().join(" ");
+    format!("{kind}: {} ({})", end.phrase, end.code)
+}
+
+/// The text after its topic, broken between words.
+fn wrap(topic: &str, text: &str) -> Vec<String> {
+    let mut lines = vec![topic.to_owned()];
+    let mut fresh = true;
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().filter(|line| fresh || line.len() + 1 + word.len() <= WIDTH);
+        match line {
+            Some(line) => {
+                if !fresh {
+                    line.push(' ');
+                }
+                line.push_str(word);
+            }
+            None => lines.push(format!("{INDENT}{word}")),
+        }
+        fresh = false;
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let words = ["word"; 50].join(" ");
+        let lines = wrap("  topic     ", &words);
+        assert!(lines.len() > 1 && lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
+        assert!(lines[0].starts_with("  topic     word word"), "{lines:?}");
+        let told: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).skip(1).collect();
+        assert_eq!(told.join(" "), words);
+    }
+}

@@ -1,17 +1,22 @@
 //! What becomes of a Pod: told by its annotations, by a script of the test, or drawn from the seed.
 //!
-//! Annotations, each overriding that part of whatever else was decided:
+//! Annotations, each overriding that part of whatever else was decided. Those of the left column have the
+//! prefix `sim/`; those of the middle one are the test cluster's, with the prefix
+//! `test.frameworkcontroller.microsoft.com/`, so that a manifest does the same in both.
 //!
-//! | annotation | meaning |
-//! |---|---|
-//! | `sim/exit-code` | exit code of the first container; 0 is success |
-//! | `sim/run-ms` | how long it runs; `forever` until it is deleted |
-//! | `sim/reason`, `sim/message`, `sim/signal` | of the terminated container |
-//! | `sim/pod-reason` | the Pod fails as a whole with that reason, such as `Evicted`; `sim/message` is its message |
-//! | `sim/start-ms` | how long it stays Pending once it is bound |
-//! | `sim/never-schedule`, `sim/never-start` | `true`: it is never bound, or never leaves Pending |
-//! | `sim/terminate-ms` | how long it takes to end once it is deleted |
-//! | `sim/hang-terminating` | `true`: it never ends once it is deleted |
+//! | `sim/` | test cluster | meaning |
+//! |---|---|---|
+//! | `exit-code` | `exit-code` | exit code of the first container; 0 is success |
+//! | `reason`, `message`, `signal` | the same | of the terminated container |
+//! | `pod-reason`, `message` | `pod-reason`, `pod-message` | the Pod fails as a whole, such as `Evicted` |
+//! | `start-ms` | `start-delay` | how long it stays Pending once it is bound |
+//! | `never-schedule` | | `true`: it is never bound |
+//! | `never-start` | `never-start` | `true`: it never leaves Pending |
+//! | `run-ms` | `run-duration` | how long it runs; `forever` until it is deleted |
+//! | `terminate-ms` | `stop-delay` | how long it takes to end once it is deleted |
+//! | `hang-terminating` | `hang-terminating` | `true`: it never ends once it is deleted |
+//! | `only-task-index` | `only-task-index` | a Pod with another `FC_TASK_INDEX` ends with 0 |
+//! | `only-task-attempt` | `only-task-attempt` | a Pod with another `FC_TASK_ATTEMPT_ID` ends with 0 |
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -152,27 +157,84 @@ impl Behaviour {
 }
 
 fn annotated(mut fate: Fate, pod: &Value) -> Fate {
-    let text = |key: &str| pod.annotation(key);
-    let owned = |key: &str| text(key).map(str::to_owned);
-    let yes = |key: &str| text(key) == Some("true");
-    let time = |key: &str| text(key).and_then(|text| text.parse().ok()).map(Duration::from_millis);
-    if let Some(code) = text("sim/exit-code").and_then(|text| text.parse().ok()) {
+    let told = Told(pod);
+    if let Some(code) = told.number("exit-code") {
         fate.end = End::Exit { code, reason: None, message: None, signal: None };
     }
-    if let End::Exit { reason, message, signal, .. } = &mut fate.end {
-        *reason = owned("sim/reason").or(reason.take());
-        *message = owned("sim/message").or(message.take());
-        *signal = text("sim/signal").and_then(|text| text.parse().ok()).or(*signal);
+    if let End::Exit { code, reason, message, signal } = &mut fate.end {
+        *reason = told.owned("reason").or(reason.take());
+        *message = told.owned("message").or(message.take());
+        *signal = told.number("signal").or(*signal);
+        if let (Some(signal), 0) = (*signal, *code) {
+            *code = 128 + signal;
+        }
     }
-    if let Some(reason) = owned("sim/pod-reason") {
-        fate.end = End::PodFailed { reason, message: owned("sim/message").unwrap_or_default() };
+    if let Some(reason) = told.owned("pod-reason") {
+        let message = told.owned("pod-message").or(told.owned("message")).unwrap_or_default();
+        fate.end = End::PodFailed { reason, message };
     }
-    fate.schedule = if yes("sim/never-schedule") { None } else { fate.schedule };
-    fate.start = if yes("sim/never-start") { None } else { time("sim/start-ms").or(fate.start) };
-    fate.run = if text("sim/run-ms") == Some("forever") { None } else { time("sim/run-ms").or(fate.run) };
-    fate.terminate =
-        if yes("sim/hang-terminating") { None } else { time("sim/terminate-ms").or(fate.terminate) };
+    let other = |key: &str, own: &str| told.text(key).is_some_and(|only| Some(only) != pod.annotation(own));
+    if other("only-task-index", "FC_TASK_INDEX") || other("only-task-attempt", "FC_TASK_ATTEMPT_ID") {
+        fate.end = End::Exit { code: 0, reason: None, message: None, signal: None };
+    }
+    fate.schedule = if told.yes("never-schedule") { None } else { fate.schedule };
+    fate.start =
+        if told.yes("never-start") { None } else { told.time("start-ms", "start-delay").or(fate.start) };
+    let forever = told.text("run-ms").or(told.text("run-duration")) == Some("forever");
+    fate.run = if forever { None } else { told.time("run-ms", "run-duration").or(fate.run) };
+    let hangs = told.yes("hang-terminating");
+    fate.terminate = if hangs { None } else { told.time("terminate-ms", "stop-delay").or(fate.terminate) };
     fate
+}
+
+/// The annotations of a Pod, under either prefix.
+struct Told<'a>(&'a Value);
+
+impl<'a> Told<'a> {
+    fn text(&self, key: &str) -> Option<&'a str> {
+        let prefixes = ["sim/", "test.frameworkcontroller.microsoft.com/"];
+        prefixes.iter().find_map(|prefix| self.0.annotation(&format!("{prefix}{key}")))
+    }
+
+    fn owned(&self, key: &str) -> Option<String> {
+        self.text(key).map(str::to_owned)
+    }
+
+    fn yes(&self, key: &str) -> bool {
+        self.text(key) == Some("true")
+    }
+
+    fn number(&self, key: &str) -> Option<i32> {
+        self.text(key)?.parse().ok()
+    }
+
+    /// A time in milliseconds, or as `1m30s` or `500ms`.
+    fn time(&self, millis: &str, words: &str) -> Option<Duration> {
+        let from_millis = self.text(millis).and_then(|text| text.parse().ok()).map(Duration::from_millis);
+        from_millis.or_else(|| duration(self.text(words)?))
+    }
+}
+
+/// Reads a duration as Go writes it, such as `1m30s`; also what a request's `timeout` parameter holds.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
+        let number: u64 = rest[..digits].parse().ok()?;
+        let tail = &rest[digits..];
+        let unit = tail.find(|letter: char| letter.is_ascii_digit()).unwrap_or(tail.len());
+        let millis = match &tail[..unit] {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return None,
+        };
+        total += Duration::from_millis(number * millis);
+        rest = &tail[unit..];
+    }
+    Some(total)
 }
 
 #[cfg(test)]
@@ -191,5 +253,21 @@ mod tests {
         assert_eq!(fate.end, End::Exit { code: 210, reason, message: None, signal: None });
         assert_eq!((fate.run, fate.terminate), (None, None));
         assert!(fate.start.is_some());
+    }
+
+    #[test]
+    fn the_annotations_of_the_test_cluster_mean_the_same() {
+        let decide = |own: &str| {
+            let key = |name: &str| format!("test.frameworkcontroller.microsoft.com/{name}");
+            let pod = json!({ "metadata": { "annotations": {
+                key("signal"): "9", key("run-duration"): "1m500ms", key("only-task-index"): "2",
+                "FC_TASK_INDEX": own,
+            } } });
+            Behaviour::default().decide(&pod, &mut Rng::with_seed(1))
+        };
+        let fate = decide("2");
+        assert_eq!(fate.end, End::Exit { code: 137, reason: None, message: None, signal: Some(9) });
+        assert_eq!(fate.run, Some(Duration::from_millis(60_500)));
+        assert!(matches!(decide("1").end, End::Exit { code: 0, .. }));
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use crate::call::{Call, Route};
+use crate::fate::duration;
 use crate::history::Verb;
 use crate::rates::{Rates, ms};
 use crate::watch::Ending;
@@ -260,7 +261,10 @@ impl Faults {
         let verb = call.verb();
         let rewrites = matches!(verb, Verb::Update | Verb::UpdateStatus | Verb::Patch | Verb::PatchStatus);
         let pages = verb == Verb::Watch || (verb == Verb::List && call.param("continue").is_some());
-        let hang = if self.rng.bool() { Some(self.draw(&rates.hang_for)) } else { None };
+        // The server gives a request up after the time that the request allows it.
+        let allowed = call.param("timeout").and_then(duration).unwrap_or(Duration::MAX);
+        let late = self.draw(&rates.hang_for).min(allowed);
+        let hang = self.rng.bool().then_some(late);
         let choices = [
             (rates.refuse_connection, Fault::RefuseConnection),
             (rates.lose_reply, Fault::LoseReply),

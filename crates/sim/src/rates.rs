@@ -18,7 +18,7 @@ pub struct Rates {
     pub lose_reply: f64,
     /// [`crate::Fault::Hang`]: half of them applied late, half of them never.
     pub hang: f64,
-    /// How late a hanging request is applied.
+    /// How late a hanging request is applied; never later than its own `timeout` parameter allows.
     pub hang_for: RangeInclusive<Duration>,
     /// [`crate::Fault::Conflict`], of a PUT or PATCH.
     pub conflict: f64,

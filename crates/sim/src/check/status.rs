@@ -3,7 +3,7 @@
 //!
 //! Several states may be passed within one write, with these exceptions, where the state in between has to be
 //! persisted: a new attempt and Completed both need AttemptCompleted to stand in the status they replace
-//! (a Task may go to Completed from anywhere once the attempt of its Framework is over).
+//! (a Task may go to Completed from anywhere once the attempt of its Framework ends).
 
 use serde_json::Value;
 
@@ -41,20 +41,25 @@ pub fn check(history: &History) -> Result<(), Violation> {
 
 fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Result<(), String> {
     consistent(new)?;
-    let Some(old) = old else { return first(new) };
-    moves(old, new, change, false)?;
+    let Some(old) = old else { return first(new, false) };
+    let stopped = change.object()["spec"]["executionType"] == "Stop";
+    moves(old, new, change, (false, stopped))?;
     if new.compressed() || old.compressed() {
         return Ok(());
     }
     let fresh = old.attempt_id() != new.attempt_id();
+    let ending = !new.completion().is_null();
     for (role, task) in new.tasks() {
         let named = |what: String| format!("Task {role}/{}: {what}", task.0["index"]);
         consistent(task).map_err(named)?;
         let before = old.tasks().find(|(name, old)| *name == role && old.uid() == task.uid());
         match before {
             Some(_) if fresh => return Err(named("it outlived its FrameworkAttempt".to_owned())),
-            Some((_, old)) => moves(old, task, change, new.attempt_is_over()).map_err(named)?,
-            None => first(task).map_err(named)?,
+            Some((_, old)) => {
+                let cut_short = stopped || task.deletion_pending();
+                moves(old, task, change, (ending, cut_short)).map_err(named)?;
+            }
+            None => first(task, ending).map_err(named)?,
         }
     }
     if fresh {
@@ -71,16 +76,23 @@ fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Resul
 }
 
 /// What a Framework, a Task or their next attempt may begin with.
-fn first(new: Status<'_>) -> Result<(), String> {
+fn first(new: Status<'_>, ending: bool) -> Result<(), String> {
     // A stop or a scale-down may end an attempt that never began, in the same write.
-    if new.is("AttemptCreationPending") || new.is("AttemptCompleted") {
+    let ended = new.is("AttemptCompleted") || (ending && new.is("Completed"));
+    if new.is("AttemptCreationPending") || ended {
         return Ok(());
     }
     Err(format!("it begins in {}", new.state()))
 }
 
-/// Decides whether one status may follow another; `over` says that the Framework's attempt is over.
-fn moves(old: Status<'_>, new: Status<'_>, change: &Change, over: bool) -> Result<(), String> {
+/// Decides whether one status may follow another; `ending` says that the Framework's attempt ends, `cut_short`
+/// that nothing waits any more.
+fn moves(
+    old: Status<'_>,
+    new: Status<'_>,
+    change: &Change,
+    (ending, cut_short): (bool, bool),
+) -> Result<(), String> {
     let retries =
         |status: Status<'_>, field: &str| status.0["retryPolicyStatus"][field].as_i64().unwrap_or(0);
     for field in ["totalRetriedCount", "accountableRetriedCount"] {
@@ -95,32 +107,38 @@ fn moves(old: Status<'_>, new: Status<'_>, change: &Change, over: bool) -> Resul
     }
     let (was, is) = (old.attempt_id(), new.attempt_id());
     match is - was {
-        0 => same_attempt(old, new, over),
-        1 => next_attempt(old, new, change),
+        0 => same_attempt(old, new, ending),
+        1 => next_attempt(old, new, change, (ending, cut_short)),
         _ => Err(format!("the attempt went from {was} to {is}")),
     }
 }
 
-fn same_attempt(old: Status<'_>, new: Status<'_>, over: bool) -> Result<(), String> {
+fn same_attempt(old: Status<'_>, new: Status<'_>, ending: bool) -> Result<(), String> {
     kept(old.attempt(), new.attempt(), SET_ONCE_IN_ATTEMPT)?;
     let (was, is) = (old.state(), new.state());
     if new.rank() < old.rank() {
         return Err(format!("it went back from {was} to {is}"));
     }
-    if new.is("Completed") && !old.attempt_is_over() && !over {
+    if new.is("Completed") && !old.attempt_is_over() && !ending {
         return Err(format!("it went from {was} to Completed, with AttemptCompleted never persisted"));
     }
     Ok(())
 }
 
-fn next_attempt(old: Status<'_>, new: Status<'_>, change: &Change) -> Result<(), String> {
+fn next_attempt(
+    old: Status<'_>,
+    new: Status<'_>,
+    change: &Change,
+    (ending, cut_short): (bool, bool),
+) -> Result<(), String> {
     if !old.is("AttemptCompleted") {
         return Err(format!("it was retried from {}", old.state()));
     }
-    first(new)?;
+    first(new, ending)?;
     let delay = old.0["retryPolicyStatus"]["retryDelaySec"].as_i64().unwrap_or(0);
     let end = old.attempt()["completionTime"].as_str().and_then(|time| time.parse::<jiff::Timestamp>().ok());
     if let Some(end) = end
+        && !cut_short
         && change.time < end + jiff::SignedDuration::from_secs(delay)
     {
         return Err(format!("it was retried less than {delay} s after {end}, at {}", change.time));

@@ -1,1 +1,95 @@
-//! FrameworkController: wiring of the program.
+//! The program: arguments, environment and config file become settings, a client and a running controller.
+//!
+//! Nothing here knows what a Framework is; that is `framework-core`, and how it gets done is
+//! `framework-runtime`. A test that wants a controller in its own process makes a [`Controller`] around any
+//! [`kube::Client`].
+
+pub mod access;
+pub mod args;
+pub mod controller;
+pub mod logging;
+pub mod settings;
+pub mod signals;
+pub mod startup;
+
+use framework_runtime::client;
+use framework_runtime::seeds::Seeds;
+use tracing::info;
+
+pub use controller::Controller;
+
+use args::Args;
+use settings::{Environment, Settings};
+use signals::Signals;
+
+/// Why the program ends with an error.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The settings are not good.
+    #[error(transparent)]
+    Settings(#[from] settings::Error),
+    /// No API server is known.
+    #[error(transparent)]
+    Access(#[from] access::Error),
+    /// No client can be made.
+    #[error(transparent)]
+    Client(#[from] client::Error),
+    /// The operating system gives no threads, or no signals.
+    #[error("the operating system refuses what the program needs: {0}")]
+    System(#[from] std::io::Error),
+    /// The controller ended.
+    #[error(transparent)]
+    Controller(#[from] controller::Error),
+    /// A second signal came while stopping.
+    #[error("told again to stop: ended at once")]
+    Forced,
+}
+
+impl Error {
+    /// The exit code of the program.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Settings(_) | Error::Access(_) => 2,
+            Error::Controller(controller::Error::NotReady(_)) => 3,
+            Error::Client(_) | Error::System(_) | Error::Controller(_) | Error::Forced => 1,
+        }
+    }
+}
+
+/// Runs the program until it is told to stop.
+pub fn start(args: &Args, environment: &Environment) -> Result<(), Error> {
+    logging::start(args.log_level.as_deref());
+    let settings = Settings::load(args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // The loop stays on this thread; the runtime's workers decode what it reads and send what it decides.
+    let ended = runtime.block_on(work(settings, environment));
+    // Whatever else runs then has no reader any more.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn work(settings: Settings, environment: &Environment) -> Result<(), Error> {
+    let mut signals = Signals::catch()?;
+    let incarnation = format!("{:08x}", Seeds::system().draw() as u32);
+    let config = access::find(&settings.config, environment).await?;
+    info!(version = env!("CARGO_PKG_VERSION"), incarnation, server = %config.cluster_url, "starting");
+    let client = client::connect(config, &incarnation)?;
+    let host = environment.host.as_deref().unwrap_or("frameworkcontroller");
+    let controller = Controller { settings, client, instance: format!("{host}-{incarnation}") };
+    let (stop, told) = tokio::sync::oneshot::channel();
+    let running = controller.run(async {
+        // An error means that nobody can tell any more, which ends the program as well.
+        let _ = told.await;
+    });
+    let forced = async {
+        signals.next().await;
+        // It may have ended by itself in the meantime.
+        let _ = stop.send(());
+        signals.next().await;
+    };
+    tokio::select! {
+        biased;
+        ended = running => Ok(ended?),
+        () = forced => Err(Error::Forced),
+    }
+}

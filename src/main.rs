@@ -1,3 +1,17 @@
-//! FrameworkController, a Kubernetes controller that runs batch and AI jobs.
+//! The program `frameworkcontroller`: arguments and environment in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use frameworkcontroller::args::Args;
+use frameworkcontroller::settings::Environment;
+
+fn main() -> ExitCode {
+    match frameworkcontroller::start(&Args::parse(), &Environment::read()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("frameworkcontroller: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -238,6 +238,20 @@ pub enum Defect {
 }
 
 impl Policy {
+    /// The contract's defaults, with this classifier.
+    pub fn new(classifier: Classifier) -> Self {
+        Policy {
+            classifier,
+            object_local_cache_creation_timeout_sec: 300,
+            min_conflict_retry_delay_sec: 60,
+            max_conflict_retry_delay_sec: 900,
+            framework_completed_retain_sec: 30 * 24 * 3600,
+            unrecorded_creates_limit: 64,
+            #[cfg(feature = "defects")]
+            defects: BTreeSet::new(),
+        }
+    }
+
     /// Whether this rule is switched off. Always false in a shipped program.
     #[cfg(feature = "defects")]
     pub fn lacks(&self, defect: Defect) -> bool {

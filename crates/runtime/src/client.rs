@@ -48,12 +48,10 @@ pub fn connect(mut config: kube::Config, incarnation: &str) -> Result<kube::Clie
         return Err(Error::ProxyWanted(proxy));
     }
     let agent = format!("frameworkcontroller/{} (incarnation {incarnation})", env!("CARGO_PKG_VERSION"));
-    let agent =
-        HeaderValue::from_str(&agent).map_err(|_| Error::BadIncarnation(incarnation.to_owned()))?;
+    let agent = HeaderValue::from_str(&agent).map_err(|_| Error::BadIncarnation(incarnation.to_owned()))?;
     config.headers.push((USER_AGENT, agent));
 
-    let connector =
-        config.rustls_https_connector_with_connector(connector()).map_err(Error::Credentials)?;
+    let connector = config.rustls_https_connector_with_connector(connector()).map_err(Error::Credentials)?;
     let service = legacy::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
@@ -107,7 +105,8 @@ mod tests {
         };
         let (reply, head) = tokio::join!(client.send(get("/version")), server);
         assert_eq!(reply.unwrap().status(), 200);
-        let agent = format!("user-agent: frameworkcontroller/{} (incarnation a1b2)", env!("CARGO_PKG_VERSION"));
+        let agent =
+            format!("user-agent: frameworkcontroller/{} (incarnation a1b2)", env!("CARGO_PKG_VERSION"));
         assert!(head.to_lowercase().contains(&agent), "{head}");
     }
 

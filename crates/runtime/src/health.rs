@@ -1,6 +1,7 @@
 //! Whether the controller is alive and ready: a few flags that its loop sets and probes read.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -38,6 +39,8 @@ pub struct Health {
     clock: Clock,
     synced: [AtomicBool; 3],
     stopping: AtomicBool,
+    /// What the start-up checks wait for.
+    waiting: Mutex<Option<String>>,
     /// When, in milliseconds of the steady clock, the turn that is under way began.
     turn: AtomicU64,
 }
@@ -49,6 +52,7 @@ impl Health {
             clock,
             synced: Default::default(),
             stopping: AtomicBool::new(false),
+            waiting: Mutex::new(None),
             turn: AtomicU64::new(IDLE),
         }
     }
@@ -56,6 +60,11 @@ impl Health {
     /// A LIST of that kind is complete.
     pub fn set_synced(&self, kind: Synced) {
         self.synced[kind as usize].store(true, Ordering::Release);
+    }
+
+    /// The start-up checks wait for something; `None`: no longer.
+    pub fn set_waiting(&self, what: Option<String>) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
 
     /// The controller was told to stop.
@@ -77,6 +86,9 @@ impl Health {
     pub fn not_ready(&self) -> Option<String> {
         if self.stopping.load(Ordering::Acquire) {
             return Some("stopping".to_owned());
+        }
+        if let Some(what) = &*self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Some(what.clone());
         }
         let missing: Vec<&str> = Synced::ALL
             .into_iter()
@@ -123,6 +135,8 @@ mod tests {
         health.set_synced(Synced::Frameworks);
         health.set_synced(Synced::Pods);
         assert_eq!(health.not_ready(), None);
+        health.set_waiting(Some("no API server".to_owned()));
+        assert_eq!(health.not_ready().unwrap(), "no API server");
         health.set_stopping();
         assert_eq!(health.not_ready().unwrap(), "stopping");
     }

@@ -122,9 +122,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_server_is_an_error_in_the_end() {
-        let service = tower::service_fn(|_: Request<Body>| {
-            std::future::pending::<Result<Response<Body>, BoxError>>()
-        });
+        let service =
+            tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, BoxError>>());
         let client = paced(kube::Client::new(service, "default"), || ());
         for uri in ["/api/v1/pods", "/api/v1/pods?watch=true"] {
             let error = client.send(get(uri)).await.unwrap_err().to_string();

@@ -14,9 +14,7 @@ use http::{HeaderMap, StatusCode};
 use hyper_util::client::legacy;
 use serde::Deserialize;
 
-use crate::event::{
-    ConfigMapObject, FrameworkObject, Key, PodObject, Rejection, Reply, Request,
-};
+use crate::event::{ConfigMapObject, FrameworkObject, Key, PodObject, Rejection, Reply, Request};
 use crate::wire::{self, Wire};
 
 /// The `Date` of a response.
@@ -63,23 +61,27 @@ fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
             object.map(Reply::Framework).ok_or_else(|| "no Framework".to_owned())
         }
         Request::GetHolder { key, action: Action::CreatePod { .. } } => pod(key, body).map_err(text),
-        Request::GetHolder { .. } => {
-            match wire::decode::<ConfigMapObject>(body).map_err(text)? {
-                Some(map) if map.facts.framework_uid.is_some() => Ok(Reply::ConfigMap(map)),
-                _ => foreign(body, ConfigMapObject::KIND).map_err(text),
-            }
-        }
+        Request::GetHolder { .. } => match wire::decode::<ConfigMapObject>(body).map_err(text)? {
+            Some(map) if map.facts.framework_uid.is_some() => Ok(Reply::ConfigMap(map)),
+            _ => foreign(body, ConfigMapObject::KIND).map_err(text),
+        },
         Request::RestoreLabel { framework, pod: Some(_), .. } => pod(&key_of(framework), body).map_err(text),
         Request::RestoreLabel { pod: None, .. } => config_map(body).map_err(text),
         Request::Act { framework, action, .. } => match action {
-            Action::CreatePod { .. } | Action::ConfirmPod { .. } => pod(&key_of(framework), body).map_err(text),
-            Action::CreateConfigMap { .. } | Action::ConfirmConfigMap { .. } => config_map(body).map_err(text),
+            Action::CreatePod { .. } | Action::ConfirmPod { .. } => {
+                pod(&key_of(framework), body).map_err(text)
+            }
+            Action::CreateConfigMap { .. } | Action::ConfirmConfigMap { .. } => {
+                config_map(body).map_err(text)
+            }
             // A Pod that goes on terminating is shown as it stands; one that is gone at once is not.
             Action::DeletePod { .. } => Ok(match wire::decode::<PodObject>(body) {
                 Ok(Some(pod)) if pod.facts.deletion.is_some() => Reply::Pod(pod),
                 _ => Reply::Done,
             }),
-            Action::DeleteConfigMap { .. } | Action::DeleteFramework | Action::ConfirmTime { .. } => Ok(Reply::Done),
+            Action::DeleteConfigMap { .. } | Action::DeleteFramework | Action::ConfirmTime { .. } => {
+                Ok(Reply::Done)
+            }
         },
     }
 }

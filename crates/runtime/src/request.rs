@@ -73,7 +73,11 @@ pub fn render(request: &Request) -> Result<Call, Error> {
     }
 }
 
-fn put_status(framework: &Framework, resource_version: u128, status: &FrameworkStatus) -> Result<Call, Error> {
+fn put_status(
+    framework: &Framework,
+    resource_version: u128,
+    status: &FrameworkStatus,
+) -> Result<Call, Error> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Body<'a> {
@@ -106,7 +110,9 @@ fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> R
     let target = match action {
         Action::CreateConfigMap { .. } => Target::config_maps(namespace),
         Action::CreatePod { .. } => Target::pods(namespace),
-        Action::DeleteConfigMap { .. } | Action::ConfirmConfigMap { .. } => Target::config_map(namespace, own),
+        Action::DeleteConfigMap { .. } | Action::ConfirmConfigMap { .. } => {
+            Target::config_map(namespace, own)
+        }
         Action::DeletePod { name, .. } | Action::ConfirmPod { name, .. } => Target::pod(namespace, name),
         Action::DeleteFramework => Target::framework(namespace, own),
         Action::ConfirmTime { .. } => Target { path: "/version".to_owned(), resource: "version" },
@@ -120,7 +126,9 @@ fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> R
         Action::DeleteConfigMap { uid } => target.delete(uid, Some("Background"), false),
         Action::DeletePod { uid, force, .. } => target.delete(uid, None, *force),
         Action::DeleteFramework => target.delete(uid_of(framework)?, Some("Foreground"), false),
-        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => target.get(),
+        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => {
+            target.get()
+        }
     })
 }
 

@@ -65,7 +65,8 @@ async fn repeated_reports_raise_a_count_at_powers_of_two() {
     let sent = sent.lock().unwrap();
     let counts: Vec<_> =
         sent.iter().map(|(method, _, body, _)| (method.as_str(), body["series"]["count"].as_u64())).collect();
-    let expected = [("POST", None), ("PATCH", Some(2)), ("PATCH", Some(4)), ("PATCH", Some(8)), ("POST", None)];
+    let expected =
+        [("POST", None), ("PATCH", Some(2)), ("PATCH", Some(4)), ("PATCH", Some(8)), ("POST", None)];
     assert_eq!(counts, expected);
     let name = sent[0].2["metadata"]["name"].as_str().unwrap();
     assert!(sent[1].1.contains(&format!("/events/{name}?")), "{}", sent[1].1);

@@ -144,7 +144,10 @@ fn a_config_map_of_our_name_is_foreign_unless_a_framework_controls_it() {
         }})
     };
     let ours = answer(&request, 200, &map("Framework"));
-    assert!(matches!(&ours, Reply::ConfigMap(map) if map.facts.framework_uid.as_deref() == Some("f")), "{ours:?}");
+    assert!(
+        matches!(&ours, Reply::ConfigMap(map) if map.facts.framework_uid.as_deref() == Some("f")),
+        "{ours:?}"
+    );
     let other = answer(&request, 200, &map("Deployment"));
     assert!(matches!(&other, Reply::Foreign(words) if words.contains("Deployment job")), "{other:?}");
     // A confirmation asks whether it exists, whoever controls it.
@@ -198,7 +201,10 @@ async fn a_refused_connection_means_not_sent_and_a_broken_one_unknown() {
     assert!(matches!(reply, Reply::Unknown(_)), "{reply:?}");
     drop(listener);
     let refused = of_failure(&client.send(get()).await.unwrap_err());
-    assert!(matches!(&refused, Reply::NotSent(words) if words.to_lowercase().contains("refused")), "{refused:?}");
+    assert!(
+        matches!(&refused, Reply::NotSent(words) if words.to_lowercase().contains("refused")),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -63,10 +63,16 @@ fn every_delete_carries_the_uid_that_it_means() {
 
     let map = act(Action::DeleteConfigMap { uid: "c".into() }).unwrap();
     assert_eq!(map.uri, "/api/v1/namespaces/ns/configmaps/job-attempt?timeout=10s");
-    assert_eq!((&body(&map)["preconditions"]["uid"], &body(&map)["propagationPolicy"]), (&json!("c"), &json!("Background")));
+    assert_eq!(
+        (&body(&map)["preconditions"]["uid"], &body(&map)["propagationPolicy"]),
+        (&json!("c"), &json!("Background"))
+    );
 
     let own = act(Action::DeleteFramework).unwrap();
-    assert_eq!((&body(&own)["preconditions"]["uid"], &body(&own)["propagationPolicy"]), (&json!("f"), &json!("Foreground")));
+    assert_eq!(
+        (&body(&own)["preconditions"]["uid"], &body(&own)["propagationPolicy"]),
+        (&json!("f"), &json!("Foreground"))
+    );
     assert!(own.uri.ends_with("/frameworks/job?timeout=10s"), "{}", own.uri);
 }
 
@@ -95,7 +101,10 @@ fn a_create_that_the_status_no_longer_knows_is_not_sent() {
 fn confirmations_and_holders_are_read_by_name_without_a_cache() {
     let uris = [
         (act(Action::ConfirmConfigMap { uid: "c".into() }), "/api/v1/namespaces/ns/configmaps/job-attempt"),
-        (act(Action::ConfirmPod { name: "job-worker-0".into(), uid: "p".into() }), "/api/v1/namespaces/ns/pods/job-worker-0"),
+        (
+            act(Action::ConfirmPod { name: "job-worker-0".into(), uid: "p".into() }),
+            "/api/v1/namespaces/ns/pods/job-worker-0",
+        ),
         (act(Action::ConfirmTime { due: Time::floor(jiff::Timestamp::UNIX_EPOCH) }), "/version"),
         (
             render(&Request::GetHolder {
@@ -129,6 +138,7 @@ fn a_label_is_restored_on_the_very_version_that_was_seen() {
     let call = render(&request).unwrap();
     assert_eq!((call.method.as_str(), call.content_type), ("PATCH", MERGE_PATCH));
     let slot = name::slot("f").to_string();
-    let expected = json!({"metadata": {"uid": "p", "resourceVersion": "5", "labels": {name::SLOT_LABEL: slot}}});
+    let expected =
+        json!({"metadata": {"uid": "p", "resourceVersion": "5", "labels": {name::SLOT_LABEL: slot}}});
     assert_eq!(body(&call), expected);
 }

@@ -28,7 +28,10 @@ impl Wire for ConfigMapObject {
             resource_version: meta.version(),
             facts: ConfigMapFacts {
                 uid: meta.uid.clone(),
-                framework_uid: meta.controller().filter(|owner| is_framework(owner)).map(|owner| owner.uid.clone()),
+                framework_uid: meta
+                    .controller()
+                    .filter(|owner| is_framework(owner))
+                    .map(|owner| owner.uid.clone()),
                 deleting: meta.deletion_timestamp.is_some(),
             },
             labelled: meta.has_slot_label(),

@@ -93,8 +93,7 @@ pub(crate) fn acknowledged(
     }
     let reply: Reply = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let meta: Meta = part("metadata", &reply.metadata)?;
-    let framework =
-        Framework { metadata: metadata(&reply.metadata)?, spec: sent.spec.clone(), status: None };
+    let framework = Framework { metadata: metadata(&reply.metadata)?, spec: sent.spec.clone(), status: None };
     Ok(FrameworkObject {
         key: Key::new(&meta.namespace, &meta.name),
         uid: meta.uid.as_str().into(),
@@ -152,7 +151,9 @@ mod tests {
         let reasons: Vec<String> = list
             .items
             .into_iter()
-            .map(|item| item.object.unwrap().content.map_or_else(|reason| reason.to_string(), |_| "fine".into()))
+            .map(|item| {
+                item.object.unwrap().content.map_or_else(|reason| reason.to_string(), |_| "fine".into())
+            })
             .collect();
         assert!(reasons[0].starts_with("spec.taskRoles[0].taskNumber: "), "{reasons:?}");
         assert!(reasons[1].starts_with("status."), "{reasons:?}");
@@ -165,7 +166,8 @@ mod tests {
         let mut bad = framework("job");
         bad["spec"]["taskRoles"] = 1.into();
         let line = format!(r#"{{"type":"MODIFIED","object":{bad}}}"#);
-        let WatchEvent::Modified(watched) = serde_json::from_str::<WatchEvent<Watched<FrameworkObject>>>(&line).unwrap()
+        let WatchEvent::Modified(watched) =
+            serde_json::from_str::<WatchEvent<Watched<FrameworkObject>>>(&line).unwrap()
         else {
             panic!("another kind of event")
         };

@@ -214,7 +214,8 @@ mod tests {
         let end = read(&failed).unwrap().facts.end.unwrap();
         assert_eq!((end.reason.as_str(), end.message.as_str()), ("Evicted", "low on memory"));
         assert_eq!(end.pod_name, "job-worker-0");
-        let names: Vec<_> = end.containers.iter().map(|c| (c.name.as_str(), c.terminated.is_some())).collect();
+        let names: Vec<_> =
+            end.containers.iter().map(|c| (c.name.as_str(), c.terminated.is_some())).collect();
         assert_eq!(names, [("init", true), ("main", true), ("side", false)]);
         let main = end.containers[1].terminated.as_ref().unwrap();
         assert_eq!((main.exit_code, main.signal, main.reason.as_str()), (137, 9, "OOMKilled"));
@@ -244,7 +245,8 @@ mod tests {
 
     #[test]
     fn nulls_and_unknown_words_do_not_break_decoding() {
-        let mut odd = pod(json!({"phase": "Hibernating", "podIP": null, "containerStatuses": null, "new": [1]}));
+        let mut odd =
+            pod(json!({"phase": "Hibernating", "podIP": null, "containerStatuses": null, "new": [1]}));
         odd["metadata"]["labels"] = Value::Null;
         odd["spec"] = Value::Null;
         let pod = read(&odd).unwrap();

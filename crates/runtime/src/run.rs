@@ -1,0 +1,262 @@
+//! The loop that ties the parts together: take in what happened, let the engine decide, do what it wants.
+//!
+//! Guarantees: one task steps the engine, so what it decides depends on the order of events alone; nothing
+//! is detached: if a watch or the recorder ends, the loop ends with the reason. Under a
+//! paused clock, a current-thread runtime and fixed [`Seeds`] a run replays exactly: there are no threads,
+//! no wall clock and no other randomness here.
+//!
+//! In production this future belongs on the main thread (`block_on`), where a long turn delays nobody: the
+//! runtime's workers decode and send meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_core::Policy;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until, timeout};
+use tracing::{info, warn};
+
+use crate::clock::Clock;
+use crate::engine::{Engine, EngineSettings};
+use crate::event::{
+    Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Ticket,
+};
+use crate::health::{Health, Synced};
+use crate::metrics::Metrics;
+use crate::recorder::Recorder;
+use crate::seeds::Seeds;
+use crate::send::{Answer, send};
+use crate::watch::{Kind, Sink, Turn, watch};
+
+/// Events that may wait; a watch that finds the channel full waits too.
+const EVENTS: usize = 4096;
+/// Events that one turn takes in at most.
+const BATCH: usize = 1024;
+/// How long queued Kubernetes Events may hold up a stop.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// What a controller is made of.
+pub struct Parts {
+    /// The way to the API server.
+    pub client: kube::Client,
+    /// Of the engine.
+    pub settings: EngineSettings,
+    /// Of the core.
+    pub policy: Arc<Policy>,
+    /// Tells the time.
+    pub clock: Clock,
+    /// All randomness.
+    pub seeds: Seeds,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+    /// Flags for probes.
+    pub health: Arc<Health>,
+    /// Names this replica in Kubernetes Events.
+    pub instance: String,
+    /// When this is done, the controller stops gracefully.
+    pub stop: BoxFuture<'static, ()>,
+}
+
+/// Why a controller ended that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A part that runs for ever ended.
+    #[error("{0} ended unexpectedly")]
+    PartEnded(&'static str),
+    /// A task panicked.
+    #[error("a task failed: {0}")]
+    TaskFailed(#[source] JoinError),
+}
+
+/// Runs a controller until it is told to stop.
+pub async fn run(mut parts: Parts) -> Result<(), Error> {
+    let (sink, mut events) = mpsc::channel(EVENTS);
+    let sink = Sink { events: sink, metrics: Arc::clone(&parts.metrics) };
+    let (recorder, writer) =
+        Recorder::new(parts.client.clone(), parts.clock, &parts.instance, Arc::clone(&parts.metrics));
+    let mut recording = JoinSet::new();
+    recording.spawn(writer.run());
+    let mut tasks = JoinSet::new();
+    start(&mut tasks, &mut parts, &sink);
+    drop(sink);
+
+    let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
+    let lifetime = parts.settings.request_lifetime;
+    let mut controller = Controller::new(parts, recorder);
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut deadline: Option<Instant> = None;
+    while !controller.drained {
+        let wake = controller.wake();
+        tokio::select! {
+            biased;
+            () = &mut stop => {
+                info!("stopping: no new creates and deletes, waiting for what is in flight");
+                deadline = Some(Instant::now() + lifetime);
+                controller.stop();
+            }
+            Some(ended) = controller.requests.join_next() => controller.replied(ended)?,
+            Some(ended) = tasks.join_next() => return Err(part_ended(ended)),
+            Some(ended) = recording.join_next() => return Err(part_ended(ended.map(|()| "the recorder"))),
+            _ = events.recv_many(&mut batch, BATCH) => {}
+            () = until(deadline) => {
+                warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
+                break;
+            }
+            () = until(wake) => controller.tick(),
+        }
+        // Whatever else is there goes into the same turn.
+        while let Some(ended) = controller.requests.try_join_next() {
+            controller.replied(ended)?;
+        }
+        while batch.len() < BATCH
+            && let Ok(event) = events.try_recv()
+        {
+            batch.push(event);
+        }
+        controller.metrics.queue("watch_events", events.len());
+        controller.turn(batch.drain(..));
+    }
+    drop(controller);
+    // Best effort: what is not written by then is lost.
+    let _ = timeout(FLUSH, recording.join_next()).await;
+    Ok(())
+}
+
+/// Starts the watches, each of which tells its name when it ends.
+fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
+    let [frameworks, config_maps, pods] = Turn::chain();
+    start_watch::<FrameworkObject>(tasks, parts, sink, frameworks, "the watch of Frameworks");
+    start_watch::<ConfigMapObject>(tasks, parts, sink, config_maps, "the watch of ConfigMaps");
+    start_watch::<PodObject>(tasks, parts, sink, pods, "the watch of Pods");
+}
+
+fn start_watch<T: Kind>(
+    tasks: &mut JoinSet<&'static str>,
+    parts: &mut Parts,
+    sink: &Sink,
+    turn: Turn,
+    name: &'static str,
+) {
+    let watching = watch::<T>(parts.client.clone(), sink.clone(), turn, parts.seeds.generator());
+    tasks.spawn(async move {
+        watching.await;
+        name
+    });
+}
+
+fn part_ended(ended: Result<&'static str, JoinError>) -> Error {
+    ended.map_or_else(Error::TaskFailed, Error::PartEnded)
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The engine and the hands that do what it wants.
+struct Controller {
+    engine: Engine,
+    client: kube::Client,
+    clock: Clock,
+    seeds: Seeds,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    recorder: Recorder,
+    /// Requests whose reply is awaited; the engine bounds how many.
+    requests: JoinSet<(Ticket, Answer)>,
+    drained: bool,
+}
+
+impl Controller {
+    fn new(parts: Parts, recorder: Recorder) -> Self {
+        Controller {
+            engine: Engine::new(parts.settings, parts.policy),
+            client: parts.client,
+            clock: parts.clock,
+            seeds: parts.seeds,
+            metrics: parts.metrics,
+            health: parts.health,
+            recorder,
+            requests: JoinSet::new(),
+            drained: false,
+        }
+    }
+
+    /// When the engine wants a turn though nothing happens.
+    fn wake(&self) -> Option<Instant> {
+        self.engine.next_wake().map(|steady| self.clock.instant(steady))
+    }
+
+    fn stop(&mut self) {
+        self.health.set_stopping();
+        self.engine.step(self.clock.now(), Event::Drain);
+    }
+
+    fn tick(&mut self) {
+        self.engine.step(self.clock.now(), Event::Tick);
+    }
+
+    fn replied(&mut self, ended: Result<(Ticket, Answer), JoinError>) -> Result<(), Error> {
+        let (ticket, (reply, server)) = ended.map_err(Error::TaskFailed)?;
+        self.engine.step(self.clock.now(), Event::Reply { ticket, reply, server });
+        Ok(())
+    }
+
+    /// Takes in a batch of events, lets the engine decide, and does what it wants.
+    fn turn(&mut self, batch: impl ExactSizeIterator<Item = Event>) {
+        let begun = Instant::now();
+        let events = batch.len();
+        self.health.turn_begins();
+        for event in batch {
+            if let Some(kind) = synced(&event) {
+                self.health.set_synced(kind);
+            }
+            self.engine.step(self.clock.now(), event);
+        }
+        let effects = self.engine.turn(self.clock.now(), self.seeds.draw());
+        for effect in effects {
+            self.perform(effect);
+        }
+        self.health.turn_ends();
+        self.metrics.queue("requests_in_flight", self.requests.len());
+        self.metrics.turn_taken(events, begun.elapsed());
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { ticket, request } => {
+                let sending = send(self.client.clone(), request, Arc::clone(&self.metrics));
+                self.requests.spawn(async move { (ticket, sending.await) });
+            }
+            Effect::Publish { framework, reports } => {
+                let key = Key::new(
+                    framework.metadata.namespace.as_deref().unwrap_or_default(),
+                    framework.metadata.name.as_deref().unwrap_or_default(),
+                );
+                for report in reports {
+                    if report.warning {
+                        warn!(framework = %key, reason = report.reason, note = report.note, "trouble");
+                    } else {
+                        info!(framework = %key, reason = report.reason, note = report.note, "progress");
+                    }
+                    self.recorder.record(&framework, report);
+                }
+            }
+            Effect::Drained => self.drained = true,
+        }
+    }
+}
+
+fn synced(event: &Event) -> Option<Synced> {
+    match event {
+        Event::Framework(Change::Synced) => Some(Synced::Frameworks),
+        Event::ConfigMap(Change::Synced) => Some(Synced::ConfigMaps),
+        Event::Pod(Change::Synced) => Some(Synced::Pods),
+        _ => None,
+    }
+}

@@ -1,0 +1,37 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Runs Frameworks on a Kubernetes cluster.
+///
+/// Ends with 0 when it was told to stop, 2 for a bad argument or config file, 3 when the
+/// CustomResourceDefinition is not installed, and 1 for anything else.
+#[derive(Clone, Debug, Default, clap::Parser)]
+#[command(name = "frameworkcontroller", version)]
+pub struct Args {
+    /// The config file [default: frameworkcontroller.yaml in the working directory, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where metrics and probes are served; overrides the config file's metricsAddress
+    #[arg(long, value_name = "IP:PORT")]
+    pub metrics_address: Option<SocketAddr>,
+    /// What is logged: a level, or directives as in RUST_LOG, which goes before this [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+        let args =
+            Args::parse_from(["frameworkcontroller", "--config", "a.yaml", "--metrics-address=[::1]:80"]);
+        assert_eq!(args.config.unwrap().to_str(), Some("a.yaml"));
+        assert_eq!(args.metrics_address.unwrap().port(), 80);
+    }
+}

@@ -1,0 +1,99 @@
+//! The controller as a whole: start-up checks, probes, and the loop, wired together around one client.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_runtime::admin;
+use framework_runtime::clock::Clock;
+use framework_runtime::health::Health;
+use framework_runtime::metrics::Metrics;
+use framework_runtime::run::{self, Parts, run};
+use framework_runtime::seeds::Seeds;
+use futures::FutureExt;
+use tokio::net::TcpListener;
+use tracing::info;
+
+use crate::settings::Settings;
+use crate::startup::{self, Patience};
+
+/// Why the controller ended that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A start-up check was given up.
+    #[error(transparent)]
+    NotReady(#[from] startup::Error),
+    /// Nobody can listen where metrics and probes are to be served.
+    #[error("cannot serve metrics and probes on metricsAddress {address}: {source}")]
+    NoListener {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Serving them ended.
+    #[error("serving metrics and probes ended: {0}")]
+    AdminEnded(String),
+    /// The loop ended.
+    #[error(transparent)]
+    LoopEnded(#[from] run::Error),
+}
+
+/// A controller that is about to run.
+pub struct Controller {
+    /// Its settings.
+    pub settings: Settings,
+    /// The way to the API server.
+    pub client: kube::Client,
+    /// Names this replica.
+    pub instance: String,
+}
+
+impl Controller {
+    /// Runs until `stop` is done, and then stops gracefully.
+    pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
+        let address = self.settings.metrics_address;
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(|source| Error::NoListener { address, source })?;
+        if let Ok(address) = listener.local_addr() {
+            info!(%address, "serving metrics and probes");
+        }
+        let clock = Clock::system();
+        let (health, metrics) = (Arc::new(Health::new(clock)), Metrics::new());
+        let serving = admin::serve(listener, Arc::clone(&health), Arc::clone(&metrics));
+        let stop = stop.boxed().shared();
+        let working = async {
+            let patience = Patience {
+                interval: Duration::from_secs(self.settings.config.crd_established_check_interval_sec),
+                timeout: Duration::from_secs(self.settings.config.crd_established_check_timeout_sec),
+            };
+            tokio::select! {
+                biased;
+                () = stop.clone() => return Ok(()),
+                ready = startup::ready(&self.client, patience, &health) => ready?,
+            }
+            info!(instance = self.instance, "started");
+            let parts = Parts {
+                client: self.client.clone(),
+                settings: self.settings.engine.clone(),
+                policy: Arc::new(self.settings.policy.clone()),
+                clock,
+                seeds: Seeds::system(),
+                metrics,
+                health: Arc::clone(&health),
+                instance: self.instance.clone(),
+                stop: stop.clone().boxed(),
+            };
+            run(parts).await?;
+            info!("stopped");
+            Ok(())
+        };
+        tokio::select! {
+            biased;
+            worked = working => worked,
+            served = serving => {
+                Err(Error::AdminEnded(served.err().map_or_else(|| "no reason given".to_owned(), |e| e.to_string())))
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Arguments, environment and config file become settings that are known to be good.
+//!
+//! A bad one is refused here with one line that names the file, the key, the value and what is allowed.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use framework_api::config::{self, Config};
+use framework_core::Policy;
+use framework_core::classify::{self, Classifier};
+use framework_runtime::client::REQUEST_LIFETIME;
+use framework_runtime::engine::EngineSettings;
+
+use crate::args::Args;
+
+/// The config file that is read if none is named.
+pub const FILE: &str = "frameworkcontroller.yaml";
+/// So many unrecorded Pods of a Framework a crash may always lose.
+const LEAST_UNRECORDED: usize = 64;
+
+/// What the program reads from its environment.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `KUBE_APISERVER_ADDRESS`.
+    pub api_server_address: Option<String>,
+    /// `KUBECONFIG`.
+    pub kubeconfig: Option<OsString>,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+    /// `HOSTNAME`: in a cluster, the name of the Pod.
+    pub host: Option<String>,
+}
+
+impl Environment {
+    /// That of this process. An empty variable is as good as none.
+    pub fn read() -> Self {
+        let read = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let text = |name: &str| read(name).and_then(|value| value.into_string().ok());
+        Environment {
+            api_server_address: text("KUBE_APISERVER_ADDRESS"),
+            kubeconfig: read("KUBECONFIG"),
+            home: read("HOME").map(PathBuf::from),
+            host: text("HOSTNAME"),
+        }
+    }
+}
+
+/// Settings that are known to be good.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The config file, or what holds without one.
+    pub config: Config,
+    /// Where metrics and probes are served.
+    pub metrics_address: SocketAddr,
+    /// Of the core.
+    pub policy: Policy,
+    /// Of the engine.
+    pub engine: EngineSettings,
+}
+
+/// Why the settings are not good.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The config file cannot be read.
+    #[error("cannot read the config file {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("config file {}: {source}", path.display())]
+    BadConfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: config::Error,
+    },
+    /// A rule of the podFailureSpec is wrong.
+    #[error("config file {}: {source}", path.display())]
+    BadRule {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: classify::Error,
+    },
+}
+
+impl Settings {
+    /// Reads the config file that `args` names, or [`FILE`] in the working directory, if there is one.
+    pub fn load(args: &Args) -> Result<Self, Error> {
+        let (path, text) = match &args.config {
+            Some(path) => (path.as_path(), Some(read(path)?)),
+            None => {
+                (Path::new(FILE), if Path::new(FILE).exists() { Some(read(Path::new(FILE))?) } else { None })
+            }
+        };
+        let config = match text {
+            Some(text) => {
+                Config::parse(&text).map_err(|source| Error::BadConfig { path: path.to_owned(), source })?
+            }
+            None => Config::default(),
+        };
+        Settings::new(config, args, path)
+    }
+
+    fn new(config: Config, args: &Args, path: &Path) -> Result<Self, Error> {
+        let classifier = Classifier::new(&config.pod_failure_spec)
+            .map_err(|source| Error::BadRule { path: path.to_owned(), source })?;
+        Ok(Settings {
+            metrics_address: args.metrics_address.unwrap_or(config.metrics_address),
+            policy: policy(&config, classifier),
+            engine: engine(&config),
+            config,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })
+}
+
+fn policy(config: &Config, classifier: Classifier) -> Policy {
+    let mut policy = Policy::new(classifier);
+    policy.object_local_cache_creation_timeout_sec = signed(config.object_local_cache_creation_timeout_sec);
+    policy.min_conflict_retry_delay_sec =
+        signed(config.framework_min_retry_delay_sec_for_transient_conflict_failed);
+    policy.max_conflict_retry_delay_sec =
+        signed(config.framework_max_retry_delay_sec_for_transient_conflict_failed);
+    policy.framework_completed_retain_sec = signed(config.framework_completed_retain_sec);
+    // Two seconds' worth of creates.
+    policy.unrecorded_creates_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
+    policy
+}
+
+fn signed(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+fn engine(config: &Config) -> EngineSettings {
+    EngineSettings {
+        qps: config.kube_client_qps,
+        burst: config.kube_client_burst,
+        max_in_flight: config.worker_number,
+        request_lifetime: REQUEST_LIFETIME,
+        ..EngineSettings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(yaml: &str) -> Result<Settings, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), yaml).unwrap();
+        let args = Args { config: Some(file.path().to_owned()), ..Args::default() };
+        let name = file.path().display().to_string();
+        Settings::load(&args).map_err(|error| error.to_string().replace(&name, "FILE"))
+    }
+
+    #[test]
+    fn keys_reach_the_policy_and_the_engine() {
+        let settings = load(
+            "kubeClientQps: 100\nkubeClientBurst: 7\nworkerNumber: 9\nobjectLocalCacheCreationTimeoutSec: 61\n\
+             frameworkCompletedRetainSec: 62\nframeworkMinRetryDelaySecForTransientConflictFailed: 1\n\
+             frameworkMaxRetryDelaySecForTransientConflictFailed: 2\nmetricsAddress: 127.0.0.1:99\n",
+        )
+        .unwrap();
+        let (policy, engine) = (&settings.policy, &settings.engine);
+        assert_eq!((engine.qps, engine.burst, engine.max_in_flight), (100.0, 7, 9));
+        assert_eq!(policy.object_local_cache_creation_timeout_sec, 61);
+        assert_eq!(policy.framework_completed_retain_sec, 62);
+        assert_eq!((policy.min_conflict_retry_delay_sec, policy.max_conflict_retry_delay_sec), (1, 2));
+        assert_eq!(policy.unrecorded_creates_limit, 200);
+        assert_eq!(settings.metrics_address.to_string(), "127.0.0.1:99");
+    }
+
+    #[test]
+    fn a_bad_config_is_one_line_with_key_value_and_what_is_allowed() {
+        let error = load("workerNumber: 0\n").unwrap_err();
+        assert!(
+            error.starts_with("config file FILE: line 1: workerNumber: 0 is not allowed, give 1 to "),
+            "{error}"
+        );
+        let error = load("podFailureSpec:\n- {code: 205, podPatterns: [{reasonRegex: x}]}\n").unwrap_err();
+        assert!(error.starts_with("config file FILE: podFailureSpec[0].code (code 205): "), "{error}");
+        let error = load("podFailureSpec:\n- {code: 5, podPatterns: [{reasonRegex: '('}]}\n").unwrap_err();
+        assert!(error.contains("`(`"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn a_named_file_must_exist() {
+        let args = Args { config: Some("/nowhere/at/all.yaml".into()), ..Args::default() };
+        let error = Settings::load(&args).unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the config file /nowhere/at/all.yaml: "), "{error}");
+    }
+
+    #[test]
+    fn without_a_file_the_defaults_hold_and_an_argument_overrides_them() {
+        let args = Args { metrics_address: Some("127.0.0.1:1".parse().unwrap()), ..Args::default() };
+        // The root of the repository has no such file.
+        let settings = Settings::load(&args).unwrap();
+        assert_eq!(settings.config, Config::default());
+        assert_eq!(settings.metrics_address.port(), 1);
+        assert_eq!(settings.engine.request_lifetime, Duration::from_secs(28));
+    }
+}

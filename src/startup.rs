@@ -1,0 +1,223 @@
+//! What must be so before the controller may act, each checked until it is, with one clear line while it is
+//! not: the API server answers, the account has its rights, and the CustomResourceDefinition is established.
+//!
+//! Only the last is given up on, because only for that somebody must run a command.
+
+use std::time::Duration;
+
+use framework_api::{crd, name};
+use framework_runtime::client::REPLY_TIMEOUT;
+use framework_runtime::health::Health;
+use http::Request;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{info, warn};
+
+/// How long to wait before another look at what is not so.
+const PAUSE: Duration = Duration::from_secs(1);
+/// After this a line is repeated.
+const REMIND: Duration = Duration::from_secs(30);
+
+/// Why the controller does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The CustomResourceDefinition is not there.
+    #[error(
+        "gave up after {} s: {problem}; install it with: kubectl apply -f deploy/crds/", after.as_secs()
+    )]
+    NoDefinition {
+        /// For how long it was awaited.
+        after: Duration,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+/// How long to wait for the CustomResourceDefinition, and how often to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// Between two looks.
+    pub interval: Duration,
+    /// In all.
+    pub timeout: Duration,
+}
+
+/// Waits until everything is so.
+pub async fn ready(client: &Client, patience: Patience, health: &Health) -> Result<(), Error> {
+    let mut line = Line { health, last: None };
+    while let Err(problem) = answers(client).await {
+        line.say(&problem);
+        sleep(PAUSE).await;
+    }
+    while let Err(problem) = rights(client).await {
+        line.say(&problem);
+        sleep(PAUSE).await;
+    }
+    let deadline = Instant::now() + patience.timeout;
+    while let Err(problem) = definition(client).await {
+        line.say(&problem);
+        if Instant::now() + patience.interval > deadline {
+            return Err(Error::NoDefinition { after: patience.timeout, problem });
+        }
+        sleep(patience.interval).await;
+    }
+    line.done();
+    Ok(())
+}
+
+/// Says what is awaited: once, and again after a while.
+struct Line<'a> {
+    health: &'a Health,
+    last: Option<(String, Instant)>,
+}
+
+impl Line<'_> {
+    fn say(&mut self, problem: &str) {
+        if self.last.as_ref().is_none_or(|(said, at)| said != problem || at.elapsed() >= REMIND) {
+            warn!("waiting: {problem}");
+            self.last = Some((problem.to_owned(), Instant::now()));
+            self.health.set_waiting(Some(format!("waiting: {problem}")));
+        }
+    }
+
+    fn done(self) {
+        self.health.set_waiting(None);
+        if self.last.is_some() {
+            info!("nothing is missing any more");
+        }
+    }
+}
+
+async fn answers(client: &Client) -> Result<(), String> {
+    match request(client, Request::get("/version"), None).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 401 => {
+            Err(format!("the API server does not accept the credentials: {}", status.message))
+        }
+        Err(kube::Error::Api(status)) => {
+            Err(format!("the API server answers with {}: {}", status.code, status.message))
+        }
+        Err(error) => Err(format!("the API server cannot be reached: {}", causes(&error))),
+    }
+}
+
+/// What the controller must be allowed to do: group, resource, verbs.
+const RIGHTS: [(&str, &str, &[&str]); 5] = [
+    (name::GROUP, "frameworks", &["list", "watch", "get", "delete"]),
+    (name::GROUP, "frameworks/status", &["update"]),
+    ("", "configmaps", &["list", "watch", "get", "create", "patch", "delete"]),
+    ("", "pods", &["list", "watch", "get", "create", "patch", "delete"]),
+    ("apiextensions.k8s.io", "customresourcedefinitions", &["get"]),
+];
+
+/// Asks for every right in all namespaces.
+async fn rights(client: &Client) -> Result<(), String> {
+    let mut missing = Vec::new();
+    for (group, resource, verbs) in RIGHTS {
+        let mut refused = Vec::new();
+        for verb in verbs {
+            if !allowed(client, group, resource, verb).await? {
+                refused.push(*verb);
+            }
+        }
+        if !refused.is_empty() {
+            missing.push(format!("{} {resource}", refused.join("/")));
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let who = whoami(client).await.unwrap_or_else(|| "the account".to_owned());
+    Err(format!(
+        "{who} may not {} in all namespaces; deploy/base/cluster_role.yaml has the rights that it needs",
+        missing.join(", ")
+    ))
+}
+
+async fn allowed(client: &Client, group: &str, resource: &str, verb: &str) -> Result<bool, String> {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let object = if resource == "customresourcedefinitions" { crd::NAME } else { "" };
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {
+            "group": group, "resource": resource, "subresource": subresource, "verb": verb, "name": object,
+        }},
+    });
+    let post = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+    match request(client, post, Some(&review)).await {
+        Ok(review) => Ok(review["status"]["allowed"] == true),
+        // An API server that tells nobody its rights: the watches will say what is missing.
+        Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => Ok(true),
+        Err(error) => Err(format!("the account's rights cannot be asked for: {}", causes(&error))),
+    }
+}
+
+async fn whoami(client: &Client) -> Option<String> {
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+    let post = Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews");
+    let review = request(client, post, Some(&review)).await.ok()?;
+    Some(format!("user {:?}", review["status"]["userInfo"]["username"].as_str()?))
+}
+
+async fn definition(client: &Client) -> Result<(), String> {
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", crd::NAME);
+    let found = match request(client, Request::get(path), None).await {
+        Ok(found) => found,
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            return Err(format!("the CustomResourceDefinition {} is not installed", crd::NAME));
+        }
+        Err(error) => return Err(format!("the CustomResourceDefinition cannot be read: {}", causes(&error))),
+    };
+    let definition: CustomResourceDefinition = serde_json::from_value(found)
+        .map_err(|error| format!("the CustomResourceDefinition cannot be read: {error}"))?;
+    judge(&definition).map_err(|problem| format!("the CustomResourceDefinition {} {problem}", crd::NAME))
+}
+
+fn judge(definition: &CustomResourceDefinition) -> Result<(), &'static str> {
+    let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    if !conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
+    {
+        return Err("is not established");
+    }
+    let version = definition.spec.versions.iter().find(|version| version.name == "v1" && version.served);
+    let Some(version) = version else { return Err("does not serve v1") };
+    match version.subresources.as_ref().and_then(|subresources| subresources.status.as_ref()) {
+        Some(_) => Ok(()),
+        None => Err("has no status subresource: it is not ours but an older one"),
+    }
+}
+
+async fn request(
+    client: &Client,
+    builder: http::request::Builder,
+    body: Option<&Value>,
+) -> Result<Value, kube::Error> {
+    let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+    let request = builder
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(body)
+        .map_err(kube::Error::HttpError)?;
+    let silent = |_| {
+        let text = format!("no response within {} s", REPLY_TIMEOUT.as_secs());
+        kube::Error::Service(text.into())
+    };
+    timeout(REPLY_TIMEOUT, client.request(request)).await.map_err(silent)?
+}
+
+/// The innermost cause, which says what happened; what is around it says only that something did.
+fn causes(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use super::*;
+
+use std::sync::{Arc, Mutex};
+
+use framework_runtime::clock::Clock;
+use http::Response;
+use kube::client::Body;
+use tower::BoxError;
+
+/// An API server of few words.
+#[derive(Clone, Default)]
+struct Fake {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    down: bool,
+    /// Verb and resource that are not allowed.
+    denied: Vec<(&'static str, &'static str)>,
+    definition: Option<Value>,
+    asked: Vec<String>,
+}
+
+impl Fake {
+    fn client(&self) -> Client {
+        let fake = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let fake = fake.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let (status, answer) = fake.answer(head.uri.path(), &body)?;
+                Ok::<_, BoxError>(Response::builder().status(status).body(Body::from(answer.into_bytes()))?)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn answer(&self, path: &str, body: &[u8]) -> Result<(u16, String), BoxError> {
+        let mut state = self.state.lock().unwrap();
+        state.asked.push(path.to_owned());
+        if state.down {
+            return Err(
+                std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "Connection refused").into()
+            );
+        }
+        let answer = match path.rsplit('/').next() {
+            Some("version") => json!({"major": "1"}),
+            Some("selfsubjectaccessreviews") => {
+                let review: Value = serde_json::from_slice(body)?;
+                let asked = &review["spec"]["resourceAttributes"];
+                let denied = state
+                    .denied
+                    .iter()
+                    .any(|(verb, resource)| asked["verb"] == *verb && asked["resource"] == *resource);
+                json!({"status": {"allowed": !denied}})
+            }
+            Some("selfsubjectreviews") => json!({"status": {"userInfo": {"username": "fc"}}}),
+            _ => match &state.definition {
+                Some(definition) => definition.clone(),
+                None => {
+                    let status = json!({
+                        "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "no",
+                    });
+                    return Ok((404, status.to_string()));
+                }
+            },
+        };
+        Ok((200, answer.to_string()))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
+    }
+}
+
+fn installed(established: bool) -> Value {
+    let mut definition = serde_json::to_value(crd::definition()).unwrap();
+    let status = if established { "True" } else { "False" };
+    definition["status"] = json!({"conditions": [{"type": "Established", "status": status}]});
+    definition
+}
+
+fn health() -> Health {
+    Health::new(Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()))
+}
+
+const PATIENCE: Patience = Patience { interval: Duration::from_secs(1), timeout: Duration::from_secs(60) };
+
+/// What probes are told after the checks have run for a while.
+async fn waiting_for(fake: &Fake) -> Option<String> {
+    let health = health();
+    let client = fake.client();
+    let ready = timeout(Duration::from_secs(30), ready(&client, PATIENCE, &health)).await;
+    assert!(ready.is_err(), "it waits: {ready:?}");
+    health.not_ready()
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_missing_starts_at_once() {
+    let fake = Fake::default();
+    fake.change(|state| state.definition = Some(installed(true)));
+    let begun = Instant::now();
+    ready(&fake.client(), PATIENCE, &health()).await.unwrap();
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_does_not_answer_is_awaited() {
+    let fake = Fake::default();
+    fake.change(|state| state.down = true);
+    let words = waiting_for(&fake).await.unwrap();
+    assert_eq!(words, "waiting: the API server cannot be reached: Connection refused");
+    fake.change(|state| {
+        state.down = false;
+        state.definition = Some(installed(true));
+    });
+    ready(&fake.client(), PATIENCE, &health()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn missing_rights_are_named_with_who_lacks_them() {
+    let fake = Fake::default();
+    fake.change(|state| {
+        state.denied = vec![("create", "pods"), ("delete", "pods"), ("list", "frameworks")];
+        state.definition = Some(installed(true));
+    });
+    let words = waiting_for(&fake).await.unwrap();
+    let expected = "waiting: user \"fc\" may not list frameworks, create/delete pods in all namespaces; \
+                    deploy/base/cluster_role.yaml has the rights that it needs";
+    assert_eq!(words, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_that_never_comes_is_given_up_with_the_command_that_installs_it() {
+    let fake = Fake::default();
+    let begun = Instant::now();
+    let error = ready(&fake.client(), PATIENCE, &health()).await.unwrap_err().to_string();
+    let expected = "gave up after 60 s: the CustomResourceDefinition \
+        frameworks.frameworkcontroller.microsoft.com is not installed; \
+        install it with: kubectl apply -f deploy/crds/";
+    assert_eq!(error, expected);
+    assert!(begun.elapsed() >= Duration::from_secs(59) && begun.elapsed() <= Duration::from_secs(61));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_definition_must_be_established_and_have_a_status_subresource() {
+    let fake = Fake::default();
+    fake.change(|state| state.definition = Some(installed(false)));
+    assert!(waiting_for(&fake).await.unwrap().ends_with(" is not established"));
+    let mut old = installed(true);
+    old["spec"]["versions"][0]["subresources"] = Value::Null;
+    fake.change(|state| state.definition = Some(old));
+    assert!(waiting_for(&fake).await.unwrap().contains("has no status subresource"));
+}

@@ -1,0 +1,244 @@
+//! The stand of the end-to-end tests: a real control plane with `deploy/` installed and the controller beside
+//! it, which acts with the rights that `deploy/` grants and no others.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use framework_api::{Framework, State};
+use framework_testcluster::{Cluster, shared};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::wait::await_condition;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+/// How long anything may take that the tests wait for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Prefix of the annotations that tell kwok what becomes of a Pod.
+pub const TEST: &str = "test.frameworkcontroller.microsoft.com";
+
+/// Waits for a future on the stand's own runtime.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime starts")).block_on(future)
+}
+
+/// The cluster with everything of `deploy/` installed, but no controller.
+pub fn installed() -> &'static Cluster {
+    static INSTALLED: OnceLock<()> = OnceLock::new();
+    let cluster = shared();
+    INSTALLED.get_or_init(|| {
+        let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
+        kubectl(&["apply", "--server-side", "-k", deploy]);
+        let bind = ["create", "clusterrolebinding", "test-controller", "--clusterrole=frameworkcontroller"];
+        kubectl(&[&bind[..], &["--user=controller"]].concat());
+        kubectl(&["wait", "--for=condition=Established", "crd/frameworks.frameworkcontroller.microsoft.com"]);
+    });
+    cluster
+}
+
+/// The cluster with the controller running.
+pub fn stand() -> &'static Cluster {
+    static STARTED: OnceLock<u32> = OnceLock::new();
+    let cluster = installed();
+    STARTED.get_or_init(|| start_controller("controller", ""));
+    cluster
+}
+
+/// Starts a controller with further lines in its config file; returns its pid. It ends with the cluster.
+pub fn start_controller(name: &'static str, config: &str) -> u32 {
+    let cluster = installed();
+    let kubeconfig = cluster.kubeconfig_for("controller").expect("the user exists");
+    let mut text =
+        format!("kubeConfigFilePath: {}\nkubeClientQps: 2000\nkubeClientBurst: 2000\n", kubeconfig.display());
+    let defaults = framework_api::pod_failure::DEFAULT_CONFIG;
+    let rules = defaults.find("\npodFailureSpec:").expect("the default config has rules");
+    write!(text, "{config}\n{}", &defaults[rules..]).expect("a string takes it");
+    let path = cluster.dir().join(format!("{name}.yaml"));
+    std::fs::write(&path, text).expect("the config file is written");
+    let arguments =
+        ["--config".to_owned(), path.display().to_string(), "--metrics-address=127.0.0.1:0".to_owned()];
+    let program = Path::new(env!("CARGO_BIN_EXE_frameworkcontroller"));
+    cluster.host(name, program, &arguments, cluster.dir()).expect("the controller starts")
+}
+
+/// What a hosted controller has logged so far.
+pub fn log_of(name: &str) -> String {
+    let path: PathBuf = installed().dir().join(format!("{name}.log"));
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// What kubectl prints; a failure fails the test.
+pub fn kubectl(arguments: &[&str]) -> String {
+    let output = shared().kubectl(arguments).expect("kubectl runs");
+    assert!(output.status.success(), "kubectl {arguments:?}: {}", output.stderr);
+    output.stdout
+}
+
+/// Creates what a manifest says, as a user would.
+pub fn apply(namespace: &str, manifest: &str) {
+    let arguments = ["apply", "--namespace", namespace, "-f", "-"];
+    let output = shared().kubectl_as("admin", &arguments, manifest).expect("kubectl runs");
+    assert!(output.status.success(), "{}\n{manifest}", output.stderr);
+}
+
+/// A fresh namespace, ready for Pods.
+pub fn namespace(name: &str) -> String {
+    block_on(stand().namespace(name)).expect("the namespace gets ready");
+    name.to_owned()
+}
+
+/// The Frameworks of a namespace.
+pub fn frameworks(namespace: &str) -> Api<Framework> {
+    Api::namespaced(shared().client(), namespace)
+}
+
+/// The Pods of a namespace.
+pub fn pods(namespace: &str) -> Api<Pod> {
+    Api::namespaced(shared().client(), namespace)
+}
+
+/// The ConfigMaps of a namespace.
+pub fn config_maps(namespace: &str) -> Api<ConfigMap> {
+    Api::namespaced(shared().client(), namespace)
+}
+
+/// A Framework as the tests write it.
+#[derive(Clone)]
+pub struct Manifest(Value);
+
+/// A Framework that starts at once, with no TaskRoles yet.
+pub fn manifest(name: &str) -> Manifest {
+    Manifest(json!({
+        "apiVersion": "frameworkcontroller.microsoft.com/v1",
+        "kind": "Framework",
+        "metadata": { "name": name },
+        "spec": { "executionType": "Start", "taskRoles": [] },
+    }))
+}
+
+impl Manifest {
+    /// Adds a TaskRole whose Pods have these annotations (without the prefix).
+    pub fn role(mut self, name: &str, tasks: u32, annotations: &[(&str, &str)]) -> Self {
+        let annotations: serde_json::Map<String, Value> =
+            annotations.iter().map(|(key, value)| (format!("{TEST}/{key}"), json!(value))).collect();
+        let pod = json!({
+            "metadata": { "annotations": annotations },
+            "spec": { "restartPolicy": "Never", "containers": [{ "name": "main", "image": "busybox" }] },
+        });
+        let role = json!({ "name": name, "taskNumber": tasks, "task": { "pod": pod } });
+        self.0["spec"]["taskRoles"].as_array_mut().expect("a list").push(role);
+        self
+    }
+
+    /// The last TaskRole, for changes that have no builder of their own.
+    pub fn last_role(mut self, change: impl FnOnce(&mut Value)) -> Self {
+        change(self.0["spec"]["taskRoles"].as_array_mut().expect("a list").last_mut().expect("a TaskRole"));
+        self
+    }
+
+    /// Completion policy of the last TaskRole.
+    pub fn policy(self, min_failed: i32, min_succeeded: i32) -> Self {
+        self.last_role(|role| {
+            role["frameworkAttemptCompletionPolicy"] =
+                json!({ "minFailedTaskCount": min_failed, "minSucceededTaskCount": min_succeeded });
+        })
+    }
+
+    /// Retry policy of the Tasks of the last TaskRole.
+    pub fn task_retry(self, fancy: bool, max: i32) -> Self {
+        let policy = json!({ "fancyRetryPolicy": fancy, "maxRetryCount": max });
+        self.last_role(|role| role["task"]["retryPolicy"] = policy)
+    }
+
+    /// Retry policy of the Framework.
+    pub fn retry(mut self, fancy: bool, max: i32) -> Self {
+        self.0["spec"]["retryPolicy"] = json!({ "fancyRetryPolicy": fancy, "maxRetryCount": max });
+        self
+    }
+
+    /// The object itself.
+    pub fn object(&self) -> Framework {
+        serde_json::from_value(self.0.clone()).expect("a Framework")
+    }
+
+    /// Its text, as a user would have it in a file.
+    pub fn text(&self) -> String {
+        self.0.to_string()
+    }
+
+    /// Creates it.
+    pub fn create(&self, namespace: &str) -> Framework {
+        block_on(frameworks(namespace).create(&PostParams::default(), &self.object()))
+            .expect("it is accepted")
+    }
+}
+
+/// Waits until a Framework is as asked, and returns it.
+pub fn wait(namespace: &str, name: &str, what: &str, is: impl Fn(&Framework) -> bool) -> Framework {
+    let condition = |seen: Option<&Framework>| seen.is_some_and(&is);
+    let waited = block_on(async {
+        tokio::time::timeout(PATIENCE, await_condition(frameworks(namespace), name, condition)).await
+    });
+    match waited {
+        Ok(Ok(Some(framework))) => framework,
+        other => {
+            let seen = block_on(frameworks(namespace).get_opt(name));
+            panic!("{name} is not {what} after {PATIENCE:?} ({other:?}): {seen:#?}\n{}", log_of("controller"))
+        }
+    }
+}
+
+/// Waits until a Framework is Completed.
+pub fn completed(namespace: &str, name: &str) -> Framework {
+    wait(namespace, name, "Completed", |framework| state(framework) == Some(State::Completed))
+}
+
+/// Waits until so many Tasks of a Framework run.
+pub fn running(namespace: &str, name: &str, tasks: i32) -> Framework {
+    wait(namespace, name, "running", |framework| {
+        let counts = framework.status.as_ref().and_then(|status| status.task_counts);
+        counts.is_some_and(|counts| counts.running == tasks)
+    })
+}
+
+/// State of a Framework.
+pub fn state(framework: &Framework) -> Option<State> {
+    framework.status.as_ref().map(|status| status.state)
+}
+
+/// Completion code and phrase of a Framework's current attempt.
+pub fn code(framework: &Framework) -> (i32, String) {
+    let end = framework.status.as_ref().and_then(|status| status.attempt_status.completion_status.as_ref());
+    end.map(|end| (end.code, end.phrase.clone())).expect("the attempt has ended")
+}
+
+/// Changes `spec.executionType` by JSON patch, as the manual does.
+pub fn execute(namespace: &str, name: &str, kind: &str) {
+    let patch = json!([{ "op": "replace", "path": "/spec/executionType", "value": kind }]).to_string();
+    kubectl(&["patch", "framework", name, "--namespace", namespace, "--type=json", "-p", &patch]);
+}
+
+/// Changes a spec by merge patch.
+pub fn merge(namespace: &str, name: &str, spec: Value) {
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    block_on(frameworks(namespace).patch(name, &PatchParams::default(), &patch)).expect("it is accepted");
+}
+
+/// Deletes a Pod as somebody else would.
+pub fn delete_pod(namespace: &str, name: &str) {
+    block_on(pods(namespace).delete(name, &DeleteParams::default())).expect("it is there");
+}
+
+/// Asserts that nothing of a Framework is left but itself.
+pub fn assert_nothing_is_left(namespace: &str, name: &str) {
+    let selected = kube::api::ListParams::default().labels(&format!("FC_FRAMEWORK_NAME={name}"));
+    let left = block_on(pods(namespace).list(&selected)).expect("a list").items;
+    assert!(left.is_empty(), "Pods of {name} are left over: {left:#?}");
+    let left = block_on(config_maps(namespace).list(&selected)).expect("a list").items;
+    assert!(left.is_empty(), "ConfigMaps of {name} are left over: {left:#?}");
+}

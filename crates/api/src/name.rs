@@ -74,9 +74,10 @@ pub fn is_dns_word(name: &str) -> bool {
 ///
 /// Kubernetes' `shardRange` list selector hashes UIDs the same way.
 pub fn slot(framework_uid: &str) -> u8 {
-    let hash = framework_uid
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+    let hash = framework_uid.bytes().fold(OFFSET_BASIS, step);
     (hash >> 56) as u8
 }
 

@@ -137,7 +137,7 @@ impl Acts<'_> {
         }
     }
 
-    /// Deletes Pods that no Task records: what a write that was lost, or a Task that is gone, left behind (A4).
+    /// Deletes Pods that no Task records: what a lost write, or a Task that is gone, left behind (rule A4).
     fn orphans(&mut self) {
         #[cfg(feature = "defects")]
         if self.policy.lacks(crate::observed::Defect::KeepOrphans) {
@@ -158,8 +158,8 @@ impl Acts<'_> {
         }
     }
 
-    /// A Pod of another ConfigMap is judged only once the cache shows that ConfigMap's name absent, or held by
-    /// another UID: until then the cache of ConfigMaps may simply lag.
+    /// A Pod of another ConfigMap is judged only once the cache shows that ConfigMap's name absent, or held
+    /// by another UID: until then the cache of ConfigMaps may simply lag.
     fn is_of_no_live_attempt_but_ours(&self, pod: &PodFacts) -> bool {
         self.status.attempt_status.config_map_uid.as_ref() == Some(&pod.config_map_uid)
             || self.o.objects.config_map.as_ref().is_none_or(|map| map.uid != pod.config_map_uid)
@@ -239,8 +239,8 @@ impl Acts<'_> {
         }
     }
 
-    /// Whether `due` has passed on the API server's clock. If only the local clock says so, asks for the
-    /// server's; if neither does, asks to be woken (rule A8; a `Date` header has whole seconds, so 1 s is added).
+    /// Whether `due` has passed on the API server's clock (rule A8). If only the local clock says so, asks for
+    /// the server's; if neither does, asks to be woken. A `Date` header has whole seconds, so 1 s is added.
     fn is_due(&mut self, due: Time) -> bool {
         let due = due.plus_seconds(1);
         #[cfg(feature = "defects")]

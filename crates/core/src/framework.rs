@@ -1,7 +1,8 @@
 //! The state machine of a Framework: what its ConfigMap and its Tasks show becomes its next status.
 //!
-//! The ground truth is `configMapUID` in the status and the ConfigMap in the cache. AttemptCompleted is always
-//! persisted by itself, because the retry decision needs it; other states may be passed within one write.
+//! The ground truth is `configMapUID` in the status and the ConfigMap in the cache. AttemptCompleted is
+//! always persisted by itself, because the retry decision needs it; other states may be passed within one
+//! write.
 
 use framework_api::code::{Code, CompletionType};
 use framework_api::status::{

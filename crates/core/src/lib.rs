@@ -7,7 +7,10 @@
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. Time and
 //! randomness enter only through [`Moment`](observed::Moment). `tests/architecture.rs` holds it.
 
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)
+)]
 
 pub mod act;
 pub mod batch;

@@ -1,0 +1,57 @@
+//! How long to wait before another try: exponential, bounded, with jitter that replays from a seed.
+
+use std::time::Duration;
+
+/// Grows from `first` by powers of two up to `last`.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
+    first: Duration,
+    last: Duration,
+}
+
+/// The API server refused, or did not answer: it may need time.
+pub const REFUSED: Backoff = Backoff { first: Duration::from_secs(1), last: Duration::from_secs(60) };
+/// A request never left: nothing was spent, but the network may be down.
+pub const NOT_SENT: Backoff = Backoff { first: Duration::from_millis(50), last: Duration::from_secs(10) };
+
+impl Backoff {
+    /// The delay after `failures` failures in a row (at least one), less up to a quarter of it by `seed`.
+    pub fn delay(self, failures: u32, seed: u64) -> Duration {
+        let doublings = failures.saturating_sub(1).min(20);
+        let whole = self.first.saturating_mul(1 << doublings).min(self.last);
+        let share = u32::try_from(mix(seed) % 256).unwrap_or(0);
+        whole - whole / 4 * share / 256
+    }
+}
+
+/// Spreads the bits of a number, so that neighbours give unrelated draws (the finaliser of SplitMix64).
+pub fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_minute() {
+        let bounds = [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (u32::MAX, 60)];
+        for (failures, seconds) in bounds {
+            for seed in 0..100 {
+                let delay = REFUSED.delay(failures, seed);
+                let whole = Duration::from_secs(seconds);
+                assert!(delay <= whole && delay >= whole * 3 / 4, "{failures} failures: {delay:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn jitter_differs_by_seed_and_replays() {
+        let delays: std::collections::BTreeSet<_> = (0..50).map(|seed| REFUSED.delay(5, seed)).collect();
+        assert!(delays.len() > 20, "{delays:?}");
+        assert_eq!(REFUSED.delay(5, 7), REFUSED.delay(5, 7));
+    }
+}

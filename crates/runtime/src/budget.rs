@@ -1,0 +1,163 @@
+//! How much may be sent to the API server: a token bucket, a bound on what is in flight, and pauses that the
+//! API server asked for.
+
+use std::time::Duration;
+
+/// So many refusals for overload in a row, and everything pauses, not only the Framework concerned.
+const REPEATED: u32 = 3;
+
+/// The budget of all requests together.
+#[derive(Debug)]
+pub struct Budget {
+    qps: f64,
+    burst: f64,
+    tokens: f64,
+    refilled: Duration,
+    in_flight: usize,
+    max_in_flight: usize,
+    overloads: u32,
+    paused_until: Duration,
+}
+
+impl Budget {
+    /// A full bucket of `burst` requests that refills with `qps` requests a second.
+    pub fn new(qps: f64, burst: u32, max_in_flight: usize) -> Self {
+        let burst = f64::from(burst.max(1));
+        Budget {
+            qps,
+            burst,
+            tokens: burst,
+            refilled: Duration::ZERO,
+            in_flight: 0,
+            max_in_flight: max_in_flight.max(1),
+            overloads: 0,
+            paused_until: Duration::ZERO,
+        }
+    }
+
+    /// Takes the right to send one request, if there is one.
+    pub fn take(&mut self, now: Duration) -> bool {
+        self.refill(now);
+        if self.in_flight >= self.max_in_flight || now < self.paused_until || self.tokens < 1.0 {
+            return false;
+        }
+        self.tokens -= 1.0;
+        self.in_flight += 1;
+        true
+    }
+
+    /// Gives back what [`Budget::take`] took for a request that was not sent after all.
+    pub fn give_back(&mut self) {
+        self.tokens = (self.tokens + 1.0).min(self.burst);
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// A request has ended.
+    pub fn ended(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// A request was refused for overload, and `wait` was asked for.
+    pub fn overloaded(&mut self, now: Duration, wait: Duration) {
+        self.overloads += 1;
+        if self.overloads >= REPEATED {
+            self.paused_until = self.paused_until.max(now + wait);
+        }
+    }
+
+    /// A request was served: the API server is not overloaded.
+    pub fn served(&mut self) {
+        self.overloads = 0;
+    }
+
+    /// When there may be a right to send again; `None`: when a request has ended.
+    pub fn next(&self, now: Duration) -> Option<Duration> {
+        if self.in_flight >= self.max_in_flight {
+            return None;
+        }
+        let since = now.saturating_sub(self.refilled).as_secs_f64();
+        let missing = 1.0 - (self.tokens + since * self.qps);
+        // A nanosecond more than the quotient: rounding must not wake us just before the token is there.
+        let wait = if missing > 0.0 {
+            Duration::from_secs_f64(missing / self.qps) + Duration::from_nanos(1)
+        } else {
+            Duration::ZERO
+        };
+        Some((now + wait).max(self.paused_until))
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn refill(&mut self, now: Duration) {
+        let since = now.saturating_sub(self.refilled).as_secs_f64();
+        self.tokens = (self.tokens + since * self.qps).min(self.burst);
+        self.refilled = self.refilled.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn take_all(budget: &mut Budget, now: Duration) -> usize {
+        std::iter::repeat_with(|| budget.take(now)).take_while(|taken| *taken).count()
+    }
+
+    #[test]
+    fn a_burst_then_the_rate() {
+        let mut budget = Budget::new(10.0, 5, 1000);
+        assert_eq!(take_all(&mut budget, ms(0)), 5);
+        assert_eq!(take_all(&mut budget, ms(99)), 0);
+        let next = budget.next(ms(99)).unwrap();
+        assert!(next >= ms(100) && next < ms(101), "{next:?}");
+        assert_eq!(take_all(&mut budget, next), 1);
+        assert_eq!(take_all(&mut budget, ms(60_000)), 5, "the bucket holds no more than the burst");
+    }
+
+    #[test]
+    fn over_ten_seconds_the_rate_is_the_rate() {
+        let mut budget = Budget::new(80.0, 1, 1000);
+        let sent: usize = (0..10_000).map(|at| take_all(&mut budget, ms(at))).sum();
+        assert!((795..=801).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn what_is_in_flight_is_bounded() {
+        let mut budget = Budget::new(1000.0, 1000, 3);
+        assert_eq!(take_all(&mut budget, ms(0)), 3);
+        assert_eq!(budget.next(ms(0)), None, "only a reply helps");
+        budget.ended();
+        assert_eq!(take_all(&mut budget, ms(0)), 1);
+    }
+
+    #[test]
+    fn what_was_not_sent_costs_nothing() {
+        let mut budget = Budget::new(1.0, 1, 1);
+        assert!(budget.take(ms(0)));
+        budget.give_back();
+        assert!(budget.take(ms(0)));
+    }
+
+    #[test]
+    fn repeated_overload_pauses_everything_for_the_time_asked() {
+        let mut budget = Budget::new(1000.0, 1000, 1000);
+        for _ in 0..2 {
+            budget.overloaded(ms(0), ms(500));
+        }
+        assert!(budget.take(ms(0)), "two may be chance");
+        budget.served();
+        for _ in 0..3 {
+            budget.overloaded(ms(0), ms(500));
+        }
+        assert!(!budget.take(ms(499)));
+        assert_eq!(budget.next(ms(1)), Some(ms(500)));
+        assert!(budget.take(ms(500)));
+    }
+}

@@ -1,0 +1,104 @@
+//! Sends what waits, as far as the budget allows: whose turn it is, and whether it may still be sent.
+
+use std::sync::Arc;
+
+use super::{Engine, Sent, What};
+use crate::cache::Entry;
+use crate::dispatch::Class;
+use crate::event::{Effect, Key, Now, Request, Ticket};
+use crate::ledger::{Ledger, Persisted};
+
+impl Engine {
+    /// Sends until the budget or what waits is used up.
+    pub(super) fn send(&mut self, now: Now) {
+        while !self.dispatch.is_empty() && self.budget.take(now.steady) {
+            if !self.send_next(now) {
+                self.budget.give_back();
+            }
+        }
+    }
+
+    /// Sends the request whose turn it is. Says whether there was one.
+    fn send_next(&mut self, now: Now) -> bool {
+        while let Some((class, key)) = self.dispatch.take() {
+            let Some((what, request)) = self.next_request(now, class, &key) else { continue };
+            self.tickets += 1;
+            let ticket = Ticket(self.tickets);
+            let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(&key) else { continue };
+            if what.reads() {
+                known.begin_read();
+            }
+            if let What::Act(action) = &what {
+                ledger.sent(action, &mut known.objects);
+            }
+            let sent = Sent { key: key.clone(), uid: Arc::clone(&ledger.uid), what, at: now.steady };
+            self.in_flight.insert(ticket, sent);
+            self.effects.push(Effect::Send { ticket, request });
+            if ledger.wants(class, now.steady) {
+                self.dispatch.offer(class, &key);
+            }
+            return true;
+        }
+        false
+    }
+
+    /// The next request of a class that one Framework may send now.
+    fn next_request(&mut self, now: Now, class: Class, key: &Key) -> Option<(What, Request)> {
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return None };
+        if !ledger.wants(class, now.steady) || !self.ownership.may_act(ledger.slot, now.steady) {
+            return None;
+        }
+        if class == Class::Record
+            && let Some(found) = record(ledger, now, key)
+        {
+            return Some(found);
+        }
+        while let Some(action) = ledger.outbox.take(class) {
+            if !ledger.licenses(&action, &self.policy) {
+                continue;
+            }
+            if class == Class::Create && !ledger.may_create(&known.objects, &self.policy) {
+                // The next write records what was created; that brings us back here.
+                ledger.outbox.put_back(action);
+                return None;
+            }
+            let Some(Persisted { framework, status: Some(status) }) = &ledger.persisted else { return None };
+            let request = Request::Act {
+                framework: Arc::clone(framework),
+                status: Arc::clone(status),
+                action: action.clone(),
+            };
+            return Some((What::Act(action), request));
+        }
+        None
+    }
+}
+
+/// The status write, the read after it, and the follow-ups of replies.
+fn record(ledger: &mut Ledger, now: Now, key: &Key) -> Option<(What, Request)> {
+    let base = ledger.resource_version;
+    if ledger.write.is_unread() {
+        if ledger.write.is_due(now.steady) {
+            ledger.write.send_read();
+            return Some((What::Read, Request::GetFramework { key: key.clone() }));
+        }
+    } else if let Some(Persisted { framework, .. }) = &ledger.persisted
+        && let Some(status) = ledger.write.send(now.steady)
+    {
+        let framework = Arc::clone(framework);
+        return Some((What::Write { base }, Request::PutStatus { framework, resource_version: base, status }));
+    }
+    if let Some(lookup) = ledger.outbox.take_lookup() {
+        let request = Request::GetHolder { key: key.clone(), action: lookup.action.clone() };
+        return Some((What::Lookup(lookup), request));
+    }
+    let framework = Arc::clone(&ledger.persisted.as_ref()?.framework);
+    let label = ledger.outbox.take_label()?;
+    let request = Request::RestoreLabel {
+        framework,
+        pod: label.pod.clone(),
+        uid: label.uid.clone(),
+        resource_version: label.resource_version,
+    };
+    Some((What::Label(label), request))
+}

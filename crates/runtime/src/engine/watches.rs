@@ -1,0 +1,149 @@
+//! What the watches show enters the cache, and stirs the Frameworks concerned.
+
+use tracing::debug;
+
+use super::Engine;
+use crate::cache::News;
+use crate::event::{Change, ConfigMapObject, FrameworkObject, Key, Now, PodObject};
+use crate::known::Source;
+use crate::ledger::Ledger;
+use crate::records;
+
+impl Engine {
+    pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
+        match change {
+            Change::Restarted => self.cache.frameworks.epoch += 1,
+            Change::Listed(object) | Change::Applied(object) => self.apply_framework(now, object, Source::Watch),
+            Change::Deleted(object) => {
+                let entry = self.cache.get_mut(&object.key);
+                let of_it = |ledger: &Ledger| ledger.uid == object.uid;
+                if let Some(entry) = entry.filter(|entry| entry.ledger.as_ref().is_some_and(of_it)) {
+                    entry.close();
+                }
+                self.schedule(now, &object.key);
+            }
+            Change::Synced => {
+                let epoch = self.cache.frameworks.epoch;
+                for key in self.cache.keys() {
+                    let Some(entry) = self.cache.get_mut(&key) else { continue };
+                    if entry.ledger.as_ref().is_some_and(|ledger| ledger.epoch < epoch) {
+                        debug!(framework = %key, "the Framework is not listed any more");
+                        entry.close();
+                        self.schedule(now, &key);
+                    }
+                }
+                self.cache.frameworks.synced = true;
+                self.begin(now);
+            }
+        }
+    }
+
+    /// Takes in a version of a Framework, whoever shows it.
+    pub(super) fn apply_framework(&mut self, now: Now, object: FrameworkObject, source: Source) {
+        let key = object.key.clone();
+        let epoch = match source {
+            Source::Watch => self.cache.frameworks.epoch,
+            Source::Reply => 0,
+        };
+        let news = match source {
+            Source::Watch => self.cache.entry(&key).news(&object, source),
+            // A reply makes no entry.
+            Source::Reply => self.cache.get(&key).map_or(News::None, |entry| entry.news(&object, source)),
+        };
+        let Some(entry) = self.cache.get_mut(&key) else { return };
+        let mut reports = Vec::new();
+        match (news, &mut entry.ledger) {
+            (News::None, Some(ledger)) if source == Source::Watch && ledger.uid == object.uid => {
+                ledger.epoch = epoch;
+                if std::mem::replace(&mut ledger.lost, false) {
+                    ledger.stir(now.steady);
+                }
+            }
+            (News::None, _) => {}
+            (News::Newer, Some(ledger)) => {
+                ledger.epoch = ledger.epoch.max(epoch);
+                reports = ledger.advance(object, source, &self.policy);
+                records::prune(&mut entry.known.objects, ledger.status().map(|status| &**status));
+                match source {
+                    Source::Watch => ledger.event(now.steady),
+                    Source::Reply => ledger.stir(now.steady),
+                }
+            }
+            (News::Newer | News::Another, _) => {
+                entry.close();
+                entry.ledger.insert(Ledger::open(object, epoch)).event(now.steady);
+            }
+        }
+        self.publish(&key, reports);
+        self.schedule(now, &key);
+    }
+
+    pub(super) fn config_map_changed(&mut self, now: Now, change: Change<ConfigMapObject>) {
+        let epoch = self.cache.config_maps.epoch;
+        match change {
+            Change::Restarted => self.cache.config_maps.epoch += 1,
+            Change::Listed(object) | Change::Applied(object) => {
+                let key = object.key.clone();
+                let news = self.cache.entry(&key).known.apply_config_map(object, Source::Watch, epoch);
+                self.stir(now, &key, news);
+            }
+            Change::Deleted(object) => {
+                let news = self.cache.entry(&object.key).known.delete_config_map(&object);
+                self.stir(now, &object.key, news);
+            }
+            Change::Synced => {
+                for key in self.cache.keys() {
+                    let news = self.cache.entry(&key).known.sweep_config_map(epoch);
+                    self.stir(now, &key, news);
+                }
+                self.cache.config_maps.synced = true;
+                self.begin(now);
+            }
+        }
+    }
+
+    pub(super) fn pod_changed(&mut self, now: Now, change: Change<PodObject>) {
+        let epoch = self.cache.pods.epoch;
+        match change {
+            Change::Restarted => self.cache.pods.epoch += 1,
+            Change::Listed(object) | Change::Applied(object) => {
+                let key = object.key.clone();
+                let news = self.cache.entry(&key).known.apply_pod(object, Source::Watch, epoch);
+                self.stir(now, &key, news);
+            }
+            Change::Deleted(object) => {
+                let news = self.cache.entry(&object.key).known.delete_pod(&object);
+                self.stir(now, &object.key, news);
+            }
+            Change::Synced => {
+                for key in self.cache.keys() {
+                    let news = self.cache.entry(&key).known.sweep_pods(epoch);
+                    self.stir(now, &key, news);
+                }
+                self.cache.pods.synced = true;
+                self.begin(now);
+            }
+        }
+    }
+
+    /// The Framework of an object is to be evaluated, if what was shown of the object is news.
+    pub(super) fn stir(&mut self, now: Now, key: &Key, news: bool) {
+        let Some(entry) = self.cache.get_mut(key) else { return };
+        if let Some(ledger) = entry.ledger.as_mut().filter(|_| news) {
+            ledger.event(now.steady);
+        }
+        if news || entry.ledger.is_none() {
+            self.schedule(now, key);
+        }
+    }
+
+    /// Once all kinds are listed, everything is to be evaluated; until then nothing is.
+    fn begin(&mut self, now: Now) {
+        if !self.cache.is_synced() {
+            return;
+        }
+        for key in self.cache.keys() {
+            self.schedule(now, &key);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What the watches and the replies showed of the ConfigMap and the Pods of one Framework's name.
+//!
+//! Guarantees: of one object only a higher resourceVersion applies; what a late reply shows of an object whose
+//! deletion was seen is not believed; facts are kept incrementally, never rebuilt. They are kept by name and
+//! outlive a Framework, because its objects do, until the garbage collector has taken them.
+
+use std::collections::BTreeMap;
+
+use framework_core::observed::{ConfigMapFacts, Objects, PodFacts, PodPhase};
+
+use crate::event::{ConfigMapObject, PodObject};
+
+/// Who shows an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The watch, or its LIST.
+    Watch,
+    /// The reply to a GET or a PATCH: perhaps of an object that the watch does not select.
+    Reply,
+}
+
+/// The objects of one Framework's name.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// What the core is told.
+    pub objects: Objects,
+    config_map: Option<Version>,
+    pods: BTreeMap<String, Version>,
+    /// Deletions that a reply on its way, or a watch that lags, must not undo: by UID, below which version.
+    tombstones: BTreeMap<String, u128>,
+    /// GETs and PATCHes on their way.
+    reads: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    resource_version: u128,
+    /// The LIST, or the watch that follows it, that last showed the object; 0: none.
+    epoch: u64,
+    /// Known by a reply only.
+    unwatched: bool,
+}
+
+impl Version {
+    fn new(resource_version: u128, epoch: u64, source: Source, before: Option<Version>) -> Self {
+        let (epoch, unwatched) = match (source, before) {
+            (Source::Watch, _) => (epoch, false),
+            (Source::Reply, Some(before)) => (before.epoch, before.unwatched),
+            (Source::Reply, None) => (0, true),
+        };
+        Version { resource_version, epoch, unwatched }
+    }
+
+    /// Takes note that the object was shown again, in a version that is not newer. Says whether that is news.
+    fn see(&mut self, source: Source, epoch: u64) -> bool {
+        if source == Source::Reply {
+            return false;
+        }
+        self.epoch = epoch;
+        std::mem::replace(&mut self.unwatched, false)
+    }
+
+    /// Whether a DELETED event of that version ends this one: what a GET showed at the same version, or a
+    /// later one, has lost its label and not its life.
+    fn ends_at(self, resource_version: u128) -> bool {
+        !self.unwatched || resource_version > self.resource_version
+    }
+}
+
+fn is_terminal(phase: PodPhase) -> bool {
+    matches!(phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+/// Whether the disappearance of a Pod that was last seen so needs no confirmation.
+fn is_ending(pod: &PodFacts) -> bool {
+    pod.deletion.is_some() || is_terminal(pod.phase)
+}
+
+impl Known {
+    /// Whether there is nothing left to remember.
+    pub fn is_empty(&self) -> bool {
+        self.objects.config_map.is_none() && self.objects.pods.is_empty() && self.reads == 0
+    }
+
+    /// Takes in a Pod as it is. Says whether that is news.
+    pub fn apply_pod(&mut self, pod: PodObject, source: Source, epoch: u64) -> bool {
+        let PodObject { name, resource_version, mut facts, .. } = pod;
+        if self.is_buried(&facts.uid, resource_version) {
+            return false;
+        }
+        let mut before = None;
+        if let (Some(version), Some(holder)) = (self.pods.get_mut(&name), self.objects.pods.get_mut(&name)) {
+            let same = holder.uid == facts.uid;
+            if resource_version <= version.resource_version {
+                let news = same && version.see(source, epoch);
+                holder.unwatched &= !news;
+                return news;
+            }
+            if same {
+                before = Some(*version);
+            } else {
+                // One name is held by one object at a time: whoever held it before is gone.
+                let uid = holder.uid.clone();
+                self.pod_gone(&name, &uid);
+            }
+        }
+        let version = Version::new(resource_version, epoch, source, before);
+        facts.unwatched = version.unwatched;
+        self.pods.insert(name.clone(), version);
+        let news = self.objects.pods.get(&name) != Some(&facts);
+        self.objects.pods.insert(name, facts);
+        news
+    }
+
+    /// Takes in a ConfigMap as it is. Says whether that is news.
+    pub fn apply_config_map(&mut self, map: ConfigMapObject, source: Source, epoch: u64) -> bool {
+        let ConfigMapObject { resource_version, facts, .. } = map;
+        if self.is_buried(&facts.uid, resource_version) {
+            return false;
+        }
+        let mut before = None;
+        if let (Some(version), Some(holder)) = (&mut self.config_map, &self.objects.config_map) {
+            let same = holder.uid == facts.uid;
+            if resource_version <= version.resource_version {
+                return same && version.see(source, epoch);
+            }
+            if same {
+                before = Some(*version);
+            } else {
+                let uid = holder.uid.clone();
+                self.config_map_gone(&uid);
+            }
+        }
+        self.config_map = Some(Version::new(resource_version, epoch, source, before));
+        let news = self.objects.config_map.as_ref() != Some(&facts);
+        self.objects.config_map = Some(facts);
+        news
+    }
+
+    /// The watch shows that a Pod was deleted, or is no longer selected. Says whether that is news.
+    pub fn delete_pod(&mut self, pod: &PodObject) -> bool {
+        let uid = &pod.facts.uid;
+        self.bury(uid, pod.resource_version);
+        let cached = self.objects.pod(&pod.name, uid);
+        let ending = is_ending(&pod.facts) || cached.is_some_and(|cached| is_terminal(cached.phase));
+        if cached.is_some() {
+            if self.pods.get(&pod.name).is_some_and(|version| !version.ends_at(pod.resource_version)) {
+                return false;
+            }
+            self.drop_pod(&pod.name);
+        }
+        self.disappeared(uid, ending);
+        true
+    }
+
+    /// The watch shows that a ConfigMap was deleted, or is no longer selected. Says whether that is news.
+    pub fn delete_config_map(&mut self, map: &ConfigMapObject) -> bool {
+        let uid = &map.facts.uid;
+        self.bury(uid, map.resource_version);
+        if self.objects.config_map.as_ref().is_some_and(|cached| cached.uid == *uid) {
+            if self.config_map.is_some_and(|version| !version.ends_at(map.resource_version)) {
+                return false;
+            }
+            self.drop_config_map();
+        }
+        self.disappeared(uid, map.facts.deleting);
+        true
+    }
+
+    /// A LIST of Pods is complete: what neither it nor the watch since showed has disappeared. So has what only
+    /// a reply showed: whether it is still there is asked again, because the watch may have passed its end.
+    pub fn sweep_pods(&mut self, epoch: u64) -> bool {
+        let stale = |(name, version): (&String, &Version)| (version.epoch < epoch).then(|| name.clone());
+        let names: Vec<String> = self.pods.iter().filter_map(stale).collect();
+        for name in &names {
+            if let Some(pod) = self.objects.pods.get(name) {
+                let (uid, ending) = (pod.uid.clone(), is_ending(pod));
+                self.drop_pod(name);
+                self.disappeared(&uid, ending);
+            }
+        }
+        // The watch goes on from this LIST: it shows nothing older.
+        self.tombstones.retain(|_, version| *version != u128::MAX);
+        !names.is_empty()
+    }
+
+    /// A LIST of ConfigMaps is complete, and likewise.
+    pub fn sweep_config_map(&mut self, epoch: u64) -> bool {
+        let stale = self.config_map.is_some_and(|version| version.epoch < epoch);
+        let Some(map) = self.objects.config_map.as_ref().filter(|_| stale) else { return false };
+        let ConfigMapFacts { uid, deleting, .. } = map.clone();
+        self.drop_config_map();
+        self.disappeared(&uid, deleting);
+        true
+    }
+
+    /// It is certain that this Pod exists no more.
+    pub fn pod_gone(&mut self, name: &str, uid: &str) {
+        if self.objects.pod(name, uid).is_some() {
+            self.bury_for_good(uid, self.pods.get(name).copied());
+            self.drop_pod(name);
+        }
+        self.disappeared(uid, true);
+    }
+
+    /// It is certain that this ConfigMap exists no more.
+    pub fn config_map_gone(&mut self, uid: &str) {
+        if self.objects.config_map.as_ref().is_some_and(|map| map.uid == uid) {
+            self.bury_for_good(uid, self.config_map);
+            self.drop_config_map();
+        }
+        self.disappeared(uid, true);
+    }
+
+    /// Forgets a Pod that a reply showed, because it cannot be made visible to the watch.
+    pub fn forget_unwatched(&mut self, pod: Option<&str>) {
+        match pod {
+            Some(name) if self.pods.get(name).is_some_and(|version| version.unwatched) => self.drop_pod(name),
+            None if self.config_map.is_some_and(|version| version.unwatched) => self.drop_config_map(),
+            _ => {}
+        }
+    }
+
+    /// Whether the cache holds an object with this UID.
+    pub fn holds(&self, pod: Option<&str>, uid: &str) -> bool {
+        match pod {
+            Some(name) => self.objects.pod(name, uid).is_some(),
+            None => self.objects.config_map.as_ref().is_some_and(|map| map.uid == uid),
+        }
+    }
+
+    /// A GET or a PATCH is sent.
+    pub fn begin_read(&mut self) {
+        self.reads += 1;
+    }
+
+    /// Its reply has been taken in.
+    pub fn end_read(&mut self) {
+        self.reads = self.reads.saturating_sub(1);
+        if self.reads == 0 {
+            self.tombstones.retain(|_, version| *version == u128::MAX);
+        }
+    }
+
+    fn is_buried(&self, uid: &str, resource_version: u128) -> bool {
+        self.tombstones.get(uid).is_some_and(|end| resource_version < *end)
+    }
+
+    /// A deletion was seen: replies on their way may be older.
+    fn bury(&mut self, uid: &str, resource_version: u128) {
+        self.tombstones.remove(uid);
+        if self.reads > 0 {
+            self.tombstones.insert(uid.to_owned(), resource_version);
+        }
+    }
+
+    /// The watch will go on to show the object up to its deletion, and must not revive it.
+    fn bury_for_good(&mut self, uid: &str, version: Option<Version>) {
+        if version.is_some_and(|version| !version.unwatched) {
+            self.tombstones.insert(uid.to_owned(), u128::MAX);
+        }
+    }
+
+    fn drop_pod(&mut self, name: &str) {
+        self.pods.remove(name);
+        self.objects.pods.remove(name);
+    }
+
+    fn drop_config_map(&mut self) {
+        self.config_map = None;
+        self.objects.config_map = None;
+    }
+
+    fn disappeared(&mut self, uid: &str, confirmed: bool) {
+        let objects = &mut self.objects;
+        objects.deletes.remove(uid);
+        objects.forced_deletes.remove(uid);
+        if confirmed {
+            objects.confirms.remove(uid);
+            objects.gone.insert(uid.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

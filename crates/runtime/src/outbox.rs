@@ -1,0 +1,90 @@
+//! What one Framework has to send beside its status, by class, in order.
+
+use std::collections::VecDeque;
+
+use framework_core::Action;
+use framework_core::observed::Refusal;
+
+use crate::dispatch::Class;
+
+/// A GET of the object that holds the name of a refused create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// The refused create.
+    pub action: Action,
+    /// How the attempt ends if no object of ours has that name, and the API server's message; `None`: the
+    /// name was taken.
+    pub refusal: Option<(Refusal, String)>,
+}
+
+/// A PATCH that makes an object visible to the watch again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Name of the Pod; `None`: the ConfigMap.
+    pub pod: Option<String>,
+    /// Guard.
+    pub uid: String,
+    /// Guard.
+    pub resource_version: u128,
+}
+
+/// What waits to be sent.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Follow-ups of replies; an evaluation does not take them back.
+    lookups: VecDeque<Lookup>,
+    labels: VecDeque<Label>,
+    /// The acts of the last plan, by class.
+    acts: [VecDeque<Action>; 3],
+}
+
+impl Outbox {
+    /// Takes back the acts that were queued, and queues these.
+    pub fn replace(&mut self, acts: impl IntoIterator<Item = Action>) {
+        self.acts.iter_mut().for_each(VecDeque::clear);
+        for act in acts {
+            self.acts[Class::of(&act) as usize].push_back(act);
+        }
+    }
+
+    /// Queues a GET of a name's holder.
+    pub fn look_up(&mut self, lookup: Lookup) {
+        self.lookups.push_back(lookup);
+    }
+
+    /// Queues the return of a label.
+    pub fn label(&mut self, label: Label) {
+        self.labels.push_back(label);
+    }
+
+    /// The next GET of a name's holder.
+    pub fn take_lookup(&mut self) -> Option<Lookup> {
+        self.lookups.pop_front()
+    }
+
+    /// The next label to return.
+    pub fn take_label(&mut self) -> Option<Label> {
+        self.labels.pop_front()
+    }
+
+    /// The next act of a class.
+    pub fn take(&mut self, class: Class) -> Option<Action> {
+        self.acts[class as usize].pop_front()
+    }
+
+    /// Puts back an act that [`Outbox::take`] gave and that has to wait.
+    pub fn put_back(&mut self, act: Action) {
+        self.acts[Class::of(&act) as usize].push_front(act);
+    }
+
+    /// How many wait in a class.
+    pub fn len(&self, class: Class) -> usize {
+        let follow_ups = if class == Class::Record { self.lookups.len() + self.labels.len() } else { 0 };
+        self.acts[class as usize].len() + follow_ups
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        *self = Outbox::default();
+    }
+}

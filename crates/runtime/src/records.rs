@@ -1,0 +1,158 @@
+//! What of the facts about creates and deletions a newly persisted status still leaves to be remembered.
+//!
+//! A record is dropped when its outcome is persisted, or when its instance is no longer the current one and it
+//! can have no further effect; creates without a known outcome always stay (rule A2).
+
+use std::collections::BTreeSet;
+
+use framework_api::status::TaskStatus;
+use framework_api::{FrameworkStatus, State};
+use framework_core::licence::{task_instance, task_of_pod};
+use framework_core::observed::{Create, Instance, Objects, Outcome};
+
+/// Drops what `status`, now persisted, makes obsolete.
+pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {
+    objects.pod_creates.retain(|name, create| {
+        create.outcome == Outcome::InFlight || status.is_some_and(|status| is_current(status, name, create))
+    });
+    let map = objects.config_map_create.take();
+    objects.config_map_create = map.filter(|create| {
+        create.outcome == Outcome::InFlight || status.is_some_and(|status| is_current_map(status, create))
+    });
+    prune_gone(objects, status);
+}
+
+/// Whether the Task still waits for this create to be recorded, or tried again.
+fn is_current(status: &FrameworkStatus, name: &str, create: &Create) -> bool {
+    let waits = |task: &&TaskStatus| {
+        task.state == State::AttemptCreationPending
+            && task_instance(status, task).as_ref() == Some(&create.instance)
+    };
+    task_of_pod(status, name).filter(waits).is_some()
+}
+
+fn is_current_map(status: &FrameworkStatus, create: &Create) -> bool {
+    let attempt = &status.attempt_status;
+    status.state == State::AttemptCreationPending
+        && create.instance == Instance::FrameworkAttempt { attempt_id: attempt.id }
+}
+
+/// UIDs that no status names are not asked for any more. While a create is on its way its UID is not known
+/// yet, and the object may already be gone.
+fn prune_gone(objects: &mut Objects, status: Option<&FrameworkStatus>) {
+    let unsettled = |create: &Create| create.outcome == Outcome::InFlight;
+    let waits = objects.config_map_create.iter().chain(objects.pod_creates.values()).any(unsettled);
+    if objects.gone.is_empty() || waits {
+        return;
+    }
+    let acknowledged = objects.config_map_create.iter().chain(objects.pod_creates.values());
+    let acknowledged = acknowledged.filter_map(|create| match &create.outcome {
+        Outcome::Acknowledged { uid } => Some(uid),
+        _ => None,
+    });
+    let tasks = status.iter().flat_map(|status| status.task_roles()).flat_map(|role| &role.task_statuses);
+    let recorded = tasks.filter_map(|task| task.attempt_status.pod_uid.as_ref());
+    let map = status.and_then(|status| status.attempt_status.config_map_uid.as_ref());
+    let named: BTreeSet<&String> = recorded.chain(map).chain(acknowledged).collect();
+    let stale: Vec<String> = objects.gone.iter().filter(|uid| !named.contains(uid)).cloned().collect();
+    for uid in stale {
+        objects.gone.remove(&uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A status of two Tasks: `w-0` waits for its Pod, `w-1` has recorded Pod `p1`.
+    fn status() -> FrameworkStatus {
+        let at = "2026-01-01T00:00:00Z";
+        let counts = json!({"totalRetriedCount": 0, "accountableRetriedCount": 0});
+        let task = |index: i32, state: State, uid: Option<&str>| {
+            json!({
+                "index": index, "instanceUID": format!("t{index}"), "startTime": at, "state": state,
+                "transitionTime": at, "retryPolicyStatus": counts,
+                "attemptStatus": {"id": 0, "startTime": at, "podName": format!("job-w-{index}"), "podUID": uid},
+            })
+        };
+        let tasks = json!([
+            task(0, State::AttemptCreationPending, None),
+            task(1, State::AttemptRunning, Some("p1")),
+        ]);
+        let roles = json!([{"name": "w", "instanceUID": "r", "taskStatuses": tasks}]);
+        serde_json::from_value(json!({
+            "startTime": at, "state": "AttemptRunning", "transitionTime": at, "retryPolicyStatus": counts,
+            "attemptStatus": {
+                "id": 0, "startTime": at, "configMapName": "job-attempt", "configMapUID": "map",
+                "taskRoleStatuses": roles,
+            },
+        }))
+        .unwrap()
+    }
+
+    fn create(task_uid: &str, outcome: Outcome) -> Create {
+        let (config_map_uid, task_uid) = ("map".to_owned(), task_uid.to_owned());
+        Create { instance: Instance::TaskAttempt { config_map_uid, task_uid, attempt_id: 0 }, outcome }
+    }
+
+    fn acknowledged(uid: &str) -> Outcome {
+        Outcome::Acknowledged { uid: uid.into() }
+    }
+
+    fn objects(creates: &[(&str, Create)], gone: &[&str]) -> Objects {
+        Objects {
+            pod_creates: creates.iter().map(|(name, create)| ((*name).to_owned(), create.clone())).collect(),
+            gone: gone.iter().map(|uid| (*uid).to_owned()).collect(),
+            ..Objects::default()
+        }
+    }
+
+    #[test]
+    fn a_create_is_forgotten_once_its_uid_is_recorded() {
+        let mut objects = objects(
+            &[("job-w-0", create("t0", acknowledged("p0"))), ("job-w-1", create("t1", acknowledged("p1")))],
+            &[],
+        );
+        prune(&mut objects, Some(&status()));
+        assert_eq!(objects.pod_creates.keys().collect::<Vec<_>>(), ["job-w-0"]);
+    }
+
+    #[test]
+    fn a_create_of_another_instance_is_forgotten_unless_it_may_still_land() {
+        let mut objects = objects(
+            &[("job-w-0", create("older", acknowledged("p"))), ("job-w-1", create("older", Outcome::InFlight))],
+            &[],
+        );
+        prune(&mut objects, Some(&status()));
+        assert_eq!(objects.pod_creates.keys().collect::<Vec<_>>(), ["job-w-1"]);
+        prune(&mut objects, None);
+        assert_eq!(objects.pod_creates.len(), 1);
+    }
+
+    #[test]
+    fn the_gone_are_remembered_while_a_status_or_a_create_may_name_them() {
+        let mut objects =
+            objects(&[("job-w-0", create("t0", Outcome::InFlight))], &["p0", "p1", "map", "other"]);
+        prune(&mut objects, Some(&status()));
+        assert_eq!(objects.gone.len(), 4, "the create on its way may be of any of them");
+        objects.pod_creates.insert("job-w-0".into(), create("t0", acknowledged("p0")));
+        prune(&mut objects, Some(&status()));
+        assert_eq!(objects.gone.iter().collect::<Vec<_>>(), ["map", "p0", "p1"]);
+    }
+
+    #[test]
+    fn the_config_maps_create_is_forgotten_with_its_attempt() {
+        let mut status = status();
+        status.state = State::AttemptCreationPending;
+        status.attempt_status.config_map_uid = None;
+        let instance = Instance::FrameworkAttempt { attempt_id: 0 };
+        let record = Create { instance, outcome: acknowledged("map") };
+        let mut objects = Objects { config_map_create: Some(record.clone()), ..Objects::default() };
+        prune(&mut objects, Some(&status));
+        assert_eq!(objects.config_map_create, Some(record));
+        status.attempt_status.id = 1;
+        prune(&mut objects, Some(&status));
+        assert_eq!(objects.config_map_create, None);
+    }
+}

@@ -1,0 +1,112 @@
+//! When a status is written, and whose licence an act needs meanwhile.
+
+use super::*;
+use framework_api::{State, Time};
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn windows() -> Windows {
+    Windows { gather: ms(100), record: ms(250), bytes_per_second: 1 << 20 }
+}
+
+fn draft(state: State) -> Draft {
+    let status = serde_json::from_value(serde_json::json!({
+        "startTime": "2026-01-01T00:00:00Z", "state": state,
+        "transitionTime": Time::floor(jiff::Timestamp::UNIX_EPOCH),
+        "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
+        "attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "configMapName": "job-attempt"},
+    }));
+    Draft { status: Arc::new(status.unwrap()), reports: vec![Report::normal("Test", format!("{state:?}"))] }
+}
+
+fn propose(write: &mut StatusWrite, urgency: Urgency, now: u64) -> Option<Duration> {
+    write.propose(draft(State::AttemptPreparing), urgency, 20, &windows(), ms(now))
+}
+
+#[test]
+fn what_is_urgent_is_written_at_once() {
+    let mut write = StatusWrite::default();
+    write.event(ms(1000));
+    assert_eq!(propose(&mut write, Urgency::Now, 1000), None);
+    assert!(write.is_due(ms(1000)));
+}
+
+#[test]
+fn changes_gather_until_a_window_passes_without_an_event() {
+    let mut write = StatusWrite::default();
+    write.event(ms(1000));
+    assert_eq!(propose(&mut write, Urgency::Gather, 1000), Some(ms(1100)));
+    write.event(ms(1050));
+    assert_eq!(propose(&mut write, Urgency::Gather, 1050), Some(ms(1150)));
+    assert!(!write.is_due(ms(1149)));
+    assert_eq!(propose(&mut write, Urgency::Gather, 1150), None);
+    assert!(write.is_due(ms(1150)));
+}
+
+#[test]
+fn changes_gather_no_longer_than_five_windows() {
+    let mut write = StatusWrite::default();
+    let mut now = 1000;
+    let due = loop {
+        write.event(ms(now));
+        if propose(&mut write, Urgency::Record, now).is_none() {
+            break now;
+        }
+        now += 10;
+    };
+    assert_eq!(due, 1000 + 5 * 250);
+}
+
+#[test]
+fn a_large_status_is_written_less_often() {
+    let mut write = StatusWrite::default();
+    write.propose(draft(State::AttemptPreparing), Urgency::Now, 1000, &windows(), ms(0));
+    write.send(ms(0));
+    write.accepted();
+    let due = write.propose(draft(State::AttemptRunning), Urgency::Now, 1000, &windows(), ms(1)).unwrap();
+    // 450 kB at 1 MiB a second.
+    assert!(due > ms(420) && due < ms(440), "{due:?}");
+}
+
+#[test]
+fn a_status_of_unknown_outcome_is_among_the_licences_until_another_version_settles_it() {
+    let mut write = StatusWrite::default();
+    propose(&mut write, Urgency::Now, 0);
+    let sent = write.send(ms(0)).unwrap();
+    assert!(write.is_busy());
+    write.unknown();
+    assert!(write.is_busy() && write.is_due(ms(0)), "the Framework is to be read");
+    write.send_read();
+    write.read();
+    assert!(!write.is_busy());
+    assert_eq!(write.licences().collect::<Vec<_>>(), [&*sent]);
+    // The same version was read: it is evaluated and written again.
+    write.propose(draft(State::AttemptRunning), Urgency::Now, 1, &windows(), ms(50));
+    write.send(ms(50));
+    assert_eq!(write.licences().count(), 2);
+    // The first one came through after all.
+    let published = write.settle(Some(&sent));
+    assert_eq!(published, [Report::normal("Test", "AttemptPreparing".into())]);
+    assert_eq!(write.licences().count(), 1, "the one in flight");
+}
+
+#[test]
+fn a_refused_read_is_repeated_and_a_refused_write_is_not() {
+    let mut write = StatusWrite::default();
+    propose(&mut write, Urgency::Now, 0);
+    write.send(ms(0));
+    assert_eq!(write.refused(), 1);
+    assert!(!write.is_busy() && !write.is_due(ms(0)));
+    write.wait_until(ms(500));
+    assert_eq!(propose(&mut write, Urgency::Now, 10), Some(ms(500)));
+    propose(&mut write, Urgency::Now, 500);
+    write.send(ms(500));
+    assert!(write.conflicted().is_some());
+    write.send_read();
+    assert_eq!(write.refused(), 2);
+    write.wait_until(ms(900));
+    assert!(write.is_busy() && !write.is_due(ms(899)));
+    assert_eq!(write.next(), Some(ms(900)));
+}

@@ -239,8 +239,8 @@ impl Acts<'_> {
         }
     }
 
-    /// Whether `due` has passed on the API server's clock (rule A8). If only the local clock says so, asks for
-    /// the server's; if neither does, asks to be woken. A `Date` header has whole seconds, so 1 s is added.
+    /// Whether `due` has passed on the API server's clock (rule A8). If only the local clock says so, asks
+    /// for the server's; if neither does, asks to be woken. A `Date` has whole seconds, so 1 s is added.
     fn is_due(&mut self, due: Time) -> bool {
         let due = due.plus_seconds(1);
         #[cfg(feature = "defects")]

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -233,6 +234,25 @@ impl Cluster {
         let pid = process.pid();
         self.lock_guests().push(process);
         Ok(pid)
+    }
+
+    /// Kills a program that [`host`](Self::host) started, as a crash would. Nobody misses it afterwards.
+    pub fn kill_hosted(&self, pid: u32) -> Result<(), Error> {
+        self.dismiss(pid)?.kill(&self.warden)
+    }
+
+    /// Asks a program that [`host`](Self::host) started to end, and says how it did. Nobody misses it
+    /// afterwards. One that does not end in time is killed, and that is an error.
+    pub fn terminate_hosted(&self, pid: u32, patience: Duration) -> Result<ExitStatus, Error> {
+        self.dismiss(pid)?.terminate(&self.warden, patience)
+    }
+
+    fn dismiss(&self, pid: u32) -> Result<Process, Error> {
+        let mut guests = self.lock_guests();
+        match guests.iter().position(|process| process.pid() == pid) {
+            Some(place) => Ok(guests.swap_remove(place)),
+            None => Err(Error::NotRunning { component: "a hosted program of that pid" }),
+        }
     }
 
     /// Stops a component from running without ending it: it answers nothing, its connections stay.

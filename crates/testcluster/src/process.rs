@@ -8,8 +8,9 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -17,6 +18,9 @@ use crate::error::{Error, tail};
 
 /// The file in the cluster's directory whose presence tells the warden to leave the directory behind.
 pub(crate) const KEEP_FILE: &str = "keep";
+
+/// Between two looks at a process that is to end.
+const EVERY: Duration = Duration::from_millis(10);
 
 /// `+ pid` adds a child, `- pid` says that it was reaped. At the end of the input the rest is killed.
 const WARDEN: &str = r#"
@@ -161,6 +165,25 @@ impl Process {
         Ok(())
     }
 
+    /// Asks the process to end, and reaps it. It is killed if it has not ended in time, and that is an error.
+    pub(crate) fn terminate(&mut self, warden: &Warden, patience: Duration) -> Result<ExitStatus, Error> {
+        self.signal(Signal::TERM)?;
+        let deadline = Instant::now() + patience;
+        loop {
+            let ended = self.child.try_wait().map_err(Error::io(format!("looking after {}", self.name)))?;
+            if let Some(status) = ended {
+                self.forget(warden)?;
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                self.kill(warden)?;
+                let what = format!("{} did not end", self.name);
+                return Err(Error::NotReady { what, after: patience, last: tail(&self.log) });
+            }
+            std::thread::sleep(EVERY);
+        }
+    }
+
     fn forget(&mut self, warden: &Warden) -> Result<(), Error> {
         if !std::mem::replace(&mut self.reaped, true) {
             warden.tell('-', self.child.id())?;
@@ -172,7 +195,6 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
 
     fn sleeper(warden: &Warden, dir: &Path) -> Process {
         Process::start(warden, dir, "sleeper", Path::new("sleep"), &["600".into()], None).unwrap()
@@ -224,6 +246,25 @@ mod tests {
         let error = process.check(&warden).unwrap_err().to_string();
         assert!(error.contains("short ended (exit status: 7)") && error.contains("no such flag"), "{error}");
         assert!(matches!(process.signal(Signal::STOP), Err(Error::NotRunning { component: "short" })));
+    }
+
+    #[test]
+    fn a_process_that_is_asked_to_end_says_how_it_did() {
+        let dir = tempfile::tempdir().unwrap().keep();
+        let warden = Warden::start(&dir).unwrap();
+        let end = |script: &str, patience| {
+            let script = ["-c".into(), format!("{script}; echo ready; while :; do sleep 0.01; done")];
+            let mut process = Process::start(&warden, &dir, "asked", Path::new("sh"), &script, None).unwrap();
+            eventually("it is ready", || tail(&process.log).contains("ready"));
+            std::fs::remove_file(&process.log).unwrap();
+            let ended = process.terminate(&warden, patience);
+            assert!(!alive(process.pid()));
+            ended
+        };
+        let status = end("trap 'exit 5' TERM", Duration::from_secs(10)).unwrap();
+        assert_eq!(status.code(), Some(5));
+        let error = end("trap '' TERM", Duration::from_millis(50)).unwrap_err().to_string();
+        assert!(error.starts_with("asked did not end after 50ms"), "{error}");
     }
 
     #[test]

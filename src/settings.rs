@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use framework_api::config::{self, Config};
 use framework_core::Policy;
@@ -154,6 +153,7 @@ fn engine(config: &Config) -> EngineSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn load(yaml: &str) -> Result<Settings, String> {
         let file = tempfile::NamedTempFile::new().unwrap();

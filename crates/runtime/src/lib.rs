@@ -9,17 +9,33 @@
 //! All that decides is in [`engine`], a synchronous struct stepped by [`event::Event`]s: it does no I/O and
 //! reads no clock. The async parts only move bytes. [`run`](run::run) ties them together.
 
-pub mod event;
 pub mod admin;
+pub mod backoff;
+pub mod budget;
+pub mod cache;
 pub mod client;
 pub mod clock;
+pub mod dispatch;
+pub mod engine;
+pub mod event;
 pub mod health;
+pub mod holds;
+pub mod known;
+pub mod ledger;
 pub mod metrics;
+pub mod outbox;
+pub mod ownership;
 pub mod pace;
+pub mod ready;
 pub mod recorder;
+pub mod records;
+pub mod refusal;
 pub mod reply;
 pub mod request;
+pub mod run;
 pub mod seeds;
 pub mod send;
+pub mod server_time;
+pub mod status_write;
 pub mod watch;
 pub mod wire;

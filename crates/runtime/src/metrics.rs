@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
+
+use crate::engine::Gauges;
 
 /// All metrics of one controller, in a registry of their own.
 #[derive(Debug)]
@@ -24,7 +26,8 @@ pub struct Metrics {
     events_dropped: IntCounter,
     queues: IntGaugeVec,
     frameworks: IntGaugeVec,
-    gauges: IntGaugeVec,
+    held: IntGaugeVec,
+    oldest_event: Gauge,
 }
 
 const REQUEST_BUCKETS: &[f64] =
@@ -81,9 +84,13 @@ impl Metrics {
                 "events_dropped_total",
                 "Reports that made no Event: the queue was full, or the API server refused it.",
             ),
-            queues: maker.gauges("queue_depth", "What waits in a queue of the shell.", &["queue"]),
+            queues: maker.gauges("queue_depth", "What waits in a queue, or is on its way.", &["queue"]),
             frameworks: maker.gauges("frameworks", "Frameworks by the state of their status.", &["state"]),
-            gauges: maker.gauges("engine", "What the engine holds, by kind.", &["kind"]),
+            held: maker.gauges("held", "What the engine holds, by kind.", &["kind"]),
+            oldest_event: maker.gauge(
+                "oldest_event_age_seconds",
+                "How long the oldest event has been waiting for the evaluation of its Framework.",
+            ),
             registry: maker.registry,
         })
     }
@@ -141,18 +148,37 @@ impl Metrics {
 
     /// That much waits in that queue.
     pub fn queue(&self, name: &str, depth: usize) {
-        self.queues.with_label_values(&[name]).set(i64::try_from(depth).unwrap_or(i64::MAX));
+        self.queues.with_label_values(&[name]).set(whole(depth));
     }
 
-    /// That many Frameworks are in that state.
-    pub fn frameworks_in(&self, state: &str, count: usize) {
-        self.frameworks.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    /// What the engine holds at `now`, on the steady clock.
+    pub fn engine(&self, gauges: &Gauges, now: Duration) {
+        // Gauges of states that no Framework is in any more must fall to 0.
+        self.frameworks.reset();
+        for (state, count) in &gauges.frameworks {
+            self.frameworks.with_label_values(&[&format!("{state:?}")]).set(whole(*count));
+        }
+        self.frameworks.with_label_values(&["New"]).set(whole(gauges.new_frameworks));
+        self.frameworks.with_label_values(&["Unreadable"]).set(whole(gauges.unreadable_frameworks));
+        for (kind, count) in [
+            ("configmaps", gauges.config_maps),
+            ("pods", gauges.pods),
+            ("timers", gauges.timers),
+            ("unrecorded_creates", gauges.unrecorded_creates),
+        ] {
+            self.held.with_label_values(&[kind]).set(whole(count));
+        }
+        for (queue, depth) in ["records", "deletes", "creates"].into_iter().zip(gauges.queued) {
+            self.queue(queue, depth);
+        }
+        self.queue("requests_in_flight", gauges.in_flight);
+        let waiting = gauges.oldest_event.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.oldest_event.set(waiting.as_secs_f64());
     }
+}
 
-    /// The engine holds that many of something.
-    pub fn engine_holds(&self, kind: &str, count: usize) {
-        self.gauges.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
-    }
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Makes metrics and registers them. Names are constants, so a failure is a defect that every test shows.
@@ -179,6 +205,10 @@ impl Maker {
         self.register(IntCounterVec::new(Self::opts(name, help), labels))
     }
 
+    fn gauge(&self, name: &str, help: &str) -> Gauge {
+        self.register(Gauge::with_opts(Self::opts(name, help)))
+    }
+
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.register(IntGaugeVec::new(Self::opts(name, help), labels))
     }
@@ -197,6 +227,7 @@ impl Maker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use framework_api::State;
 
     #[test]
     fn the_text_has_what_was_counted() {
@@ -204,7 +235,9 @@ mod tests {
         metrics.request_ended("create", "pods", Some(201), Duration::from_millis(3));
         metrics.request_ended("create", "pods", None, Duration::from_millis(3));
         metrics.status_written(1000);
-        metrics.frameworks_in("Completed", 4);
+        let frameworks = [(State::Completed, 4)].into();
+        let gauges = Gauges { frameworks, oldest_event: Some(Duration::from_secs(3)), ..Gauges::default() };
+        metrics.engine(&gauges, Duration::from_secs(5));
         let text = metrics.text();
         for line in [
             r#"frameworkcontroller_api_requests_total{code="201",resource="pods",verb="create"} 1"#,
@@ -212,10 +245,21 @@ mod tests {
             r#"frameworkcontroller_api_request_duration_seconds_bucket{resource="pods",verb="create",le="0.005"} 2"#,
             "frameworkcontroller_status_write_bytes_total 1000",
             r#"frameworkcontroller_frameworks{state="Completed"} 4"#,
+            "frameworkcontroller_oldest_event_age_seconds 2",
             concat!(r#"frameworkcontroller_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_state_that_nobody_is_in_any_more_is_not_shown() {
+        let metrics = Metrics::new();
+        let frameworks = [(State::AttemptRunning, 1)].into();
+        metrics.engine(&Gauges { frameworks, ..Gauges::default() }, Duration::ZERO);
+        assert!(metrics.text().contains("AttemptRunning"));
+        metrics.engine(&Gauges::default(), Duration::ZERO);
+        assert!(!metrics.text().contains("AttemptRunning"), "{}", metrics.text());
     }
 
     #[test]

@@ -21,9 +21,7 @@ use tracing::{info, warn};
 
 use crate::clock::Clock;
 use crate::engine::{Engine, EngineSettings};
-use crate::event::{
-    Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Ticket,
-};
+use crate::event::{Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Ticket};
 use crate::health::{Health, Synced};
 use crate::metrics::Metrics;
 use crate::recorder::Recorder;
@@ -35,6 +33,8 @@ use crate::watch::{Kind, Sink, Turn, watch};
 const EVENTS: usize = 4096;
 /// Events that one turn takes in at most.
 const BATCH: usize = 1024;
+/// How old the gauges of a busy controller may get.
+const MEASURE: Duration = Duration::from_secs(5);
 /// How long queued Kubernetes Events may hold up a stop.
 const FLUSH: Duration = Duration::from_secs(1);
 
@@ -105,6 +105,10 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
             }
+            () = until(controller.measure_at) => {
+                controller.measure();
+                continue;
+            }
             () = until(wake) => controller.tick(),
         }
         // Whatever else is there goes into the same turn.
@@ -170,6 +174,8 @@ struct Controller {
     /// Requests whose reply is awaited; the engine bounds how many.
     requests: JoinSet<(Ticket, Answer)>,
     drained: bool,
+    /// When the gauges are taken again, which costs time; `None`: nothing has changed since.
+    measure_at: Option<Instant>,
 }
 
 impl Controller {
@@ -184,6 +190,7 @@ impl Controller {
             recorder,
             requests: JoinSet::new(),
             drained: false,
+            measure_at: None,
         }
     }
 
@@ -199,6 +206,11 @@ impl Controller {
 
     fn tick(&mut self) {
         self.engine.step(self.clock.now(), Event::Tick);
+    }
+
+    fn measure(&mut self) {
+        self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
+        self.measure_at = None;
     }
 
     fn replied(&mut self, ended: Result<(Ticket, Answer), JoinError>) -> Result<(), Error> {
@@ -223,7 +235,7 @@ impl Controller {
             self.perform(effect);
         }
         self.health.turn_ends();
-        self.metrics.queue("requests_in_flight", self.requests.len());
+        self.measure_at.get_or_insert(begun + MEASURE);
         self.metrics.turn_taken(events, begun.elapsed());
     }
 

@@ -1,0 +1,61 @@
+//! The thinnest path through everything: a process, a real API server, two Tasks that succeed.
+
+mod program;
+
+use std::time::{Duration, Instant};
+
+use framework_testcluster::{pod, shared};
+use program::Program;
+use serde_json::{Value, json};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[test]
+fn two_tasks_run_to_completion_and_nothing_is_left_over() {
+    let cluster = shared();
+    let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds/");
+    kubectl(&["apply", "--server-side", "-f", crds], "");
+    let mut program = Program::start(cluster.kubeconfig_path(), "");
+    program.says("started");
+    let framework = json!({
+        "apiVersion": "frameworkcontroller.microsoft.com/v1",
+        "kind": "Framework",
+        "metadata": {"name": "smoke", "namespace": "default"},
+        "spec": {"taskRoles": [{"name": "worker", "taskNumber": 2, "task": {"pod": {
+            "metadata": {"annotations": {pod::EXIT_CODE: "0"}},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]},
+        }}}]},
+    });
+    kubectl(&["apply", "--server-side", "-f=-"], &framework.to_string());
+
+    let deadline = Instant::now() + LIMIT;
+    let status = loop {
+        let framework: Value =
+            serde_json::from_str(&kubectl(&["get", "fw", "smoke", "-o=json"], "")).unwrap();
+        if framework["status"]["state"] == "Completed" {
+            break framework["status"].clone();
+        }
+        assert!(Instant::now() < deadline, "{framework:#}\n{}", program.log());
+        std::thread::sleep(PAUSE);
+    };
+    let end = &status["attemptStatus"]["completionStatus"];
+    assert_eq!((&end["code"], &end["phrase"]), (&json!(0), &json!("Succeeded")), "{status:#}");
+    let tasks = status["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"].as_array().expect("Tasks");
+    let states: Vec<&Value> = tasks.iter().map(|task| &task["state"]).collect();
+    assert_eq!(states, ["Completed", "Completed"], "{status:#}");
+    assert_eq!(kubectl(&["get", "pods", "--no-headers"], ""), "");
+    let maps = kubectl(&["get", "configmaps", "-o=name"], "");
+    assert!(!maps.contains("smoke-attempt"), "{maps}");
+
+    program.terminate();
+    let (code, log) = program.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+fn kubectl(arguments: &[&str], input: &str) -> String {
+    let output = shared().kubectl_as("admin", arguments, input).expect("kubectl runs");
+    assert!(output.status.success(), "{arguments:?}: {}", output.stderr);
+    output.stdout
+}

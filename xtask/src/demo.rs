@@ -1,8 +1,9 @@
 //! `cargo xtask demo`: from a fresh clone to finished Frameworks on a real control plane.
 //!
 //! Builds the controller, starts a control plane with the controller beside it, creates the Frameworks of
-//! `examples/`, shows them while they run, and tells the story of each. Fails if any did not end as it should.
-//! Whatever it starts ends with it, however it ends; with `--keep` what is left is named, and how to stop it.
+//! `examples/`, shows them while they run, and tells the story of each. Fails if any did not end as it
+//! should. Whatever it starts ends with it, however it ends; with `--keep` what is left is named, and how to
+//! stop it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ mod place;
 mod requests;
 mod screen;
 mod story;
+#[cfg(test)]
+mod tests;
 
 use chronicle::Chronicle;
 use example::EXAMPLES;
@@ -68,8 +71,7 @@ async fn play(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result<()
         None => controller::build().await?,
     };
     let (keep, given_up) = (arguments.keep, Arc::clone(interrupted));
-    let place =
-        tokio::task::spawn_blocking(move || Place::prepare(keep, &program, &given_up)).await??;
+    let place = tokio::task::spawn_blocking(move || Place::prepare(keep, &program, &given_up)).await??;
     let outcome = perform(&place).await;
     place.end()?;
     outcome

@@ -1,5 +1,7 @@
 //! The project's commands: `cargo xtask test`, `cargo xtask demo`, `cargo xtask cluster up|down`.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 mod cluster;
@@ -25,10 +27,18 @@ enum Command {
     Test(test::Arguments),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
         Command::Cluster(command) => cluster::run(command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not as `main` would return it, which adds a backtrace where RUST_BACKTRACE is set.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

@@ -105,9 +105,13 @@ impl Chronicle {
     /// Whether all went as the example says; if not, what it did instead.
     pub(crate) fn judge(&self) -> Result<(), String> {
         let name = self.name();
-        let end = self.status().filter(|_| self.is_over()).and_then(|s| s.attempt_status.completion_status.as_ref());
+        let end = self
+            .status()
+            .filter(|_| self.is_over())
+            .and_then(|s| s.attempt_status.completion_status.as_ref());
         let Some(end) = end else {
-            let state = self.states.last().map_or("never seen by the controller".into(), |(_, s)| format!("{s:?}"));
+            let state =
+                self.states.last().map_or("never seen by the controller".into(), |(_, s)| format!("{s:?}"));
             return Err(format!("{name} did not complete: it is {state}"));
         };
         if end.code != self.example.code {
@@ -118,7 +122,9 @@ impl Chronicle {
                 let ended = self.task_ends.get(&(task_role.to_owned(), index, 0)).map(|end| end.code);
                 let followed = self.task_ends.contains_key(&(task_role.to_owned(), index, 1));
                 let as_told = ended == Some(code) && followed;
-                as_told.then_some(()).ok_or_else(|| format!("{name}: Task {task_role}-{index} was not retried"))
+                as_told
+                    .then_some(())
+                    .ok_or_else(|| format!("{name}: Task {task_role}-{index} was not retried"))
             }
             Turn::CutShort { task_role } => {
                 let cut = self.cut_short();

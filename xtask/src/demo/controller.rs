@@ -30,12 +30,13 @@ pub(crate) async fn build() -> Result<PathBuf> {
         .await
         .context("starting cargo")?;
     ensure!(built.status.success(), "building the controller failed ({})", built.status);
-    executable(&String::from_utf8_lossy(&built.stdout)).context("cargo did not name the controller that it built")
+    executable(&String::from_utf8_lossy(&built.stdout))
+        .context("cargo did not name the controller that it built")
 }
 
 fn executable(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    messages.filter_map(|message| message.executable).last()
+    messages.filter_map(|message| message.executable).next_back()
 }
 
 #[cfg(test)]

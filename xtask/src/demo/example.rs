@@ -19,11 +19,7 @@ pub(crate) struct Example {
 /// What makes an example worth showing.
 pub(crate) enum Turn {
     /// An attempt of this Task ended with this code, and was followed by another.
-    Retried {
-        task_role: &'static str,
-        index: i32,
-        code: i32,
-    },
+    Retried { task_role: &'static str, index: i32, code: i32 },
     /// All Tasks of this TaskRole ran when the Framework completed.
     CutShort { task_role: &'static str },
     /// It ended in its first attempt, and no Task was retried.

@@ -23,7 +23,7 @@ const MIDWAY: Duration = Duration::from_secs(2);
 /// How often ages on the screen, and the controller, are looked at.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Watches, shows and stops; an error if not all complete in time, or if the controller does not live so long.
+/// Watches, shows and stops; an error if not all complete in time, or if the controller ends before.
 pub(crate) async fn follow(
     api: &Api<Framework>,
     chronicles: &mut [Chronicle],

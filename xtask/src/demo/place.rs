@@ -1,7 +1,8 @@
 //! Where the demo happens: a control plane with the controller beside it.
 //!
-//! Without `--keep` this process holds the cluster, so that nothing can outlive it. With `--keep` the holder is
-//! the process that `cargo xtask cluster down` stops; until the demo comes to its end, this value stops it too.
+//! Without `--keep` this process holds the cluster, so that nothing can outlive it. With `--keep` the holder
+//! is the process that `cargo xtask cluster down` stops; until the demo comes to its end, this value stops it
+//! too.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -38,7 +39,10 @@ impl Place {
     /// Starts the control plane and, on it, the controller. Blocks.
     pub(crate) fn prepare(keep: bool, controller: &Path, given_up: &AtomicBool) -> Result<Place> {
         let (place, pid, log) = if keep {
-            ensure!(State::read().is_none(), "a cluster is up already: stop it with `cargo xtask cluster down`");
+            ensure!(
+                State::read().is_none(),
+                "a cluster is up already: stop it with `cargo xtask cluster down`"
+            );
             let held = Held { state: cluster::start(Some(controller), given_up)?, kept: false };
             let pid = held.state.controller.context("the cluster has no controller")?;
             (Place::Held(held), pid, cluster::controller_log(&cluster::home()))

@@ -61,9 +61,9 @@ impl Requests {
     pub(crate) fn describe(&self, tasks: usize) -> String {
         let counts: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
         let refused = if self.refused > 0 { format!(" ({} refused)", self.refused) } else { String::new() };
+        let counts = if counts.is_empty() { "none".into() } else { counts.join(", ") };
         format!(
-            "{}: total {}{refused}, and {} for Events; 2n + 11 is {} for {tasks} Tasks",
-            counts.join(", "),
+            "{counts}: total {}{refused}, and {} for Events; 2n + 11 is {} for {tasks} Tasks",
             self.total(),
             self.events,
             2 * tasks + 11
@@ -72,9 +72,8 @@ impl Requests {
 }
 
 fn is_for(framework: &str, record: &Record) -> bool {
-    let named = |separator: char| {
-        record.name.strip_prefix(framework).is_some_and(|rest| rest.starts_with(separator))
-    };
+    let named =
+        |separator: char| record.name.strip_prefix(framework).is_some_and(|rest| rest.starts_with(separator));
     match record.resource.as_str() {
         "frameworks" => record.name == framework,
         "configmaps" => record.name == config_map_name(framework),

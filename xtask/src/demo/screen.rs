@@ -74,7 +74,11 @@ pub(crate) enum Screen {
 impl Screen {
     /// Standard output.
     pub(crate) fn of_stdout() -> Screen {
-        if io::stdout().is_terminal() { Screen::Terminal { lines: 0 } } else { Screen::Log { known: Vec::new() } }
+        if io::stdout().is_terminal() {
+            Screen::Terminal { lines: 0 }
+        } else {
+            Screen::Log { known: Vec::new() }
+        }
     }
 
     /// Shows what is new in the rows.
@@ -121,7 +125,8 @@ fn table(rows: &[Row]) -> Vec<String> {
     let lines: Vec<[String; 6]> = std::iter::once(header).chain(rows.iter().map(Row::cells)).collect();
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
     // The longest name of a state, so that the columns stay where they are.
-    let widths: [usize; 6] = std::array::from_fn(|column| width(column).max(if column == 1 { 25 } else { 0 }));
+    let widths: [usize; 6] =
+        std::array::from_fn(|column| width(column).max(if column == 1 { 25 } else { 0 }));
     let pad = |line: &[String; 6]| {
         let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()

@@ -13,7 +13,12 @@ const INDENT: &str = "            ";
 /// Tells it: states with times, attempts, why it ended, and what it cost.
 pub(crate) fn tell(chronicle: &Chronicle, records: &[Record]) -> String {
     let requests = Requests::of(chronicle.name(), records);
-    let mut lines = vec![format!("{}: {} ({})", chronicle.name(), chronicle.example.shows, chronicle.example.file)];
+    let mut lines =
+        vec![format!("{}: {} ({})", chronicle.name(), chronicle.example.shows, chronicle.example.file)];
+    if chronicle.states.is_empty() {
+        lines.push("  the controller has not touched it".into());
+        return lines.join("\n");
+    }
     let mut tell = |topic: &str, text: &str| lines.extend(wrap(&format!("  {topic:<10}"), text));
     tell("states", &states(chronicle));
     tell("attempts", &attempts(chronicle));
@@ -23,20 +28,12 @@ pub(crate) fn tell(chronicle: &Chronicle, records: &[Record]) -> String {
 }
 
 fn states(chronicle: &Chronicle) -> String {
-    let mut told = String::from("not seen by the controller");
-    let mut minute = String::new();
-    for (position, (at, state)) in chronicle.states.iter().enumerate() {
-        let time = at.timestamp().strftime("%H:%M:%S").to_string();
-        if position == 0 {
-            told = format!("{time} {state:?}");
-        } else if time == minute {
-            told.push_str(&format!(", {state:?}"));
-        } else {
-            told.push_str(&format!("; {time} {state:?}"));
-        }
-        minute = time;
-    }
-    told
+    let seconds = chronicle.states.chunk_by(|(one, _), (other, _)| one == other).map(|states| {
+        let time = states[0].0.timestamp().strftime("%H:%M:%S");
+        let states: Vec<String> = states.iter().map(|(_, state)| format!("{state:?}")).collect();
+        format!("{time} {}", states.join(", "))
+    });
+    seconds.collect::<Vec<_>>().join("; ")
 }
 
 fn attempts(chronicle: &Chronicle) -> String {
@@ -58,7 +55,8 @@ fn attempts(chronicle: &Chronicle) -> String {
 
 fn ended(end: &TaskAttemptCompletionStatus) -> String {
     let message = end.pod.iter().flat_map(|pod| &pod.containers).map(|container| container.message.as_str());
-    let message = message.filter(|message| !message.is_empty()).map(|message| format!(" saying \"{message}\""));
+    let message =
+        message.filter(|message| !message.is_empty()).map(|message| format!(" saying \"{message}\""));
     format!("ended as {} ({}){}", end.phrase, end.code, message.collect::<String>())
 }
 
@@ -74,7 +72,8 @@ fn end(chronicle: &Chronicle) -> String {
     if let Some(trigger) = &end.trigger {
         told.push(format!("by Task {}-{}: {}", trigger.task_role_name, trigger.task_index, trigger.message));
     }
-    let cut = chronicle.cut_short().into_iter().map(|(role, index)| format!("{role}-{index}")).collect::<Vec<_>>();
+    let cut =
+        chronicle.cut_short().into_iter().map(|(role, index)| format!("{role}-{index}")).collect::<Vec<_>>();
     if !cut.is_empty() {
         told.push(format!("still unfinished then, and ended with it: {}", cut.join(", ")));
     }
@@ -85,8 +84,11 @@ fn end(chronicle: &Chronicle) -> String {
 }
 
 fn outcome(end: &FrameworkAttemptCompletionStatus) -> String {
+    if !end.r#type.is_failed() {
+        return format!("{} ({})", end.phrase, end.code);
+    }
     let attributes: Vec<String> = end.r#type.attributes.iter().map(|one| format!("{one:?}")).collect();
-    let kind = std::iter::once(format!("{:?}", end.r#type.name)).chain(attributes).collect::<Vec<_>>().join(" ");
+    let kind = std::iter::once("Failed".to_owned()).chain(attributes).collect::<Vec<_>>().join(" ");
     format!("{kind}: {} ({})", end.phrase, end.code)
 }
 

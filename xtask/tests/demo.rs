@@ -1,0 +1,100 @@
+//! `cargo xtask demo` as somebody runs it where there is no terminal, and as somebody interrupts it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn demo(home: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .arg("demo")
+        .args(arguments)
+        .env("FRAMEWORK_CLUSTER_HOME", home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What the demo says that it started: the cluster's directory and the controller's process.
+struct Started {
+    dir: PathBuf,
+    controller: PathBuf,
+}
+
+impl Started {
+    fn read(stderr: &str) -> Option<Started> {
+        let dir = stderr.split_once("the control plane is in ")?.1.lines().next()?;
+        let controller = stderr.split_once("the controller is process ")?.1.split_once(' ')?.0;
+        Some(Started { dir: dir.into(), controller: Path::new("/proc").join(controller) })
+    }
+
+    fn assert_gone(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.dir.exists() || self.controller.exists() {
+            assert!(
+                Instant::now() < deadline,
+                "left behind: {} {}",
+                self.dir.display(),
+                self.controller.display()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn four_frameworks_end_as_told_and_nothing_is_left() {
+    let home = tempfile::tempdir().unwrap();
+    let output = demo(home.path(), &[]).wait_with_output().unwrap();
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    // The log, for there is no terminal, and the four stories.
+    assert!(told.contains("s flaky: AttemptRunning, attempt 0, tasks 4/4"), "{told}");
+    assert!(!told.contains('\u{1b}'), "no table is drawn: {told}");
+    for (story, end) in [
+        ("\nflaky: ", "Task worker-1: attempt 0 ended as ContainerTransientFailed (200)"),
+        ("\ntraining: ", "still unfinished then, and ended with it: ps-0, ps-1"),
+        ("\noutofmemory: ", "ContainerDockerOOMKilled (-1200)"),
+        ("\nstopped: ", "StopFrameworkRequested (-210)"),
+    ] {
+        let story = told.split_once(story).map(|(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+        let story = story.unwrap_or_else(|| panic!("no{story:?} in {told}"));
+        // Lines are broken between words.
+        let words: Vec<&str> = story.split_whitespace().collect();
+        assert!(words.join(" ").contains(end), "{story}");
+        assert!(story.contains(" status writes") && story.contains("2n + 11 is "), "{story}");
+    }
+    Started::read(&noise).unwrap().assert_gone();
+}
+
+#[test]
+fn an_interrupt_cleans_up() {
+    let home = tempfile::tempdir().unwrap();
+    // Any program will do that stays.
+    let stays = home.path().join("stays");
+    std::fs::write(&stays, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    Command::new("chmod").arg("+x").arg(&stays).status().unwrap();
+    for keep in [&["--keep"][..], &[]] {
+        let mut demo = demo(home.path(), &[&["--controller", stays.to_str().unwrap()], keep].concat());
+        let mut stderr = BufReader::new(demo.stderr.take().unwrap());
+        let mut said = String::new();
+        let started = loop {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+            if let Some(started) = Started::read(&said) {
+                break started;
+            }
+        };
+        assert!(started.dir.exists() && started.controller.exists(), "{said}");
+        kill_process(Pid::from_raw(demo.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
+        assert!(!demo.wait().unwrap().success());
+        started.assert_gone();
+        stderr.read_to_string(&mut said).unwrap();
+        assert!(said.contains("interrupted; nothing is left running"), "{said}");
+    }
+}

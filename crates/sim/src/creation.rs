@@ -29,9 +29,8 @@ impl Store {
         let rules = self.registry.get(kind).clone();
         self.complete_metadata(&rules, namespace, &mut body)?;
         let key = Key::new(body.namespace(), body.name());
-        if rules.status {
-            body.as_object_mut().map(|map| map.remove("status"));
-        }
+        // Where there is a status it is its subresource's; where there is none the field is unknown.
+        body.as_object_mut().map(|map| map.remove("status"));
         if let Some(schema) = &rules.schema {
             fill_defaults(&mut body, schema);
         }
@@ -60,7 +59,7 @@ impl Store {
             name = body.meta("generateName").chars().chain(suffix).collect();
         }
         if !body.meta("resourceVersion").is_empty() {
-            return Err(Refusal::internal("resourceVersion should not be set on objects to be created"));
+            return Err(Refusal::nameless("resourceVersion should not be set on objects to be created"));
         }
         if rules.namespaced && !body.namespace().is_empty() && body.namespace() != namespace {
             return Err(Refusal::bad_request(
@@ -90,6 +89,12 @@ pub(crate) fn check_type(rules: &Kind, body: &mut Value) -> Result<(), Refusal> 
     let wanted = [("apiVersion", rules.api_version()), ("kind", rules.kind.clone())];
     for (field, wanted) in wanted {
         match map.get(field).and_then(Value::as_str) {
+            Some(given) if given != wanted && rules.custom && field == "kind" => {
+                let (kind, given) = (given.to_owned(), Kind { kind: given.to_owned(), ..rules.clone() });
+                let name = map.get("metadata").and_then(|meta| meta["name"].as_str()).unwrap_or("");
+                let why = format!("Invalid value: {kind:?}: must be {wanted}");
+                return Err(Refusal::invalid(&given, name, "FieldValueInvalid", "kind", &why));
+            }
             Some(given) if given != wanted => {
                 return Err(Refusal::bad_request(format!("{field} is {given:?}, the path is of {wanted:?}")));
             }

@@ -148,7 +148,7 @@ fn check_preconditions(rules: &Kind, old: &Value, options: &DeleteOptions) -> Re
             "the UID in the precondition ({given}) does not match the UID in record ({stored}). The object \
              might have been deleted and then recreated"
         );
-        return Err(Refusal::conflict(rules, old.name(), &why));
+        return Err(Refusal::precondition(rules, old.name(), &why));
     }
     if let Some(given) = &options.version
         && given != old.meta("resourceVersion")
@@ -158,7 +158,7 @@ fn check_preconditions(rules: &Kind, old: &Value, options: &DeleteOptions) -> Re
             "the ResourceVersion in the precondition ({given}) does not match the ResourceVersion in record \
              ({stored}). The object might have been modified"
         );
-        return Err(Refusal::conflict(rules, old.name(), &why));
+        return Err(Refusal::precondition(rules, old.name(), &why));
     }
     Ok(())
 }

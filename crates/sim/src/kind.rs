@@ -142,8 +142,12 @@ impl Registry {
                 upsert(Kind { unconditional: false, ..leases }),
                 upsert(Kind::builtin("", "v1", "Event", "events")),
                 Kind::builtin("", "v1", "ServiceAccount", "serviceaccounts"),
-                Kind { namespaced: false, ..Kind::builtin("", "v1", "Namespace", "namespaces") },
-                Kind { namespaced: false, ..Kind::builtin("", "v1", "Node", "nodes") },
+                Kind {
+                    namespaced: false,
+                    status: true,
+                    ..Kind::builtin("", "v1", "Namespace", "namespaces")
+                },
+                Kind { namespaced: false, status: true, ..Kind::builtin("", "v1", "Node", "nodes") },
                 definitions,
             ],
         }

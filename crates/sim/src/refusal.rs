@@ -10,7 +10,7 @@ use crate::kind::Kind;
 pub struct Refusal {
     /// HTTP status code.
     pub code: u16,
-    /// Machine-readable reason.
+    /// Machine-readable reason, empty when the server has none.
     pub reason: &'static str,
     /// Sentence for humans.
     pub message: String,
@@ -28,7 +28,10 @@ impl Refusal {
     }
 
     fn about(kind: &Kind, name: &str) -> Value {
-        let mut details = json!({ "name": name, "kind": kind.plural });
+        let mut details = json!({ "kind": kind.plural });
+        if !name.is_empty() {
+            details["name"] = json!(name);
+        }
         if !kind.group.is_empty() {
             details["group"] = json!(kind.group);
         }
@@ -61,6 +64,15 @@ impl Refusal {
     pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
         Self::new(409, "Conflict", message, Some(Self::about(kind, name)))
+    }
+
+    /// A precondition of a deletion does not hold: the real server then names the kind for the resource.
+    #[must_use]
+    pub fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(kind));
+        let mut details = Self::about(kind, name);
+        details["kind"] = json!(kind.kind);
+        Self::new(409, "Conflict", message, Some(details))
     }
 
     /// The resourceVersion of the request is not the stored one.
@@ -169,6 +181,12 @@ impl Refusal {
         Self::new(500, "InternalError", message, Some(details))
     }
 
+    /// An error that the server has no name for.
+    #[must_use]
+    pub fn nameless(message: &str) -> Self {
+        Self::new(500, "", message.to_owned(), None)
+    }
+
     /// The server is not ready to answer.
     #[must_use]
     pub fn unavailable() -> Self {
@@ -192,9 +210,11 @@ impl Refusal {
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }

@@ -60,10 +60,12 @@ fn handle(world: &mut World, call: &Call, fault: Option<&Fault>) -> Result<Respo
         (_, Verb::Update | Verb::UpdateStatus) => {
             let (kind, key, status) = call.route.key()?;
             let body = read_body(&call.body)?;
+            let existed = world.store.get(kind, &key).is_some();
             let object = world.write(&call.who, call.number, |store, caller| {
                 store.update(caller, kind, &key, part(status), body)
             })?;
-            Ok(reply(world, StatusCode::OK, object.json()))
+            let code = if existed { StatusCode::OK } else { StatusCode::CREATED };
+            Ok(reply(world, code, object.json()))
         }
         (_, Verb::Patch | Verb::PatchStatus) => {
             let (kind, key, status) = call.route.key()?;

@@ -51,10 +51,14 @@ impl Store {
         kind: KindId,
         key: &Key,
         part: Part,
-        body: Value,
+        mut body: Value,
     ) -> Result<Arc<Object>, Refusal> {
         let rules = self.registry.get(kind).clone();
         if rules.upsert && part == Part::Main && self.get(kind, key).is_none() {
+            if !body.uid().is_empty() {
+                return Err(Refusal::conflict(&rules, &key.name, "Precondition failed: it is not there"));
+            }
+            metadata_mut(&mut body).remove("resourceVersion");
             return self.create(caller, kind, &key.namespace, body);
         }
         if body.name() != key.name {
@@ -96,13 +100,13 @@ impl Store {
         let old = self.expect(kind, key)?;
         let rules = self.registry.get(kind).clone();
         check_type(&rules, &mut body)?;
-        check_preconditions(&rules, &old, &body)?;
+        check_preconditions(&rules, &old, &body, matches!(verb, Verb::Patch | Verb::PatchStatus))?;
         let mut cause = caller.cause(verb);
         let given = |field: &str| Some(body.meta(field).to_owned()).filter(|text| !text.is_empty());
         (cause.version, cause.uid) = (given("resourceVersion"), given("uid"));
 
         let mut new = match part {
-            Part::Main => main_part(&rules, &old, body),
+            Part::Main => main_part(&old, body),
             Part::Status => status_part(&old, body),
         };
         if let Some(schema) = &rules.schema {
@@ -127,25 +131,31 @@ impl Store {
     }
 }
 
-fn check_preconditions(rules: &Kind, old: &Value, body: &Value) -> Result<(), Refusal> {
+fn check_preconditions(rules: &Kind, old: &Value, body: &Value, patched: bool) -> Result<(), Refusal> {
     let version = body.meta("resourceVersion");
+    let other_uid = !body.uid().is_empty() && body.uid() != old.uid();
+    if other_uid && !patched {
+        let (given, stored) = (body.uid(), old.uid());
+        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
+        return Err(Refusal::conflict(rules, old.name(), &why));
+    }
     if version.is_empty() && !rules.unconditional {
         let why = "Invalid value: 0: must be specified for an update";
         let field = "metadata.resourceVersion";
         return Err(Refusal::invalid(rules, old.name(), "FieldValueInvalid", field, why));
     }
-    if !body.uid().is_empty() && body.uid() != old.uid() {
-        let (given, stored) = (body.uid(), old.uid());
-        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {stored}");
-        return Err(Refusal::conflict(rules, old.name(), &why));
-    }
     if !version.is_empty() && version != old.meta("resourceVersion") {
         return Err(Refusal::stale(rules, old.name()));
+    }
+    if other_uid {
+        // The UID of a patch is no precondition: the patched object is invalid.
+        let why = format!("Invalid value: {:?}: field is immutable", body.uid());
+        return Err(Refusal::invalid(rules, old.name(), "FieldValueInvalid", "metadata.uid", &why));
     }
     Ok(())
 }
 
-fn main_part(rules: &Kind, old: &Value, mut body: Value) -> Value {
+fn main_part(old: &Value, mut body: Value) -> Value {
     let metadata = metadata_mut(&mut body);
     for field in SYSTEM {
         put(metadata, field, old["metadata"].get(*field).cloned());
@@ -154,9 +164,7 @@ fn main_part(rules: &Kind, old: &Value, mut body: Value) -> Value {
     metadata.remove("managedFields");
     metadata.remove("selfLink");
     drop_empty(metadata);
-    if rules.status
-        && let Value::Object(map) = &mut body
-    {
+    if let Value::Object(map) = &mut body {
         put(map, "status", old.get("status").cloned());
     }
     body

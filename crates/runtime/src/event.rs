@@ -82,6 +82,9 @@ pub enum Change<T> {
     Deleted(T),
 }
 
+/// A decoded Framework, its status apart.
+pub type Content = (Arc<Framework>, Option<Arc<FrameworkStatus>>);
+
 /// A Framework as read from the API server.
 #[derive(Clone, Debug)]
 pub struct FrameworkObject {
@@ -92,7 +95,7 @@ pub struct FrameworkObject {
     /// `metadata.resourceVersion`, as the number that it is (KEP-5504).
     pub resource_version: u128,
     /// The decoded object, status apart; or why it cannot be decoded, in which case it is left alone.
-    pub content: Result<(Arc<Framework>, Option<Arc<FrameworkStatus>>), Arc<str>>,
+    pub content: Result<Content, Arc<str>>,
 }
 
 /// A ConfigMap with the name of a FrameworkAttempt's.

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::meta::Meta;
 use super::{Read, Wire};
-use crate::event::{FrameworkObject, Key};
+use crate::event::{Content, FrameworkObject, Key};
 
 #[derive(Deserialize)]
 struct FrameworkWire {
@@ -42,7 +42,7 @@ impl Wire for FrameworkObject {
 }
 
 impl FrameworkWire {
-    fn content(&self) -> Result<(Arc<Framework>, Option<Arc<FrameworkStatus>>), String> {
+    fn content(&self) -> Result<Content, String> {
         let spec = self.spec.as_deref().ok_or("spec: missing")?;
         let spec: FrameworkSpec = part("spec", spec)?;
         let status: Option<FrameworkStatus> =

@@ -2,6 +2,9 @@
 //! it, which acts with the rights that `deploy/` grants and no others.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod history;
+pub mod promises;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -21,10 +24,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Prefix of the annotations that tell kwok what becomes of a Pod.
 pub const TEST: &str = "test.frameworkcontroller.microsoft.com";
 
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime starts"))
+}
+
 /// Waits for a future on the stand's own runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| Runtime::new().expect("a runtime starts")).block_on(future)
+    runtime().block_on(future)
+}
+
+/// A client of the user who may do everything. It lives on the stand's own runtime.
+pub fn client() -> kube::Client {
+    let _entered = runtime().enter();
+    shared().client()
 }
 
 /// The cluster with everything of `deploy/` installed, but no controller.
@@ -50,11 +63,14 @@ pub fn stand() -> &'static Cluster {
 }
 
 /// Starts a controller with further lines in its config file; returns its pid. It ends with the cluster.
+/// Unless those lines say otherwise, it may send as much as it likes.
 pub fn start_controller(name: &'static str, config: &str) -> u32 {
     let cluster = installed();
     let kubeconfig = cluster.kubeconfig_for("controller").expect("the user exists");
-    let mut text =
-        format!("kubeConfigFilePath: {}\nkubeClientQps: 2000\nkubeClientBurst: 2000\n", kubeconfig.display());
+    let mut text = format!("kubeConfigFilePath: {}\n", kubeconfig.display());
+    if !config.contains("kubeClientQps") {
+        text.push_str("kubeClientQps: 2000\nkubeClientBurst: 2000\n");
+    }
     let defaults = framework_api::pod_failure::DEFAULT_CONFIG;
     let rules = defaults.find("\npodFailureSpec:").expect("the default config has rules");
     write!(text, "{config}\n{}", &defaults[rules..]).expect("a string takes it");
@@ -94,17 +110,17 @@ pub fn namespace(name: &str) -> String {
 
 /// The Frameworks of a namespace.
 pub fn frameworks(namespace: &str) -> Api<Framework> {
-    Api::namespaced(shared().client(), namespace)
+    Api::namespaced(client(), namespace)
 }
 
 /// The Pods of a namespace.
 pub fn pods(namespace: &str) -> Api<Pod> {
-    Api::namespaced(shared().client(), namespace)
+    Api::namespaced(client(), namespace)
 }
 
 /// The ConfigMaps of a namespace.
 pub fn config_maps(namespace: &str) -> Api<ConfigMap> {
-    Api::namespaced(shared().client(), namespace)
+    Api::namespaced(client(), namespace)
 }
 
 /// A Framework as the tests write it.

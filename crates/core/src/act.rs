@@ -131,7 +131,9 @@ impl Acts<'_> {
             let limit = self.policy.object_local_cache_creation_timeout_sec;
             return self.wake_at(self.status.transition_time.plus_seconds(limit));
         }
-        let known = self.o.objects.gone.contains(&uid) || self.o.objects.confirms.contains(&uid);
+        // While our own delete is on its way, its reply will tell.
+        let objects = self.o.objects;
+        let known = [&objects.gone, &objects.confirms, &objects.deletes].iter().any(|uids| uids.contains(&uid));
         if !known && !matches!(state, State::AttemptCompleted | State::Completed) {
             self.act(Action::ConfirmConfigMap { uid });
         }

@@ -30,6 +30,8 @@ pub struct Known {
     tombstones: BTreeMap<String, u128>,
     /// GETs and PATCHes on their way.
     reads: usize,
+    /// The ConfigMap that our delete has removed, by the API server's word; the watch is yet to show it.
+    removed: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -163,8 +165,29 @@ impl Known {
             }
             self.drop_config_map();
         }
+        if self.removed.as_ref() == Some(uid) {
+            self.removed = None;
+            self.disappeared(uid, true);
+            return true;
+        }
+        // The event of a background deletion looks like that of a label that was taken off. If it is ours, its
+        // reply tells them apart.
+        if !map.facts.deleting && self.objects.deletes.contains(uid) {
+            return true;
+        }
         self.disappeared(uid, map.facts.deleting);
         true
+    }
+
+    /// The API server says that our delete has removed this ConfigMap: nothing holds it back. It is gone once
+    /// the watch has shown that, too.
+    pub fn config_map_removed(&mut self, uid: &str) {
+        if self.holds(None, uid) {
+            self.objects.deletes.insert(uid.to_owned());
+            self.removed = Some(uid.to_owned());
+        } else {
+            self.disappeared(uid, true);
+        }
     }
 
     /// A LIST of Pods is complete: what neither it nor the watch since showed has disappeared. So has what only

@@ -79,9 +79,12 @@ fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
                 Ok(Some(pod)) if pod.facts.deletion.is_some() => Reply::Pod(pod),
                 _ => Reply::Done,
             }),
-            Action::DeleteConfigMap { .. } | Action::DeleteFramework | Action::ConfirmTime { .. } => {
-                Ok(Reply::Done)
-            }
+            // A ConfigMap that a finalizer holds back is shown; for one that is gone there is a Status.
+            Action::DeleteConfigMap { .. } => Ok(match wire::decode::<ConfigMapObject>(body) {
+                Ok(Some(map)) if map.facts.deleting => Reply::ConfigMap(map),
+                _ => Reply::Done,
+            }),
+            Action::DeleteFramework | Action::ConfirmTime { .. } => Ok(Reply::Done),
         },
     }
 }

@@ -6,7 +6,7 @@ use framework_api::{Framework, State};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use serde_json::json;
-use stand::{apply, block_on, code, completed, kubectl, manifest, namespace, stand, wait};
+use stand::{apply, block_on, code, completed, kubectl, manifest, namespace, wait};
 
 /// The condition `Running` of a Framework: its reason and message.
 fn held_up(framework: &Framework) -> Option<(String, String)> {
@@ -17,7 +17,7 @@ fn held_up(framework: &Framework) -> Option<(String, String)> {
 
 /// Waits for an Event about a Framework with this reason, and returns its note.
 fn event(namespace: &str, name: &str, reason: &str) -> String {
-    let events: Api<Event> = Api::namespaced(stand().client(), namespace);
+    let events: Api<Event> = Api::namespaced(stand::client(), namespace);
     let matches = |event: &Event| {
         event.reason.as_deref() == Some(reason)
             && event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref()) == Some(name)

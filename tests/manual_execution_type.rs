@@ -82,7 +82,7 @@ metadata:
         "--timeout=60s",
     ]);
     kubectl(&["wait", "--for=delete", "serviceaccount/prestart", "--namespace", &ns, "--timeout=60s"]);
-    let accounts: Api<ServiceAccount> = Api::namespaced(stand::stand().client(), &ns);
+    let accounts: Api<ServiceAccount> = Api::namespaced(stand::client(), &ns);
     assert!(block_on(accounts.get_opt("prestart")).expect("an answer").is_none());
     stand::assert_nothing_is_left(&ns, "prestart");
 }

@@ -8,12 +8,12 @@ pub mod promises;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use framework_api::{Framework, State};
 use framework_testcluster::{Cluster, shared};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -50,8 +50,18 @@ pub fn installed() -> &'static Cluster {
         let bind = ["create", "clusterrolebinding", "test-controller", "--clusterrole=frameworkcontroller"];
         kubectl(&[&bind[..], &["--user=controller"]].concat());
         kubectl(&["wait", "--for=condition=Established", "crd/frameworks.frameworkcontroller.microsoft.com"]);
+        await_frameworks();
     });
     cluster
+}
+
+/// Waits until Frameworks are served: a new resource is refused with 429 until its cache is filled.
+fn await_frameworks() {
+    let deadline = Instant::now() + PATIENCE;
+    while let Err(error) = block_on(frameworks("default").list(&ListParams::default())) {
+        assert!(Instant::now() < deadline, "Frameworks are not served: {error}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// The cluster with the controller running.
@@ -252,7 +262,7 @@ pub fn delete_pod(namespace: &str, name: &str) {
 
 /// Asserts that nothing of a Framework is left but itself.
 pub fn assert_nothing_is_left(namespace: &str, name: &str) {
-    let selected = kube::api::ListParams::default().labels(&format!("FC_FRAMEWORK_NAME={name}"));
+    let selected = ListParams::default().labels(&format!("FC_FRAMEWORK_NAME={name}"));
     let left = block_on(pods(namespace).list(&selected)).expect("a list").items;
     assert!(left.is_empty(), "Pods of {name} are left over: {left:#?}");
     let left = block_on(config_maps(namespace).list(&selected)).expect("a list").items;

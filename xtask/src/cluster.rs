@@ -102,7 +102,9 @@ pub(crate) fn start(controller: Option<&Path>, given_up: &AtomicBool) -> Result<
     fs::create_dir_all(home()).with_context(|| format!("creating {}", home().display()))?;
     let path = home().join("serve.log");
     let log = File::create(&path).context("creating the log")?;
-    let mut holder = std::process::Command::new(std::env::current_exe().context("finding this program")?)
+    // This program, even if its file was replaced meanwhile.
+    let mut holder = std::process::Command::new("/proc/self/exe")
+        .arg0("xtask")
         .args(["cluster", "serve"])
         .args(controller.into_iter().flat_map(|path| [OsStr::new("--controller"), path.as_os_str()]))
         .stdin(Stdio::null())

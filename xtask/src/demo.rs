@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use framework_api::Framework;
 use kube::api::{Api, PostParams};
 use tokio::signal::unix::{SignalKind, signal};
@@ -66,8 +66,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn play(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result<()> {
+    Place::check_free(arguments.keep)?;
     let program = match &arguments.controller {
-        Some(path) => path.canonicalize()?,
+        Some(path) => path.canonicalize().with_context(|| format!("finding {}", path.display()))?,
         None => controller::build().await?,
     };
     let (keep, given_up) = (arguments.keep, Arc::clone(interrupted));
@@ -81,12 +82,13 @@ async fn play(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result<()
 async fn perform(place: &Place) -> Result<()> {
     let client = place.client().await?;
     let api: Api<Framework> = Api::default_namespaced(client);
+    let mut events = follow::watch(&api).await?;
     let mut chronicles = Vec::new();
     for example in EXAMPLES {
         let created = api.create(&PostParams::default(), &example.framework()?).await?;
         chronicles.push(Chronicle::begin(example, created));
     }
-    let followed = follow::follow(&api, &mut chronicles, &mut Screen::of_stdout(), place).await;
+    let followed = follow::follow(&api, &mut events, &mut chronicles, &mut Screen::of_stdout(), place).await;
     if let Some(last) = chronicles.iter().filter_map(Chronicle::resource_version).max() {
         requests::logged(&place.audit(), last).await?;
     }

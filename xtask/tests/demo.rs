@@ -74,6 +74,26 @@ fn four_frameworks_end_as_told_and_nothing_is_left() {
 }
 
 #[test]
+fn what_is_kept_can_be_reached_until_it_is_taken_down() {
+    let home = tempfile::tempdir().unwrap();
+    let output = demo(home.path(), &["--keep"]).wait_with_output().unwrap();
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    let (kubeconfig, rest) = told.split_once("export KUBECONFIG=").unwrap().1.split_once('\n').unwrap();
+    let mut kubectl = rest.lines().next().unwrap().split_whitespace();
+    let listed = Command::new(kubectl.next().unwrap()).args(kubectl).env("KUBECONFIG", kubeconfig).output();
+    let listed = listed.unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    assert_eq!(listed.lines().filter(|line| line.contains("Completed")).count(), 4, "{listed}");
+    let down = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["cluster", "down"])
+        .env("FRAMEWORK_CLUSTER_HOME", home.path())
+        .status();
+    assert!(down.unwrap().success());
+    Started::read(&noise).unwrap().assert_gone();
+}
+
+#[test]
 fn an_interrupt_cleans_up() {
     let home = tempfile::tempdir().unwrap();
     // Any program will do that stays.

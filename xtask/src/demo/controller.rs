@@ -20,15 +20,29 @@ struct Message {
 pub(crate) async fn build() -> Result<PathBuf> {
     eprintln!("building the controller");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = tokio::process::Command::new(cargo)
+    let mut command = tokio::process::Command::new(cargo);
+    for (name, _) in std::env::vars_os() {
+        // What `cargo run` said of this package. Build scripts that ask for it would run once more, and all
+        // that depends on them would be compiled anew.
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"]
+            .iter()
+            .any(|told| name.as_encoded_bytes().starts_with(told.as_bytes()))
+        {
+            command.env_remove(name);
+        }
+    }
+    let built = command
         .args(["build", "--bin", NAME, "--message-format=json-render-diagnostics"])
         .current_dir(root())
         .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
+        .stdout(Stdio::piped())
         .kill_on_drop(true)
-        .output()
+        .spawn()
+        .context("starting cargo")?
+        // Not `output`, which would catch what cargo says to people as well.
+        .wait_with_output()
         .await
-        .context("starting cargo")?;
+        .context("reading what cargo says")?;
     ensure!(built.status.success(), "building the controller failed ({})", built.status);
     executable(&String::from_utf8_lossy(&built.stdout))
         .context("cargo did not name the controller that it built")

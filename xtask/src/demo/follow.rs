@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use framework_api::Framework;
-use futures::{StreamExt, pin_mut};
+use futures::StreamExt;
+use futures::stream::BoxStream;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::{self, Event, watcher};
@@ -23,15 +24,24 @@ const MIDWAY: Duration = Duration::from_secs(2);
 /// How often ages on the screen, and the controller, are looked at.
 const EVERY: Duration = Duration::from_millis(250);
 
+/// What the watch shows.
+pub(crate) type Events = BoxStream<'static, watcher::Result<Event<Framework>>>;
+
+/// A watch that shows all that happens from now on.
+pub(crate) async fn watch(api: &Api<Framework>) -> Result<Events> {
+    let mut events = watcher(api.clone(), watcher::Config::default()).boxed();
+    while !matches!(events.next().await.context("the watch ended")??, Event::InitDone) {}
+    Ok(events)
+}
+
 /// Watches, shows and stops; an error if not all complete in time, or if the controller ends before.
 pub(crate) async fn follow(
     api: &Api<Framework>,
+    events: &mut Events,
     chronicles: &mut [Chronicle],
     screen: &mut Screen,
     place: &Place,
 ) -> Result<()> {
-    let events = watcher(api.clone(), watcher::Config::default());
-    pin_mut!(events);
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let deadline = Instant::now() + PATIENCE;

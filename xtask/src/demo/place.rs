@@ -36,13 +36,17 @@ impl Drop for Held {
 }
 
 impl Place {
+    /// An error if there is a cluster where the demo's is to stay.
+    pub(crate) fn check_free(keep: bool) -> Result<()> {
+        let free = !keep || State::read().is_none();
+        ensure!(free, "a cluster is up already: stop it with `cargo xtask cluster down`");
+        Ok(())
+    }
+
     /// Starts the control plane and, on it, the controller. Blocks.
     pub(crate) fn prepare(keep: bool, controller: &Path, given_up: &AtomicBool) -> Result<Place> {
         let (place, pid, log) = if keep {
-            ensure!(
-                State::read().is_none(),
-                "a cluster is up already: stop it with `cargo xtask cluster down`"
-            );
+            Place::check_free(keep)?;
             let held = Held { state: cluster::start(Some(controller), given_up)?, kept: false };
             let pid = held.state.controller.context("the cluster has no controller")?;
             (Place::Held(held), pid, cluster::controller_log(&cluster::home()))
@@ -88,8 +92,9 @@ impl Place {
     pub(crate) fn end(self) -> Result<()> {
         let Place::Held(mut held) = self else { return Ok(()) };
         held.kept = true;
-        let State { kubeconfig, programs, .. } = &held.state;
-        println!("\nThe cluster, the controller and the Frameworks stay. Look at them with");
+        let State { kubeconfig, programs, controller, .. } = &held.state;
+        let controller = controller.map(|pid| format!(" (process {pid})")).unwrap_or_default();
+        println!("\nThe cluster, the controller{controller} and the Frameworks stay. Look at them with");
         println!("  export KUBECONFIG={}", kubeconfig.display());
         println!("  {} get frameworks", programs.join("kubectl").display());
         println!("and stop them all with");

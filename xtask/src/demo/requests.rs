@@ -18,10 +18,23 @@ const EVERY: Duration = Duration::from_millis(20);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requests {
     /// By what was asked for, without Events.
-    counts: BTreeMap<String, usize>,
-    refused: usize,
+    counts: BTreeMap<Kind, usize>,
+    /// By what was asked for and the status code of the refusal.
+    refused: BTreeMap<(Kind, u16), usize>,
     events: usize,
 }
+
+/// What was asked for, in the order in which it is told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    /// The place of the resource: Framework, ConfigMap, Pod.
+    place: usize,
+    wording: String,
+}
+
+/// The resources whose requests are counted, and what they are called.
+const RESOURCES: [(&str, &str); 3] =
+    [("frameworks", "Framework"), ("configmaps", "ConfigMap"), ("pods", "Pod")];
 
 /// Waits until the audit log has the write that made a resourceVersion, or has had enough time for it.
 pub(crate) async fn logged(log: &Log, resource_version: u64) -> Result<()> {
@@ -46,8 +59,11 @@ impl Requests {
                 requests.events += 1;
                 continue;
             }
-            *requests.counts.entry(wording(record)).or_default() += 1;
-            requests.refused += usize::from(record.code >= 400);
+            let kind = Kind::of(record);
+            if record.code >= 400 {
+                *requests.refused.entry((kind.clone(), record.code)).or_default() += 1;
+            }
+            *requests.counts.entry(kind).or_default() += 1;
         }
         requests
     }
@@ -59,12 +75,17 @@ impl Requests {
 
     /// All of them in a line, beside the fewest that `tasks` Tasks need when nothing disturbs them.
     pub(crate) fn describe(&self, tasks: usize) -> String {
-        let counts: Vec<String> = self.counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
-        let refused = if self.refused > 0 { format!(" ({} refused)", self.refused) } else { String::new() };
+        let counts: Vec<String> =
+            self.counts.iter().map(|(kind, count)| format!("{count} {}", kind.wording)).collect();
         let counts = if counts.is_empty() { "none".into() } else { counts.join(", ") };
+        let refused = self
+            .refused
+            .iter()
+            .map(|((kind, code), count)| format!(", {count} {} refused with {code}", kind.wording));
         format!(
-            "{counts}: total {}{refused}, and {} for Events; 2n + 11 is {} for {tasks} Tasks",
+            "{counts}: total {}{}, and {} for Events; 2n + 11 is {} for {tasks} Tasks",
             self.total(),
+            refused.collect::<String>(),
             self.events,
             2 * tasks + 11
         )
@@ -83,11 +104,22 @@ fn is_for(framework: &str, record: &Record) -> bool {
     }
 }
 
-fn wording(record: &Record) -> String {
-    match (record.verb.as_str(), record.resource.as_str(), record.subresource.as_str()) {
-        ("update" | "patch", "frameworks", "status") => "status writes".into(),
-        (verb, resource, "") => format!("{verb} {resource}"),
-        (verb, resource, subresource) => format!("{verb} {resource}/{subresource}"),
+impl Kind {
+    fn of(record: &Record) -> Kind {
+        let place = RESOURCES.iter().position(|(resource, _)| *resource == record.resource);
+        let place = place.unwrap_or(RESOURCES.len());
+        let name = RESOURCES.get(place).map_or("other", |(_, name)| name);
+        let method = match record.verb.as_str() {
+            "create" => "POST".into(),
+            "update" => "PUT".into(),
+            verb => verb.to_uppercase(),
+        };
+        let wording = match (name, record.subresource.as_str(), record.verb.as_str()) {
+            ("Framework", "status", "update" | "patch") => "status writes".into(),
+            (_, "", _) => format!("{name} {method}"),
+            (_, subresource, _) => format!("{name}/{subresource} {method}"),
+        };
+        Kind { place, wording }
     }
 }
 
@@ -130,8 +162,8 @@ mod tests {
         let requests = Requests::of("job", &records);
         assert_eq!(
             requests.describe(1),
-            "1 create configmaps, 1 create pods, 2 status writes: total 4 (1 refused), and 1 for Events; \
-             2n + 11 is 13 for 1 Tasks"
+            "2 status writes, 1 ConfigMap POST, 1 Pod POST: total 4, 1 Pod POST refused with 409, and 1 for \
+             Events; 2n + 11 is 13 for 1 Tasks"
         );
     }
 }

@@ -142,7 +142,8 @@ fn news<'a>(known: &'a [Row], rows: &'a [Row]) -> impl Iterator<Item = String> +
     };
     rows.iter().enumerate().filter(changed).map(|(_, row)| {
         let Row { framework, state, attempt, tasks, age, reason, .. } = row;
-        format!("{age:>3}s {framework}: {state}, attempt {attempt}, tasks {tasks}, {reason}")
+        let reason = if reason == state { String::new() } else { format!(", {reason}") };
+        format!("{age:>3}s {framework}: {state}, attempt {attempt}, tasks {tasks}{reason}")
     })
 }
 

@@ -50,6 +50,9 @@ fn attempts(chronicle: &Chronicle) -> String {
         });
         told.push(format!("Task {role}-{}: {}", task.index, ends.collect::<Vec<_>>().join(", ")));
     }
+    if told.len() == 1 {
+        told.push("no Task was retried".into());
+    }
     told.join("; ")
 }
 

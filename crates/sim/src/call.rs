@@ -1,15 +1,17 @@
 //! A request on its way: what it asks, taken from the path, the query and the body, and where its answer goes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::Method;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use crate::fault::Plan;
 use crate::history::Verb;
 use crate::http::Body;
 use crate::kind::{KindId, Registry};
+use crate::object::Meta;
 use crate::refusal::Refusal;
 use crate::store::Key;
 
@@ -27,6 +29,8 @@ pub(crate) struct Call {
     pub query: Vec<(String, String)>,
     pub content_type: String,
     pub body: Bytes,
+    /// The body as JSON, once somebody has asked for the name in it.
+    pub json: OnceLock<Result<Value, String>>,
     pub route: Route,
 }
 
@@ -61,6 +65,21 @@ impl Call {
     /// Whether a parameter of the query says yes.
     pub(crate) fn flag(&self, name: &str) -> bool {
         matches!(self.param(name), Some("true" | "1"))
+    }
+
+    fn parse(&self) -> Result<Value, String> {
+        serde_json::from_slice(&self.body).map_err(|error| error.to_string())
+    }
+
+    /// The body as JSON. Nothing is kept for this: most bodies are read once.
+    pub(crate) fn read_json(&self) -> Result<Value, Refusal> {
+        let parsed = self.json.get().map_or_else(|| self.parse(), Result::clone);
+        parsed.map_err(|why| Refusal::bad_request(format!("the body is not JSON: {why}")))
+    }
+
+    /// The name in the body of a POST, empty when there is none.
+    pub(crate) fn posted_name(&self) -> String {
+        self.json.get_or_init(|| self.parse()).as_ref().map(|body| body.name().to_owned()).unwrap_or_default()
     }
 
     /// What the request asks for.

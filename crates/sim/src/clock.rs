@@ -2,10 +2,11 @@
 //!
 //! It is tokio's paused clock: every task of the simulation, the controller's too, sees the same one.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::HeaderValue;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -61,7 +62,24 @@ pub(crate) fn wire_time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(Timestamp::UNIX_EPOCH).to_string()
 }
 
-/// A time as the `Date` header carries it.
-pub(crate) fn http_date(at: Timestamp) -> String {
-    at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+/// Times as the `Date` header carries them; the last one is kept, since most replies share their second.
+#[derive(Debug, Default)]
+pub(crate) struct Dates {
+    last: Mutex<Option<(i64, HeaderValue)>>,
+}
+
+impl Dates {
+    /// The header of a reply that leaves at that time.
+    pub(crate) fn header(&self, at: Timestamp) -> HeaderValue {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((second, header)) if *second == at.as_second() => header.clone(),
+            _ => {
+                let text = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+                let header = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static(""));
+                *last = Some((at.as_second(), header.clone()));
+                header
+            }
+        }
+    }
 }

@@ -161,7 +161,7 @@ fn visit(world: &mut World, uid: &str) {
     let Some((kind, object)) = world.store.find_uid(uid) else { return };
     let object = Arc::clone(object);
     if object.deleting() {
-        return if waits(&object) { wait_for_dependents(world, uid) } else { () };
+        return wait_for_dependents(world, uid);
     }
     let state = |owner: &Value| world.store.find_uid(owner["uid"].as_str().unwrap_or(""));
     let solid = |owner: &&Value| {

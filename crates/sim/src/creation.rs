@@ -26,7 +26,7 @@ impl Store {
         namespace: &str,
         mut body: Value,
     ) -> Result<Arc<Object>, Refusal> {
-        let rules = self.registry.get(kind).clone();
+        let rules = Arc::clone(self.registry.get(kind));
         self.complete_metadata(&rules, namespace, &mut body)?;
         let key = Key::new(body.namespace(), body.name());
         // Where there is a status it is its subresource's; where there is none the field is unknown.
@@ -90,7 +90,7 @@ pub(crate) fn check_type(rules: &Kind, body: &mut Value) -> Result<(), Refusal> 
     for (field, wanted) in wanted {
         match map.get(field).and_then(Value::as_str) {
             Some(given) if given != wanted && rules.custom && field == "kind" => {
-                let (kind, given) = (given.to_owned(), Kind { kind: given.to_owned(), ..rules.clone() });
+                let (kind, given) = (given.to_owned(), Kind { kind: given.to_owned(), ..Kind::clone(rules) });
                 let name = map.get("metadata").and_then(|meta| meta["name"].as_str()).unwrap_or("");
                 let why = format!("Invalid value: {kind:?}: must be {wanted}");
                 return Err(Refusal::invalid(&given, name, "FieldValueInvalid", "kind", &why));

@@ -80,7 +80,7 @@ impl Store {
         options: &DeleteOptions,
     ) -> Result<Deletion, Refusal> {
         let old = self.expect(kind, key)?;
-        let rules = self.registry.get(kind).clone();
+        let rules = Arc::clone(self.registry.get(kind));
         check_preconditions(&rules, &old, options)?;
         let cause = Cause {
             uid: options.uid.clone(),

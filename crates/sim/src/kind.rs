@@ -3,6 +3,8 @@
 //! Adding a kind is one line in [`Registry::new`] or one call of [`Registry::add`]; nothing else in the
 //! server asks for a kind by name, except that Pods are recognised by [`Kind::graceful`].
 
+use std::sync::Arc;
+
 /// Group of the Framework custom resource.
 pub const FRAMEWORK_GROUP: &str = "frameworkcontroller.microsoft.com";
 
@@ -104,7 +106,7 @@ impl Kind {
 /// Every kind the server knows.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    kinds: Vec<Kind>,
+    kinds: Vec<Arc<Kind>>,
 }
 
 impl Default for Registry {
@@ -133,42 +135,37 @@ impl Registry {
         };
         let upsert = |kind: Kind| Kind { upsert: true, ..kind };
         let leases = Kind::builtin("coordination.k8s.io", "v1", "Lease", "leases");
-        Self {
-            kinds: vec![
-                Kind::custom(FRAMEWORK_GROUP, "v1", "Framework", "frameworks"),
-                Kind::builtin("", "v1", "ConfigMap", "configmaps"),
-                pods,
-                upsert(Kind::builtin("events.k8s.io", "v1", "Event", "events")),
-                upsert(Kind { unconditional: false, ..leases }),
-                upsert(Kind::builtin("", "v1", "Event", "events")),
-                Kind::builtin("", "v1", "ServiceAccount", "serviceaccounts"),
-                Kind {
-                    namespaced: false,
-                    status: true,
-                    ..Kind::builtin("", "v1", "Namespace", "namespaces")
-                },
-                Kind { namespaced: false, status: true, ..Kind::builtin("", "v1", "Node", "nodes") },
-                definitions,
-            ],
-        }
+        let kinds = [
+            Kind::custom(FRAMEWORK_GROUP, "v1", "Framework", "frameworks"),
+            Kind::builtin("", "v1", "ConfigMap", "configmaps"),
+            pods,
+            upsert(Kind::builtin("events.k8s.io", "v1", "Event", "events")),
+            upsert(Kind { unconditional: false, ..leases }),
+            upsert(Kind::builtin("", "v1", "Event", "events")),
+            Kind::builtin("", "v1", "ServiceAccount", "serviceaccounts"),
+            Kind { namespaced: false, status: true, ..Kind::builtin("", "v1", "Namespace", "namespaces") },
+            Kind { namespaced: false, status: true, ..Kind::builtin("", "v1", "Node", "nodes") },
+            definitions,
+        ];
+        Self { kinds: kinds.into_iter().map(Arc::new).collect() }
     }
 
     /// Adds a kind, or replaces the one of the same group, version and plural.
     pub fn add(&mut self, kind: Kind) -> KindId {
-        let same = |known: &Kind| {
+        let same = |known: &Arc<Kind>| {
             known.group == kind.group && known.version == kind.version && known.plural == kind.plural
         };
         if let Some(index) = self.kinds.iter().position(same) {
-            self.kinds[index] = kind;
+            self.kinds[index] = Arc::new(kind);
             return KindId(index);
         }
-        self.kinds.push(kind);
+        self.kinds.push(Arc::new(kind));
         KindId(self.kinds.len() - 1)
     }
 
     /// The kind behind an id.
     #[must_use]
-    pub fn get(&self, id: KindId) -> &Kind {
+    pub fn get(&self, id: KindId) -> &Arc<Kind> {
         &self.kinds[id.0]
     }
 
@@ -196,6 +193,6 @@ impl Registry {
     }
 
     fn position(&self, wanted: impl Fn(&Kind) -> bool) -> Option<KindId> {
-        self.kinds.iter().position(wanted).map(KindId)
+        self.kinds.iter().position(|kind| wanted(kind)).map(KindId)
     }
 }

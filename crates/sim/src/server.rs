@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::admission;
 use crate::agenda::Deed;
 use crate::call::{Call, Route};
-use crate::clock::http_date;
 use crate::deletion::DeleteOptions;
 use crate::fault::Fault;
 use crate::history::Verb;
@@ -59,7 +58,7 @@ fn handle(world: &mut World, call: &Call, fault: Option<&Fault>) -> Result<Respo
         (_, Verb::Create) => create(world, call),
         (_, Verb::Update | Verb::UpdateStatus) => {
             let (kind, key, status) = call.route.key()?;
-            let body = read_body(&call.body)?;
+            let body = call.read_json()?;
             let existed = world.store.get(kind, &key).is_some();
             let object = world.write(&call.who, call.number, |store, caller| {
                 store.update(caller, kind, &key, part(status), body)
@@ -83,8 +82,8 @@ fn handle(world: &mut World, call: &Call, fault: Option<&Fault>) -> Result<Respo
 
 fn create(world: &mut World, call: &Call) -> Result<Response<Body>, Refusal> {
     let Route::Resource { kind, namespace, .. } = &call.route else { return Err(Refusal::no_such_path()) };
-    let body = read_body(&call.body)?;
-    let rules = world.store.registry.get(*kind).clone();
+    let body = call.read_json()?;
+    let rules = Arc::clone(world.store.registry.get(*kind));
     if rules.namespaced != namespace.is_some() {
         return Err(Refusal::method_not_allowed());
     }
@@ -102,7 +101,7 @@ fn create(world: &mut World, call: &Call) -> Result<Response<Body>, Refusal> {
 
 fn delete(world: &mut World, call: &Call) -> Result<Response<Body>, Refusal> {
     let (kind, key, _) = call.route.key()?;
-    let body = if call.body.is_empty() { Value::Null } else { read_body(&call.body)? };
+    let body = if call.body.is_empty() { Value::Null } else { call.read_json()? };
     let mut options = DeleteOptions::read(&body);
     options.grace = options.grace.or(call.param("gracePeriodSeconds").and_then(|text| text.parse().ok()));
     options.propagation = options.propagation.or(call.param("propagationPolicy").map(str::to_owned));
@@ -127,7 +126,7 @@ fn injected(world: &mut World, call: &Call, fault: Option<&Fault>) -> Option<Ref
     let registry = &world.store.registry;
     let (kind, name) = match &call.route {
         Route::Resource { kind, name, .. } => {
-            (registry.get(*kind), name.clone().unwrap_or_else(|| posted_name(&call.body)))
+            (registry.get(*kind), name.clone().unwrap_or_else(|| call.posted_name()))
         }
         _ => (registry.get(KindId(0)), String::new()),
     };
@@ -159,9 +158,7 @@ pub(crate) fn respond(world: &World, code: StatusCode, body: Body) -> Response<B
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    if let Ok(date) = http_date(world.clock.server_now()).try_into() {
-        headers.insert(header::DATE, date);
-    }
+    headers.insert(header::DATE, world.dates.header(world.clock.server_now()));
     response
 }
 
@@ -195,18 +192,8 @@ fn part(status: bool) -> Part {
     if status { Part::Status } else { Part::Main }
 }
 
-fn read_body(body: &[u8]) -> Result<Value, Refusal> {
-    let wrong = |error| Refusal::bad_request(format!("the body is not JSON: {error}"));
-    serde_json::from_slice(body).map_err(wrong)
-}
-
-/// The name in the body of a POST, empty when there is none.
-pub(crate) fn posted_name(body: &[u8]) -> String {
-    serde_json::from_slice::<Value>(body).map(|body| body.name().to_owned()).unwrap_or_default()
-}
-
 fn read_patch(call: &Call) -> Result<Patch, Refusal> {
-    let body = read_body(&call.body)?;
+    let body = call.read_json()?;
     match call.content_type.split(';').next().unwrap_or("").trim() {
         "application/merge-patch+json" | "application/strategic-merge-patch+json" => Ok(Patch::Merge(body)),
         "application/json-patch+json" => Ok(Patch::Json(body)),

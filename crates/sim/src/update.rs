@@ -53,7 +53,7 @@ impl Store {
         part: Part,
         mut body: Value,
     ) -> Result<Arc<Object>, Refusal> {
-        let rules = self.registry.get(kind).clone();
+        let rules = Arc::clone(self.registry.get(kind));
         if rules.upsert && part == Part::Main && self.get(kind, key).is_none() {
             if !body.uid().is_empty() {
                 return Err(Refusal::conflict(&rules, &key.name, "Precondition failed: it is not there"));
@@ -98,7 +98,7 @@ impl Store {
         mut body: Value,
     ) -> Result<Arc<Object>, Refusal> {
         let old = self.expect(kind, key)?;
-        let rules = self.registry.get(kind).clone();
+        let rules = Arc::clone(self.registry.get(kind));
         check_type(&rules, &mut body)?;
         check_preconditions(&rules, &old, &body, matches!(verb, Verb::Patch | Verb::PatchStatus))?;
         let mut cause = caller.cause(verb);

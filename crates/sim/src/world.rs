@@ -10,7 +10,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::agenda::{Agenda, Deed};
 use crate::call::{Answer, Call, Parcel, Route, read_query};
-use crate::clock::Clock;
+use crate::clock::{Clock, Dates};
 use crate::collector::{self, Collector};
 use crate::fault::{Fault, Faults, subject};
 use crate::history::Exchange;
@@ -26,6 +26,7 @@ use crate::watch::{Ending, Piece, WatchId, Watches};
 #[derive(Debug)]
 pub(crate) struct World {
     pub clock: Clock,
+    pub dates: Dates,
     pub store: Store,
     pub agenda: Agenda,
     pub watches: Watches,
@@ -54,8 +55,8 @@ impl World {
     pub(crate) fn new(fittings: Fittings) -> Self {
         let Fittings { clock, store, agenda, kubelet, collector, faults, trace } = fittings;
         let revision = watch::Sender::new(store.version());
-        let (watches, silence) = (Watches::default(), Vec::new());
-        Self { clock, store, agenda, watches, kubelet, collector, faults, trace, revision, silence }
+        let (dates, watches, silence) = Default::default();
+        Self { dates, clock, store, agenda, watches, kubelet, collector, faults, trace, revision, silence }
     }
 
     /// Who asks, now.
@@ -164,6 +165,7 @@ impl World {
             route: Route::read(&self.store.registry, &path),
             path,
             body,
+            json: std::sync::OnceLock::new(),
         };
         let (plural, name) = self.subject(&call);
         let plan = self.faults.plan(&call, &plural, &name);
@@ -203,7 +205,7 @@ impl World {
 
     fn subject(&self, call: &Call) -> (String, String) {
         let Route::Resource { kind, name, .. } = &call.route else { return subject(call, None, "") };
-        let posted = || server::posted_name(&call.body);
+        let posted = || call.posted_name();
         let in_body =
             if name.is_none() && call.method == http::Method::POST { posted() } else { String::new() };
         subject(call, Some(&self.store.registry.get(*kind).plural), &in_body)

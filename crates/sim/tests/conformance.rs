@@ -131,8 +131,8 @@ async fn family(mut side: Side, policy: Option<&str>) -> Vec<String> {
     side.rest().await;
     let mut told = side.names(&maps).await;
     told.extend(side.names(&pods).await);
-    for kind in 0..2 {
-        told.extend(side.events(kind, &start[kind], "").await);
+    for (kind, start) in start.iter().enumerate().take(2) {
+        told.extend(side.events(kind, start, "").await);
     }
     told
 }

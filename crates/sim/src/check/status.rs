@@ -67,7 +67,8 @@ fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Resul
     }
     for (role, task) in old.tasks() {
         let kept = new.tasks().any(|(name, new)| name == role && new.uid() == task.uid());
-        if !kept && !(task.is("Completed") && task.deletion_pending()) {
+        let removable = task.is("Completed") && task.deletion_pending();
+        if !kept && !removable {
             let (index, state) = (&task.0["index"], task.state());
             return Err(format!("Task {role}/{index} was removed in {state}"));
         }

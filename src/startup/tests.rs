@@ -1,3 +1,5 @@
+//! Start-up checks against an API server of few words, under a paused clock.
+
 use super::*;
 
 use std::sync::{Arc, Mutex};

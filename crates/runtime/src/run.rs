@@ -272,3 +272,6 @@ fn synced(event: &Event) -> Option<Synced> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,7 @@ pub struct Read<T> {
     pub(crate) object: Option<T>,
 }
 
-/// An object in the form that [`kube::runtime::watcher`] wants.
+/// An object in the form that [`kube::runtime::watcher()`] wants.
 #[derive(Clone, Debug)]
 pub struct Watched<T> {
     /// Holds the resourceVersion only: it is what the watcher resumes from.

@@ -1,3 +1,5 @@
+//! Which Events the API server is sent, and when, under a paused clock.
+
 use super::*;
 use std::sync::Mutex;
 

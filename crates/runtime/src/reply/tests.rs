@@ -1,3 +1,5 @@
+//! Each answer, and the lack of one, with what it is taken for.
+
 use std::sync::Arc;
 
 use super::*;
@@ -166,6 +168,19 @@ fn a_deleted_pod_is_shown_only_while_it_terminates() {
     terminating["metadata"]["deletionGracePeriodSeconds"] = 30.into();
     let reply = answer(&act(delete_pod()), 200, &terminating);
     assert!(matches!(&reply, Reply::Pod(pod) if pod.facts.deletion.is_some()), "{reply:?}");
+}
+
+#[test]
+fn a_deleted_config_map_is_shown_if_a_finalizer_keeps_it() {
+    let delete = || act(Action::DeleteConfigMap { uid: "c".into() });
+    let gone = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+    assert!(matches!(answer(&delete(), 200, &gone), Reply::Done));
+    let kept = json!({"kind": "ConfigMap", "metadata": {
+        "name": "job-attempt", "namespace": "ns", "uid": "c", "resourceVersion": "4",
+        "deletionTimestamp": "2026-01-01T00:00:30Z", "finalizers": ["example.com/audit"],
+    }});
+    let reply = answer(&delete(), 200, &kept);
+    assert!(matches!(&reply, Reply::ConfigMap(map) if map.facts.deleting), "{reply:?}");
 }
 
 #[test]

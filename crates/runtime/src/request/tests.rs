@@ -1,3 +1,5 @@
+//! Requests as they go over the wire, with their guards.
+
 use std::sync::Arc;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Watches of a scripted API server, under a paused clock.
+
 use super::*;
 use std::collections::VecDeque;
 use std::sync::Mutex;

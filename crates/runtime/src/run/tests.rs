@@ -1,0 +1,157 @@
+//! The loop as a whole, against an API server of few words, under a paused clock.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::client::REQUEST_LIFETIME;
+use framework_core::classify::Classifier;
+use http::{Method, Request, Response};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+type Asked = Arc<Mutex<Vec<String>>>;
+
+/// What the server does with a write.
+#[derive(Clone, Copy, PartialEq)]
+enum Writes {
+    Accepted,
+    Unanswered,
+}
+
+/// An API server that holds one Framework, sends no watch event, and keeps what it is asked.
+fn server(asked: &Asked, clock: Clock, writes: Writes) -> kube::Client {
+    let asked = Arc::clone(asked);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let asked = Arc::clone(&asked);
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let at = clock.now().steady.as_millis();
+            let (uri, text) = (head.uri.to_string(), String::from_utf8_lossy(&body).into_owned());
+            let version = {
+                let mut asked = asked.lock().unwrap();
+                asked.push(format!("{at} {} {uri} {text}", head.method));
+                10 + asked.len()
+            };
+            let is_watch = uri.contains("watch=true");
+            if is_watch || head.method != Method::GET && writes == Writes::Unanswered {
+                return std::future::pending().await;
+            }
+            let answer = if head.method == Method::GET { list(&uri) } else { accepted(&body, version)? };
+            Ok::<_, BoxError>(Response::new(Body::from(answer.to_string().into_bytes())))
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+fn list(uri: &str) -> Value {
+    let framework = json!({
+        "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
+        "metadata": {"name": "job", "namespace": "ns", "uid": "f", "resourceVersion": "5", "generation": 1},
+        "spec": {"taskRoles": [{"name": "worker", "taskNumber": 1, "task": {"pod": {"spec": {
+            "containers": [{"name": "main", "image": "x"}],
+        }}}}]},
+    });
+    let is_frameworks = uri.contains("/frameworks?");
+    let items: &[Value] = if is_frameworks { &[framework] } else { &[] };
+    json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "10"}, "items": items})
+}
+
+/// The written object in a version of its own, with a UID if it is new.
+fn accepted(body: &[u8], version: usize) -> Result<Value, BoxError> {
+    let mut object: Value = serde_json::from_slice(body)?;
+    let metadata = &mut object["metadata"];
+    metadata["resourceVersion"] = version.to_string().into();
+    if metadata["uid"].is_null() {
+        metadata["uid"] = format!("u{version}").into();
+    }
+    Ok(object)
+}
+
+struct Stage {
+    asked: Asked,
+    clock: Clock,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    writes: Writes,
+}
+
+impl Stage {
+    fn new(writes: Writes) -> Self {
+        let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let health = Arc::new(Health::new(clock));
+        Stage { asked: Asked::default(), clock, health, metrics: Metrics::new(), writes }
+    }
+
+    /// Runs a controller that is told to stop after a while.
+    async fn run(&self, stop_after: Duration) -> Result<(), Error> {
+        let parts = Parts {
+            client: server(&self.asked, self.clock, self.writes),
+            settings: EngineSettings::default(),
+            policy: Arc::new(Policy::new(Classifier::new(&[]).unwrap())),
+            clock: self.clock,
+            seeds: Seeds::fixed(7),
+            metrics: Arc::clone(&self.metrics),
+            health: Arc::clone(&self.health),
+            instance: "fc-0".to_owned(),
+            stop: tokio::time::sleep(stop_after).boxed(),
+        };
+        run(parts).await
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_framework_that_is_listed_gets_its_status_and_its_config_map() {
+    let stage = Stage::new(Writes::Accepted);
+    stage.run(Duration::from_secs(10)).await.unwrap();
+    let asked = stage.asked();
+    let place = |words: &str| asked.iter().position(|line| line.contains(words)).expect(words);
+    let status = place("PUT /apis/frameworkcontroller.microsoft.com/v1/namespaces/ns/frameworks/job/status");
+    let map = place("POST /api/v1/namespaces/ns/configmaps");
+    assert!(place("GET /api/v1/pods?") < status, "nothing is done before all is listed\n{asked:#?}");
+    assert!(status < map, "persist, then act\n{asked:#?}");
+    assert!(stage.metrics.text().contains("frameworkcontroller_frameworks{state="), "the gauges are taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_controller_does_nothing_and_stops_at_once() {
+    let stage = Stage::new(Writes::Accepted);
+    let begun = stage.clock.now().steady;
+    stage.run(Duration::from_secs(100)).await.unwrap();
+    let after = stage.clock.now().steady - begun - Duration::from_secs(100);
+    assert!(after <= FLUSH, "{after:?}");
+    assert_eq!(stage.health.not_ready().unwrap(), "stopping");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_for_unanswered_requests_no_longer_than_they_live() {
+    let stage = Stage::new(Writes::Unanswered);
+    // The status write has just left.
+    stage.run(Duration::from_millis(500)).await.unwrap();
+    let asked = stage.asked();
+    assert!(asked.iter().any(|line| line.contains("PUT")), "{asked:#?}");
+    let stopped = stage.clock.now().steady;
+    let limit = Duration::from_millis(500) + REQUEST_LIFETIME + FLUSH;
+    assert!(stopped <= limit, "{stopped:?}");
+}
+
+#[test]
+fn a_run_replays_from_its_seed() {
+    let trace = || {
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let stage = Stage::new(Writes::Accepted);
+            stage.run(Duration::from_secs(400)).await.unwrap();
+            stage.asked()
+        })
+    };
+    let first = trace();
+    assert!(first.len() > 6, "{first:#?}");
+    assert_eq!(first, trace());
+}

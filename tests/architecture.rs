@@ -28,6 +28,9 @@ const ROOMS: [Room; 7] = [
     ("xtask", &["framework-api", "framework-testcluster"], &[]),
 ];
 
+/// Rooms that play a cluster, for tests and commands.
+const FAKES: [&str; 2] = ["framework-sim", "framework-testcluster"];
+
 /// Rooms that decide and never act.
 const PURE: [&str; 2] = ["framework-api", "framework-core"];
 const PURE_SOURCES: [&str; 2] = ["crates/api/src/", "crates/core/src/"];
@@ -103,7 +106,7 @@ fn names(tree: &str) -> BTreeSet<&str> {
     tree.lines().filter_map(|line| line.split(' ').next()).collect()
 }
 
-/// The arrows of the metadata that the list does not have, and the members that it does not know.
+/// Where the arrows of the metadata and of the list differ, and the members that the list does not know.
 fn strangers(metadata: &Value, rooms: &[Room]) -> Vec<String> {
     let packages = metadata["packages"].as_array().unwrap();
     let mut wrong = Vec::new();
@@ -113,7 +116,12 @@ fn strangers(metadata: &Value, rooms: &[Room]) -> Vec<String> {
             wrong.push(format!("{name} is no room"));
             continue;
         };
-        for dependency in package["dependencies"].as_array().unwrap() {
+        let dependencies = package["dependencies"].as_array().unwrap();
+        let used = |room: &str| dependencies.iter().any(|one| one["name"] == room && one["kind"].is_null());
+        // A fake may leave the API alone; what ships uses all that is listed, or the list says too much.
+        let idle = uses.iter().filter(|room| !FAKES.contains(&name) && !used(room));
+        wrong.extend(idle.map(|room| format!("{name} does not use {room}")));
+        for dependency in dependencies {
             let to = dependency["name"].as_str().unwrap();
             let for_tests = dependency["kind"] == "dev";
             let known = uses.contains(&to) || (for_tests && tests.contains(&to));
@@ -179,7 +187,7 @@ fn the_rooms_that_decide_reach_nothing_that_acts() {
 fn the_program_ships_neither_a_test_cluster_nor_a_defect() {
     let tree = compiled_with("frameworkcontroller");
     let names = names(&tree);
-    for fake in ["framework-sim", "framework-testcluster"] {
+    for fake in FAKES {
         assert!(!names.contains(fake), "the program ships {fake}");
     }
     let defective: Vec<_> =
@@ -218,13 +226,16 @@ fn a_new_arrow_is_noticed() {
         let all = [dependencies, vec![outside]].concat();
         serde_json::json!({"name": name, "dependencies": all})
     };
-    let rooms: [Room; 2] = [("a", &[], &["b"]), ("b", &["a"], &[])];
+    let rooms: [Room; 2] = [("a", &[], &["b"]), ("b", &["a", "d"], &[])];
     let metadata = serde_json::json!({"packages": [
         package("a", vec![dependency("b", "dev".into()), dependency("b", Value::Null)]),
         package("b", vec![dependency("a", Value::Null), dependency("c", "dev".into())]),
         package("c", vec![]),
     ]});
-    assert_eq!(strangers(&metadata, &rooms), ["a -> b", "b -> c (tests)", "c is no room"]);
+    assert_eq!(
+        strangers(&metadata, &rooms),
+        ["a -> b", "b does not use d", "b -> c (tests)", "c is no room"]
+    );
 }
 
 #[test]

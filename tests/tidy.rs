@@ -381,3 +381,24 @@ let i = '\''; let j = "k\"l"; m"##;
         blank.split_whitespace().filter(|word| !word.contains('"')).collect::<Vec<_>>().join(" ");
     assert_eq!(words, "let a = let d = let e: &'e str = let i = let j = m");
 }
+
+/// The names in `[workspace.dependencies]` that no decision names, packages of our own aside.
+fn undecided<'a>(manifest: &'a str, decisions: &str) -> Vec<&'a str> {
+    let table = manifest.split("[workspace.dependencies]\n").nth(1).unwrap_or_default();
+    let entries = table.lines().take_while(|line| !line.starts_with('['));
+    let names = entries.filter_map(|line| Some(line.split_once(" = ")?.0));
+    names.filter(|name| !name.starts_with("framework") && !decisions.contains(&format!("`{name}`"))).collect()
+}
+
+#[test]
+fn every_library_has_a_line_in_the_decisions() {
+    let manifest = include_str!("../Cargo.toml");
+    let decisions = include_str!("../docs/decisions/0002-choose-libraries.md");
+    assert_eq!(undecided(manifest, decisions), [""; 0]);
+    let missing = undecided(
+        "[workspace.dependencies]\na = \"1\"\nb-c = { version = \"1\" }\n\n[x]\nd = \"1\"\n",
+        "`a`",
+    );
+    assert_eq!(missing, ["b-c"]);
+    assert!(undecided(manifest, "").len() > 30, "the table was not found");
+}

@@ -133,7 +133,8 @@ impl Acts<'_> {
         }
         // While our own delete is on its way, its reply will tell.
         let objects = self.o.objects;
-        let known = [&objects.gone, &objects.confirms, &objects.deletes].iter().any(|uids| uids.contains(&uid));
+        let known =
+            [&objects.gone, &objects.confirms, &objects.deletes].iter().any(|uids| uids.contains(&uid));
         if !known && !matches!(state, State::AttemptCompleted | State::Completed) {
             self.act(Action::ConfirmConfigMap { uid });
         }

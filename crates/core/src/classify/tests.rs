@@ -1,3 +1,5 @@
+//! Each default rule matches what it is for, and the patterns of users mean what they mean to RE2.
+
 use framework_api::code::{Attribute, table};
 use framework_api::pod_failure::{DEFAULT_TABLE, default_rules};
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What users write becomes the Pod and the ConfigMap that the contract describes.
+
 use expect_test::expect;
 use proptest::prelude::*;
 

@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn over_ten_seconds_the_rate_is_the_rate() {
-        let mut budget = Budget::new(80.0, 1, 1000);
+        let mut budget = Budget::new(80.0, 20, 1000);
         let sent: usize = (0..10_000).map(|at| take_all(&mut budget, ms(at))).sum();
-        assert!((795..=801).contains(&sent), "{sent}");
+        assert!((815..=820).contains(&sent), "{sent}");
     }
 
     #[test]

@@ -102,7 +102,9 @@ struct Sent {
 #[derive(Debug)]
 enum What {
     /// A status write for this resourceVersion.
-    Write { base: u128 },
+    Write {
+        base: u128,
+    },
     /// The read after a write that conflicted or got no reply.
     Read,
     Act(Action),
@@ -114,7 +116,9 @@ impl What {
     /// Whether the reply shows the state of a ConfigMap or a Pod that the cache may take in.
     fn reads(&self) -> bool {
         match self {
-            What::Act(action) => matches!(action, Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. }),
+            What::Act(action) => {
+                matches!(action, Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. })
+            }
             What::Lookup(_) | What::Label(_) => true,
             What::Write { .. } | What::Read => false,
         }
@@ -204,7 +208,8 @@ impl Engine {
     /// When, on the steady clock, [`Engine::turn`] must be called again though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
         let sending = if self.dispatch.is_empty() { None } else { self.budget.next(self.now) };
-        let draining = self.draining.filter(|_| !self.drained).map(|since| since + self.settings.request_lifetime);
+        let draining =
+            self.draining.filter(|_| !self.drained).map(|since| since + self.settings.request_lifetime);
         [self.ready.next(), sending, draining].into_iter().flatten().min()
     }
 
@@ -253,7 +258,9 @@ impl Engine {
         let Some(since) = self.draining else { return false };
         let late = self.now >= since + self.settings.request_lifetime;
         let settled = |ledger: &crate::ledger::Ledger, objects| {
-            !ledger.write.is_busy() && !ledger.wants(Class::Record, self.now) && (ledger.lost || !has_unrecorded(objects))
+            !ledger.write.is_busy()
+                && !ledger.wants(Class::Record, self.now)
+                && (ledger.lost || !has_unrecorded(objects))
         };
         late || self.in_flight.is_empty()
             && self.cache.iter().all(|(_, entry)| {

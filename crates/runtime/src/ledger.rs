@@ -279,7 +279,9 @@ impl Ledger {
     /// A create has settled.
     pub fn settle_create(&mut self, pod: Option<&str>, outcome: Option<Outcome>, objects: &mut Objects) {
         let Some(action) = self.creates.remove(&pod.map(str::to_owned)) else { return };
-        let (Action::CreatePod { instance, .. } | Action::CreateConfigMap { instance }) = action else { return };
+        let (Action::CreatePod { instance, .. } | Action::CreateConfigMap { instance }) = action else {
+            return;
+        };
         let create = outcome.map(|outcome| Create { instance, outcome });
         match (pod, create) {
             (None, create) => objects.config_map_create = create,

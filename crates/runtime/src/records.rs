@@ -76,10 +76,10 @@ mod tests {
                 "attemptStatus": {"id": 0, "startTime": at, "podName": format!("job-w-{index}"), "podUID": uid},
             })
         };
-        let tasks = json!([
-            task(0, State::AttemptCreationPending, None),
-            task(1, State::AttemptRunning, Some("p1")),
-        ]);
+        let tasks =
+            json!(
+                [task(0, State::AttemptCreationPending, None), task(1, State::AttemptRunning, Some("p1")),]
+            );
         let roles = json!([{"name": "w", "instanceUID": "r", "taskStatuses": tasks}]);
         serde_json::from_value(json!({
             "startTime": at, "state": "AttemptRunning", "transitionTime": at, "retryPolicyStatus": counts,
@@ -121,7 +121,10 @@ mod tests {
     #[test]
     fn a_create_of_another_instance_is_forgotten_unless_it_may_still_land() {
         let mut objects = objects(
-            &[("job-w-0", create("older", acknowledged("p"))), ("job-w-1", create("older", Outcome::InFlight))],
+            &[
+                ("job-w-0", create("older", acknowledged("p"))),
+                ("job-w-1", create("older", Outcome::InFlight)),
+            ],
             &[],
         );
         prune(&mut objects, Some(&status()));

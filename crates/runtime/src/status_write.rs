@@ -38,11 +38,16 @@ impl Windows {
     /// the bytes written stay linear in the number of Tasks.
     fn between(&self, tasks: usize) -> Duration {
         const BYTES_PER_TASK: u64 = 450;
+        const SMALL: u64 = 32 * 1024;
         const LARGE: u64 = 700 * 1024;
         // What is larger is compressed, at least so well.
         const COMPRESSION: u64 = 4;
         let plain = u64::try_from(tasks).unwrap_or(u64::MAX).saturating_mul(BYTES_PER_TASK);
-        let bytes = if plain < LARGE { plain } else { plain / COMPRESSION };
+        let bytes = match plain {
+            ..SMALL => 0,
+            SMALL..LARGE => plain,
+            LARGE.. => plain / COMPRESSION,
+        };
         Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1))
     }
 }

@@ -58,7 +58,14 @@ impl Engine {
                 debug!(framework = %key, pod, ?rejection, "a create was refused");
                 let refusal = match judge(action, &rejection) {
                     Verdict::Retry => {
-                        return self.refuse(now, key, pod, Refusal::Transient, &Reply::Refused(rejection), jitter);
+                        return self.refuse(
+                            now,
+                            key,
+                            pod,
+                            Refusal::Transient,
+                            &Reply::Refused(rejection),
+                            jitter,
+                        );
                     }
                     Verdict::AskHolder => None,
                     Verdict::Confirm(refusal) => Some((refusal, rejection.message)),

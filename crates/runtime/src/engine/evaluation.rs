@@ -15,8 +15,10 @@ use crate::event::{Key, Now};
 use crate::ledger::Persisted;
 use crate::status_write::Draft;
 
-/// A burst of events is evaluated once in so much time for each Task.
+/// A burst of events is evaluated once in so much time for each Task: about what an evaluation costs.
 const REST_PER_TASK: Duration = Duration::from_micros(10);
+/// A shorter rest is none: what a turn takes in together is evaluated once anyway, and timers are no finer.
+const LEAST_REST: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Evaluates every Framework whose time has come.
@@ -90,7 +92,8 @@ impl Engine {
         let Some(Entry { ledger: Some(ledger), .. }) = self.cache.get_mut(key) else { return };
         let tasks = ledger.tasks();
         ledger.dirty = false;
-        ledger.rested = now.steady + REST_PER_TASK * u32::try_from(tasks).unwrap_or(u32::MAX);
+        let rest = REST_PER_TASK * u32::try_from(tasks).unwrap_or(u32::MAX);
+        ledger.rested = if rest < LEAST_REST { now.steady } else { now.steady + rest };
         // What is due already is in the plan: only a later wake adds to it.
         let wake = plan.wake.filter(|wake| *wake > self.time.now(now));
         ledger.wake = wake.map(|wake| self.time.steady(now, wake));

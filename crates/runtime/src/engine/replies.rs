@@ -36,7 +36,9 @@ impl Engine {
             (What::Write { .. } | What::Read, Reply::Framework(object)) if !is_current => {
                 self.apply_framework(now, object, Source::Reply);
             }
-            (What::Act(Action::DeletePod { uid, .. } | Action::DeleteConfigMap { uid }), _) if !is_current => {
+            (What::Act(Action::DeletePod { uid, .. } | Action::DeleteConfigMap { uid }), _)
+                if !is_current =>
+            {
                 let objects = &mut self.cache.entry(&key).known.objects;
                 objects.deletes.remove(&uid);
                 objects.forced_deletes.remove(&uid);
@@ -215,6 +217,11 @@ impl Engine {
                 debug!(framework = %key, pod, uid, ?reply, "a delete did not work and is tried again");
                 let delay = delay(&reply, ledger.fail(uid), jitter);
                 ledger.holds.add(now.steady + delay, hold);
+            }
+            Reply::Done if pod.is_none() => {
+                ledger.failures.remove(uid);
+                known.config_map_removed(uid);
+                ledger.event(now.steady);
             }
             // Accepted: the watch shows the rest, or has shown it already.
             _ => {

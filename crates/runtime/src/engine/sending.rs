@@ -86,7 +86,10 @@ fn record(ledger: &mut Ledger, now: Now, key: &Key) -> Option<(What, Request)> {
         && let Some(status) = ledger.write.send(now.steady)
     {
         let framework = Arc::clone(framework);
-        return Some((What::Write { base }, Request::PutStatus { framework, resource_version: base, status }));
+        return Some((
+            What::Write { base },
+            Request::PutStatus { framework, resource_version: base, status },
+        ));
     }
     if let Some(lookup) = ledger.outbox.take_lookup() {
         let request = Request::GetHolder { key: key.clone(), action: lookup.action.clone() };

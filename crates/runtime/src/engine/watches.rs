@@ -13,7 +13,9 @@ impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
         match change {
             Change::Restarted => self.cache.frameworks.epoch += 1,
-            Change::Listed(object) | Change::Applied(object) => self.apply_framework(now, object, Source::Watch),
+            Change::Listed(object) | Change::Applied(object) => {
+                self.apply_framework(now, object, Source::Watch)
+            }
             Change::Deleted(object) => {
                 let entry = self.cache.get_mut(&object.key);
                 let of_it = |ledger: &Ledger| ledger.uid == object.uid;

@@ -47,7 +47,10 @@ fn only_a_higher_version_applies() {
     assert!(known.apply_pod(succeeded("a", 7), Source::Watch, 1));
     assert!(!known.apply_pod(pod("a", 6), Source::Watch, 1), "a late event is no news");
     assert_eq!(known.objects.pods["job-w-0"].phase, PodPhase::Succeeded);
-    assert!(!known.apply_pod(succeeded("a", 8), Source::Watch, 1), "a newer version that shows the same is no news");
+    assert!(
+        !known.apply_pod(succeeded("a", 8), Source::Watch, 1),
+        "a newer version that shows the same is no news"
+    );
     assert!(known.apply_config_map(config_map("m", 3), Source::Watch, 1));
     assert!(!known.apply_config_map(config_map("old", 2), Source::Watch, 1));
     assert_eq!(known.objects.config_map.as_ref().unwrap().uid, "m");
@@ -147,11 +150,7 @@ fn what_only_a_reply_showed_is_asked_for_again_after_a_list() {
 fn what_is_gone_is_in_no_other_set() {
     let mut known = Known::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
-    for set in [
-        &mut known.objects.deletes,
-        &mut known.objects.forced_deletes,
-        &mut known.objects.confirms,
-    ] {
+    for set in [&mut known.objects.deletes, &mut known.objects.forced_deletes, &mut known.objects.confirms] {
         set.insert("a".to_owned());
     }
     known.pod_gone("job-w-0", "a");

@@ -1,0 +1,557 @@
+//! A cluster that does what it is told: objects, requests that wait for their answer, and watch events that
+//! wait for their delivery.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
+use framework_core::classify::{Classifier, ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
+use framework_core::observed::{ConfigMapFacts, Deletion, PodFacts, PodPhase};
+use framework_core::plan::Report;
+use framework_core::{Action, Policy};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::engine::{Engine, EngineSettings};
+use crate::event::{
+    Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, Now, PodObject, Rejection, Reply, Request,
+    Ticket,
+};
+
+/// What the core is told by default.
+pub fn policy() -> Policy {
+    Policy {
+        classifier: Classifier::new(&[]).unwrap(),
+        object_local_cache_creation_timeout_sec: 300,
+        min_conflict_retry_delay_sec: 60,
+        max_conflict_retry_delay_sec: 900,
+        framework_completed_retain_sec: 30 * 24 * 3600,
+        unrecorded_creates_limit: 64,
+        #[cfg(feature = "defects")]
+        defects: std::collections::BTreeSet::new(),
+    }
+}
+
+/// A policy with one rule switched off.
+#[cfg(feature = "defects")]
+pub fn lacking(defect: framework_core::observed::Defect) -> Policy {
+    Policy { defects: [defect].into(), ..policy() }
+}
+
+/// A budget that is in nobody's way.
+pub fn generous() -> EngineSettings {
+    EngineSettings { qps: 100_000.0, burst: 100_000, max_in_flight: 100_000, ..EngineSettings::default() }
+}
+
+/// The cluster, and the engine that works on it.
+pub struct Cluster {
+    pub engine: Engine,
+    pub now: Duration,
+    /// Seconds by which the API server's clock is ahead of ours.
+    pub ahead_sec: i64,
+    pub frameworks: BTreeMap<String, FrameworkObject>,
+    pub config_maps: BTreeMap<String, ConfigMapObject>,
+    pub pods: BTreeMap<String, PodObject>,
+    /// Watch events that are not delivered yet.
+    pub watch: VecDeque<Event>,
+    /// Requests that are not answered yet.
+    pub open: BTreeMap<Ticket, Request>,
+    /// All that was sent, in words.
+    pub log: Vec<String>,
+    pub reports: Vec<Report>,
+    pub drained: bool,
+    version: u128,
+    uids: u64,
+    seed: u128,
+}
+
+/// Which request, in words: verb and object.
+pub fn words(request: &Request) -> String {
+    match request {
+        Request::PutStatus { framework, status, .. } => {
+            format!("put {} {:?}", name_of(framework), status.state)
+        }
+        Request::GetFramework { key } => format!("get {}", key.name),
+        Request::GetHolder { key, action } => format!("holder {}", pod_of(action).unwrap_or(&key.name)),
+        Request::RestoreLabel { framework, pod, .. } => {
+            format!("label {}", pod.as_deref().unwrap_or(&name_of(framework)))
+        }
+        Request::Act { framework, action, .. } => {
+            let own = name_of(framework);
+            match action {
+                Action::CreateConfigMap { .. } => format!("create map {own}"),
+                Action::CreatePod { name, .. } => format!("create {name}"),
+                Action::DeleteConfigMap { .. } => format!("delete map {own}"),
+                Action::DeletePod { name, force: false, .. } => format!("delete {name}"),
+                Action::DeletePod { name, force: true, .. } => format!("force {name}"),
+                Action::ConfirmConfigMap { .. } => format!("confirm map {own}"),
+                Action::ConfirmPod { name, .. } => format!("confirm {name}"),
+                Action::DeleteFramework => format!("retire {own}"),
+                Action::ConfirmTime { .. } => "time".to_owned(),
+            }
+        }
+    }
+}
+
+fn name_of(framework: &Framework) -> String {
+    framework.metadata.name.clone().unwrap()
+}
+
+fn pod_of(action: &Action) -> Option<&str> {
+    match action {
+        Action::CreatePod { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// A refusal by the API server.
+pub fn refusal(code: u16, reason: &str, message: &str) -> Reply {
+    let (reason, message) = (reason.to_owned(), message.to_owned());
+    Reply::Refused(Rejection { code, reason, message, retry_after: None })
+}
+
+impl Cluster {
+    /// An empty cluster whose three LISTs are complete.
+    pub fn new(policy: Policy) -> Self {
+        Self::with(policy, generous())
+    }
+
+    /// Likewise, with a budget.
+    pub fn with(policy: Policy, settings: EngineSettings) -> Self {
+        let mut cluster = Self::unsynced(policy, settings);
+        for begin in [true, false] {
+            for event in relist(begin) {
+                cluster.step(event);
+            }
+        }
+        cluster
+    }
+
+    /// An engine that was told nothing yet.
+    pub fn unsynced(policy: Policy, settings: EngineSettings) -> Self {
+        Cluster {
+            engine: Engine::new(settings, Arc::new(policy)),
+            now: Duration::from_secs(1),
+            ahead_sec: 0,
+            frameworks: BTreeMap::new(),
+            config_maps: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            watch: VecDeque::new(),
+            open: BTreeMap::new(),
+            log: Vec::new(),
+            reports: Vec::new(),
+            drained: false,
+            version: 100,
+            uids: 0,
+            seed: 1,
+        }
+    }
+
+    /// Now, on both clocks.
+    pub fn now(&self) -> Now {
+        let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        Now { steady: self.now, wall: epoch + SignedDuration::try_from(self.now).unwrap() }
+    }
+
+    fn server_time(&self) -> Time {
+        Time::floor(self.now().wall).plus_seconds(self.ahead_sec)
+    }
+
+    pub fn version(&mut self) -> u128 {
+        self.version += 1;
+        self.version
+    }
+
+    fn uid(&mut self, of: &str) -> String {
+        self.uids += 1;
+        format!("{of}#{}", self.uids)
+    }
+
+    pub fn step(&mut self, event: Event) {
+        self.engine.step(self.now(), event);
+    }
+
+    /// A user creates a Framework of one TaskRole `w` of so many Tasks.
+    pub fn create_framework(&mut self, name: &str, tasks: i32) {
+        let uid = self.uid(name);
+        let resource_version = self.version();
+        let mut framework = Framework::new(
+            name,
+            serde_json::from_value(serde_json::json!({
+                "taskRoles": [{"name": "w", "taskNumber": tasks, "task": {"pod": {"spec": {}}}}],
+            }))
+            .unwrap(),
+        );
+        framework.metadata.namespace = Some("ns".to_owned());
+        framework.metadata.uid = Some(uid.clone());
+        framework.metadata.generation = Some(1);
+        let object = FrameworkObject {
+            key: Key::new("ns", name),
+            uid: uid.as_str().into(),
+            resource_version,
+            content: Ok((Arc::new(framework), None)),
+        };
+        self.frameworks.insert(name.to_owned(), object.clone());
+        self.watch.push_back(Event::Framework(Change::Applied(object)));
+    }
+
+    /// A user changes the spec.
+    pub fn edit(&mut self, name: &str, change: impl FnOnce(&mut Framework)) {
+        let version = self.version();
+        let object = self.frameworks.get_mut(name).unwrap();
+        object.resource_version = version;
+        let (framework, _) = object.content.as_mut().unwrap();
+        let framework = Arc::make_mut(framework);
+        change(framework);
+        framework.metadata.generation = framework.metadata.generation.map(|generation| generation + 1);
+        let event = Event::Framework(Change::Applied(object.clone()));
+        self.watch.push_back(event);
+    }
+
+    pub fn scale(&mut self, name: &str, tasks: i32) {
+        self.edit(name, |framework| framework.spec.task_roles[0].task_number = tasks);
+    }
+
+    pub fn stop(&mut self, name: &str) {
+        self.edit(name, |framework| framework.spec.execution_type = ExecutionType::Stop);
+    }
+
+    /// The stored status.
+    pub fn status(&self, name: &str) -> Arc<FrameworkStatus> {
+        self.frameworks[name].content.as_ref().unwrap().1.clone().expect("a status")
+    }
+
+    pub fn state(&self, name: &str) -> State {
+        self.status(name).state
+    }
+
+    /// Something happens to a Pod, and the watch is to show it.
+    pub fn change_pod(&mut self, name: &str, change: impl FnOnce(&mut PodFacts)) {
+        let version = self.version();
+        let pod = self.pods.get_mut(name).unwrap_or_else(|| panic!("no Pod {name}"));
+        pod.resource_version = version;
+        change(&mut pod.facts);
+        let event = Event::Pod(Change::Applied(pod.clone()));
+        self.watch.push_back(event);
+    }
+
+    pub fn run_pod(&mut self, name: &str) {
+        self.change_pod(name, |pod| pod.phase = PodPhase::Running);
+    }
+
+    /// A Pod ends by itself.
+    pub fn exit(&mut self, name: &str, code: i32) {
+        let terminated = ContainerTerminated {
+            reason: String::new(),
+            message: String::new(),
+            signal: 0,
+            exit_code: code,
+            finished_at: None,
+        };
+        let ok = code == 0;
+        let end = TerminatedPod {
+            phase: if ok { TerminalPhase::Succeeded } else { TerminalPhase::Failed },
+            pod_name: name.to_owned(),
+            reason: String::new(),
+            message: String::new(),
+            containers: vec![ContainerEnd { name: "main".into(), terminated: Some(terminated) }],
+        };
+        self.change_pod(name, |pod| {
+            pod.phase = if ok { PodPhase::Succeeded } else { PodPhase::Failed };
+            pod.end = Some(Box::new(end));
+        });
+    }
+
+    /// A Pod's object goes; the watch shows it as it was last.
+    pub fn remove_pod(&mut self, name: &str) {
+        let mut pod = self.pods.remove(name).unwrap();
+        pod.resource_version = self.version();
+        self.watch.push_back(Event::Pod(Change::Deleted(pod)));
+    }
+
+    /// A user takes a Pod's slot label: the watch shows a deletion, of the object as it was.
+    pub fn strip_label(&mut self, name: &str) {
+        let version = self.version();
+        let pod = self.pods.get_mut(name).unwrap();
+        pod.resource_version = version;
+        let event = Event::Pod(Change::Deleted(pod.clone()));
+        pod.labelled = false;
+        self.watch.push_back(event);
+    }
+
+    /// Delivers the watch events that wait.
+    pub fn deliver(&mut self) {
+        while let Some(event) = self.watch.pop_front() {
+            self.step(event);
+        }
+    }
+
+    /// Lets the engine decide; takes its requests, answers none.
+    pub fn turn(&mut self) {
+        self.seed += 1;
+        let seed = self.seed << 64 | self.seed;
+        for effect in self.engine.turn(self.now(), seed) {
+            match effect {
+                Effect::Send { ticket, request } => {
+                    self.log.push(words(&request));
+                    assert!(self.open.insert(ticket, request).is_none());
+                }
+                Effect::Publish { reports, .. } => self.reports.extend(reports),
+                Effect::Drained => self.drained = true,
+            }
+        }
+    }
+
+    /// Lets time pass, turning whenever the engine wants it; answers nothing.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(wake) = self.engine.next_wake().filter(|wake| *wake <= end) {
+            self.now = self.now.max(wake);
+            self.turn();
+        }
+        self.now = end;
+        self.turn();
+    }
+
+    /// What was sent and waits for an answer, in words.
+    pub fn waiting(&self) -> Vec<String> {
+        self.open.values().map(words).collect()
+    }
+
+    pub fn ticket(&self, words_wanted: &str) -> Ticket {
+        let found = self.open.iter().find(|(_, request)| words(request).starts_with(words_wanted));
+        *found.unwrap_or_else(|| panic!("no {words_wanted} among {:?}", self.waiting())).0
+    }
+
+    /// Answers a request in a given way.
+    pub fn answer(&mut self, wanted: &str, reply: Reply) -> Request {
+        let ticket = self.ticket(wanted);
+        let request = self.open.remove(&ticket).unwrap();
+        let server = (!matches!(reply, Reply::NotSent(_) | Reply::Unknown(_))).then(|| self.server_time());
+        self.step(Event::Reply { ticket, reply, server });
+        request
+    }
+
+    /// Serves a request as an API server does, and answers it.
+    pub fn serve(&mut self, wanted: &str) {
+        let request = self.open[&self.ticket(wanted)].clone();
+        let reply = self.perform(&request);
+        self.answer(wanted, reply);
+    }
+
+    /// Serves a request, and loses the reply.
+    pub fn serve_silently(&mut self, wanted: &str) {
+        let request = self.open[&self.ticket(wanted)].clone();
+        self.perform(&request);
+        self.answer(wanted, Reply::Unknown("timed out".into()));
+    }
+
+    /// Serves everything that waits, in order.
+    pub fn serve_all(&mut self) {
+        for wanted in self.waiting() {
+            self.serve(&wanted);
+        }
+    }
+
+    /// Turns, serves and delivers until nothing happens any more without time passing.
+    pub fn settle(&mut self) {
+        loop {
+            self.turn();
+            if self.open.is_empty() && self.watch.is_empty() {
+                return;
+            }
+            self.serve_all();
+            self.deliver();
+        }
+    }
+
+    /// Lives for a while: settles whenever there is something to do.
+    pub fn live(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.settle();
+            match self.engine.next_wake().filter(|wake| *wake <= end) {
+                Some(wake) => self.now = self.now.max(wake),
+                None => break,
+            }
+        }
+        self.now = end;
+        self.settle();
+    }
+
+    /// How often something was sent.
+    pub fn count(&self, wanted: &str) -> usize {
+        self.log.iter().filter(|line| line.starts_with(wanted)).count()
+    }
+
+    /// What the API server does with a request.
+    pub fn perform(&mut self, request: &Request) -> Reply {
+        match request {
+            Request::PutStatus { framework, resource_version, status } => {
+                self.put_status(&name_of(framework), *resource_version, status)
+            }
+            Request::GetFramework { key } => self
+                .frameworks
+                .get(&*key.name)
+                .map_or_else(not_found, |object| Reply::Framework(object.clone())),
+            Request::GetHolder { key, action } => match pod_of(action) {
+                Some(pod) => self.get_pod(pod),
+                None => self.get_config_map(&key.name),
+            },
+            Request::RestoreLabel { pod, .. } => {
+                let name = pod.as_ref().unwrap();
+                self.change_pod(name, |_| ());
+                let pod = self.pods.get_mut(name).unwrap();
+                pod.labelled = true;
+                Reply::Pod(pod.clone())
+            }
+            Request::Act { framework, action, .. } => self.act(framework, action),
+        }
+    }
+
+    fn put_status(&mut self, name: &str, guard: u128, status: &Arc<FrameworkStatus>) -> Reply {
+        let version = self.version();
+        let Some(object) = self.frameworks.get_mut(name) else { return not_found() };
+        if object.resource_version != guard {
+            return refusal(409, "Conflict", "the object has been modified");
+        }
+        object.resource_version = version;
+        object.content.as_mut().unwrap().1 = Some(Arc::clone(status));
+        self.watch.push_back(Event::Framework(Change::Applied(object.clone())));
+        Reply::Framework(object.clone())
+    }
+
+    fn get_pod(&self, name: &str) -> Reply {
+        self.pods.get(name).map_or_else(not_found, |pod| Reply::Pod(pod.clone()))
+    }
+
+    fn get_config_map(&self, name: &str) -> Reply {
+        self.config_maps.get(name).map_or_else(not_found, |map| Reply::ConfigMap(map.clone()))
+    }
+
+    fn act(&mut self, framework: &Framework, action: &Action) -> Reply {
+        let own = name_of(framework);
+        match action {
+            Action::CreateConfigMap { .. } => {
+                if self.config_maps.contains_key(&own) {
+                    return refusal(409, "AlreadyExists", "the ConfigMap exists");
+                }
+                let facts = ConfigMapFacts {
+                    uid: self.uid("map"),
+                    framework_uid: framework.metadata.uid.clone(),
+                    deleting: false,
+                };
+                let resource_version = self.version();
+                let map =
+                    ConfigMapObject { key: Key::new("ns", &own), resource_version, facts, labelled: true };
+                self.config_maps.insert(own, map.clone());
+                self.watch.push_back(Event::ConfigMap(Change::Applied(map.clone())));
+                Reply::ConfigMap(map)
+            }
+            Action::CreatePod { name, instance, .. } => {
+                let framework_core::observed::Instance::TaskAttempt { config_map_uid, .. } = instance else {
+                    panic!("a Pod for {instance:?}")
+                };
+                if self.pods.contains_key(name) {
+                    return refusal(409, "AlreadyExists", "the Pod exists");
+                }
+                Reply::Pod(self.make_pod(&own, name, config_map_uid))
+            }
+            Action::DeleteConfigMap { uid } => {
+                let Some(map) = self.config_maps.remove(&own).filter(|map| map.facts.uid == *uid) else {
+                    return not_found();
+                };
+                let resource_version = self.version();
+                // Nothing holds it back: the event shows it as it was.
+                let gone = ConfigMapObject { resource_version, ..map };
+                self.watch.push_back(Event::ConfigMap(Change::Deleted(gone)));
+                Reply::Done
+            }
+            Action::DeletePod { name, uid, .. } => {
+                let Some(pod) = self.pods.get(name) else { return not_found() };
+                if pod.facts.uid != *uid {
+                    let why = "Precondition failed: UID in precondition: a, UID in object meta: b";
+                    return refusal(409, "Conflict", why);
+                }
+                let at = self.server_time();
+                self.change_pod(name, |pod| pod.deletion = Some(Deletion { at, grace_sec: 0 }));
+                self.remove_pod(name);
+                Reply::Done
+            }
+            Action::ConfirmPod { name, .. } => self.get_pod(name),
+            Action::ConfirmConfigMap { .. } => self.get_config_map(&own),
+            Action::DeleteFramework => {
+                let object = self.frameworks.remove(&own).unwrap();
+                self.watch.push_back(Event::Framework(Change::Deleted(object)));
+                Reply::Done
+            }
+            Action::ConfirmTime { .. } => Reply::Done,
+        }
+    }
+
+    /// Somebody makes a Pod.
+    pub fn make_pod(&mut self, framework: &str, name: &str, config_map_uid: &str) -> PodObject {
+        let facts = PodFacts {
+            uid: self.uid("pod"),
+            config_map_uid: config_map_uid.to_owned(),
+            phase: PodPhase::Pending,
+            deletion: None,
+            node_name: String::new(),
+            pod_ip: String::new(),
+            host_ip: String::new(),
+            end: None,
+            unwatched: false,
+        };
+        let (key, resource_version) = (Key::new("ns", framework), self.version());
+        let pod = PodObject { key, name: name.to_owned(), resource_version, facts, labelled: true };
+        self.pods.insert(name.to_owned(), pod.clone());
+        self.watch.push_back(Event::Pod(Change::Applied(pod.clone())));
+        pod
+    }
+
+    /// Brings a Framework of so many Tasks to where all its Pods run and are recorded.
+    pub fn running(&mut self, name: &str, tasks: i32) {
+        self.create_framework(name, tasks);
+        self.deliver();
+        self.live(Duration::from_secs(2));
+        for index in 0..tasks {
+            self.run_pod(&format!("{name}-w-{index}"));
+        }
+        self.deliver();
+        self.live(Duration::from_secs(2));
+        assert_eq!(self.state(name), State::AttemptRunning);
+        self.log.clear();
+    }
+
+    /// Brings a Framework of so many Tasks to where the POSTs of its Pods wait for their answer.
+    pub fn creating(&mut self, name: &str, tasks: i32) {
+        self.create_framework(name, tasks);
+        self.deliver();
+        for _ in 0..1000 {
+            self.pass(Duration::from_millis(50));
+            if self.open.values().any(|request| words(request).starts_with(&format!("create {name}-w"))) {
+                return;
+            }
+            self.serve_all();
+            self.deliver();
+        }
+        panic!("no Pod is created: {:?}", self.log);
+    }
+}
+
+pub fn not_found() -> Reply {
+    refusal(404, "NotFound", "not found")
+}
+
+/// The beginnings, or the ends, of the three LISTs.
+pub fn relist(begin: bool) -> [Event; 3] {
+    if begin {
+        [
+            Event::Framework(Change::Restarted),
+            Event::ConfigMap(Change::Restarted),
+            Event::Pod(Change::Restarted),
+        ]
+    } else {
+        [Event::Framework(Change::Synced), Event::ConfigMap(Change::Synced), Event::Pod(Change::Synced)]
+    }
+}

@@ -83,8 +83,9 @@ fn triggered(roles: &[TaskRoleStatus], met: &Met<'_>) -> Option<FrameworkAttempt
     let end = end_of(task)?;
     let (verb, rule) =
         if met.succeeded { ("succeeded", "minSucceededTaskCount") } else { ("failed", "minFailedTaskCount") };
+    let tasks = if met.count == 1 { "Task" } else { "Tasks" };
     let message =
-        format!("{} Tasks of TaskRole {} {verb}, and {rule} is {}", met.count, met.role, met.minimum);
+        format!("{} {tasks} of TaskRole {} {verb}, and {rule} is {}", met.count, met.role, met.minimum);
     Some(FrameworkAttemptCompletionStatus {
         code: end.code,
         phrase: end.phrase.clone(),

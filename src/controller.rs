@@ -92,7 +92,8 @@ impl Controller {
             biased;
             worked = working => worked,
             served = serving => {
-                Err(Error::AdminEnded(served.err().map_or_else(|| "no reason given".to_owned(), |e| e.to_string())))
+                let reason = served.err().map_or("no reason given".to_owned(), |error| error.to_string());
+                Err(Error::AdminEnded(reason))
             }
         }
     }

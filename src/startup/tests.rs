@@ -63,7 +63,8 @@ impl Fake {
                 Some(definition) => definition.clone(),
                 None => {
                     let status = json!({
-                        "kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": "no",
+                        "kind": "Status", "status": "Failure",
+                        "code": 404, "reason": "NotFound", "message": "no",
                     });
                     return Ok((404, status.to_string()));
                 }

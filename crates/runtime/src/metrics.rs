@@ -242,7 +242,7 @@ mod tests {
         for line in [
             r#"frameworkcontroller_api_requests_total{code="201",resource="pods",verb="create"} 1"#,
             r#"frameworkcontroller_api_requests_total{code="none",resource="pods",verb="create"} 1"#,
-            r#"frameworkcontroller_api_request_duration_seconds_bucket{resource="pods",verb="create",le="0.005"} 2"#,
+            r#"_api_request_duration_seconds_bucket{resource="pods",verb="create",le="0.005"} 2"#,
             "frameworkcontroller_status_write_bytes_total 1000",
             r#"frameworkcontroller_frameworks{state="Completed"} 4"#,
             "frameworkcontroller_oldest_event_age_seconds 2",

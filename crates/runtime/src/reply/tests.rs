@@ -58,7 +58,10 @@ fn answer(request: &Request, code: u16, body: &Value) -> Reply {
 }
 
 fn failure(code: u16, reason: &str, message: &str) -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": reason, "message": message,
+    })
 }
 
 #[test]

@@ -63,7 +63,10 @@ fn events(events: &[(&str, Value)]) -> (u16, String) {
 }
 
 fn gone() -> Value {
-    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"})
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": 410, "reason": "Expired", "message": "too old",
+    })
 }
 
 /// Watches Pods by the script until nothing happens any more; what was seen, in short.

@@ -1,4 +1,4 @@
-//! Frameworks: metadata apart from spec and status, so that one bad object says so instead of hiding the rest.
+//! Frameworks: metadata apart from spec and status, so that one bad object says so and hides no other.
 
 use std::sync::Arc;
 

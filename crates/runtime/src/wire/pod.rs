@@ -155,7 +155,8 @@ mod tests {
         json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": "job-worker-0", "namespace": "ns", "uid": "p", "resourceVersion": "340282366920938463463",
+                "name": "job-worker-0", "namespace": "ns", "uid": "p",
+                "resourceVersion": "340282366920938463463",
                 "creationTimestamp": "2026-01-01T00:00:00Z",
                 "labels": {"FC_FRAMEWORK_NAME": "job", name::SLOT_LABEL: "17"},
                 "ownerReferences": [
@@ -178,7 +179,9 @@ mod tests {
     fn a_running_pod_is_read_without_its_containers() {
         let running = pod(json!({
             "phase": "Running", "podIP": "10.0.0.7", "hostIP": "192.168.0.1",
-            "containerStatuses": [{"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}],
+            "containerStatuses": [
+                {"name": "main", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}},
+            ],
         }));
         let pod = read(&running).unwrap();
         assert_eq!(pod.key, Key::new("ns", "job"));

@@ -37,6 +37,8 @@ enum Step {
     Clippy,
     /// The documentation builds, and its links lead somewhere.
     Docs,
+    /// Rules can be switched off one by one, and the tests of each notice.
+    Defects,
     /// The programs of the test cluster are built.
     Programs,
     /// All tests pass: unit, property, simulation and real API server.
@@ -54,6 +56,8 @@ impl Step {
                 "cargo clippy --workspace -- -D warnings",
             ],
             Step::Docs => &["RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps"],
+            // Only these tests: what runs on a real API server is to be the program as it ships.
+            Step::Defects => &["cargo test --workspace --all-features --lib"],
             Step::Programs => &["cargo xtask test --only programs"],
             Step::Tests => &["cargo test --workspace"],
         }

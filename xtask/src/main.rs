@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod cluster;
 mod demo;
+mod environment;
 mod test;
 
 /// The project's commands.

@@ -16,6 +16,7 @@ use framework_testcluster::Binaries;
 use rustix::process::{Signal, getpid, kill_process_group};
 
 use crate::cluster::root;
+use crate::environment::told_by_cargo;
 
 /// What of the gate is to run.
 #[derive(clap::Args)]
@@ -158,7 +159,11 @@ fn conclude(outcomes: &[Outcome], took: Duration) -> Result<()> {
 
 /// Runs a command in the root of the tree, and counts the tests of what it prints.
 fn shell(command: &str, tally: &mut Tally) -> Result<ExitStatus> {
-    let mut child = Command::new("sh")
+    let mut shell = Command::new("sh");
+    for name in told_by_cargo() {
+        shell.env_remove(name);
+    }
+    let mut child = shell
         .args(["-c", command])
         .current_dir(root())
         .stdin(Stdio::null())

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use crate::cluster::root;
+use crate::environment::told_by_cargo;
 
 const NAME: &str = "frameworkcontroller";
 
@@ -21,15 +22,8 @@ pub(crate) async fn build() -> Result<PathBuf> {
     eprintln!("building the controller");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = tokio::process::Command::new(cargo);
-    for (name, _) in std::env::vars_os() {
-        // What `cargo run` said of this package. Build scripts that ask for it would run once more, and all
-        // that depends on them would be compiled anew.
-        if ["CARGO_PKG_", "CARGO_MANIFEST_"]
-            .iter()
-            .any(|told| name.as_encoded_bytes().starts_with(told.as_bytes()))
-        {
-            command.env_remove(name);
-        }
+    for name in told_by_cargo() {
+        command.env_remove(name);
     }
     let built = command
         .args(["build", "--bin", NAME, "--message-format=json-render-diagnostics"])

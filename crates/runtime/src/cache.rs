@@ -2,8 +2,8 @@
 //! showed, and the books that are kept of each Framework.
 //!
 //! Guarantees: among versions of one object only a higher resourceVersion applies, whoever shows it, so that
-//! what we wrote is never unwritten and our own echo costs nothing; a LIST replaces what was known of its kind
-//! but for what was shown while it ran; replies never bring a deleted Framework back.
+//! what we wrote is never unwritten and our own echo costs nothing; a LIST replaces what was known of its
+//! kind; replies never bring a deleted Framework back.
 
 use std::collections::BTreeMap;
 
@@ -109,8 +109,8 @@ impl Entry {
         }
     }
 
-    /// The Framework is gone: its books are closed. Its objects stay known until they are gone too; what is on
-    /// its way for it has no effect on a Framework that takes the name next.
+    /// The Framework is gone: its books are closed. Its objects stay known until they are gone too; what is
+    /// on its way for it has no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
         self.ledger = None;
         self.known.objects.pod_creates.clear();

@@ -1,9 +1,10 @@
 //! Decides what is sent to the API server, and when: takes in events, gives out effects.
 //!
-//! Thin: it routes events to the parts that hold the rules ([`cache`](crate::cache), [`ledger`](crate::ledger),
-//! [`status_write`](crate::status_write), [`ready`](crate::ready), [`dispatch`](crate::dispatch),
-//! [`budget`](crate::budget)). Guarantees: the same events at the same times with the same seeds give the same
-//! effects. It does no I/O, reads no clock, draws no random numbers and waits for nothing.
+//! Thin: it routes events to the parts that hold the rules, [`cache`](crate::cache),
+//! [`ledger`](crate::ledger), [`status_write`](crate::status_write), [`ready`](crate::ready),
+//! [`dispatch`](crate::dispatch) and [`budget`](crate::budget). Guarantees: the same events at the same times
+//! with the same seeds give the same effects. It does no I/O, reads no clock, draws no random numbers and
+//! waits for nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -258,9 +259,8 @@ impl Engine {
         let Some(since) = self.draining else { return false };
         let late = self.now >= since + self.settings.request_lifetime;
         let settled = |ledger: &crate::ledger::Ledger, objects| {
-            !ledger.write.is_busy()
-                && !ledger.wants(Class::Record, self.now)
-                && (ledger.lost || !has_unrecorded(objects))
+            let writes = ledger.write.is_busy() || ledger.wants(Class::Record, self.now);
+            ledger.lost || !writes && !has_unrecorded(objects)
         };
         late || self.in_flight.is_empty()
             && self.cache.iter().all(|(_, entry)| {

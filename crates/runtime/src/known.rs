@@ -1,12 +1,13 @@
 //! What the watches and the replies showed of the ConfigMap and the Pods of one Framework's name.
 //!
-//! Guarantees: of one object only a higher resourceVersion applies; what a late reply shows of an object whose
-//! deletion was seen is not believed; facts are kept incrementally, never rebuilt. They are kept by name and
+//! Guarantees: of one object only a higher resourceVersion applies; what a late reply shows of an object
+//! whose deletion was seen is not believed; facts are kept incrementally, never rebuilt. They are kept by name and
 //! outlive a Framework, because its objects do, until the garbage collector has taken them.
 
 use std::collections::BTreeMap;
 
-use framework_core::observed::{ConfigMapFacts, Objects, PodFacts, PodPhase};
+use framework_core::Action;
+use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodPhase};
 
 use crate::event::{ConfigMapObject, PodObject};
 
@@ -170,8 +171,8 @@ impl Known {
             self.disappeared(uid, true);
             return true;
         }
-        // The event of a background deletion looks like that of a label that was taken off. If it is ours, its
-        // reply tells them apart.
+        // The event of a background deletion looks like that of a label that was taken off. If it is ours,
+        // its reply tells them apart.
         if !map.facts.deleting && self.objects.deletes.contains(uid) {
             return true;
         }
@@ -190,8 +191,8 @@ impl Known {
         }
     }
 
-    /// A LIST of Pods is complete: what neither it nor the watch since showed has disappeared. So has what only
-    /// a reply showed: whether it is still there is asked again, because the watch may have passed its end.
+    /// A LIST of Pods is complete: what neither it nor the watch since showed has disappeared. So has what
+    /// only a reply showed: whether it is still there is asked again, because the watch may have passed its end.
     pub fn sweep_pods(&mut self, epoch: u64) -> bool {
         let stale = |(name, version): (&String, &Version)| (version.epoch < epoch).then(|| name.clone());
         let names: Vec<String> = self.pods.iter().filter_map(stale).collect();
@@ -249,6 +250,28 @@ impl Known {
         match pod {
             Some(name) => self.objects.pod(name, uid).is_some(),
             None => self.objects.config_map.as_ref().is_some_and(|map| map.uid == uid),
+        }
+    }
+
+    /// Whether what was learnt since an act was planned has made it pointless: a create whose name is held or
+    /// whose owner is gone, a delete of what is not there, a confirmation of what is known.
+    pub fn makes_pointless(&self, action: &Action) -> bool {
+        let objects = &self.objects;
+        let map = objects.config_map.as_ref();
+        match action {
+            Action::CreateConfigMap { .. } => map.is_some(),
+            Action::CreatePod { name, instance, .. } => {
+                let Instance::TaskAttempt { config_map_uid, .. } = instance else { return true };
+                let owned = map.is_some_and(|map| map.uid == *config_map_uid && !map.deleting);
+                objects.pods.contains_key(name) || !owned
+            }
+            Action::DeleteConfigMap { uid } => !self.holds(None, uid),
+            Action::DeletePod { name, uid, .. } => !self.holds(Some(name), uid),
+            Action::ConfirmConfigMap { uid } => objects.gone.contains(uid) || self.holds(None, uid),
+            Action::ConfirmPod { name, uid } => {
+                objects.gone.contains(uid) || objects.pod(name, uid).is_some_and(|pod| !pod.unwatched)
+            }
+            Action::DeleteFramework | Action::ConfirmTime { .. } => false,
         }
     }
 

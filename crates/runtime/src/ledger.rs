@@ -2,8 +2,8 @@
 //!
 //! Guarantees: metadata, spec and status come from one object version (rule A3); an act is sent only if every
 //! status that is or may become the persisted one licenses it (rule A1); creates that are not recorded stay
-//! below the limit (rule A7); a create's record lasts until its outcome is persisted or cannot matter any more
-//! (rule A2). A ledger is of one UID: it is dropped when that Framework is gone.
+//! below the limit (rule A7); a create's record lasts until its outcome is persisted or cannot matter any
+//! more (rule A2). A ledger is of one UID: it is dropped when that Framework is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What of the facts about creates and deletions a newly persisted status still leaves to be remembered.
 //!
-//! A record is dropped when its outcome is persisted, or when its instance is no longer the current one and it
-//! can have no further effect; creates without a known outcome always stay (rule A2).
+//! A record is dropped when its outcome is persisted, or when its instance is no longer the current one and
+//! it can have no further effect; creates without a known outcome always stay (rule A2).
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,9 @@ mod tests {
             json!({
                 "index": index, "instanceUID": format!("t{index}"), "startTime": at, "state": state,
                 "transitionTime": at, "retryPolicyStatus": counts,
-                "attemptStatus": {"id": 0, "startTime": at, "podName": format!("job-w-{index}"), "podUID": uid},
+                "attemptStatus": {
+                    "id": 0, "startTime": at, "podName": format!("job-w-{index}"), "podUID": uid,
+                },
             })
         };
         let tasks =

@@ -125,7 +125,8 @@ impl StatusWrite {
         }
     }
 
-    /// Makes the write due, if it is time; else says when to evaluate again. `tasks` is the size of the status.
+    /// Makes the write due, if it is time; else says when to evaluate again. `tasks` is the size of the
+    /// status.
     pub fn propose(
         &mut self,
         draft: Draft,
@@ -193,7 +194,7 @@ impl StatusWrite {
         }
     }
 
-    /// The write or the read had no effect; whatever is written next waits. Says how often that was so in a row.
+    /// The write or the read had no effect; what is written next waits. Says how often that was so in a row.
     pub fn refused(&mut self) -> u32 {
         self.stage = if matches!(self.stage, Stage::Reading) { Stage::Unread } else { Stage::Idle };
         self.failures = self.failures.saturating_add(1);
@@ -233,8 +234,8 @@ impl StatusWrite {
         matches!(self.stage, Stage::Unread)
     }
 
-    /// Another resourceVersion is persisted: no write for the one before can have an effect any more. If it was
-    /// one of ours without a reply that came through, says what to publish.
+    /// Another resourceVersion is persisted: no write for the one before can have an effect any more. If one
+    /// of ours without a reply came through, says what to publish.
     pub fn settle(&mut self, persisted: Option<&FrameworkStatus>) -> Vec<Report> {
         let possible = std::mem::take(&mut self.possible);
         let ours = possible.into_iter().find(|draft| Some(&*draft.status) == persisted);

@@ -54,7 +54,7 @@ impl Engine {
             return Some(found);
         }
         while let Some(action) = ledger.outbox.take(class) {
-            if !ledger.licenses(&action, &self.policy) {
+            if !ledger.licenses(&action, &self.policy) || known.makes_pointless(&action) {
                 continue;
             }
             if class == Class::Create && !ledger.may_create(&known.objects, &self.policy) {

@@ -11,4 +11,5 @@ mod drain;
 mod lifecycle;
 mod relist;
 mod rules;
+mod server;
 mod writes;

@@ -158,3 +158,32 @@ fn what_is_gone_is_in_no_other_set() {
     assert!(deletes.is_empty() && forced_deletes.is_empty() && confirms.is_empty() && pods.is_empty());
     assert!(gone.contains("a"));
 }
+
+#[test]
+fn acts_that_events_made_pointless_are_known_as_such() {
+    let create = |config_map_uid: &str| Action::CreatePod {
+        name: "job-w-0".into(),
+        task_role: "w".into(),
+        task_index: 0,
+        instance: Instance::TaskAttempt {
+            config_map_uid: config_map_uid.into(),
+            task_uid: "task".into(),
+            attempt_id: 0,
+        },
+    };
+    let delete = || Action::DeletePod { name: "job-w-0".into(), uid: "a".into(), force: false };
+    let confirm = || Action::ConfirmPod { name: "job-w-0".into(), uid: "a".into() };
+    let pointless = |known: &Known| {
+        [create("map"), create("other"), delete(), confirm()].map(|action| known.makes_pointless(&action))
+    };
+    let mut known = Known::default();
+    assert_eq!(pointless(&known), [true, true, true, false], "no owner, nothing to delete");
+    known.apply_config_map(config_map("map", 1), Source::Watch, 1);
+    assert_eq!(pointless(&known), [false, true, true, false], "the owner is there");
+    known.apply_pod(pod("a", 2), Source::Reply, 1);
+    assert_eq!(pointless(&known), [true, true, false, false], "it is there, and the watch has not shown it");
+    known.apply_pod(pod("a", 2), Source::Watch, 1);
+    assert_eq!(pointless(&known), [true, true, false, true]);
+    known.delete_pod(&terminating("a", 3));
+    assert_eq!(pointless(&known), [false, true, true, true], "it is gone");
+}

@@ -15,8 +15,8 @@ use super::cluster::lacking;
 #[cfg(feature = "defects")]
 use framework_core::observed::Defect;
 
-/// Rule A1: a scale-down while the POST of the Task it removes is on its way. Says whether a status that calls
-/// the Task over was written before that POST settled.
+/// Rule A1: a scale-down while the POST of the Task it removes is on its way. Says whether a status that
+/// calls the Task over was written before that POST settled.
 fn scale_down_overtakes_a_create(policy: Policy) -> bool {
     let mut cluster = Cluster::new(policy);
     cluster.creating("job", 2);
@@ -121,7 +121,8 @@ fn a_pod_that_the_watch_shows_before_its_reply_is_no_orphan() {
     assert!(pod_shown_before_its_reply_is_deleted(lacking(Defect::ForgetInFlight)));
 }
 
-/// Rule A3: a scale-up that the watch has not shown is read after a conflict. Gives the Tasks that run in the end.
+/// Rule A3: a scale-up that the watch has not shown is read after a conflict. Gives the Tasks that run in the
+/// end.
 fn tasks_after_a_scale_up_that_was_read(policy: Policy) -> usize {
     let mut cluster = Cluster::new(policy);
     cluster.running("job", 1);

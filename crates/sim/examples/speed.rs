@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 fn pod(n: usize) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": format!("p{n}"), "labels": { "slot": "7" }, "annotations": { "sim/run-ms": "50" } },
+        "metadata": {
+            "name": format!("p{n}"), "labels": { "slot": "7" }, "annotations": { "sim/run-ms": "50" },
+        },
         "spec": { "containers": [{ "name": "main", "image": "x" }], "restartPolicy": "Never" },
     })
 }

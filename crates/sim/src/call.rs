@@ -1,4 +1,4 @@
-//! A request on its way: what it asks, taken from the path, the query and the body, and where its answer goes.
+//! A request on its way: what it asks, by path, query and body, and where its answer goes.
 
 use std::sync::{Arc, OnceLock};
 

@@ -125,7 +125,7 @@ impl SimCluster {
         self.world().store.add_kind(kind);
     }
 
-    /// Ends all faults but quotas: calm rates, no rules, nobody cut off, no watch frozen or lagging, nodes up.
+    /// Ends all faults but quotas: calm rates, no rules, nobody cut off, no watch behind, all nodes up.
     pub fn heal(&self) {
         let mut world = self.world();
         world.faults.heal();

@@ -246,7 +246,8 @@ mod tests {
     fn annotations_override_what_was_drawn() {
         let mut rng = Rng::with_seed(1);
         let pod = json!({ "metadata": { "annotations": {
-            "sim/exit-code": "210", "sim/reason": "Bad", "sim/run-ms": "forever", "sim/hang-terminating": "true",
+            "sim/exit-code": "210", "sim/reason": "Bad", "sim/run-ms": "forever",
+            "sim/hang-terminating": "true",
         } } });
         let fate = Behaviour::default().decide(&pod, &mut rng);
         let reason = Some("Bad".to_owned());

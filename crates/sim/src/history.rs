@@ -143,8 +143,8 @@ pub struct Exchange {
     pub code: Option<u16>,
     /// When the reply reached the client, `None` while it has not, or never will.
     pub answered: Option<Duration>,
-    /// When the client knew that no more will come: with the reply, or as the connection broke. `None` while it
-    /// hangs, and when the client gave up first.
+    /// When the client knew that no more will come: with the reply, or as the connection broke. `None` while
+    /// it hangs, and when the client gave up first.
     pub settled: Option<Duration>,
 }
 
@@ -198,9 +198,8 @@ impl History {
             let deleting = if change.object().deleting() { " deleting" } else { "" };
             let ms = at.as_millis();
             let Cause { actor, verb, .. } = cause;
-            format!(
-                "{ms:>8} ms  rv {rv:<6} {what} {plural}/{namespace}/{name} {state}{deleting}  {actor} {verb:?}"
-            )
+            let object = format!("{plural}/{namespace}/{name} {state}{deleting}");
+            format!("{ms:>8} ms  rv {rv:<6} {what} {object}  {actor} {verb:?}")
         };
         self.changes.iter().map(line).collect()
     }

@@ -75,7 +75,7 @@ impl Service<Request<kube::client::Body>> for Connection {
                 let mut world = connection.world.lock().unwrap_or_else(PoisonError::into_inner);
                 world.submit(&connection.who, &head, body)
             };
-            // The request goes its way even if this future is dropped: a client that gives up settles nothing.
+            // The request goes on even if this future is dropped: a client that gives up settles nothing.
             match reply.await {
                 Ok(answer) => Ok(answer?),
                 Err(_) => Err(reset().into()),

@@ -106,8 +106,8 @@ fn the_real_collector_leaves_what_the_simulated_one_leaves() {
     }
 }
 
-/// Two ConfigMaps, one owning the other, and a Pod owned by the second; the first is deleted, and what is left
-/// and what was seen on the way is told.
+/// Two ConfigMaps, one owning the other, and a Pod owned by the second; the first is deleted, and what is
+/// left and what was seen on the way is told.
 async fn family(mut side: Side, policy: Option<&str>) -> Vec<String> {
     let start = side.versions().await;
     let owner = |object: &Value, kind: &str| {

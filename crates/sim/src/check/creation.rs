@@ -1,8 +1,8 @@
 //! Nothing is created that the persisted status does not announce.
 //!
 //! At the resourceVersion at which a Pod is created, the status has its Task, attempt and instance in
-//! AttemptCreationPending, records its ConfigMap, and does not want the Task removed. The same for a ConfigMap
-//! and the attempt of its Framework.
+//! AttemptCreationPending, records its ConfigMap, and does not want the Task removed. The same for a
+//! ConfigMap and the attempt of its Framework.
 
 use crate::check::Violation;
 use crate::check::scene::{Scene, Stand, Status, by_controller, framework_of_map};

@@ -86,8 +86,8 @@ fn first(new: Status<'_>, ending: bool) -> Result<(), String> {
     Err(format!("it begins in {}", new.state()))
 }
 
-/// Decides whether one status may follow another; `ending` says that the Framework's attempt ends, `cut_short`
-/// that nothing waits any more.
+/// Decides whether one status may follow another; `ending` says that the Framework's attempt ends,
+/// `cut_short` that nothing waits any more.
 fn moves(
     old: Status<'_>,
     new: Status<'_>,

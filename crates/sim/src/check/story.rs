@@ -1,5 +1,5 @@
-//! Hand-made histories for the checkers' own tests: one Framework `f` with one TaskRole `r`, told step by step
-//! on a real store.
+//! Hand-made histories for the checkers' own tests: one Framework `f` with one TaskRole `r`, told step by
+//! step on a real store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,8 @@ impl Story {
         let retries = json!({ "totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": null });
         let task = json!({
             "index": 0, "instanceUID": "task-0", "state": "AttemptCreationPending", "startTime": AT,
-            "retryPolicyStatus": retries, "deletionPending": false, "attemptStatus": { "id": 0, "startTime": AT },
+            "retryPolicyStatus": retries, "deletionPending": false,
+            "attemptStatus": { "id": 0, "startTime": AT },
         });
         let role = json!({ "name": "r", "podGracefulDeletionTimeoutSec": 5, "taskStatuses": [task] });
         let status = json!({
@@ -210,7 +211,8 @@ impl Story {
         let owner = self.uid("frameworks", "f");
         let map = json!({ "metadata": {
             "name": "f-attempt", "finalizers": ["foregroundDeletion"],
-            "annotations": { "FC_FRAMEWORK_ATTEMPT_ID": "0" }, "labels": { SLOT_LABEL: slot(&owner).to_string() },
+            "annotations": { "FC_FRAMEWORK_ATTEMPT_ID": "0" },
+            "labels": { SLOT_LABEL: slot(&owner).to_string() },
             "ownerReferences": [{ "kind": "Framework", "name": "f", "uid": owner, "controller": true }],
         } });
         let caller = self.request(Verb::Create, "configmaps", "f-attempt");
@@ -224,7 +226,9 @@ impl Story {
         let pod = json!({
             "metadata": {
                 "name": name, "labels": { SLOT_LABEL: slot(&framework).to_string() },
-                "ownerReferences": [{ "kind": "ConfigMap", "name": "f-attempt", "uid": owner, "controller": true }],
+                "ownerReferences": [
+                    { "kind": "ConfigMap", "name": "f-attempt", "uid": owner, "controller": true },
+                ],
                 "annotations": {
                     "FC_FRAMEWORK_UID": framework, "FC_FRAMEWORK_ATTEMPT_ID": "0", "FC_TASKROLE_NAME": "r",
                     "FC_TASK_INDEX": index.to_string(), "FC_TASK_UID": format!("task-{index}"),

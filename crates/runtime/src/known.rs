@@ -74,9 +74,10 @@ fn is_terminal(phase: PodPhase) -> bool {
     matches!(phase, PodPhase::Succeeded | PodPhase::Failed)
 }
 
-/// Whether the disappearance of a Pod that was last seen so needs no confirmation.
+/// Whether the disappearance of a Pod that was last seen so needs no confirmation. A Pod that still has time
+/// to end may have lost its label instead: whoever removes one first takes that time away.
 fn is_ending(pod: &PodFacts) -> bool {
-    pod.deletion.is_some() || is_terminal(pod.phase)
+    pod.deletion.is_some_and(|deletion| deletion.grace_sec == 0) || is_terminal(pod.phase)
 }
 
 impl Known {

@@ -26,6 +26,13 @@ fn terminating(uid: &str, resource_version: u128) -> PodObject {
     pod
 }
 
+/// As the API server shows a Pod last: what removes it leaves it no time.
+fn removed(uid: &str, resource_version: u128) -> PodObject {
+    let mut pod = terminating(uid, resource_version);
+    pod.facts.deletion.as_mut().unwrap().grace_sec = 0;
+    pod
+}
+
 fn succeeded(uid: &str, resource_version: u128) -> PodObject {
     let mut pod = pod(uid, resource_version);
     pod.facts.phase = PodPhase::Succeeded;
@@ -60,7 +67,9 @@ fn only_a_higher_version_applies() {
 fn a_disappearance_counts_when_the_object_was_ending() {
     for (seen, deleted, gone) in [
         (pod("a", 1), pod("a", 2), false),
-        (pod("a", 1), terminating("a", 2), true),
+        (pod("a", 1), removed("a", 2), true),
+        // A user may take the label of a Pod that is terminating, too.
+        (pod("a", 1), terminating("a", 2), false),
         (succeeded("a", 1), succeeded("a", 2), true),
     ] {
         let mut known = Known::default();
@@ -74,7 +83,7 @@ fn a_disappearance_counts_when_the_object_was_ending() {
 #[test]
 fn a_deletion_before_the_reply_to_the_create_is_remembered() {
     let mut known = Known::default();
-    known.delete_pod(&terminating("never seen", 2));
+    known.delete_pod(&removed("never seen", 2));
     assert!(known.objects.gone.contains("never seen"));
 }
 
@@ -87,7 +96,7 @@ fn a_new_holder_of_a_name_proves_that_the_old_one_is_gone() {
     assert!(known.objects.gone.contains("a"));
     assert!(!known.apply_pod(succeeded("a", 3), Source::Watch, 1), "the watch lags and must not revive it");
     assert_eq!(uids(&known), ["b"]);
-    known.delete_pod(&terminating("a", 4));
+    known.delete_pod(&removed("a", 4));
     assert_eq!(uids(&known), ["b"], "the deletion of the old one is not the new one's");
 }
 
@@ -96,7 +105,7 @@ fn a_reply_older_than_the_deletion_revives_nothing() {
     let mut known = Known::default();
     known.begin_read();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
-    known.delete_pod(&terminating("a", 9));
+    known.delete_pod(&removed("a", 9));
     assert!(!known.apply_pod(pod("a", 8), Source::Reply, 1));
     known.end_read();
     assert!(uids(&known).is_empty());
@@ -184,6 +193,6 @@ fn acts_that_events_made_pointless_are_known_as_such() {
     assert_eq!(pointless(&known), [true, true, false, false], "it is there, and the watch has not shown it");
     known.apply_pod(pod("a", 2), Source::Watch, 1);
     assert_eq!(pointless(&known), [true, true, false, true]);
-    known.delete_pod(&terminating("a", 3));
+    known.delete_pod(&removed("a", 3));
     assert_eq!(pointless(&known), [false, true, true, true], "it is gone");
 }

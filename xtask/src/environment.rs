@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 /// Variables by which `cargo run` and `cargo test` describe this package.
 ///
-/// Build scripts that ask for them would run once more under another cargo, and all that depends on them would
-/// be compiled anew: minutes for nothing.
+/// Build scripts that ask for them would run once more under another cargo, and all that depends on them
+/// would be compiled anew: minutes for nothing.
 pub(crate) fn told_by_cargo() -> impl Iterator<Item = OsString> {
     let told = |name: &OsString| {
         ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| {

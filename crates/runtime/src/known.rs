@@ -1,8 +1,8 @@
 //! What the watches and the replies showed of the ConfigMap and the Pods of one Framework's name.
 //!
 //! Guarantees: of one object only a higher resourceVersion applies; what a late reply shows of an object
-//! whose deletion was seen is not believed; facts are kept incrementally, never rebuilt. They are kept by name and
-//! outlive a Framework, because its objects do, until the garbage collector has taken them.
+//! whose deletion was seen is not believed; facts are kept incrementally, never rebuilt. They are kept by
+//! name and outlive a Framework, because its objects do, until the garbage collector has taken them.
 
 use std::collections::BTreeMap;
 
@@ -193,7 +193,8 @@ impl Known {
     }
 
     /// A LIST of Pods is complete: what neither it nor the watch since showed has disappeared. So has what
-    /// only a reply showed: whether it is still there is asked again, because the watch may have passed its end.
+    /// only a reply showed: whether it is still there is asked again, because the watch may have passed its
+    /// end.
     pub fn sweep_pods(&mut self, epoch: u64) -> bool {
         let stale = |(name, version): (&String, &Version)| (version.epoch < epoch).then(|| name.clone());
         let names: Vec<String> = self.pods.iter().filter_map(stale).collect();

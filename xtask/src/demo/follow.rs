@@ -48,13 +48,15 @@ pub(crate) async fn follow(
     let mut stop_at = None;
     loop {
         tokio::select! {
+            // The check first: events may come faster than they are shown.
+            biased;
+            _ = ticks.tick() => place.check()?,
             event = events.next() => match event.context("the watch ended")? {
                 Ok(Event::Apply(framework) | Event::InitApply(framework)) => see(chronicles, framework),
                 Ok(_) => continue,
                 // The watcher tries again by itself; `check` notices if the API server is gone for good.
                 Err(error) => eprintln!("the watch was interrupted: {error}"),
             },
-            _ = ticks.tick() => place.check()?,
         }
         screen.show(&chronicles.iter().map(Row::of).collect::<Vec<_>>())?;
         if chronicles.iter().all(Chronicle::is_over) {

@@ -14,9 +14,11 @@ pub mod afterlife;
 pub mod creation;
 pub mod force;
 pub mod guard;
+pub mod loss;
 pub mod record;
 pub mod rest;
 pub mod status;
+pub mod wish;
 
 mod scene;
 #[cfg(test)]
@@ -58,7 +60,8 @@ impl std::error::Error for Violation {}
 /// The form of every checker.
 pub type Checker = fn(&History) -> Result<(), Violation>;
 
-/// The checkers that hold at every moment of every run, by name.
+/// The checkers that hold at every moment of every run, by name. [`loss::check`] does too, for the limit that
+/// the controller was given.
 pub const ALWAYS: &[(&str, Checker)] = &[
     ("force", force::check),
     ("creation", creation::check),
@@ -66,6 +69,7 @@ pub const ALWAYS: &[(&str, Checker)] = &[
     ("status", status::check),
     ("guard", guard::check),
     ("record", record::check),
+    ("wish", wish::check),
 ];
 
 /// Runs all checkers that hold at every moment; the violation with the lowest resourceVersion is returned.

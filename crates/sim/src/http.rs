@@ -50,6 +50,11 @@ pub(crate) fn reset() -> std::io::Error {
     std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset by the simulated network")
 }
 
+/// What a client sees when there is no connection to be had.
+pub(crate) fn refused() -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::ConnectionRefused, "connection refused by the simulated network")
+}
+
 /// The way of one client to the cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection {

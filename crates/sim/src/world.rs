@@ -14,7 +14,7 @@ use crate::clock::{Clock, Dates};
 use crate::collector::{self, Collector};
 use crate::fault::{Fault, Faults, subject};
 use crate::history::Exchange;
-use crate::http::reset;
+use crate::http::{refused, reset};
 use crate::kubelet::{self, Kubelet};
 use crate::refusal::Refusal;
 use crate::server;
@@ -226,7 +226,8 @@ impl World {
         }
         let answer = match (plan.fault, response) {
             (Some(Fault::Hang(_)), _) => return self.silence.push(reply),
-            (Some(Fault::RefuseConnection | Fault::LoseReply), _) | (_, None) => Err(reset()),
+            (Some(Fault::RefuseConnection), _) => Err(refused()),
+            (Some(Fault::LoseReply), _) | (_, None) => Err(reset()),
             (_, Some(response)) => Ok(response),
         };
         if plan.back.is_zero() {

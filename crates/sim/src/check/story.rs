@@ -39,8 +39,9 @@ impl Story {
         let store = Store::new(Registry::new(), Rng::with_seed(1));
         let mut story = Self { store, actor: "controller-1".into(), at: Duration::ZERO };
         let version = "frameworkcontroller.microsoft.com/v1";
+        let spec = json!({ "taskRoles": [{ "name": "r", "taskNumber": 1 }] });
         let framework =
-            json!({ "apiVersion": version, "kind": "Framework", "metadata": { "name": "f" }, "spec": {} });
+            json!({ "apiVersion": version, "kind": "Framework", "metadata": { "name": "f" }, "spec": spec });
         let caller = story.caller("user", 0);
         let kind = story.kind("frameworks");
         story.store.create(&caller, kind, "default", framework).unwrap();
@@ -57,6 +58,13 @@ impl Story {
         });
         story.edit(|old| *old = status);
         story
+    }
+
+    /// The user wishes for so many Tasks.
+    pub(crate) fn wish(&mut self, tasks: u32) {
+        let (caller, kind) = (self.caller("user", 0), self.kind("frameworks"));
+        let patch = json!({ "spec": { "taskRoles": [{ "name": "r", "taskNumber": tasks }] } });
+        self.store.patch(&caller, kind, &Key::new("default", "f"), Part::Main, &Patch::Merge(patch)).unwrap();
     }
 
     /// The ConfigMap is there and recorded, the Task's Pod announced.

@@ -1,0 +1,98 @@
+//! A crash loses little: of one Framework only so many Pods live, at any moment, that the status does not
+//! record and whose creation was answered, or may yet be.
+//!
+//! Not counted is what the controller cannot know to exist: Pods whose creation ended without an answer, and
+//! those of an incarnation that is dead.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::check::Violation;
+use crate::check::scene::{Status, by_controller, framework_of_pod};
+use crate::history::{Change, History};
+use crate::object::Object;
+use crate::store::Key;
+
+const PROMISE: &str = "a crash loses only so many creates";
+
+/// Checks it for a limit.
+///
+/// # Errors
+/// When more Pods were created than that without a record.
+pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
+    let mut unrecorded: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
+    let mut actor: Option<Arc<str>> = None;
+    for change in &history.changes {
+        if by_controller(change) && actor.as_ref() != Some(&change.cause.actor) {
+            unrecorded.clear();
+            actor = Some(Arc::clone(&change.cause.actor));
+        }
+        match &*change.plural {
+            "pods" => {
+                let Some(framework) = framework_of_pod(change.object()) else { continue };
+                let lost = unrecorded.entry(Key::new(&change.namespace, framework)).or_default();
+                if change.creates() && by_controller(change) && is_known(history, change) {
+                    lost.insert(change.uid.clone());
+                } else if change.removes() {
+                    lost.remove(&change.uid);
+                }
+                if lost.len() > limit {
+                    let what = format!("{} Pods live that no status records, {limit} may", lost.len());
+                    return Err(Violation::new(PROMISE, change, what));
+                }
+            }
+            "frameworks" => {
+                if let Some(lost) = unrecorded.get_mut(&Key::new(&change.namespace, &change.name)) {
+                    let recorded = change.new.as_ref().map_or_else(BTreeSet::new, recorded);
+                    lost.retain(|uid| !recorded.contains(uid.as_str()));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the controller heard of the creation, or still waits to hear of it.
+fn is_known(history: &History, change: &Change) -> bool {
+    history.exchange_of(change).is_some_and(|create| create.answered.is_some() && create.settled.is_some())
+}
+
+fn recorded(framework: &Arc<Object>) -> BTreeSet<&str> {
+    let status = Status::of(framework);
+    status.into_iter().flat_map(|status| status.tasks().map(|(_, task)| task.object_uid())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::story::Story;
+
+    #[test]
+    fn what_is_recorded_or_was_never_answered_is_not_lost() {
+        assert_eq!(check(&Story::running().history(), 1), Ok(()));
+        assert_eq!(check(&Story::running().history(), 0).unwrap_err().object, "pods/default/f-r-0");
+        let mut story = Story::started();
+        story.create_pod(0, 0);
+        story.last_reply_is_lost();
+        assert_eq!(check(&story.history(), 0), Ok(()));
+    }
+
+    #[test]
+    fn more_than_the_limit_is_wrong() {
+        let mut story = Story::started();
+        story.create_pod(0, 0);
+        story.create_pod(1, 0);
+        assert!(check(&story.history(), 1).unwrap_err().what.contains("2 Pods live"));
+        assert_eq!(check(&story.history(), 2), Ok(()));
+    }
+
+    #[test]
+    fn the_next_incarnation_begins_anew() {
+        let mut story = Story::started();
+        story.create_pod(0, 0);
+        story.controller("controller-2");
+        story.create_pod(1, 0);
+        assert_eq!(check(&story.history(), 1), Ok(()));
+    }
+}

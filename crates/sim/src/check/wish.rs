@@ -1,0 +1,97 @@
+//! A status does what the spec wishes, and it is the spec of the very version that it replaces.
+//!
+//! A Task is to be removed only if that spec has no place for it, and is new only where it has one; the
+//! Framework and its Tasks are stopped, or deleted, by the codes that say so, only if that spec says so.
+
+use crate::check::Violation;
+use crate::check::scene::{Status, by_controller};
+use crate::history::{Change, History, Verb};
+use crate::object::Object;
+
+const PROMISE: &str = "a status does what the spec of its version wishes";
+
+/// `StopFrameworkRequested`.
+const STOPPED: i64 = -210;
+
+/// Checks it.
+///
+/// # Errors
+/// When a status did what nobody wished.
+pub fn check(history: &History) -> Result<(), Violation> {
+    for change in history.of("frameworks").filter(|change| by_controller(change)) {
+        let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
+        if change.cause.verb == Verb::UpdateStatus {
+            wished(change, old, new).map_err(|what| Violation::new(PROMISE, change, what))?;
+        }
+    }
+    Ok(())
+}
+
+fn wished(change: &Change, old: &Object, new: &Object) -> Result<(), String> {
+    let Some(status) = Status::of(new) else { return Ok(()) };
+    let before = Status::of(old);
+    let spec = &change.object()["spec"];
+    let number = |role: &str| {
+        let roles = spec["taskRoles"].as_array().map_or(&[][..], Vec::as_slice);
+        let role = roles.iter().find(|wanted| wanted["name"] == role);
+        role.and_then(|role| role["taskNumber"].as_i64()).unwrap_or(0)
+    };
+    for (role, task) in status.tasks() {
+        let index = task.0["index"].as_i64().unwrap_or(-1);
+        let known = before.and_then(|before| before.tasks().map(|(_, old)| old).find(|old| same(*old, task)));
+        let (wanted, is_new) = (index < number(role), known.is_none());
+        if task.deletion_pending() && wanted && !known.is_some_and(Status::deletion_pending) {
+            return Err(format!("Task {role}/{index} is to be removed, the spec wants {}", number(role)));
+        }
+        if is_new && !wanted {
+            return Err(format!("Task {role}/{index} is new, the spec wants {}", number(role)));
+        }
+    }
+    let stopped = |status: Status<'_>| status.completion()["code"] == STOPPED;
+    if stopped(status) && !before.is_some_and(stopped) && spec["executionType"] != "Stop" {
+        return Err("it is stopped, which the spec does not wish".to_owned());
+    }
+    Ok(())
+}
+
+fn same(one: Status<'_>, other: Status<'_>) -> bool {
+    one.uid() == other.uid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::story::{Story, completion};
+    use serde_json::json;
+
+    fn said(tasks: u32, change: impl FnOnce(&mut Story)) -> Result<(), String> {
+        let mut story = Story::running();
+        story.wish(tasks);
+        change(&mut story);
+        check(&story.history()).map_err(|violation| violation.what)
+    }
+
+    #[test]
+    fn removing_what_is_wished_away_is_right() {
+        let removed = |story: &mut Story| story.edit_task(0, |task| task["deletionPending"] = json!(true));
+        assert_eq!(said(0, removed), Ok(()));
+        assert!(said(1, removed).unwrap_err().contains("to be removed, the spec wants 1"));
+    }
+
+    #[test]
+    fn a_task_that_nobody_wishes_is_wrong() {
+        let another = |story: &mut Story| {
+            story.edit_task(0, |task| task["instanceUID"] = json!("another"));
+        };
+        assert_eq!(said(1, another), Ok(()));
+        assert!(said(0, another).unwrap_err().contains("is new, the spec wants 0"));
+    }
+
+    #[test]
+    fn a_stop_that_nobody_wishes_is_wrong() {
+        let stop = |story: &mut Story| {
+            story.edit(|status| status["attemptStatus"]["completionStatus"] = completion(STOPPED));
+        };
+        assert!(said(1, stop).unwrap_err().contains("does not wish"));
+    }
+}

@@ -1,11 +1,11 @@
 //! What should happen next: the pure core of the controller.
 //!
 //! [`sync`](sync::sync) maps what is observed of one Framework, a moment and a policy to a
-//! [`Plan`](plan::Plan): the status to persist, the acts that the *persisted* status licenses, when to
+//! [`Plan`]: the status to persist, the acts that the *persisted* status licenses, when to
 //! look again, and what to report. It never fails and never panics on input.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. Time and
-//! randomness enter only through [`Moment`](observed::Moment). `tests/architecture.rs` holds it.
+//! randomness enter only through [`Moment`]. `tests/architecture.rs` holds it.
 
 #![cfg_attr(
     not(test),

@@ -6,7 +6,7 @@ use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
 use serde_json::Value;
 
-use crate::licence::{self, task_of_pod};
+use crate::licence::{self, role_of_pod, task_of_pod};
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::plan::{Action, Plan};
 use crate::{framework, pod};
@@ -155,8 +155,16 @@ impl Acts<'_> {
                 Some(Outcome::Acknowledged { uid }) => *uid == pod.uid,
                 _ => false,
             };
-            if !recorded && !awaited && self.is_of_no_live_attempt_but_ours(pod) && self.may_delete(pod) {
+            if recorded || awaited || !self.is_of_no_live_attempt_but_ours(pod) {
+                continue;
+            }
+            if self.may_delete(pod) {
                 self.act(Action::DeletePod { name: name.clone(), uid: pod.uid.clone(), force: false });
+            }
+            let timeout =
+                role_of_pod(self.status, name).and_then(|role| role.pod_graceful_deletion_timeout_sec);
+            if let (Some(timeout), Some(deletion)) = (timeout, pod.deletion) {
+                self.force(name, pod, deletion.started().plus_seconds(timeout));
             }
         }
     }

@@ -4,6 +4,7 @@ mod stand;
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Container;
 use serde_json::json;
 use stand::{block_on, manifest, namespace, running};
 
@@ -58,23 +59,7 @@ fn containers_annotations_labels_and_placeholders_say_who_is_who() {
 
     let spec = pod.spec.expect("a spec");
     for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
-        let env = container.env.clone().expect("variables");
-        for (variable, value) in &expected {
-            let found = env.iter().find(|entry| entry.name == *variable);
-            assert_eq!(
-                found.and_then(|entry| entry.value.as_ref()),
-                Some(value),
-                "{variable} in {}",
-                container.name
-            );
-        }
-        let uid =
-            env.iter().find(|entry| entry.name == "FC_POD_UID").and_then(|entry| entry.value_from.as_ref());
-        let path = uid.and_then(|from| from.field_ref.as_ref()).map(|field| field.field_path.as_str());
-        assert_eq!(path, Some("metadata.uid"));
-        let instance = env.iter().find(|entry| entry.name == "FC_TASK_ATTEMPT_INSTANCE_UID");
-        assert_eq!(instance.and_then(|entry| entry.value.as_deref()), Some("0_$(FC_POD_UID)"));
-        assert_eq!(container.termination_message_policy.as_deref(), Some("FallbackToLogsOnError"));
+        hears(container, &expected);
     }
     let mine = spec.containers[0].env.as_ref().and_then(|env| env.last()).expect("the user's own, last");
     assert_eq!(mine.value.as_deref(), Some("environment/env w 1 env-attempt env-w-1"));
@@ -90,4 +75,24 @@ fn containers_annotations_labels_and_placeholders_say_who_is_who() {
     assert_eq!((owner.kind.as_str(), owner.uid.as_str()), ("ConfigMap", map_uid.as_str()));
     stand::execute(&ns, "env", "Stop");
     stand::completed(&ns, "env");
+}
+
+/// That a container gets the variables, with what only its Pod can know left to the kubelet.
+fn hears(container: &Container, expected: &BTreeMap<&str, String>) {
+    let env = container.env.clone().expect("variables");
+    for (variable, value) in expected {
+        let found = env.iter().find(|entry| entry.name == *variable);
+        assert_eq!(
+            found.and_then(|entry| entry.value.as_ref()),
+            Some(value),
+            "{variable} in {}",
+            container.name
+        );
+    }
+    let uid = env.iter().find(|entry| entry.name == "FC_POD_UID").and_then(|entry| entry.value_from.as_ref());
+    let path = uid.and_then(|from| from.field_ref.as_ref()).map(|field| field.field_path.as_str());
+    assert_eq!(path, Some("metadata.uid"));
+    let instance = env.iter().find(|entry| entry.name == "FC_TASK_ATTEMPT_INSTANCE_UID");
+    assert_eq!(instance.and_then(|entry| entry.value.as_deref()), Some("0_$(FC_POD_UID)"));
+    assert_eq!(container.termination_message_policy.as_deref(), Some("FallbackToLogsOnError"));
 }

@@ -161,8 +161,9 @@ impl Acts<'_> {
             if self.may_delete(pod) {
                 self.act(Action::DeletePod { name: name.clone(), uid: pod.uid.clone(), force: false });
             }
-            let timeout =
-                role_of_pod(self.status, name).and_then(|role| role.pod_graceful_deletion_timeout_sec);
+            // A Pod of another attempt may be of another Framework of that name.
+            let role = role_of_pod(self.status, name).filter(|_| self.is_of_the_attempt(pod));
+            let timeout = role.and_then(|role| role.pod_graceful_deletion_timeout_sec);
             if let (Some(timeout), Some(deletion)) = (timeout, pod.deletion) {
                 self.force(name, pod, deletion.started().plus_seconds(timeout));
             }
@@ -172,8 +173,12 @@ impl Acts<'_> {
     /// A Pod of another ConfigMap is judged only once the cache shows that ConfigMap's name absent, or held
     /// by another UID: until then the cache of ConfigMaps may simply lag.
     fn is_of_no_live_attempt_but_ours(&self, pod: &PodFacts) -> bool {
-        self.status.attempt_status.config_map_uid.as_ref() == Some(&pod.config_map_uid)
+        self.is_of_the_attempt(pod)
             || self.o.objects.config_map.as_ref().is_none_or(|map| map.uid != pod.config_map_uid)
+    }
+
+    fn is_of_the_attempt(&self, pod: &PodFacts) -> bool {
+        self.status.attempt_status.config_map_uid.as_ref() == Some(&pod.config_map_uid)
     }
 
     fn may_delete(&self, pod: &PodFacts) -> bool {

@@ -223,7 +223,10 @@ impl Step<'_> {
         {
             let Some(uid) = task.attempt_status.pod_uid.as_ref().filter(|_| task.state != State::Completed)
             else {
-                task::complete(task, at);
+                // An orphan is among the Pods that have to be gone.
+                if task.state == State::Completed || !task::has_orphan(task, self.o) {
+                    task::complete(task, at);
+                }
                 continue;
             };
             match self.o.objects.pod(&task.attempt_status.pod_name, uid) {

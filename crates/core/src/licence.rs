@@ -3,7 +3,7 @@
 //! The core plans only what the persisted status licenses; the shell asks again when an act is sent, of the
 //! persisted status and of the one being written (rule A1).
 
-use framework_api::status::TaskStatus;
+use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
 
 use crate::observed::Instance;
@@ -59,7 +59,19 @@ pub fn task_instance(status: &FrameworkStatus, task: &TaskStatus) -> Option<Inst
 
 /// The Task that a Pod of this name would be of.
 pub fn task_of_pod<'a>(status: &'a FrameworkStatus, pod_name: &str) -> Option<&'a TaskStatus> {
+    let (role, index) = split(pod_name)?;
+    status.task(role, index.parse().ok()?).filter(|task| task.attempt_status.pod_name == pod_name)
+}
+
+/// The TaskRole that a Pod of this name would be of.
+pub fn role_of_pod<'a>(status: &'a FrameworkStatus, pod_name: &str) -> Option<&'a TaskRoleStatus> {
+    let (name, _) = split(pod_name)?;
+    status.task_roles().iter().find(|role| role.name == name)
+}
+
+/// TaskRole and index in the name of a Pod.
+fn split(pod_name: &str) -> Option<(&str, &str)> {
     let (rest, index) = pod_name.rsplit_once('-')?;
     let (_, role) = rest.rsplit_once('-')?;
-    status.task(role, index.parse().ok()?).filter(|task| task.attempt_status.pod_name == pod_name)
+    Some((role, index))
 }

@@ -35,7 +35,8 @@ pub(crate) fn transition(task: &mut TaskStatus, to: State, at: Time) {
 /// Ends the current attempt for a reason that is not its Pod's own, unless it has ended already.
 ///
 /// A Task without a Pod is AttemptCompleted at once. The shell writes that only after a create that is on its
-/// way was taken back or has settled (rule A1).
+/// way was taken back or has settled (rule A1). What a lost write left behind is a Pod all the same: the
+/// attempt is over when it is gone.
 pub(crate) fn end(
     task: &mut TaskStatus,
     o: &Observed<'_>,
@@ -50,11 +51,20 @@ pub(crate) fn end(
         record_pod(task, uid.clone());
     }
     task.attempt_status.completion_status = Some(completion());
-    if task.attempt_status.pod_uid.is_some() {
+    if task.attempt_status.pod_uid.is_some() || has_orphan(task, o) {
         transition(task, State::AttemptDeletionPending, at);
     } else {
         complete_attempt(task, at);
     }
+}
+
+/// Whether a Pod of the current FrameworkAttempt holds the Task's name that the Task does not record.
+pub(crate) fn has_orphan(task: &TaskStatus, o: &Observed<'_>) -> bool {
+    let config_map = o.status.and_then(|status| status.attempt_status.config_map_uid.as_ref());
+    let attempt = &task.attempt_status;
+    o.objects.pods.get(&attempt.pod_name).is_some_and(|pod| {
+        Some(&pod.config_map_uid) == config_map && Some(&pod.uid) != attempt.pod_uid.as_ref()
+    })
 }
 
 fn instance(task: &TaskStatus, o: &Observed<'_>) -> Option<Instance> {
@@ -139,7 +149,12 @@ impl Advance<'_> {
     /// Any state with a recorded Pod: follows the Pod.
     fn observe(&self, task: &mut TaskStatus) {
         let at = self.m.time();
-        let Some(uid) = task.attempt_status.pod_uid.clone() else { return complete_attempt(task, at) };
+        let Some(uid) = task.attempt_status.pod_uid.clone() else {
+            if !has_orphan(task, self.o) {
+                complete_attempt(task, at);
+            }
+            return;
+        };
         match self.o.objects.pod(&task.attempt_status.pod_name, &uid) {
             Some(pod) => self.follow(task, pod),
             None if self.is_gone(&uid, task) => {

@@ -2,6 +2,7 @@
 
 use framework_api::State;
 use framework_api::code::Code;
+use framework_api::status::TaskStatus;
 use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, Create, Instance, Outcome, PodPhase, Refusal};
 
@@ -85,6 +86,33 @@ fn orphans_are_deleted_in_every_state() {
         world.objects.pods.insert(name.to_owned(), pod("late", "other-map", PodPhase::Running));
         assert!(matches!(&world.plan().act[..], [Action::DeletePod { uid, .. }] if uid == "late"), "{name}");
         world.settle();
+    }
+}
+
+#[test]
+fn an_attempt_is_not_over_while_what_a_lost_write_left_behind_lives() {
+    let ends: [fn(&mut World); 2] =
+        [|world| _ = world.stop(), |world| _ = world.edit(|spec| spec.task_roles[0].task_number = 1)];
+    for end in ends {
+        let mut world = framework().role("a", 2).graceful(5).world();
+        while !matches!(world.plan().act[..], [Action::CreatePod { .. }, _]) {
+            assert!(world.step());
+        }
+        let map = world.status().attempt_status.config_map_uid.clone().unwrap();
+        world.objects.pods.insert("job-a-1".to_owned(), pod("late", &map, PodPhase::Running));
+        end(&mut world);
+        world.terminate("a", 1, 30);
+        world.settle();
+        let task = world.task("a", 1);
+        assert_eq!(task.state, State::AttemptDeletionPending, "its Pod lives");
+        assert!(task.attempt_status.completion_status.is_some() && task.attempt_status.pod_uid.is_none());
+        // It hangs: its TaskRole's time-out frees it like any other.
+        let forced = Action::DeletePod { name: "job-a-1".to_owned(), uid: "late".to_owned(), force: true };
+        assert_eq!(world.pass(6).plan().act, [forced]);
+        world.settle();
+        assert!(!world.objects.pods.contains_key("job-a-1"));
+        let over = |task: &TaskStatus| task.state == State::Completed;
+        assert!(world.status().task("a", 1).is_none_or(over));
     }
 }
 

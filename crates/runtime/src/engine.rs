@@ -187,7 +187,7 @@ impl Engine {
                 if let Some(date) = server {
                     self.time.heard(date, now);
                 }
-                self.replied(now, ticket, reply);
+                self.replied(now, ticket, reply, server);
             }
             Event::Tick => {}
             Event::Drain => self.drain(now),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::{Framework, FrameworkStatus, name};
+use framework_api::{Framework, FrameworkStatus, Time, name};
 use framework_core::licence::licensed;
 #[cfg(feature = "defects")]
 use framework_core::observed::Defect;
@@ -69,6 +69,8 @@ pub struct Ledger {
     pub retires: bool,
     /// The API server's time was asked for.
     pub asks_time: bool,
+    /// What it answered, until the next evaluation: whatever is due later has to ask again.
+    pub server_time: Option<Time>,
     /// Nothing is sent before: the API server asked for it, or requests do not even leave.
     pub paused_until: Duration,
     /// A write said that the Framework is gone: the watch will say so too.
@@ -103,6 +105,7 @@ impl Ledger {
             failures: BTreeMap::new(),
             retires: false,
             asks_time: false,
+            server_time: None,
             paused_until: Duration::ZERO,
             lost: false,
             dirty: false,

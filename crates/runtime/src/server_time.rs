@@ -13,23 +13,16 @@ const TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 /// What is known of the API server's clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServerTime {
-    latest: Option<Time>,
     offset: SignedDuration,
 }
 
 impl ServerTime {
     /// A response received at `now` carries `date`.
     pub fn heard(&mut self, date: Time, now: Now) {
-        self.latest = self.latest.max(Some(date));
         // The second that the header speaks of lasts until its end.
         let behind = now.wall.duration_since(date.timestamp());
         let differs = behind < -TOLERANCE || behind > TOLERANCE + SignedDuration::from_secs(1);
         self.offset = if differs { -behind } else { SignedDuration::ZERO };
-    }
-
-    /// The latest `Date` received: the API server's clock was at least there.
-    pub fn latest(&self) -> Option<Time> {
-        self.latest
     }
 
     /// The wall clock, corrected to the API server's.
@@ -80,14 +73,6 @@ mod tests {
             time.heard(date(server), at(local, 0));
             assert_eq!(time.now(at(local + 10, 0)), at(server + 10, 0).wall);
         }
-    }
-
-    #[test]
-    fn the_servers_time_never_goes_back() {
-        let mut time = ServerTime::default();
-        time.heard(date(100), at(100, 0));
-        time.heard(date(90), at(100, 0));
-        assert_eq!(time.latest(), Some(date(100)));
     }
 
     #[test]

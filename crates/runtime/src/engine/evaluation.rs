@@ -70,7 +70,7 @@ impl Engine {
             let objects =
                 if self.policy.lacks(Defect::ForgetInFlight) { &forgetful[batch.len()] } else { objects };
             let observed = Observed { framework, status: status.as_deref(), objects };
-            let moment = Moment { now: wall, server: self.time.latest(), seed: derive(seed, index) };
+            let moment = Moment { now: wall, server: ledger.server_time, seed: derive(seed, index) };
             batch.push((observed, moment));
         }
         debug_assert_eq!(batch.len(), keys.len(), "every key that is evaluated has a version to evaluate");
@@ -92,6 +92,7 @@ impl Engine {
         let Some(Entry { ledger: Some(ledger), .. }) = self.cache.get_mut(key) else { return };
         let tasks = ledger.tasks();
         ledger.dirty = false;
+        ledger.server_time = None;
         let rest = REST_PER_TASK * u32::try_from(tasks).unwrap_or(u32::MAX);
         ledger.rested = if rest < LEAST_REST { now.steady } else { now.steady + rest };
         // What is due already is in the plan: only a later wake adds to it.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use framework_api::Time;
 use framework_core::Action;
 use framework_core::plan::Report;
 use tracing::{debug, warn};
@@ -23,7 +24,7 @@ const CALM: Duration = Duration::from_secs(1);
 const RETIRED: Duration = Duration::from_secs(60);
 
 impl Engine {
-    pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply) {
+    pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
         let Some(sent) = self.in_flight.remove(&ticket) else {
             return warn!(?ticket, "a reply to nothing");
         };
@@ -44,6 +45,7 @@ impl Engine {
                 objects.forced_deletes.remove(&uid);
             }
             _ if !is_current => {}
+            (What::Act(Action::ConfirmTime { .. }), _) => self.told_time(now, &key, server),
             (What::Write { base }, reply) => self.written(now, &key, base, reply, jitter),
             (What::Read, reply) => self.framework_read(now, &key, reply, jitter),
             (What::Act(action), reply) => self.acted(now, sent.at, &key, action, reply, jitter),
@@ -184,13 +186,17 @@ impl Engine {
                     _ => ledger.holds.add(now.steady + RETIRED, Hold::Retire),
                 }
             }
-            // Whatever the reply, its Date is what was wanted.
-            Action::ConfirmTime { .. } => {
-                let Some(ledger) = self.ledger(key) else { return };
-                ledger.holds.add(now.steady + CALM, Hold::Time);
-                ledger.stir(now.steady);
-            }
+            // What matters is the Date of its reply, which is taken note of apart.
+            Action::ConfirmTime { .. } => {}
         }
+    }
+
+    /// The API server was asked for its time: whatever the reply, its Date is what was wanted.
+    fn told_time(&mut self, now: Now, key: &Key, server: Option<Time>) {
+        let Some(ledger) = self.ledger(key) else { return };
+        ledger.server_time = server;
+        ledger.holds.add(now.steady + CALM, Hold::Time);
+        ledger.stir(now.steady);
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one request and of its reply")]

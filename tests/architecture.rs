@@ -200,6 +200,33 @@ fn has_defects(line: &str) -> bool {
     features.trim_end_matches(" (*)").split(',').any(|feature| feature == "defects")
 }
 
+/// The test programs that need the feature `defects`: by their sources, or by what the manifest requires.
+fn defect_programs(files: &[source::File], metadata: &Value) -> BTreeSet<String> {
+    let own = files.iter().filter(|file| file.path != "tests/architecture.rs").filter_map(|file| {
+        let program = file.path.strip_prefix("tests/")?.strip_suffix(".rs")?;
+        let needs = !program.contains('/') && file.text.contains("feature = \"defects\"");
+        needs.then(|| program.to_owned())
+    });
+    let targets = metadata["packages"].as_array().unwrap().iter().flat_map(|one| one["targets"].as_array());
+    let required = targets.flatten().filter(|target| target["required-features"].is_array());
+    own.chain(required.map(|target| target["name"].as_str().unwrap().to_owned())).collect()
+}
+
+#[test]
+fn the_gate_runs_every_test_that_a_feature_hides() {
+    let gate = include_str!("../xtask/src/test.rs");
+    for program in defect_programs(&source::files(), &metadata()) {
+        assert!(
+            gate.contains(&format!("--test {program}")),
+            "no step of xtask/src/test.rs runs {program}: `cargo test --workspace` skips it"
+        );
+    }
+    let hidden = source::File { path: "tests/a.rs".into(), text: "#![cfg(feature = \"defects\")]".into() };
+    let targets = serde_json::json!([{"name": "b", "required-features": ["x"]}, {"name": "c"}]);
+    let metadata = serde_json::json!({"packages": [{"targets": targets}]});
+    assert_eq!(defect_programs(&[hidden], &metadata), ["a".to_owned(), "b".to_owned()].into());
+}
+
 #[test]
 fn the_rooms_that_decide_read_no_clock_no_chance_and_no_environment() {
     let pure = |file: &source::File| PURE_SOURCES.iter().any(|room| file.path.starts_with(room));

@@ -174,9 +174,9 @@ pub enum Refusal {
 pub struct Moment {
     /// Now, corrected to the API server's clock as well as is known.
     pub now: Timestamp,
-    /// The API server's time, as its response to [`ConfirmTime`](crate::Action::ConfirmTime) told; `None`: it
-    /// was not asked for since the last evaluation. Forced deletions and retention act on this alone, never on
-    /// `now` (rule A8).
+    /// The API server's time, as its response to [`ConfirmTime`](crate::Action::ConfirmTime) told; `None`:
+    /// it was not asked for since the last evaluation. Forced deletions and retention act on this alone,
+    /// never on `now` (rule A8).
     pub server: Option<Time>,
     /// Unique for every evaluation, and not to be guessed; instance UIDs and random delays derive from it.
     pub seed: u128,

@@ -58,7 +58,10 @@ impl Step {
             ],
             Step::Docs => &["RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps"],
             // Only these tests: what runs on a real API server is to be the program as it ships.
-            Step::Defects => &["cargo test --workspace --all-features --lib"],
+            Step::Defects => &[
+                "cargo test --workspace --all-features --lib",
+                "cargo test --package framework-core --all-features --test core",
+            ],
             Step::Programs => &["cargo xtask test --only programs"],
             Step::Tests => &["cargo test --workspace"],
         }

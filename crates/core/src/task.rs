@@ -122,6 +122,12 @@ impl Advance<'_> {
             State::Completed => {}
             _ => self.observe(task),
         }
+        #[cfg(feature = "defects")]
+        if self.policy.lacks(crate::observed::Defect::RetryBeforePersist)
+            && task.state == State::AttemptCompleted
+        {
+            self.decide(role, task, reports);
+        }
     }
 
     /// AttemptCreationPending: reads what came of the create.

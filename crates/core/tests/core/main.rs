@@ -2,6 +2,8 @@
 
 mod completion;
 mod creation;
+#[cfg(feature = "defects")]
+mod defects;
 mod lifecycle;
 mod property;
 mod rescale;

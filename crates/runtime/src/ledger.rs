@@ -22,7 +22,7 @@ use crate::dispatch::Class;
 use crate::event::FrameworkObject;
 use crate::holds::{Hold, Holds};
 use crate::known::{Known, Source};
-use crate::outbox::Outbox;
+use crate::outbox::{Lookup, Outbox, Why};
 #[cfg(feature = "defects")]
 use crate::status_write::Draft;
 use crate::status_write::StatusWrite;
@@ -297,13 +297,27 @@ impl Ledger {
         }
     }
 
+    /// A create without a reply can have no effect any more. What effect it had the cache shows; if it shows
+    /// none, the watch may lag or the label be gone, and only a GET tells.
+    fn give_up_create(&mut self, pod: Option<String>, objects: &mut Objects) {
+        let shown = match &pod {
+            Some(name) => objects.pods.contains_key(name),
+            None => objects.config_map.is_some(),
+        };
+        if shown {
+            self.settle_create(pod.as_deref(), None, objects);
+        } else if let Some(action) = self.creates.get(&pod).cloned() {
+            self.outbox.look_up(Lookup { action, why: Why::Unanswered });
+        }
+    }
+
     /// Ends the holds whose time has come.
     pub fn release(&mut self, now: Duration, known: &mut Known) {
         while let Some(hold) = self.holds.take(now) {
             self.stir(now);
             let objects = &mut known.objects;
             match hold {
-                Hold::Create(pod) => self.settle_create(pod.as_deref(), None, objects),
+                Hold::Create(pod) => self.give_up_create(pod, objects),
                 Hold::Delete(uid) => drop(objects.deletes.remove(&uid)),
                 Hold::ForcedDelete(uid) => drop(objects.forced_deletes.remove(&uid)),
                 Hold::Confirm(uid) => drop(objects.confirms.remove(&uid)),

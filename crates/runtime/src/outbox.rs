@@ -7,14 +7,25 @@ use framework_core::observed::Refusal;
 
 use crate::dispatch::Class;
 
-/// A GET of the object that holds the name of a refused create.
+/// A GET of the object that holds the name which a create wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// The refused create.
+    /// The create.
     pub action: Action,
-    /// How the attempt ends if no object of ours has that name, and the API server's message; `None`: the
-    /// name was taken.
-    pub refusal: Option<(Refusal, String)>,
+    /// What came of it.
+    pub why: Why,
+}
+
+/// Why the holder of a name is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The name was taken.
+    Taken,
+    /// The create was refused: how the attempt ends if no object of ours has that name, and the API server's
+    /// message.
+    Refused(Refusal, String),
+    /// No reply came, and none can have an effect any more: did it have one?
+    Unanswered,
 }
 
 /// A PATCH that makes an object visible to the watch again.

@@ -10,9 +10,10 @@ use super::Engine;
 use super::replies::delay;
 use crate::backoff::NOT_SENT;
 use crate::cache::Entry;
+use crate::client::REPLY_TIMEOUT;
 use crate::event::{Key, Now, Rejection, Reply};
 use crate::holds::Hold;
-use crate::outbox::Lookup;
+use crate::outbox::{Lookup, Why};
 use crate::refusal::{Verdict, judge};
 
 /// The name by which failures of a create are counted.
@@ -56,7 +57,7 @@ impl Engine {
             }
             (None, Reply::Refused(rejection)) => {
                 debug!(framework = %key, pod, ?rejection, "a create was refused");
-                let refusal = match judge(action, &rejection) {
+                let why = match judge(action, &rejection) {
                     Verdict::Retry => {
                         return self.refuse(
                             now,
@@ -67,10 +68,10 @@ impl Engine {
                             jitter,
                         );
                     }
-                    Verdict::AskHolder => None,
-                    Verdict::Confirm(refusal) => Some((refusal, rejection.message)),
+                    Verdict::AskHolder => Why::Taken,
+                    Verdict::Confirm(refusal) => Why::Refused(refusal, rejection.message),
                 };
-                ledger.outbox.look_up(Lookup { action: action.clone(), refusal });
+                ledger.outbox.look_up(Lookup { action: action.clone(), why });
             }
             (None, Reply::NotSent(reason)) => {
                 debug!(framework = %key, pod, reason, "a create was not sent");
@@ -81,7 +82,9 @@ impl Engine {
             (None, reply) => {
                 // It may still land: until then nobody may judge what appears under its name.
                 debug!(framework = %key, pod, ?reply, "a create has an unknown outcome");
-                ledger.holds.add(at + lifetime, Hold::Create(pod.map(str::to_owned)));
+                // A process that stood still in between may have sent it only now.
+                let end = (at + lifetime).max(now.steady + lifetime.saturating_sub(REPLY_TIMEOUT));
+                ledger.holds.add(end, Hold::Create(pod.map(str::to_owned)));
             }
         }
     }
@@ -118,9 +121,14 @@ impl Engine {
             }
             Reply::Foreign(_) => self.refuse(now, key, pod, Refusal::NameConflict, &reply, jitter),
             Reply::Refused(Rejection { code: 404, .. }) => {
-                let (refusal, message) = lookup.refusal.unwrap_or_else(|| {
-                    (Refusal::Transient, "the name was taken by an object that is gone by now".to_owned())
-                });
+                let (refusal, message) = match lookup.why {
+                    Why::Taken => {
+                        let message = "the name was taken by an object that is gone by now";
+                        (Refusal::Transient, message.to_owned())
+                    }
+                    Why::Refused(refusal, message) => (refusal, message),
+                    Why::Unanswered => return ledger.settle_create(pod, None, &mut known.objects),
+                };
                 self.refuse(now, key, pod, refusal, &Reply::Foreign(message), jitter);
             }
             reply => {

@@ -41,10 +41,44 @@ fn a_create_without_effect_is_repeated_when_it_can_no_longer_land() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);
     cluster.answer("create", Reply::Unknown("reset".into()));
-    cluster.pass(SECOND * 26);
-    assert_eq!(cluster.count("create job-w-0"), 1);
-    cluster.pass(SECOND * 3);
+    cluster.pass(SECOND * 27);
+    assert_eq!(cluster.waiting(), [""; 0]);
+    cluster.pass(SECOND);
+    assert_eq!(cluster.waiting(), ["holder job-w-0"], "it may have landed unseen");
+    cluster.serve_all();
+    cluster.turn();
     assert_eq!(cluster.count("create job-w-0"), 2);
+}
+
+#[test]
+fn a_lost_create_that_the_watch_does_not_show_is_found_before_its_task_is_called_over() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.serve_silently("create job-w-0");
+    // The watch of Pods stands still; the user stops the Framework.
+    let unseen = std::mem::take(&mut cluster.watch);
+    cluster.stop("job");
+    cluster.deliver();
+    cluster.pass(SECOND * 29);
+    cluster.serve("holder job-w-0");
+    cluster.live(SECOND);
+    assert!(cluster.pods.is_empty(), "it was found and deleted");
+    cluster.watch.extend(unseen);
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.state("job"), State::Completed);
+}
+
+#[test]
+fn a_create_that_was_sent_late_is_waited_for_from_then_on() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    // The process stands still for a minute between its decision and the request.
+    cluster.pass(SECOND * 60);
+    cluster.answer("create", Reply::Unknown("no response".into()));
+    cluster.pass(SECOND * 15);
+    assert_eq!(cluster.waiting(), [""; 0], "it may land for as long as the API server works on it");
+    cluster.pass(SECOND);
+    assert_eq!(cluster.waiting(), ["holder job-w-0"]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! A crash loses little: of one Framework only so many Pods live, at any moment, that the status does not
-//! record and whose creation was answered, or may yet be.
+//! record and whose creation was answered.
 //!
 //! Not counted is what the controller cannot know to exist: Pods whose creation ended without an answer, and
 //! those of an incarnation that is dead.
@@ -53,9 +53,11 @@ pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Whether the controller heard of the creation, or still waits to hear of it.
+/// Whether the controller hears of the creation.
 fn is_known(history: &History, change: &Change) -> bool {
-    history.exchange_of(change).is_some_and(|create| create.answered.is_some() && create.settled.is_some())
+    let created = |code: u16| (200..300).contains(&code);
+    let create = history.exchange_of(change);
+    create.is_some_and(|create| create.answered.is_some() && create.code.is_some_and(created))
 }
 
 fn recorded(framework: &Arc<Object>) -> BTreeSet<&str> {

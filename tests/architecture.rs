@@ -202,11 +202,17 @@ fn has_defects(line: &str) -> bool {
 
 /// The test programs that need the feature `defects`: by their sources, or by what the manifest requires.
 fn defect_programs(files: &[source::File], metadata: &Value) -> BTreeSet<String> {
-    let own = files.iter().filter(|file| file.path != "tests/architecture.rs").filter_map(|file| {
-        let program = file.path.strip_prefix("tests/")?.strip_suffix(".rs")?;
-        let needs = !program.contains('/') && file.text.contains("feature = \"defects\"");
-        needs.then(|| program.to_owned())
-    });
+    // `tests/a.rs` and `tests/a/main.rs` make the program `a`, of the root or of a crate.
+    let program = |path: &str| {
+        let (room, rest) = path.split_once("tests/").filter(|(room, _)| !room.contains("src/"))?;
+        let name = rest.split('/').next()?.trim_end_matches(".rs").to_owned();
+        let starts = [format!("{room}tests/{name}.rs"), format!("{room}tests/{name}/main.rs")];
+        files.iter().any(|file| starts.contains(&file.path)).then_some(name)
+    };
+    let needs = |file: &&source::File| {
+        file.path != "tests/architecture.rs" && file.text.contains("feature = \"defects\"")
+    };
+    let own = files.iter().filter(needs).filter_map(|file| program(&file.path));
     let targets = metadata["packages"].as_array().unwrap().iter().flat_map(|one| one["targets"].as_array());
     let required = targets.flatten().filter(|target| target["required-features"].is_array());
     own.chain(required.map(|target| target["name"].as_str().unwrap().to_owned())).collect()
@@ -221,10 +227,17 @@ fn the_gate_runs_every_test_that_a_feature_hides() {
             "no step of xtask/src/test.rs runs {program}: `cargo test --workspace` skips it"
         );
     }
-    let hidden = source::File { path: "tests/a.rs".into(), text: "#![cfg(feature = \"defects\")]".into() };
+    let file = |path: &str, text: &str| source::File { path: path.into(), text: text.into() };
+    let hides = "#[cfg(feature = \"defects\")]";
+    let files = [
+        file("tests/a.rs", hides),
+        file("crates/core/tests/d/main.rs", ""),
+        file("crates/core/tests/d/e.rs", hides),
+        file("crates/core/src/tests/f.rs", hides),
+    ];
     let targets = serde_json::json!([{"name": "b", "required-features": ["x"]}, {"name": "c"}]);
     let metadata = serde_json::json!({"packages": [{"targets": targets}]});
-    assert_eq!(defect_programs(&[hidden], &metadata), ["a".to_owned(), "b".to_owned()].into());
+    assert_eq!(defect_programs(&files, &metadata), ["a", "b", "d"].map(str::to_owned).into());
 }
 
 #[test]

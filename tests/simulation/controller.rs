@@ -1,0 +1,143 @@
+//! The controller as a process: it is started, stopped, killed and paused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::pod_failure::default_rules;
+use framework_core::Policy;
+use framework_core::classify::Classifier;
+use framework_runtime::clock::Clock;
+use framework_runtime::engine::EngineSettings;
+use framework_runtime::health::Health;
+use framework_runtime::metrics::Metrics;
+use framework_runtime::run::{Error, Parts, run};
+use framework_runtime::seeds::Seeds;
+use framework_sim::SimCluster;
+use futures::FutureExt;
+use jiff::SignedDuration;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::wire::{Fuse, wire};
+
+/// How a controller is set up.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What its core decides by.
+    pub policy: Policy,
+    /// What its engine sends by.
+    pub settings: EngineSettings,
+    /// By how much its wall clock is wrong.
+    pub wrong_by: SignedDuration,
+}
+
+impl Default for Setup {
+    /// The contract's defaults, but for times that a test would wait long for, and a generous budget.
+    fn default() -> Self {
+        static CLASSIFIER: std::sync::OnceLock<Classifier> = std::sync::OnceLock::new();
+        let classifier = CLASSIFIER.get_or_init(|| Classifier::new(&default_rules()).expect("valid rules"));
+        let mut policy = Policy::new(classifier.clone());
+        policy.object_local_cache_creation_timeout_sec = 60;
+        policy.min_conflict_retry_delay_sec = 1;
+        policy.max_conflict_retry_delay_sec = 5;
+        let settings = EngineSettings { qps: 1000.0, burst: 1000, ..EngineSettings::default() };
+        Setup { policy, settings, wrong_by: SignedDuration::ZERO }
+    }
+}
+
+/// A running controller.
+#[derive(Debug)]
+pub struct Controller {
+    /// The name of its client: no two in a cluster have the same.
+    pub name: String,
+    process: JoinHandle<Result<(), Error>>,
+    stop: Option<oneshot::Sender<()>>,
+    still: watch::Sender<bool>,
+}
+
+impl Controller {
+    /// Starts the `incarnation`-th controller of a cluster. Its chances follow from `seed`.
+    pub fn start(cluster: &SimCluster, incarnation: usize, seed: u64, setup: &Setup) -> Self {
+        Self::start_fused(cluster, incarnation, seed, setup, None)
+    }
+
+    /// The same, with a fuse in its wire.
+    pub fn start_fused(
+        cluster: &SimCluster,
+        incarnation: usize,
+        seed: u64,
+        setup: &Setup,
+        fuse: Option<Fuse>,
+    ) -> Self {
+        let name = format!("controller-{incarnation}");
+        let (stop, stopped) = oneshot::channel();
+        let (still, gate) = watch::channel(false);
+        let clock = Clock::simulated(cluster.clock().now() + setup.wrong_by);
+        let parts = Parts {
+            client: wire(cluster.client(&name), gate.clone(), fuse),
+            settings: setup.settings.clone(),
+            policy: Arc::new(setup.policy.clone()),
+            clock,
+            seeds: Seeds::fixed(seed.wrapping_add(incarnation as u64)),
+            metrics: Metrics::new(),
+            health: Arc::new(Health::new(clock)),
+            instance: name.clone(),
+            // A controller whose handle is dropped runs on.
+            stop: async move {
+                if stopped.await.is_err() {
+                    std::future::pending().await
+                }
+            }
+            .boxed(),
+        };
+        let process = tokio::spawn(with_pauses(parts, gate));
+        Controller { name, process, stop: Some(stop), still }
+    }
+
+    /// Kills it: it ends wherever it waits, and what it has sent goes on without it.
+    pub async fn crash(self) {
+        self.process.abort();
+        let _ = self.process.await;
+        // What it had started ends with the next turn of the runtime.
+        tokio::task::yield_now().await;
+    }
+
+    /// Asks it to stop, and waits for its end.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        self.resume();
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        self.process.await.expect("it does not panic")
+    }
+
+    /// Lets it stand still, as a process without CPU does.
+    pub fn pause(&self) {
+        self.still.send_replace(true);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.still.send_replace(false);
+    }
+
+    /// Whether it has ended by itself, which it never should.
+    pub fn has_ended(&self) -> bool {
+        self.process.is_finished()
+    }
+}
+
+async fn with_pauses(parts: Parts, mut still: watch::Receiver<bool>) -> Result<(), Error> {
+    let mut running = std::pin::pin!(run(parts));
+    loop {
+        tokio::select! {
+            biased;
+            Ok(_) = still.wait_for(|still| *still) => {}
+            ended = &mut running => return ended,
+        }
+        let _ = still.wait_for(|still| !*still).await;
+    }
+}
+
+/// The longest time for which a request of a dead controller can still land.
+pub const AFTERMATH: Duration = Duration::from_secs(30);

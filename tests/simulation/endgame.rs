@@ -1,0 +1,181 @@
+//! The end of a walk: the faults stop, users stop what would run for ever and free what hangs for ever, and
+//! then every Framework has to end in bounded time, and nobody may ask for anything any more.
+
+use std::time::Duration;
+
+use framework_sim::{Behaviour, DeleteOptions, History, Meta, NAMESPACE, Object, User, Verb, check};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::SECOND;
+use super::draw::Conditions;
+use super::manifest::Deeds;
+use super::walk::Stage;
+
+/// How long after the last fault everything may take to end.
+const BOUND: u32 = 900;
+/// How often users look after what cannot end by itself.
+const ROUND: u32 = 30;
+/// So long nothing may change before all counts as at rest.
+const QUIET: Duration = Duration::from_secs(150);
+/// So long after the last change questions may still be asked: a watch that hung is given up after a minute.
+const CALM: Duration = Duration::from_secs(90);
+
+/// How a walk ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// Everything ended, and then all was quiet.
+    AtRest,
+    /// Not everything ended: what did not.
+    Never(String),
+    /// Everything ended, and changes went on and on.
+    Restless,
+    /// The controller ended by itself.
+    Fell,
+}
+
+/// Ends a walk.
+pub async fn play(stage: &mut Stage) -> Ended {
+    stage.restart();
+    stage.cluster.heal();
+    stage.cluster.faults(|faults| faults.quota(NAMESPACE, None));
+    stage.cluster.behave(|behaviour| *behaviour = Behaviour::default());
+    for pod in stage.user.list("pods").iter().filter(|pod| is_foreign(pod)) {
+        // Gone by itself is as good.
+        let _ = stage.user.delete("pods", pod.name());
+    }
+    for framework in stage.user.list("frameworks") {
+        if framework["spec"]["executionType"] == "Create" {
+            let _ = if stage.rng.bool() { stage.user.start(framework.name()) } else { true };
+        }
+        if runs_for_ever(&framework) {
+            stage.stop(framework.name());
+        }
+    }
+    let mut rounds = 0;
+    while !stage.cluster.until(SECOND * ROUND, |user| all_ended(user) && !any_terminates(user)).await {
+        rounds += 1;
+        if rounds > BOUND / ROUND {
+            return Ended::Never(what_did_not_end(&stage.user));
+        }
+        look_after(stage);
+    }
+    if !stage.cluster.settle(QUIET, SECOND * BOUND).await {
+        return Ended::Restless;
+    }
+    let fell = stage.controller.as_ref().is_some_and(super::controller::Controller::has_ended);
+    if fell { Ended::Fell } else { Ended::AtRest }
+}
+
+/// What was broken, and at which resourceVersion, if anything.
+pub fn judge(history: &History, ended: Ended, conditions: &Conditions) -> Option<(String, Option<u64>)> {
+    let limit = conditions.setup.policy.unrecorded_creates_limit;
+    if let Err(violation) = check::always(history).and_then(|()| check::loss::check(history, limit)) {
+        return Some((violation.to_string(), Some(violation.rv)));
+    }
+    let unrest = match ended {
+        Ended::AtRest => match check::at_rest(history) {
+            Err(violation) => violation.to_string(),
+            Ok(()) => asked_at_rest(history)?,
+        },
+        Ended::Never(what) => format!("{BOUND} s after the last fault not everything has ended: {what}"),
+        Ended::Restless => "everything has ended, and changes go on and on".to_owned(),
+        Ended::Fell => "the controller ended by itself".to_owned(),
+    };
+    Some((unrest, None))
+}
+
+fn all_ended(user: &User) -> bool {
+    user.list("frameworks").iter().all(|framework| has_ended(framework))
+}
+
+fn any_terminates(user: &User) -> bool {
+    user.list("pods").iter().any(|pod| pod.deleting())
+}
+
+fn has_ended(framework: &Object) -> bool {
+    let waits = framework["spec"]["executionType"] == "Create" && !framework.deleting();
+    waits || framework["status"]["state"] == "Completed" && !framework.deleting()
+}
+
+fn what_did_not_end(user: &User) -> String {
+    let frameworks = user.list("frameworks");
+    let left = frameworks.iter().filter(|framework| !has_ended(framework));
+    let told = left.map(|framework| format!("{} in {}", framework.name(), framework["status"]["state"]));
+    let pods = user.list("pods");
+    let pods = pods.iter().map(|pod| format!("Pod {} {}", pod.name(), pod["status"]["phase"]));
+    told.chain(pods).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a Framework is retried for ever, or has nothing that could end.
+fn runs_for_ever(framework: &Value) -> bool {
+    let spec = &framework["spec"];
+    let no_roles = Vec::new();
+    let roles = spec["taskRoles"].as_array().unwrap_or(&no_roles);
+    let count = |of: &Value| of["retryPolicy"]["maxRetryCount"].as_i64().unwrap_or(0);
+    let error = |role: &Value| {
+        role["task"]["pod"]["metadata"]["annotations"]["sim/create-error"].as_str().map(str::to_owned)
+    };
+    let always = count(spec) == -2 || roles.iter().any(|role| count(&role["task"]) == -2);
+    let failing = roles.iter().any(|role| error(role).is_some());
+    let until_success = count(spec) == -1 || roles.iter().any(|role| count(&role["task"]) == -1);
+    let never_created = roles.iter().any(|role| error(role).as_deref() == Some("unrecognized"));
+    let tasks: i64 = roles.iter().map(|role| role["taskNumber"].as_i64().unwrap_or(0)).sum();
+    always || failing && until_success || never_created || tasks == 0
+}
+
+/// Users delete the Pods that never start or never end, and free those that hang once they are deleted and
+/// that nobody has promised to free. They do nothing that the controller should.
+fn look_after(stage: &mut Stage) {
+    let now = stage.cluster.clock().server_now();
+    let frameworks = stage.user.list("frameworks");
+    for pod in stage.user.list("pods") {
+        let framework = framework_of(&pod).and_then(|name| frameworks.iter().find(|one| one.name() == name));
+        let told = framework.and_then(|framework| recorded(framework, pod.uid()));
+        let old = since(&pod, "creationTimestamp", now) > 20;
+        let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        if pod.deleting() {
+            // The controller frees what hangs if its Task is recorded with a time-out.
+            let promised = told.is_some_and(|role| role["podGracefulDeletionTimeoutSec"].is_i64());
+            if !promised && since(&pod, "deletionTimestamp", now) > 20 {
+                let forced = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };
+                let _ = stage.user.delete_with("pods", pod.name(), &forced);
+            }
+        } else if told.is_some() && old && !ended {
+            let _ = stage.user.delete("pods", pod.name());
+        }
+    }
+}
+
+fn since(object: &Object, field: &str, now: Timestamp) -> i64 {
+    let at: Timestamp = object.meta(field).parse().expect("the server writes times");
+    now.duration_since(at).as_secs()
+}
+
+/// The TaskRole status in which a Framework records a Pod.
+pub fn recorded<'a>(framework: &'a Value, uid: &str) -> Option<&'a Value> {
+    let roles = framework["status"]["attemptStatus"]["taskRoleStatuses"].as_array()?;
+    roles.iter().find(|role| {
+        let tasks = role["taskStatuses"].as_array().into_iter().flatten();
+        tasks.into_iter().any(|task| task["attemptStatus"]["podUID"] == uid)
+    })
+}
+
+/// The name of the Framework that a Pod says it is of.
+pub fn framework_of(pod: &Object) -> Option<&str> {
+    pod.controller()?["name"].as_str()?.strip_suffix("-attempt")
+}
+
+fn is_foreign(pod: &Value) -> bool {
+    pod["metadata"]["labels"]["foreign"] == "true"
+}
+
+/// Whether anything was asked of the API server while nothing happened.
+fn asked_at_rest(history: &History) -> Option<String> {
+    let last = history.changes.last()?.at;
+    // The time is asked for when a Framework's retention may be over.
+    let idle = |verb| matches!(verb, Verb::Watch | Verb::List | Verb::Other);
+    let asked = history.exchanges.iter().find(|one| one.at > last + CALM && !idle(one.verb))?;
+    let (ms, verb, who) = (asked.at.as_millis(), asked.verb, &asked.who);
+    Some(format!("at rest, {ms} ms: {who} asks for {verb:?} of {}/{}", asked.plural, asked.name))
+}

@@ -1,0 +1,185 @@
+//! What users and chance do in the middle of a walk.
+
+use framework_sim::{Cut, DeleteOptions, Ending, Meta, NAMESPACE};
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::controller::AFTERMATH;
+use super::draw::one;
+use super::endgame::{framework_of, recorded};
+use super::manifest::Deeds;
+use super::walk::Stage;
+use super::{SECOND, pass};
+
+/// One thing happens, or could not: what it is to happen to may be gone.
+pub async fn step(stage: &mut Stage) {
+    match stage.rng.u8(..10) {
+        0..3 => _ = users(stage),
+        3..6 => _ = neighbours(stage),
+        6..8 => network(stage).await,
+        _ => processes(stage).await,
+    }
+}
+
+/// What its users do to a Framework. Says whether they could.
+fn users(stage: &mut Stage) -> bool {
+    let name = stage.any_framework();
+    let (role, number) = (stage.rng.usize(..3), stage.rng.u32(..6));
+    let user = stage.user.clone();
+    match stage.rng.u8(..12) {
+        0 => user.stop(&name),
+        1 => user.start(&name),
+        2..6 => user.scale(&name, role, number),
+        6 => {
+            let patch = json!([{ "op": "remove", "path": format!("/spec/taskRoles/{role}") }]);
+            user.json_patch("frameworks", &name, patch).is_ok()
+        }
+        7 => {
+            let spec = super::draw::random_framework(&mut stage.rng, &name).value()["spec"].clone();
+            let patch = json!([{ "op": "replace", "path": "/spec/taskRoles", "value": spec["taskRoles"] }]);
+            user.json_patch("frameworks", &name, patch).is_ok()
+        }
+        8 => {
+            let note = json!({ "metadata": { "annotations": { "note": number.to_string() } } });
+            user.patch("frameworks", &name, note).is_ok()
+        }
+        9 => {
+            let count = stage.rng.i32(-1..3);
+            let policy = json!({ "fancyRetryPolicy": stage.rng.bool(), "maxRetryCount": count });
+            user.patch("frameworks", &name, json!({ "spec": { "retryPolicy": policy } })).is_ok()
+        }
+        10 => user.delete_with("frameworks", &name, &propagation("Foreground")).is_ok(),
+        _ => stage.create(&name),
+    }
+}
+
+fn propagation(policy: &str) -> DeleteOptions {
+    DeleteOptions { propagation: Some(policy.to_owned()), ..DeleteOptions::default() }
+}
+
+/// What others do to its ConfigMap and Pods. Says whether they could.
+fn neighbours(stage: &mut Stage) -> bool {
+    let user = stage.user.clone();
+    let name = stage.any_framework();
+    let map = format!("{name}-attempt");
+    match stage.rng.u8(..12) {
+        0..4 => {
+            let grace = one(&mut stage.rng, &[None, None, Some(0), Some(1)]);
+            let options = DeleteOptions { grace, ..DeleteOptions::default() };
+            stage.any("pods").is_some_and(|pod| user.delete_with("pods", &pod, &options).is_ok())
+        }
+        4 => user.delete_with("configmaps", &map, &propagation("Foreground")).is_ok(),
+        5 => user.delete_with("configmaps", &map, &propagation("Background")).is_ok(),
+        6..9 => strip(stage, &name),
+        9 => {
+            // Somebody else takes the name of a Task's Pod; in the end he gives it back.
+            let name = format!("{name}-r0-{}", stage.rng.u8(..3));
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": name, "labels": { "foreign": "true" } },
+                "spec": { "containers": [{ "name": "main", "image": "x" }] },
+            });
+            user.named("neighbour").create(pod).is_ok()
+        }
+        10 => {
+            let node = format!("node-{}", stage.rng.u8(..3));
+            stage.cluster.kill_node(&node, SECOND * stage.rng.u32(..20));
+            true
+        }
+        _ => {
+            for node in 0..3 {
+                stage.cluster.revive_node(&format!("node-{node}"));
+            }
+            true
+        }
+    }
+}
+
+/// Somebody takes the label by which the controller finds a Framework's ConfigMap, or one of its Pods.
+///
+/// Only of what the status records: nobody who starts now could know of another.
+fn strip(stage: &mut Stage, name: &str) -> bool {
+    let Some(framework) = stage.user.get("frameworks", name) else { return false };
+    let map = format!("{name}-attempt");
+    let is_recorded = |uid: &str| framework["status"]["attemptStatus"]["configMapUID"] == uid;
+    if stage.rng.u8(..4) == 0 {
+        let found = stage.user.get("configmaps", &map);
+        return found.is_some_and(|found| is_recorded(found.uid()) && stage.user.strip("configmaps", &map));
+    }
+    let pods = stage.user.list("pods");
+    let known: Vec<&str> = pods
+        .iter()
+        .filter(|pod| framework_of(pod) == Some(name) && recorded(&framework, pod.uid()).is_some())
+        .map(|pod| pod.name())
+        .collect();
+    stage.rng.choice(known).is_some_and(|pod| stage.user.strip("pods", pod))
+}
+
+/// What happens to the network, the API server and etcd.
+async fn network(stage: &mut Stage) {
+    let Some(who) = stage.controller.as_ref().map(|controller| controller.name.clone()) else { return };
+    let plural = one(&mut stage.rng, &["frameworks", "configmaps", "pods"]);
+    let cluster = stage.cluster.clone();
+    let time = SECOND * stage.rng.u32(1..40);
+    match stage.rng.u8(..8) {
+        0 => cluster.freeze_watches(&who, plural, time),
+        1 => cluster.lag_watches(&who, plural, time / 4),
+        2 => {
+            let ending = one(&mut stage.rng, &[Ending::Clean, Ending::Broken, Ending::Gone]);
+            cluster.close_watches(&who, plural, ending);
+        }
+        3 => {
+            cluster.compact();
+            cluster.close_watches(&who, plural, Ending::Broken);
+        }
+        4 => {
+            let pods = stage.rng.usize(..3);
+            cluster.faults(|faults| faults.quota(NAMESPACE, Some(pods)));
+        }
+        5 => cluster.faults(|faults| faults.quota(NAMESPACE, None)),
+        6 if stage.conditions.clock_jumps => {
+            let ms = stage.rng.i64(-90_000..90_000);
+            cluster.clock().skew_server(SignedDuration::from_millis(ms));
+        }
+        _ => {
+            let how = one(&mut stage.rng, &[Cut::Refused, Cut::Silent, Cut::Deaf]);
+            cluster.faults(|faults| faults.cut(&who, how));
+            pass(time).await;
+            cluster.faults(|faults| faults.mend(&who));
+        }
+    }
+}
+
+/// What happens to the controller itself.
+async fn processes(stage: &mut Stage) {
+    match stage.rng.u8(..8) {
+        0..4 => {
+            if let Some(controller) = stage.controller.take() {
+                controller.crash().await;
+                stage.mourn().await;
+            }
+        }
+        4 => {
+            if let Some(controller) = stage.controller.take() {
+                controller.stop().await.expect("a stop is no error");
+                stage.wait(5_000).await;
+            }
+        }
+        5 => {
+            // Nobody starts it for a while.
+            if let Some(controller) = stage.controller.take() {
+                controller.crash().await;
+                pass(AFTERMATH).await;
+            }
+        }
+        _ => {
+            let time = SECOND * stage.rng.u32(1..60);
+            if let Some(controller) = &stage.controller {
+                controller.pause();
+                pass(time).await;
+                controller.resume();
+            }
+        }
+    }
+    stage.restart();
+}

@@ -1,0 +1,68 @@
+//! The wire between the controller and the cluster, with a gate and a fuse: by the gate a process that stands
+//! still sends nothing, by the fuse one ends at exactly one of its requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::{Method, Request};
+use kube::client::Body;
+use tokio::sync::{Notify, watch};
+
+/// What becomes of the request at which the controller ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// It never leaves.
+    Before,
+    /// It is applied, and the controller does not live to see the reply.
+    After,
+}
+
+/// Blows at the n-th request, LISTs and watches not counted.
+#[derive(Clone, Debug)]
+pub struct Fuse {
+    nth: usize,
+    moment: Moment,
+    passed: Arc<AtomicUsize>,
+    blown: Arc<Notify>,
+}
+
+impl Fuse {
+    /// A fuse for the n-th request, counted from 1.
+    pub fn new(nth: usize, moment: Moment) -> Self {
+        Fuse { nth, moment, passed: Arc::default(), blown: Arc::default() }
+    }
+
+    /// Waits until it has blown.
+    pub async fn blown(&self) {
+        self.blown.notified().await;
+    }
+
+    /// Whether it blows at this request.
+    fn blows(&self, request: &Request<Body>) -> bool {
+        let collection = |last: &str| ["frameworks", "configmaps", "pods"].contains(&last);
+        let last = request.uri().path().rsplit('/').next().unwrap_or_default();
+        let lists = request.method() == Method::GET && collection(last);
+        !lists && self.passed.fetch_add(1, Ordering::Relaxed) + 1 == self.nth
+    }
+}
+
+/// `client`, behind a gate and with a fuse. The gate shows whether the process stands still.
+pub fn wire(client: kube::Client, gate: watch::Receiver<bool>, fuse: Option<Fuse>) -> kube::Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, mut gate, fuse) = (client.clone(), gate.clone(), fuse.clone());
+        async move {
+            // The gate outlives the process; if it is gone, nobody stands still any more.
+            let _ = gate.wait_for(|still| !*still).await;
+            let Some(fuse) = fuse.filter(|fuse| fuse.blows(&request)) else {
+                return client.send(request).await;
+            };
+            if fuse.moment == Moment::After {
+                let _ = client.send(request).await;
+            }
+            fuse.blown.notify_one();
+            std::future::pending().await
+        }
+    });
+    kube::Client::new(service, namespace)
+}

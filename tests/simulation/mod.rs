@@ -8,6 +8,7 @@
 pub mod controller;
 pub mod draw;
 pub mod endgame;
+pub mod life;
 pub mod manifest;
 pub mod mischief;
 pub mod walk;

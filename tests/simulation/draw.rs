@@ -92,7 +92,7 @@ fn behaviour(rng: &mut Rng) -> Behaviour {
         evict: one(rng, &[0.0, 0.2]),
         never_start: one(rng, &[0.0, 0.0, 0.05]),
         never_end: one(rng, &[0.0, 0.0, 0.1]),
-        hang_terminating: one(rng, &[0.0, 0.0, 0.15]),
+        hang_terminating: one(rng, &[0.0, 0.0, 0.3]),
         ..usual
     }
 }

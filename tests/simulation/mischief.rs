@@ -13,6 +13,10 @@ use super::{SECOND, pass};
 
 /// One thing happens, or could not: what it is to happen to may be gone.
 pub async fn step(stage: &mut Stage) {
+    if stage.conditions.clock_jumps && stage.rng.u8(..3) == 0 {
+        let ms = stage.rng.i64(-90_000..90_000);
+        stage.cluster.clock().skew_server(SignedDuration::from_millis(ms));
+    }
     match stage.rng.u8(..10) {
         0..3 => _ = users(stage),
         3..6 => _ = neighbours(stage),
@@ -121,7 +125,7 @@ async fn network(stage: &mut Stage) {
     let plural = one(&mut stage.rng, &["frameworks", "configmaps", "pods"]);
     let cluster = stage.cluster.clone();
     let time = SECOND * stage.rng.u32(1..40);
-    match stage.rng.u8(..8) {
+    match stage.rng.u8(..7) {
         0 => cluster.freeze_watches(&who, plural, time),
         1 => cluster.lag_watches(&who, plural, time / 4),
         2 => {
@@ -137,10 +141,6 @@ async fn network(stage: &mut Stage) {
             cluster.faults(|faults| faults.quota(NAMESPACE, Some(pods)));
         }
         5 => cluster.faults(|faults| faults.quota(NAMESPACE, None)),
-        6 if stage.conditions.clock_jumps => {
-            let ms = stage.rng.i64(-90_000..90_000);
-            cluster.clock().skew_server(SignedDuration::from_millis(ms));
-        }
         _ => {
             let how = one(&mut stage.rng, &[Cut::Refused, Cut::Silent, Cut::Deaf]);
             cluster.faults(|faults| faults.cut(&who, how));

@@ -33,9 +33,9 @@ pub struct Broken {
 
 /// How a walk is done.
 #[derive(Clone, Copy, Default)]
-pub struct Manner {
+pub struct Manner<'a> {
     /// Changes the policy that the seed drew: how a rule is switched off.
-    pub policy: Option<fn(&mut Policy)>,
+    pub policy: Option<&'a (dyn Fn(&mut Policy) + Sync)>,
     /// Whether every message is kept for the tail of a failure.
     pub talks: bool,
 }
@@ -57,7 +57,7 @@ pub struct Stage {
 }
 
 /// Does the walk of a seed.
-pub fn walk(seed: u64, manner: Manner) -> Walked {
+pub fn walk(seed: u64, manner: Manner<'_>) -> Walked {
     let mut rng = Rng::with_seed(seed);
     let mut conditions = Conditions::draw(&mut rng);
     conditions.options.keep_trace = manner.talks;

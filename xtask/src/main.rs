@@ -1,4 +1,5 @@
-//! The project's commands: `cargo xtask test`, `cargo xtask demo`, `cargo xtask cluster up|down`.
+//! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask demo`,
+//! `cargo xtask cluster up|down`.
 
 use std::process::ExitCode;
 
@@ -7,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod cluster;
 mod demo;
 mod environment;
+mod sim;
 mod test;
 
 /// The project's commands.
@@ -24,6 +26,8 @@ enum Command {
     Cluster(cluster::Command),
     /// Run the Frameworks of `examples/` on a real control plane and tell their stories.
     Demo(demo::Arguments),
+    /// Walk more seeds through the simulated cluster than the gate does.
+    Sim(sim::Arguments),
     /// Run all that a change has to pass.
     Test(test::Arguments),
 }
@@ -32,6 +36,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Cluster(command) => cluster::run(command),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
     };
     match outcome {

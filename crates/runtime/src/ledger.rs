@@ -204,7 +204,9 @@ impl Ledger {
     pub fn licenses(&self, action: &Action, policy: &Policy) -> bool {
         let Some(Persisted { framework, status: Some(status) }) = &self.persisted else { return false };
         #[cfg(feature = "defects")]
-        if policy.lacks(Defect::SendUnlicensed) {
+        if policy.lacks(Defect::SendUnlicensed)
+            || policy.lacks(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
+        {
             return true;
         }
         let _ = policy;

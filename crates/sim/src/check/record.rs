@@ -120,8 +120,8 @@ fn orphan(history: &History, scene: &Scene, change: &Change) -> Result<(), Strin
     }
     let told = create.code.is_some_and(|code| (200..300).contains(&code));
     if told && let Some(at) = create.answered {
-        let when = if at <= change.at { "had" } else { "was still to be" };
-        return Err(format!("it is not recorded, but its creation {when} been confirmed"));
+        let when = if at <= change.at { "had been" } else { "was still to be" };
+        return Err(format!("it is not recorded, but its creation {when} confirmed"));
     }
     let settled = create.settled.is_some_and(|at| at <= change.at);
     if settled || change.at.saturating_sub(create.at) >= PATIENCE {

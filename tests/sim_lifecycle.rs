@@ -5,7 +5,7 @@ mod simulation;
 
 use std::collections::BTreeMap;
 
-use framework_sim::{Fault, Meta, Rule, SimCluster, Verb};
+use framework_sim::{DeleteOptions, Fault, Meta, Rule, SimCluster, Verb};
 use serde_json::json;
 use simulation::controller::{Controller, Setup};
 use simulation::life::{calm, ended, lived_well, outcome, requests};
@@ -119,6 +119,21 @@ fn what_others_delete_ends_as_such() {
         cluster.user().delete("frameworks", "job").unwrap();
     });
     assert_eq!(whole, "gone");
+}
+
+#[test]
+fn pods_that_were_taken_from_their_config_map_are_let_go() {
+    simulate(1, calm(), |cluster| async move {
+        let user = cluster.user();
+        job().told("run-ms", "forever").create(&user);
+        let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
+        until_running(&cluster).await;
+        let orphan = DeleteOptions { propagation: Some("Orphan".to_owned()), ..DeleteOptions::default() };
+        user.delete_with("configmaps", "job-attempt", &orphan).unwrap();
+        lived_well(&cluster, "job").await.unwrap();
+        let came_to = outcome(&user, "job");
+        assert!(came_to.starts_with("the Framework: Completed with -100"), "{came_to}");
+    });
 }
 
 #[test]

@@ -40,8 +40,9 @@ pub async fn play(stage: &mut Stage) -> Ended {
     stage.cluster.heal();
     stage.cluster.faults(|faults| faults.quota(NAMESPACE, None));
     stage.cluster.behave(|behaviour| *behaviour = Behaviour::default());
-    for pod in stage.user.list("pods").iter().filter(|pod| is_foreign(pod)) {
-        // Gone by itself is as good.
+    let pods = stage.user.list("pods");
+    for pod in pods.iter().filter(|pod| pod.controller().is_none()) {
+        // What others made, or what a user has taken from its owner. Gone by itself is as good.
         let _ = stage.user.delete("pods", pod.name());
     }
     for framework in stage.user.list("frameworks") {
@@ -164,10 +165,6 @@ pub fn recorded<'a>(framework: &'a Value, uid: &str) -> Option<&'a Value> {
 /// The name of the Framework that a Pod says it is of.
 pub fn framework_of(pod: &Object) -> Option<&str> {
     pod.controller()?["name"].as_str()?.strip_suffix("-attempt")
-}
-
-fn is_foreign(pod: &Value) -> bool {
-    pod["metadata"]["labels"]["foreign"] == "true"
 }
 
 /// Whether anything was asked of the API server while nothing happened.

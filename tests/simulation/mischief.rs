@@ -80,7 +80,7 @@ fn neighbours(stage: &mut Stage) -> bool {
             let name = format!("{name}-r0-{}", stage.rng.u8(..3));
             let pod = json!({
                 "apiVersion": "v1", "kind": "Pod",
-                "metadata": { "name": name, "labels": { "foreign": "true" } },
+                "metadata": { "name": name },
                 "spec": { "containers": [{ "name": "main", "image": "x" }] },
             });
             user.named("neighbour").create(pod).is_ok()

@@ -80,6 +80,19 @@ pub enum Change<T> {
     Applied(T),
     /// Deleted, or no longer selected; the object as it was last.
     Deleted(T),
+    /// There, and not ours: if it was, somebody took it from its owner.
+    Released(Stranger),
+}
+
+/// A Pod that no ConfigMap of ours controls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    /// The Framework that its name speaks of.
+    pub key: Key,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
 }
 
 /// A decoded Framework, its status apart.

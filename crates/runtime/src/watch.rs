@@ -136,8 +136,11 @@ fn change<T: Wire>(event: watcher::Event<Watched<T>>) -> Option<Change<T>> {
         watcher::Event::Init => Change::Restarted,
         watcher::Event::InitApply(watched) => Change::Listed(watched.object?),
         watcher::Event::InitDone => Change::Synced,
-        watcher::Event::Apply(watched) => Change::Applied(watched.object?),
-        watcher::Event::Delete(watched) => Change::Deleted(watched.object?),
+        watcher::Event::Apply(Watched { object: Some(object), .. }) => Change::Applied(object),
+        watcher::Event::Delete(Watched { object: Some(object), .. }) => Change::Deleted(object),
+        watcher::Event::Apply(watched) | watcher::Event::Delete(watched) => {
+            Change::Released(watched.stranger?)
+        }
     })
 }
 

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
 
-use crate::event::{ConfigMapObject, FrameworkObject, PodObject};
+use crate::event::{ConfigMapObject, FrameworkObject, PodObject, Stranger};
 use meta::Meta;
 
 pub(crate) use framework::acknowledged;
@@ -41,6 +41,8 @@ pub trait Wire: Sized + Clone + Debug + Send + Sync + 'static {
 pub struct Read<T> {
     pub(crate) resource_version: Option<String>,
     pub(crate) object: Option<T>,
+    /// What stands in its place if it is not one of ours, and may have been.
+    pub(crate) stranger: Option<Stranger>,
 }
 
 /// An object in the form that [`kube::runtime::watcher()`] wants.
@@ -50,12 +52,14 @@ pub struct Watched<T> {
     meta: ObjectMeta,
     /// The object; `None` if it is not one of ours.
     pub object: Option<T>,
+    /// What stands in its place if it is not one of ours, and may have been.
+    pub stranger: Option<Stranger>,
 }
 
 impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { resource_version, object } = T::read(deserializer)?;
-        Ok(Watched { meta: ObjectMeta { resource_version, ..ObjectMeta::default() }, object })
+        let Read { resource_version, object, stranger } = T::read(deserializer)?;
+        Ok(Watched { meta: ObjectMeta { resource_version, ..ObjectMeta::default() }, object, stranger })
     }
 }
 

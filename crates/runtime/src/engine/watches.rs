@@ -4,7 +4,7 @@ use tracing::debug;
 
 use super::Engine;
 use crate::cache::News;
-use crate::event::{Change, ConfigMapObject, FrameworkObject, Key, Now, PodObject};
+use crate::event::{Change, ConfigMapObject, FrameworkObject, Key, Now, PodObject, Stranger};
 use crate::known::Source;
 use crate::ledger::Ledger;
 use crate::records;
@@ -24,6 +24,7 @@ impl Engine {
                 }
                 self.schedule(now, &object.key);
             }
+            Change::Released(_) => {}
             Change::Synced => {
                 let epoch = self.cache.frameworks.epoch;
                 for key in self.cache.keys() {
@@ -93,6 +94,7 @@ impl Engine {
                 let news = self.cache.entry(&object.key).known.delete_config_map(&object);
                 self.stir(now, &object.key, news);
             }
+            Change::Released(_) => {}
             Change::Synced => {
                 for key in self.cache.keys() {
                     let news = self.cache.entry(&key).known.sweep_config_map(epoch);
@@ -116,6 +118,14 @@ impl Engine {
             Change::Deleted(object) => {
                 let news = self.cache.entry(&object.key).known.delete_pod(&object);
                 self.stir(now, &object.key, news);
+            }
+            Change::Released(Stranger { key, name, uid }) => {
+                let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
+                if let Some(entry) = held {
+                    debug!(framework = %key, pod = name, "somebody took the Pod from its ConfigMap");
+                    entry.known.pod_gone(&name, &uid);
+                    self.stir(now, &key, true);
+                }
             }
             Change::Synced => {
                 for key in self.cache.keys() {

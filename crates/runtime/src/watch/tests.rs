@@ -84,6 +84,7 @@ async fn seen(script: &Script) -> Vec<String> {
             Change::Synced => "synced".to_owned(),
             Change::Applied(pod) => format!("applied {} {}", pod.name, pod.resource_version),
             Change::Deleted(pod) => format!("deleted {}", pod.name),
+            Change::Released(stranger) => format!("released {} of {}", stranger.name, stranger.key.name),
         });
     }
     watching.abort();
@@ -98,10 +99,19 @@ async fn pages_and_events_become_changes_and_foreign_pods_are_left_out() {
         events(&[
             ("ADDED", pod("c", "11", "job-attempt")),
             ("ADDED", pod("y", "12", "settings")),
+            ("MODIFIED", pod("job-w-0", "12", "settings")),
             ("DELETED", pod("a", "13", "job-attempt")),
         ]),
     ]);
-    let expected = ["restarted", "listed a", "listed b", "synced", "applied c 11", "deleted a"];
+    let expected = [
+        "restarted",
+        "listed a",
+        "listed b",
+        "synced",
+        "applied c 11",
+        "released job-w-0 of job",
+        "deleted a",
+    ];
     assert_eq!(seen(&script).await, expected);
     let asked = script.asked();
     let selector = "labelSelector=frameworkcontroller.microsoft.com%2Fslot";

@@ -36,7 +36,7 @@ impl Wire for ConfigMapObject {
             },
             labelled: meta.has_slot_label(),
         });
-        Ok(Read { resource_version: meta.resource_version, object })
+        Ok(Read { resource_version: meta.resource_version, object, stranger: None })
     }
 }
 

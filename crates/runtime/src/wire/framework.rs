@@ -37,7 +37,7 @@ impl Wire for FrameworkObject {
             resource_version: meta.version(),
             content: wire.content().map_err(Arc::from),
         };
-        Ok(Read { resource_version: meta.resource_version, object: Some(object) })
+        Ok(Read { resource_version: meta.resource_version, object: Some(object), stranger: None })
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::meta::Meta;
 use super::{Read, Wire};
-use crate::event::{Key, PodObject};
+use crate::event::{Key, PodObject, Stranger};
 
 #[derive(Deserialize)]
 #[serde(default)]
@@ -71,7 +71,9 @@ impl Wire for PodObject {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         let pod = PodWire::deserialize(deserializer)?;
         let resource_version = pod.metadata.resource_version.clone();
-        Ok(Read { resource_version, object: pod.object() })
+        let stranger = stranger(&pod.metadata);
+        let object = pod.object();
+        Ok(Read { resource_version, stranger: stranger.filter(|_| object.is_none()), object })
     }
 }
 
@@ -101,6 +103,13 @@ impl PodWire {
             facts,
         })
     }
+}
+
+/// A Pod that is not ours may have been: its name tells of which Framework.
+fn stranger(metadata: &Meta) -> Option<Stranger> {
+    let (framework, _) = metadata.name.split_once('-')?;
+    let key = Key::new(&metadata.namespace, framework);
+    Some(Stranger { key, name: metadata.name.clone(), uid: metadata.uid.clone() })
 }
 
 fn phase(text: Option<&str>) -> PodPhase {

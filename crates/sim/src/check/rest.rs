@@ -1,6 +1,8 @@
 //! Once nothing changes any more, nothing is left over: what the controller made and still stands is recorded
 //! in a living Framework, carries the right slot, and every Framework that was started has ended.
 
+use std::sync::Arc;
+
 use crate::check::Violation;
 use crate::check::guard::SLOT_LABEL;
 use crate::check::scene::{Scene, Stand, Status, by_controller, framework_of_map};
@@ -17,7 +19,9 @@ const ENDED: &str = "at rest every started Framework has ended";
 /// When something is.
 pub fn check(history: &History) -> Result<(), Violation> {
     let scene = last(history);
-    for object in scene.maps.values().chain(scene.pods.values()) {
+    // What somebody took from its owner is his.
+    let owned = |object: &&Arc<Object>| object.controller().is_some();
+    for object in scene.maps.values().chain(scene.pods.values()).filter(owned) {
         let Some(birth) = scene.births.get(object.uid()).filter(|birth| by_controller(birth)) else {
             continue;
         };

@@ -15,10 +15,10 @@ use framework_runtime::seeds::Seeds;
 use framework_sim::SimCluster;
 use futures::FutureExt;
 use jiff::SignedDuration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::wire::{Fuse, wire};
+use super::wire::{Fuse, Gate, wire};
 
 /// How a controller is set up.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub struct Controller {
     pub name: String,
     process: JoinHandle<Result<(), Error>>,
     stop: Option<oneshot::Sender<()>>,
-    still: watch::Sender<bool>,
+    gate: Gate,
 }
 
 impl Controller {
@@ -71,7 +71,7 @@ impl Controller {
     ) -> Self {
         let name = format!("controller-{incarnation}");
         let (stop, stopped) = oneshot::channel();
-        let (still, gate) = watch::channel(false);
+        let gate = Gate::default();
         let clock = Clock::simulated(cluster.clock().now() + setup.wrong_by);
         let parts = Parts {
             client: wire(cluster.client(&name), gate.clone(), fuse),
@@ -90,8 +90,8 @@ impl Controller {
             }
             .boxed(),
         };
-        let process = tokio::spawn(with_pauses(parts, gate));
-        Controller { name, process, stop: Some(stop), still }
+        let process = tokio::spawn(with_pauses(parts, gate.clone()));
+        Controller { name, process, stop: Some(stop), gate }
     }
 
     /// Kills it: it ends wherever it waits, and what it has sent goes on without it.
@@ -113,12 +113,12 @@ impl Controller {
 
     /// Lets it stand still, as a process without CPU does.
     pub fn pause(&self) {
-        self.still.send_replace(true);
+        self.gate.set(true);
     }
 
     /// Lets it go on.
     pub fn resume(&self) {
-        self.still.send_replace(false);
+        self.gate.set(false);
     }
 
     /// Whether it has ended by itself, which it never should.
@@ -127,15 +127,15 @@ impl Controller {
     }
 }
 
-async fn with_pauses(parts: Parts, mut still: watch::Receiver<bool>) -> Result<(), Error> {
+async fn with_pauses(parts: Parts, gate: Gate) -> Result<(), Error> {
     let mut running = std::pin::pin!(run(parts));
     loop {
         tokio::select! {
             biased;
-            Ok(_) = still.wait_for(|still| *still) => {}
+            () = gate.wait_for(true) => {}
             ended = &mut running => return ended,
         }
-        let _ = still.wait_for(|still| !*still).await;
+        gate.wait_for(false).await;
     }
 }
 

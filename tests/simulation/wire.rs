@@ -2,11 +2,41 @@
 //! still sends nothing, by the fuse one ends at exactly one of its requests.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::{Method, Request};
 use kube::client::Body;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
+
+/// Says whether a process stands still.
+///
+/// Not tokio's `watch`: that one wakes those who wait in an order drawn from the operating system's randomness,
+/// and two runs of one seed would part here.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    still: Arc<AtomicBool>,
+    changed: Arc<Notify>,
+}
+
+impl Gate {
+    /// Shuts or opens it.
+    pub fn set(&self, still: bool) {
+        self.still.store(still, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until it is shut (`true`) or open.
+    pub async fn wait_for(&self, still: bool) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
+            if self.still.load(Ordering::Relaxed) == still {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
 
 /// What becomes of the request at which the controller ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +77,12 @@ impl Fuse {
 }
 
 /// `client`, behind a gate and with a fuse. The gate shows whether the process stands still.
-pub fn wire(client: kube::Client, gate: watch::Receiver<bool>, fuse: Option<Fuse>) -> kube::Client {
+pub fn wire(client: kube::Client, gate: Gate, fuse: Option<Fuse>) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, mut gate, fuse) = (client.clone(), gate.clone(), fuse.clone());
+        let (client, gate, fuse) = (client.clone(), gate.clone(), fuse.clone());
         async move {
-            // The gate outlives the process; if it is gone, nobody stands still any more.
-            let _ = gate.wait_for(|still| !*still).await;
+            gate.wait_for(false).await;
             let Some(fuse) = fuse.filter(|fuse| fuse.blows(&request)) else {
                 return client.send(request).await;
             };

@@ -1,5 +1,10 @@
 //! A Pod is deleted with a grace period of 0 only when its Task's time-out stands in the status and has
 //! passed, by the server's clock, since its deletion started. And a name never has two Pods at once.
+//!
+//! The server's clock may be set back between its answer and the delete that follows from it: what counts is
+//! the latest that it has shown since the deletion started.
+
+use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -18,7 +23,9 @@ const PROMISE: &str = "a Pod is force-deleted only after its persisted time-out"
 /// When a Pod was forced without a licence, or two Pods of one name lived at once.
 pub fn check(history: &History) -> Result<(), Violation> {
     let mut scene = Scene::default();
+    let mut latest: BTreeMap<String, Timestamp> = BTreeMap::new();
     for change in &history.changes {
+        latest.values_mut().for_each(|shown| *shown = (*shown).max(change.time));
         if change.is("pods") {
             let wrong = |what| Violation::new(PROMISE, change, what);
             let living = scene.pods.get(&Key::new(&change.namespace, &change.name));
@@ -26,7 +33,13 @@ pub fn check(history: &History) -> Result<(), Violation> {
                 return Err(wrong("another Pod of that name is still there".to_owned()));
             }
             if by_controller(change) && change.cause.verb == Verb::Delete && change.cause.grace == Some(0) {
-                licensed(&scene, change).map_err(wrong)?;
+                let shown = latest.get(&change.uid).copied().unwrap_or(change.time);
+                licensed(&scene, change, shown).map_err(wrong)?;
+            }
+            match &change.new {
+                Some(pod) if pod.deleting() => _ = latest.entry(change.uid.clone()).or_insert(change.time),
+                Some(_) => {}
+                None => _ = latest.remove(&change.uid),
             }
         }
         scene.apply(change);
@@ -34,7 +47,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-fn licensed(scene: &Scene, change: &Change) -> Result<(), String> {
+fn licensed(scene: &Scene, change: &Change, shown: Timestamp) -> Result<(), String> {
     let Some(pod) = change.old.as_ref().filter(|_| !scene.second_half(change)) else { return Ok(()) };
     let Some(stand) = Stand::of(pod) else { return Err("it is not the controller's".to_owned()) };
     let stand = stand?;
@@ -51,9 +64,8 @@ fn licensed(scene: &Scene, change: &Change) -> Result<(), String> {
     };
     let started = deletion_start(pod).ok_or("its deletionTimestamp is not a time")?;
     let due = started + SignedDuration::from_secs(timeout);
-    if change.time < due {
-        let (now, due) = (change.time, due);
-        return Err(format!("it is {now} on the server's clock, the time-out passes at {due}"));
+    if shown < due {
+        return Err(format!("it is {shown} on the server's clock, the time-out passes at {due}"));
     }
     Ok(())
 }

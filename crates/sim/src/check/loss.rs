@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::check::Violation;
-use crate::check::scene::{Status, by_controller, framework_of_pod};
+use crate::check::scene::{Stand, Status, by_controller};
 use crate::history::{Change, History};
 use crate::object::Object;
-use crate::store::Key;
 
 const PROMISE: &str = "a crash loses only so many creates";
 
@@ -20,7 +19,7 @@ const PROMISE: &str = "a crash loses only so many creates";
 /// # Errors
 /// When more Pods were created than that without a record.
 pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
-    let mut unrecorded: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
+    let mut unrecorded: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut actor: Option<Arc<str>> = None;
     for change in &history.changes {
         if by_controller(change) && actor.as_ref() != Some(&change.cause.actor) {
@@ -29,8 +28,8 @@ pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
         }
         match &*change.plural {
             "pods" => {
-                let Some(framework) = framework_of_pod(change.object()) else { continue };
-                let lost = unrecorded.entry(Key::new(&change.namespace, framework)).or_default();
+                let Some(Ok(stand)) = Stand::of(change.object()) else { continue };
+                let lost = unrecorded.entry(stand.framework_uid.to_owned()).or_default();
                 if change.creates() && by_controller(change) && is_known(history, change) {
                     lost.insert(change.uid.clone());
                 } else if change.removes() {
@@ -42,7 +41,7 @@ pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
                 }
             }
             "frameworks" => {
-                if let Some(lost) = unrecorded.get_mut(&Key::new(&change.namespace, &change.name)) {
+                if let Some(lost) = unrecorded.get_mut(&change.uid) {
                     let recorded = change.new.as_ref().map_or_else(BTreeSet::new, recorded);
                     lost.retain(|uid| !recorded.contains(uid.as_str()));
                 }

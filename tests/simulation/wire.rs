@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 
 /// Says whether a process stands still.
 ///
-/// Not tokio's `watch`: that one wakes those who wait in an order drawn from the operating system's randomness,
-/// and two runs of one seed would part here.
+/// Not tokio's `watch`: that one wakes those who wait in an order drawn from the operating system's
+/// randomness, and two runs of one seed would part here.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     still: Arc<AtomicBool>,

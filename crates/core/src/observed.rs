@@ -15,6 +15,8 @@ use crate::classify::{Classifier, TerminatedPod};
 pub struct Observed<'a> {
     /// Metadata and spec; of the same object version as `status` (rule A3).
     pub framework: &'a Framework,
+    /// Length of metadata and spec as the API server stores them.
+    pub stored_bytes: usize,
     /// The persisted status, decompressed: the newer of the cache and our last acknowledged write.
     pub status: Option<&'a FrameworkStatus>,
     /// Its ConfigMap and Pods.

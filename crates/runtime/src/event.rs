@@ -107,6 +107,8 @@ pub struct FrameworkObject {
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`, as the number that it is (KEP-5504).
     pub resource_version: u128,
+    /// Length of its metadata and spec as the API server wrote them, which is how it stores them.
+    pub stored_bytes: usize,
     /// The decoded object, status apart; or why it cannot be decoded, in which case it is left alone.
     pub content: Result<Content, Arc<str>>,
 }

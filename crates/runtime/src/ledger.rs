@@ -34,6 +34,8 @@ pub struct Persisted {
     pub framework: Arc<Framework>,
     /// Its status; `None`: the controller has not seen it yet.
     pub status: Option<Arc<FrameworkStatus>>,
+    /// Length of metadata and spec as the API server stores them.
+    pub stored_bytes: usize,
 }
 
 /// The books of one Framework.
@@ -202,7 +204,7 @@ impl Ledger {
 
     /// Whether every status that is, or may become, the persisted one licenses an act.
     pub fn licenses(&self, action: &Action, policy: &Policy) -> bool {
-        let Some(Persisted { framework, status: Some(status) }) = &self.persisted else { return false };
+        let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else { return false };
         #[cfg(feature = "defects")]
         if policy.lacks(Defect::SendUnlicensed)
             || policy.lacks(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
@@ -340,8 +342,9 @@ impl Ledger {
 }
 
 fn read(object: FrameworkObject) -> Option<Persisted> {
+    let stored_bytes = object.stored_bytes;
     match object.content {
-        Ok((framework, status)) => Some(Persisted { framework, status }),
+        Ok((framework, status)) => Some(Persisted { framework, status, stored_bytes }),
         Err(reason) => {
             warn!(framework = %object.key, %reason, "the Framework cannot be read and is left alone");
             None

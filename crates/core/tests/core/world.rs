@@ -18,6 +18,7 @@ use serde_json::json;
 /// A Framework, its objects, and the clock.
 pub struct World {
     pub framework: Framework,
+    pub stored_bytes: usize,
     pub status: Option<FrameworkStatus>,
     pub objects: Objects,
     pub policy: Policy,
@@ -113,6 +114,7 @@ impl Builder {
     pub fn world(self) -> World {
         World {
             framework: self.object(),
+            stored_bytes: 1000,
             status: None,
             objects: Objects::default(),
             policy: policy(),
@@ -129,7 +131,12 @@ impl Builder {
 impl World {
     /// What the core would be told now.
     pub fn observed(&self) -> Observed<'_> {
-        Observed { framework: &self.framework, status: self.status.as_ref(), objects: &self.objects }
+        Observed {
+            framework: &self.framework,
+            stored_bytes: self.stored_bytes,
+            status: self.status.as_ref(),
+            objects: &self.objects,
+        }
     }
 
     /// The moment it would be told in.

@@ -64,12 +64,13 @@ impl Engine {
         let mut batch = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get(key) else { continue };
-            let Some(Persisted { framework, status }) = &ledger.persisted else { continue };
+            let Some(Persisted { framework, status, stored_bytes }) = &ledger.persisted else { continue };
             let objects = &known.objects;
             #[cfg(feature = "defects")]
             let objects =
                 if self.policy.lacks(Defect::ForgetInFlight) { &forgetful[batch.len()] } else { objects };
-            let observed = Observed { framework, status: status.as_deref(), objects };
+            let observed =
+                Observed { framework, stored_bytes: *stored_bytes, status: status.as_deref(), objects };
             let moment = Moment { now: wall, server: ledger.server_time, seed: derive(seed, index) };
             batch.push((observed, moment));
         }

@@ -62,7 +62,9 @@ impl Engine {
                 ledger.outbox.put_back(action);
                 return None;
             }
-            let Some(Persisted { framework, status: Some(status) }) = &ledger.persisted else { return None };
+            let Some(Persisted { framework, status: Some(status), .. }) = &ledger.persisted else {
+                return None;
+            };
             let request = Request::Act {
                 framework: Arc::clone(framework),
                 status: Arc::clone(status),

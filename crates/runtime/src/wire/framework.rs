@@ -35,6 +35,7 @@ impl Wire for FrameworkObject {
             key: Key::new(&meta.namespace, &meta.name),
             uid: meta.uid.as_str().into(),
             resource_version: meta.version(),
+            stored_bytes: stored_bytes(&wire.metadata, wire.spec.as_deref()),
             content: wire.content().map_err(Arc::from),
         };
         Ok(Read { resource_version: meta.resource_version, object: Some(object), stranger: None })
@@ -60,6 +61,10 @@ fn metadata(raw: &RawValue) -> Result<ObjectMeta, String> {
     let mut metadata: ObjectMeta = part("metadata", raw)?;
     metadata.managed_fields = None;
     Ok(metadata)
+}
+
+fn stored_bytes(metadata: &RawValue, spec: Option<&RawValue>) -> usize {
+    metadata.get().len() + spec.map_or(0, |spec| spec.get().len())
 }
 
 fn is_compressed(status: &FrameworkStatus) -> bool {
@@ -88,16 +93,20 @@ pub(crate) fn acknowledged(
     body: &[u8],
 ) -> Result<FrameworkObject, String> {
     #[derive(Deserialize)]
-    struct Reply {
-        metadata: Box<RawValue>,
+    struct Reply<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+        #[serde(borrow, default)]
+        spec: Option<&'a RawValue>,
     }
-    let reply: Reply = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let meta: Meta = part("metadata", &reply.metadata)?;
-    let framework = Framework { metadata: metadata(&reply.metadata)?, spec: sent.spec.clone(), status: None };
+    let reply: Reply<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let meta: Meta = part("metadata", reply.metadata)?;
+    let framework = Framework { metadata: metadata(reply.metadata)?, spec: sent.spec.clone(), status: None };
     Ok(FrameworkObject {
         key: Key::new(&meta.namespace, &meta.name),
         uid: meta.uid.as_str().into(),
         resource_version: meta.version(),
+        stored_bytes: stored_bytes(reply.metadata, reply.spec),
         content: Ok((Arc::new(framework), Some(Arc::clone(status)))),
     })
 }
@@ -120,6 +129,15 @@ mod tests {
         })
     }
 
+    fn status() -> Value {
+        json!({
+            "startTime": "2026-01-01T00:00:00Z", "state": "AttemptCreationPending",
+            "transitionTime": "2026-01-01T00:00:00Z",
+            "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
+            "attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "configMapName": "job-attempt"},
+        })
+    }
+
     fn read(framework: &Value) -> FrameworkObject {
         decode(&serde_json::to_vec(framework).unwrap()).unwrap().unwrap()
     }
@@ -133,6 +151,19 @@ mod tests {
         assert_eq!(framework.metadata.managed_fields, None);
         assert_eq!(framework.spec.task_number(), 2);
         assert_eq!(status, None);
+    }
+
+    #[test]
+    fn what_is_stored_beside_the_status_is_counted_with_its_managed_fields() {
+        let mut framework = framework("job");
+        let bytes = |part: &str, framework: &Value| framework[part].to_string().len();
+        let expected = bytes("metadata", &framework) + bytes("spec", &framework);
+        assert_eq!(read(&framework).stored_bytes, expected);
+        let (sent, _) = read(&framework).content.unwrap();
+        framework["spec"]["description"] = "x".repeat(100).into();
+        let status = Arc::new(serde_json::from_value(status()).unwrap());
+        let after = acknowledged(&sent, &status, framework.to_string().as_bytes()).unwrap();
+        assert_eq!(after.stored_bytes, expected + 100 + r#""description":"","#.len());
     }
 
     #[test]
@@ -178,13 +209,7 @@ mod tests {
     #[test]
     fn an_acknowledged_status_is_the_one_that_was_sent() {
         let (sent, _) = read(&framework("job")).content.unwrap();
-        let status: FrameworkStatus = serde_json::from_value(json!({
-            "startTime": "2026-01-01T00:00:00Z", "state": "AttemptCreationPending",
-            "transitionTime": "2026-01-01T00:00:00Z",
-            "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
-            "attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "configMapName": "job-attempt"},
-        }))
-        .unwrap();
+        let status: FrameworkStatus = serde_json::from_value(status()).unwrap();
         let mut reply = framework("job");
         reply["metadata"]["resourceVersion"] = "6".into();
         let status = Arc::new(status);

@@ -189,6 +189,7 @@ impl Cluster {
             key: Key::new("ns", name),
             uid: uid.as_str().into(),
             resource_version,
+            stored_bytes: 1000,
             content: Ok((Arc::new(framework), None)),
         };
         self.frameworks.insert(name.to_owned(), object.clone());

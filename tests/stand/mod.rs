@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 /// How long anything may take that the tests wait for.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Prefix of the annotations that tell kwok what becomes of a Pod.
 pub const TEST: &str = "test.frameworkcontroller.microsoft.com";

@@ -5,6 +5,7 @@
 //! and knows no API server; every other room may use it and it uses none of them.
 
 pub mod code;
+pub mod codec;
 pub mod config;
 pub mod crd;
 pub mod framework;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::code::CompletionType;
+use crate::codec::{self, DecodeError};
 use crate::time::Time;
 
 /// The state of a Framework, and, with the same names, of a Task.
@@ -306,7 +307,29 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
+impl FrameworkAttemptStatus {
+    /// Fills `taskRoleStatuses` from its compressed form, which is taken away. Says whether it was needed: a
+    /// raw field that is not null counts, whatever stands beside it. On an error nothing is changed.
+    pub fn decompress(&mut self) -> Result<bool, DecodeError> {
+        let mut was_compressed = false;
+        if let (None, Some(text)) = (&self.task_role_statuses, &self.task_role_statuses_compressed) {
+            let json = codec::decode(text)?;
+            let statuses =
+                serde_json::from_slice(&json).map_err(|error| DecodeError::Json(error.to_string()))?;
+            self.task_role_statuses = statuses;
+            was_compressed = true;
+        }
+        self.task_role_statuses_compressed = None;
+        Ok(was_compressed)
+    }
+}
+
 impl FrameworkStatus {
+    /// Makes [`Self::task_roles`] readable if they are compressed; see [`FrameworkAttemptStatus::decompress`].
+    pub fn decompress(&mut self) -> Result<bool, DecodeError> {
+        self.attempt_status.decompress()
+    }
+
     /// The TaskRole statuses of the current attempt; empty while they are compressed.
     pub fn task_roles(&self) -> &[TaskRoleStatus] {
         self.attempt_status.task_role_statuses.as_deref().unwrap_or_default()

@@ -1,0 +1,183 @@
+//! The compressed form of `taskRoleStatuses`: base64 of one zstd frame, or of one gzip member, of its JSON.
+//!
+//! What is decoded was stored by somebody else, perhaps to harm: the first bytes say which of the two it is,
+//! anything else is refused, and so is what follows the frame. A text that would decode to more than
+//! [`DECODED_LIMIT`], or wants a larger window than a reader must grant, is refused before memory is spent on
+//! it: it is decoded once into nothing, to learn its size and see its checksum, and then into exactly that.
+
+use std::io::{self, BufWriter, Read, Write};
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use base64::write::EncoderStringWriter;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use zstd::zstd_safe::CParameter;
+
+use crate::config::CompressionCodec;
+
+/// What a compressed text may decode to, in bytes.
+pub const DECODED_LIMIT: u64 = 64 << 20;
+
+/// 8 MiB: the window that RFC 8878 asks every reader to grant, and we grant no more.
+const WINDOW_LOG_MAX: u32 = 23;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+/// Serializers write a few bytes at a time; an encoder wants many.
+const BUFFER: usize = 32 << 10;
+
+/// How much work goes into a small result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Little: it will be written again soon.
+    Fast,
+    /// Much: it is to be kept.
+    Best,
+}
+
+/// Why JSON could not be compressed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot compress: {0}")]
+pub struct EncodeError(#[from] io::Error);
+
+/// Why a compressed text cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Not base64, as JSON carries bytes.
+    #[error("not base64: {0}")]
+    Base64(String),
+    /// Neither of the two.
+    #[error("neither zstd nor gzip: it begins with {0}")]
+    UnknownMagic(String),
+    /// It ends before its end.
+    #[error("the {0} data is cut short")]
+    Truncated(&'static str),
+    /// Damaged, or asking for more than is granted.
+    #[error("the {codec} data cannot be decoded: {reason}")]
+    Broken {
+        /// Which of the two.
+        codec: &'static str,
+        /// What the decoder says.
+        reason: String,
+    },
+    /// It would decode to more than [`DECODED_LIMIT`].
+    #[error("it decodes to more than {} MiB", DECODED_LIMIT >> 20)]
+    TooLarge,
+    /// Something follows it.
+    #[error("{0} bytes follow the end of the compressed data")]
+    TrailingData(usize),
+    /// What it decodes to is not a list of TaskRole statuses.
+    #[error("what it decodes to cannot be read: {0}")]
+    Json(String),
+}
+
+/// Compresses JSON.
+pub fn encode(json: &[u8], codec: CompressionCodec, effort: Effort) -> Result<String, EncodeError> {
+    compress(codec, effort, |sink| sink.write_all(json))
+}
+
+/// Compresses the JSON of `value`, without ever holding all of it.
+pub fn encode_json(
+    value: &impl Serialize,
+    codec: CompressionCodec,
+    effort: Effort,
+) -> Result<String, EncodeError> {
+    compress(codec, effort, |sink| serde_json::to_writer(sink, value).map_err(io::Error::from))
+}
+
+/// Decompresses what either codec made.
+pub fn decode(text: &str) -> Result<Vec<u8>, DecodeError> {
+    let bytes = BASE64_STANDARD.decode(text).map_err(|error| DecodeError::Base64(error.to_string()))?;
+    let size = unpack(&bytes, &mut io::sink())?;
+    let mut json = Vec::with_capacity(usize::try_from(size).map_err(|_| DecodeError::TooLarge)?);
+    unpack(&bytes, &mut json)?;
+    Ok(json)
+}
+
+type Sink<'a> = BufWriter<&'a mut dyn Write>;
+
+fn compress(
+    codec: CompressionCodec,
+    effort: Effort,
+    fill: impl FnOnce(&mut Sink<'_>) -> io::Result<()>,
+) -> Result<String, EncodeError> {
+    let text = EncoderStringWriter::new(&BASE64_STANDARD);
+    let through = |encoder: &mut dyn Write| {
+        let mut sink = BufWriter::with_capacity(BUFFER, encoder);
+        fill(&mut sink)?;
+        sink.flush()
+    };
+    let text = match codec {
+        CompressionCodec::Zstd => {
+            let mut encoder = zstd::Encoder::new(text, 0)?;
+            for parameter in parameters(effort) {
+                encoder.set_parameter(parameter)?;
+            }
+            through(&mut encoder)?;
+            encoder.finish()?
+        }
+        CompressionCodec::Gzip => {
+            let level = match effort {
+                Effort::Fast => flate2::Compression::fast(),
+                Effort::Best => flate2::Compression::best(),
+            };
+            let mut encoder = GzEncoder::new(text, level);
+            through(&mut encoder)?;
+            encoder.finish()?
+        }
+    };
+    Ok(text.into_inner())
+}
+
+fn parameters(effort: Effort) -> Vec<CParameter> {
+    let level = match effort {
+        Effort::Fast => vec![CParameter::CompressionLevel(3), CParameter::WindowLog(21)],
+        Effort::Best => vec![
+            CParameter::CompressionLevel(19),
+            CParameter::WindowLog(22),
+            CParameter::HashLog(18),
+            CParameter::ChainLog(20),
+        ],
+    };
+    level.into_iter().chain([CParameter::ChecksumFlag(true)]).collect()
+}
+
+/// Decodes all of `bytes`, and says how much that was.
+fn unpack(bytes: &[u8], into: &mut impl Write) -> Result<u64, DecodeError> {
+    let mut rest = bytes;
+    let (codec, copied) = if bytes.starts_with(&ZSTD_MAGIC) {
+        ("zstd", unpack_zstd(&mut rest, into))
+    } else if bytes.starts_with(&GZIP_MAGIC) {
+        ("gzip", copy(GzDecoder::new(&mut rest), into))
+    } else {
+        return Err(unknown_magic(bytes));
+    };
+    let size = copied.map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => DecodeError::Truncated(codec),
+        _ => DecodeError::Broken { codec, reason: error.to_string() },
+    })?;
+    match rest.len() {
+        _ if size > DECODED_LIMIT => Err(DecodeError::TooLarge),
+        0 => Ok(size),
+        more => Err(DecodeError::TrailingData(more)),
+    }
+}
+
+fn unpack_zstd(rest: &mut &[u8], into: &mut impl Write) -> io::Result<u64> {
+    let mut decoder = zstd::Decoder::with_buffer(rest)?.single_frame();
+    decoder.window_log_max(WINDOW_LOG_MAX)?;
+    copy(decoder, into)
+}
+
+/// Copies one byte more than is allowed, at most: enough to know.
+fn copy(from: impl Read, into: &mut impl Write) -> io::Result<u64> {
+    io::copy(&mut from.take(DECODED_LIMIT + 1), into)
+}
+
+fn unknown_magic(bytes: &[u8]) -> DecodeError {
+    let first: Vec<String> = bytes.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    DecodeError::UnknownMagic(if first.is_empty() { "nothing".to_owned() } else { first.join(" ") })
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, SanType,
+};
 
 use crate::error::Error;
 
@@ -31,6 +33,8 @@ impl Certificates {
         let authority_key = KeyPair::generate()?;
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // OpenSSL, and so curl, takes a certificate for a self-signed one if it has its issuer's name.
+        authority.distinguished_name.push(DnType::CommonName, "testcluster authority");
         let authority_certificate = authority.self_signed(&authority_key)?;
         let issuer = Issuer::new(authority, authority_key);
 
@@ -38,6 +42,7 @@ impl Certificates {
         let mut server =
             CertificateParams::new(["localhost".to_owned(), "kubernetes.default.svc".to_owned()])?;
         server.subject_alt_names.push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        server.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         server.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         let server_certificate = server.signed_by(&server_key, &issuer)?;
 

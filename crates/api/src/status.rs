@@ -325,7 +325,7 @@ impl FrameworkAttemptStatus {
 }
 
 impl FrameworkStatus {
-    /// Makes [`Self::task_roles`] readable if they are compressed; see [`FrameworkAttemptStatus::decompress`].
+    /// Makes the TaskRole statuses readable; see [`FrameworkAttemptStatus::decompress`].
     pub fn decompress(&mut self) -> Result<bool, DecodeError> {
         self.attempt_status.decompress()
     }

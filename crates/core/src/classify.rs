@@ -5,6 +5,7 @@
 //! predefined codes of containers first, then the rules in their order, then the exit code of the container
 //! that failed last. The code is 0 if and only if the Pod succeeded.
 
+mod judged;
 mod pattern;
 mod re2;
 #[cfg(test)]
@@ -15,11 +16,16 @@ use std::collections::BTreeMap;
 use framework_api::Time;
 use framework_api::code::{self, Code, CompletionType};
 use framework_api::pod_failure::{ContainerPattern, Int32Range, PodFailureRule, PodPattern};
-use framework_api::status::{ContainerCompletionStatus, PodCompletionStatus, TaskAttemptCompletionStatus};
+use framework_api::status::TaskAttemptCompletionStatus;
 use regex::{Regex, RegexBuilder};
 use serde::Serialize;
 
-use pattern::Pattern;
+use judged::Shown;
+use pattern::{Pattern, PodFound};
+
+use crate::size::Allowance;
+
+pub use judged::Judged;
 
 /// The most memory that one compiled regex may take.
 const REGEX_SIZE_LIMIT: usize = 1 << 20;
@@ -162,23 +168,28 @@ impl Classifier {
         Ok(Classifier { rules: compiled })
     }
 
-    /// How a TaskAttempt ended whose Pod ended by itself.
+    /// How a TaskAttempt ended whose Pod ended by itself, with all that the Pod said.
     pub fn classify(&self, pod: &TerminatedPod) -> TaskAttemptCompletionStatus {
-        let facts = facts(pod);
+        self.judge(pod).status(Allowance::ALL)
+    }
+
+    /// How a TaskAttempt ended whose Pod ended by itself.
+    pub fn judge<'p>(&'p self, pod: &'p TerminatedPod) -> Judged<'p> {
+        let judged = |code, phrase, r#type, shown| Judged { code, phrase, r#type, shown, pod };
+        let predefined =
+            |code: Code, shown| judged(code.number(), code.phrase(), code.completion_type(), shown);
         if pod.phase == TerminalPhase::Succeeded {
-            return predefined_completion(Code::Succeeded, "Pod succeeded".to_owned(), facts);
+            return predefined(Code::Succeeded, Shown::Success);
         }
         let matched = self.rules.iter().find_map(|rule| Some((rule, rule.find(pod)?)));
         if let Some((rule, found)) = matched {
-            let diagnostics = format!("Pod failed: PodPattern matched: {found}");
-            return completion(rule.code, rule.phrase.clone(), rule.r#type.clone(), diagnostics, facts);
+            return judged(rule.code, &rule.phrase, rule.r#type.clone(), Shown::Matched(found));
         }
-        let diagnostics = format!("Pod failed: PodPattern unmatched: {}", json(&facts));
         match last_failed_exit_code(pod) {
-            None => predefined_completion(Code::PodFailedWithoutFailedContainer, diagnostics, facts),
+            None => predefined(Code::PodFailedWithoutFailedContainer, Shown::Unmatched),
             Some(exit_code) => {
-                let (phrase, r#type) = (code::UNRECOGNIZED_PHRASE.to_owned(), CompletionType::failed(&[]));
-                completion(exit_code, phrase, r#type, diagnostics, facts)
+                let (phrase, r#type) = (code::UNRECOGNIZED_PHRASE, CompletionType::failed(&[]));
+                judged(exit_code, phrase, r#type, Shown::Unmatched)
             }
         }
     }
@@ -201,9 +212,9 @@ impl Rule {
         Ok(Rule { code: rule.code, phrase: rule.phrase.clone(), r#type, patterns })
     }
 
-    /// What its first matching pattern found, as JSON.
-    fn find(&self, pod: &TerminatedPod) -> Option<String> {
-        self.patterns.iter().find_map(|pattern| pattern.find(pod)).map(|found| json(&found))
+    /// What its first matching pattern found.
+    fn find<'p>(&self, pod: &'p TerminatedPod) -> Option<PodFound<'p>> {
+        self.patterns.iter().find_map(|pattern| pattern.find(pod))
     }
 }
 
@@ -265,50 +276,12 @@ fn predefined() -> [PodFailureRule; 3] {
     })
 }
 
-/// What the Pod said of its end: its terminated containers only.
-fn facts(pod: &TerminatedPod) -> PodCompletionStatus {
-    let containers = pod.containers.iter().filter_map(|container| {
-        let terminated = container.terminated.as_ref()?;
-        Some(ContainerCompletionStatus {
-            name: container.name.clone(),
-            reason: terminated.reason.clone(),
-            message: terminated.message.clone(),
-            signal: terminated.signal,
-            code: terminated.exit_code,
-        })
-    });
-    PodCompletionStatus {
-        reason: pod.reason.clone(),
-        message: pod.message.clone(),
-        containers: containers.collect(),
-    }
-}
-
 /// Exit code of the failed container that finished last: the first listed, if several did.
 fn last_failed_exit_code(pod: &TerminatedPod) -> Option<i32> {
     let failed = pod.containers.iter().filter_map(|c| c.terminated.as_ref()).filter(|end| end.exit_code != 0);
     // `max_by_key` would take the last of equals.
     let last = failed.reduce(|last, end| if end.finished_at > last.finished_at { end } else { last });
     last.map(|end| end.exit_code)
-}
-
-fn predefined_completion(
-    code: Code,
-    diagnostics: String,
-    pod: PodCompletionStatus,
-) -> TaskAttemptCompletionStatus {
-    completion(code.number(), code.phrase().to_owned(), code.completion_type(), diagnostics, pod)
-}
-
-/// The only place where what a Pod said enters a status, and so the place to bound its size.
-fn completion(
-    code: i32,
-    phrase: String,
-    r#type: CompletionType,
-    diagnostics: String,
-    pod: PodCompletionStatus,
-) -> TaskAttemptCompletionStatus {
-    TaskAttemptCompletionStatus { code, phrase, r#type, diagnostics, pod: Some(pod) }
 }
 
 /// Plain data made of strings, numbers and lists: writing it cannot fail.

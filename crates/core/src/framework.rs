@@ -14,11 +14,12 @@ use crate::instance::Instances;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
 use crate::plan::Report;
 use crate::retry::{self, Decision};
+use crate::size::{self, Room};
 use crate::task::{self, Advance};
 use crate::{completion, rescale};
 
 /// The status of a Framework that has none.
-pub(crate) fn init(o: &Observed<'_>, m: &Moment) -> FrameworkStatus {
+pub(crate) fn init(o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkStatus {
     let at = m.time();
     FrameworkStatus {
         start_time: at,
@@ -27,7 +28,7 @@ pub(crate) fn init(o: &Observed<'_>, m: &Moment) -> FrameworkStatus {
         state: State::AttemptCreationPending,
         transition_time: at,
         retry_policy_status: RetryPolicyStatus::default(),
-        attempt_status: new_attempt(0, o, m),
+        attempt_status: new_attempt(0, o, m, policy),
         observed_generation: None,
         conditions: Vec::new(),
         task_counts: None,
@@ -35,10 +36,11 @@ pub(crate) fn init(o: &Observed<'_>, m: &Moment) -> FrameworkStatus {
     }
 }
 
-fn new_attempt(id: i32, o: &Observed<'_>, m: &Moment) -> FrameworkAttemptStatus {
+fn new_attempt(id: i32, o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkAttemptStatus {
     let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
-    let roles =
-        rescale::task_roles(framework, &o.framework.spec.task_roles, &mut Instances::new(m.seed), m.time());
+    // Tasks that do not fit are added once they do.
+    let roles = if size::excess(o, policy).is_some() { &[][..] } else { &o.framework.spec.task_roles };
+    let roles = rescale::task_roles(framework, roles, &mut Instances::new(m.seed), m.time());
     FrameworkAttemptStatus {
         id,
         start_time: m.time(),
@@ -172,10 +174,11 @@ impl Step<'_> {
         }
         let spec = &self.o.framework.spec;
         let Some(roles) = next.attempt_status.task_role_statuses.as_mut() else { return };
+        let mut room = Room::new(self.o, self.policy);
         for role in roles.iter_mut() {
             let advance =
                 Advance { o: self.o, m: self.m, policy: self.policy, role: spec.task_role(&role.name) };
-            advance.role(role, reports);
+            advance.role(role, &mut room, reports);
         }
         let at = self.m.time();
         let running = tasks(roles).any(|task| !task.deletion_pending && task.state == State::AttemptRunning);
@@ -307,7 +310,7 @@ impl Step<'_> {
         retried.total_retried_count += 1;
         retried.accountable_retried_count += i32::from(accountable);
         retried.retry_delay_sec = None;
-        next.attempt_status = new_attempt(retried.total_retried_count, self.o, self.m);
+        next.attempt_status = new_attempt(retried.total_retried_count, self.o, self.m, self.policy);
         transition(next, State::AttemptCreationPending, self.m.time());
         if is_stopped(self.o) {
             self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));

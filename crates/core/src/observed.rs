@@ -9,6 +9,7 @@ use framework_api::{Framework, FrameworkStatus, Time};
 use jiff::Timestamp;
 
 use crate::classify::{Classifier, TerminatedPod};
+use crate::size::SizeLimits;
 
 /// All that is known of one Framework when its next step is decided.
 #[derive(Clone, Copy, Debug)]
@@ -206,6 +207,8 @@ pub struct Policy {
     pub framework_completed_retain_sec: i64,
     /// How many Pods of a Framework may exist, or be on their way, without being recorded (rule A7).
     pub unrecorded_creates_limit: usize,
+    /// What an object may take.
+    pub size: SizeLimits,
     /// Rules that are switched off, to show that the checks find their absence.
     #[cfg(feature = "defects")]
     pub defects: BTreeSet<crate::observed::Defect>,
@@ -250,6 +253,7 @@ impl Policy {
             max_conflict_retry_delay_sec: 900,
             framework_completed_retain_sec: 30 * 24 * 3600,
             unrecorded_creates_limit: 64,
+            size: SizeLimits::default(),
             #[cfg(feature = "defects")]
             defects: BTreeSet::new(),
         }

@@ -78,8 +78,8 @@ pub(crate) fn new_attempt(id: i32, pod_name: String, at: Time) -> TaskAttemptSta
 }
 
 /// Applies the difference between spec and status to `next`, which starts as the persisted status.
-/// Says whether anything changed.
-pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment) -> bool {
+/// Says whether anything changed. While `held`, nothing is added.
+pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, held: bool) -> bool {
     let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
     let mut instances = Instances::new(m.seed);
     let at = m.time();
@@ -87,7 +87,8 @@ pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment) 
     let mut changed = false;
     for role in roles.iter_mut() {
         let wanted = o.framework.spec.task_role(&role.name);
-        let number = wanted.map_or(0, TaskRole::task_count);
+        let most = if held { role.task_statuses.len() } else { usize::MAX };
+        let number = wanted.map_or(0, TaskRole::task_count).min(most);
         changed |= remove(role, number);
         changed |= replace(framework, role, number, &mut instances, at);
         changed |= mark(role, number, o, at);
@@ -103,7 +104,7 @@ pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment) 
     let before = roles.len();
     roles.retain(|role| !role.task_statuses.is_empty() || spec.task_role(&role.name).is_some());
     changed |= roles.len() != before;
-    for role in &spec.task_roles {
+    for role in spec.task_roles.iter().filter(|_| !held) {
         if !roles.iter().any(|status| status.name == role.name) {
             roles.push(new_role(framework, role, &mut instances, at));
             changed = true;

@@ -7,6 +7,7 @@ use framework_api::status::{FrameworkAttemptCompletionStatus, TaskCounts};
 use framework_api::{FrameworkStatus, State, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
 
+use crate::cut::cut;
 use crate::framework;
 use crate::observed::{Objects, Observed, Outcome, Refusal};
 use crate::pod::template;
@@ -19,9 +20,17 @@ pub const COMPLETE: &str = "Complete";
 pub const FAILED: &str = "Failed";
 /// Reason of [`RUNNING`] when a pod template cannot be decoded.
 pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
+/// Reason of [`RUNNING`] when the Tasks may not fit into the object.
+pub const FRAMEWORK_TOO_LARGE: &str = "FrameworkTooLarge";
 
-/// Brings the summary in `next` up to date. Returns a sentence for each newly found template error.
-pub(crate) fn summarise(next: &mut FrameworkStatus, o: &Observed<'_>, at: Time) -> Vec<String> {
+/// Brings the summary in `next` up to date. Returns a sentence for each newly found template error. `held`
+/// says why Tasks wait that may not fit.
+pub(crate) fn summarise(
+    next: &mut FrameworkStatus,
+    o: &Observed<'_>,
+    at: Time,
+    held: Option<&str>,
+) -> Vec<String> {
     let counts = count(next);
     next.tasks = Some(format!("{}/{}", counts.running + counts.succeeded, counts.total));
     next.task_counts = Some(counts);
@@ -34,7 +43,11 @@ pub(crate) fn summarise(next: &mut FrameworkStatus, o: &Observed<'_>, at: Time) 
     next.observed_generation = generation;
 
     let running = next.state == State::AttemptRunning;
-    let (reason, message) = why(next, o.objects, &errors);
+    let (reason, message) = match held.filter(|_| next.attempt_status.completion_status.is_none()) {
+        Some(held) if running => (format!("{:?}", next.state), held.to_owned()),
+        Some(held) => (FRAMEWORK_TOO_LARGE.to_owned(), held.to_owned()),
+        None => why(next, o.objects, &errors),
+    };
     set(next, RUNNING, running, &reason, message, at);
     if let Some(end) =
         next.attempt_status.completion_status.clone().filter(|_| next.state == State::Completed)
@@ -107,11 +120,9 @@ fn reason_of(end: &FrameworkAttemptCompletionStatus) -> String {
     }
 }
 
-fn set(next: &mut FrameworkStatus, kind: &str, status: bool, reason: &str, mut message: String, at: Time) {
-    // metav1.Condition allows 32768 bytes.
-    if let Some((cut, _)) = message.char_indices().nth(8000) {
-        message.truncate(cut);
-    }
+fn set(next: &mut FrameworkStatus, kind: &str, status: bool, reason: &str, message: String, at: Time) {
+    // metav1.Condition allows 32768 bytes, and conditions are never compressed.
+    let message = cut(&message, 8000).into_owned();
     let status = if status { "True" } else { "False" };
     let time = MetaTime(at.timestamp());
     let observed_generation = next.observed_generation;

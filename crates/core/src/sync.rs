@@ -8,17 +8,18 @@ use framework_api::{FrameworkStatus, State};
 use crate::act;
 use crate::framework::{self, Step, is_open};
 use crate::licence::licensed;
-use crate::observed::{Moment, Observed, Policy};
-use crate::plan::{Plan, Report, Urgency};
-use crate::{rescale, summary};
+use crate::observed::{Moment, Observed, Outcome, Policy};
+use crate::plan::{Action, Plan, Report, Urgency};
+use crate::{rescale, size, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     let mut plan = Plan::default();
     let Some(status) = o.status else {
         if o.framework.metadata.deletion_timestamp.is_none() {
-            let mut next = framework::init(o, &m);
-            plan.report.extend(invalid_templates(&mut next, o, &m));
+            let mut next = framework::init(o, &m, policy);
+            let held = size::excess(o, policy);
+            plan.report.extend(trouble(&mut next, o, &m, held.as_deref()));
             plan.persist = Some(Box::new(next));
             plan.urgency = Urgency::Now;
         }
@@ -29,13 +30,16 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         return plan;
     }
     let mut next = status.clone();
-    let rescaled = is_open(status) && rescale::rescale(&mut next, o, &m);
+    let held = held(status, o, policy);
+    let rescaled = is_open(status) && rescale::rescale(&mut next, o, &m, held.is_some());
     if !rescaled {
         Step { o, m: &m, policy }.advance(&mut next, &mut plan.report);
         act::plan(&mut plan, status, o, &m, policy);
+        // It waits until the spec is smaller.
+        plan.act.retain(|action| held.is_none() || !matches!(action, Action::CreateConfigMap { .. }));
     }
     plan.report = merged(std::mem::take(&mut plan.report));
-    plan.report.extend(invalid_templates(&mut next, o, &m));
+    plan.report.extend(trouble(&mut next, o, &m, held.as_deref()));
     if next != *status {
         // What the next status licenses no more is not begun: the write would have to wait for it (rule A1).
         #[cfg(feature = "defects")]
@@ -51,9 +55,26 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     plan
 }
 
-fn invalid_templates(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment) -> Vec<Report> {
-    let errors = summary::summarise(next, o, m.time());
-    errors.into_iter().map(|error| Report::warning(summary::INVALID_POD_TEMPLATE, error)).collect()
+/// Why the attempt is not begun, or gets no further Tasks: they might not fit into the object.
+fn held(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Option<String> {
+    let create = o.objects.config_map_create.as_ref().map(|create| &create.outcome);
+    let settled = matches!(create, None | Some(Outcome::Refused { .. }));
+    let begins = status.state == State::AttemptCreationPending && settled;
+    let asks = is_open(status) && (begins || size::grows(o));
+    if asks { size::excess(o, policy) } else { None }
+}
+
+/// Brings the summary up to date, and reports the trouble that is found first now.
+fn trouble(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, held: Option<&str>) -> Vec<Report> {
+    let known = |held: &str| {
+        let running = next.conditions.iter().find(|condition| condition.type_ == summary::RUNNING);
+        running.is_some_and(|condition| condition.message == held)
+    };
+    let held_now = held.filter(|held| !known(held));
+    let held_now = held_now.map(|held| Report::warning(summary::FRAMEWORK_TOO_LARGE, held.to_owned()));
+    let errors = summary::summarise(next, o, m.time(), held);
+    let invalid = errors.into_iter().map(|error| Report::warning(summary::INVALID_POD_TEMPLATE, error));
+    held_now.into_iter().chain(invalid).collect()
 }
 
 /// A burst of Tasks that do the same is one report, however many they are.

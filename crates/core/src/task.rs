@@ -7,11 +7,14 @@ use framework_api::code::Code;
 use framework_api::status::{TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus};
 use framework_api::{State, TaskRole, Time, name};
 
+use crate::classify::Judged;
+use crate::cut::cut;
 use crate::licence;
 use crate::observed::{Instance, Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
 use crate::plan::Report;
 use crate::rescale;
 use crate::retry::{self, Decision};
+use crate::size::{Allowance, Near, Room};
 
 /// A completion status with a predefined code.
 pub(crate) fn predefined(code: Code, diagnostics: String) -> TaskAttemptCompletionStatus {
@@ -98,6 +101,29 @@ pub(crate) fn complete(task: &mut TaskStatus, at: Time) {
     transition(task, State::Completed, at);
 }
 
+/// What others say of the end of a Task, and the room that there is for it.
+struct Words<'r, 'o> {
+    room: &'r mut Room<'o>,
+    near: Near<'r>,
+}
+
+impl Words<'_, '_> {
+    /// The Pod ended by itself.
+    fn ended(&mut self, judged: &Judged<'_>) -> TaskAttemptCompletionStatus {
+        let make = |allowance| judged.status(allowance);
+        self.room.fit(self.near, judged.texts(), judged.containers(), make)
+    }
+
+    /// The API server refused the Pod.
+    fn refused(&mut self, code: Code, message: &str) -> TaskAttemptCompletionStatus {
+        let make = |allowance: Allowance| {
+            let message = cut(message, allowance.text);
+            predefined(code, format!("the Pod could not be created: {message}"))
+        };
+        self.room.fit(self.near, std::iter::once(message), 0, make)
+    }
+}
+
 /// What the Tasks of one TaskRole are advanced with.
 pub(crate) struct Advance<'a> {
     pub o: &'a Observed<'a>,
@@ -109,18 +135,21 @@ pub(crate) struct Advance<'a> {
 
 impl Advance<'_> {
     /// Advances every Task of the role.
-    pub fn role(&self, role: &mut TaskRoleStatus, reports: &mut Vec<Report>) {
-        for task in &mut role.task_statuses {
-            self.task(&role.name, task, reports);
+    pub fn role(&self, role: &mut TaskRoleStatus, room: &mut Room<'_>, reports: &mut Vec<Report>) {
+        for position in 0..role.task_statuses.len() {
+            let (before, rest) = role.task_statuses.split_at_mut(position);
+            let Some((task, after)) = rest.split_first_mut() else { return };
+            let words = &mut Words { room, near: Near { before, after } };
+            self.task(&role.name, task, words, reports);
         }
     }
 
-    fn task(&self, role: &str, task: &mut TaskStatus, reports: &mut Vec<Report>) {
+    fn task(&self, role: &str, task: &mut TaskStatus, words: &mut Words<'_, '_>, reports: &mut Vec<Report>) {
         match task.state {
-            State::AttemptCreationPending => self.created(task),
+            State::AttemptCreationPending => self.created(task, words),
             State::AttemptCompleted => self.decide(role, task, reports),
             State::Completed => {}
-            _ => self.observe(task),
+            _ => self.observe(task, words),
         }
         #[cfg(feature = "defects")]
         if self.policy.lacks(crate::observed::Defect::RetryBeforePersist)
@@ -131,12 +160,12 @@ impl Advance<'_> {
     }
 
     /// AttemptCreationPending: reads what came of the create.
-    fn created(&self, task: &mut TaskStatus) {
+    fn created(&self, task: &mut TaskStatus, words: &mut Words<'_, '_>) {
         match outcome(task, self.o) {
             Some(Outcome::Acknowledged { uid }) => {
                 record_pod(task, uid.clone());
                 transition(task, State::AttemptCreationRequested, self.m.time());
-                self.observe(task);
+                self.observe(task, words);
             }
             Some(Outcome::Refused { refusal, message, .. }) => {
                 let code = match refusal {
@@ -144,16 +173,14 @@ impl Advance<'_> {
                     Refusal::Unknown => Code::PodCreationUnknownError,
                     Refusal::Transient | Refusal::NameConflict => return,
                 };
-                end(task, self.o, self.m.time(), || {
-                    predefined(code, format!("the Pod could not be created: {message}"))
-                });
+                end(task, self.o, self.m.time(), || words.refused(code, message));
             }
             Some(Outcome::InFlight) | None => {}
         }
     }
 
     /// Any state with a recorded Pod: follows the Pod.
-    fn observe(&self, task: &mut TaskStatus) {
+    fn observe(&self, task: &mut TaskStatus, words: &mut Words<'_, '_>) {
         let at = self.m.time();
         let Some(uid) = task.attempt_status.pod_uid.clone() else {
             if !has_orphan(task, self.o) {
@@ -162,7 +189,7 @@ impl Advance<'_> {
             return;
         };
         match self.o.objects.pod(&task.attempt_status.pod_name, &uid) {
-            Some(pod) => self.follow(task, pod),
+            Some(pod) => self.follow(task, pod, words),
             None if self.is_gone(&uid, task) => {
                 task.attempt_status.completion_status.get_or_insert_with(|| {
                     predefined(Code::PodExternalDeleted, "the Pod was deleted by others".to_owned())
@@ -196,7 +223,7 @@ impl Advance<'_> {
         }
     }
 
-    fn follow(&self, task: &mut TaskStatus, pod: &PodFacts) {
+    fn follow(&self, task: &mut TaskStatus, pod: &PodFacts, words: &mut Words<'_, '_>) {
         let at = self.m.time();
         if pod.deletion.is_some() {
             task.attempt_status.completion_status.get_or_insert_with(|| {
@@ -229,7 +256,8 @@ impl Advance<'_> {
             }
             PodPhase::Succeeded | PodPhase::Failed => {
                 if let Some(ended) = &pod.end {
-                    task.attempt_status.completion_status = Some(self.policy.classifier.classify(ended));
+                    let judged = self.policy.classifier.judge(ended);
+                    task.attempt_status.completion_status = Some(words.ended(&judged));
                     transition(task, State::AttemptDeletionPending, at);
                 }
             }

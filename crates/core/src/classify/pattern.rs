@@ -3,11 +3,14 @@
 //! A pattern matches if every field that it gives does. What it found is just those fields, each text being
 //! the part of it that matched: it becomes the diagnostics, where empty texts are left out.
 
+use std::borrow::Cow;
+
 use framework_api::pod_failure::{ContainerPattern, Int32Range, PodPattern};
 use regex::Regex;
 use serde::Serialize;
 
 use super::{ContainerEnd, Problem, Regexes, TerminatedPod};
+use crate::cut::cut;
 
 /// Path of a field in a pod pattern, and what is wrong with it.
 type Wrong = (String, Problem);
@@ -48,9 +51,9 @@ struct TextsFound<'p> {
     #[serde(skip_serializing_if = "str::is_empty")]
     name: &'p str,
     #[serde(skip_serializing_if = "str::is_empty")]
-    reason: &'p str,
+    reason: Cow<'p, str>,
     #[serde(skip_serializing_if = "str::is_empty")]
-    message: &'p str,
+    message: Cow<'p, str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,6 +64,24 @@ struct ContainerFound<'p> {
     signal: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<i32>,
+}
+
+impl PodFound<'_> {
+    /// The same with no text heavier than that.
+    pub(super) fn cut(&self, weight: usize) -> PodFound<'_> {
+        let containers = self.containers.iter().map(|container| ContainerFound {
+            texts: container.texts.cut(weight),
+            signal: container.signal,
+            code: container.code,
+        });
+        PodFound { texts: self.texts.cut(weight), containers: containers.collect() }
+    }
+}
+
+impl TextsFound<'_> {
+    fn cut(&self, weight: usize) -> TextsFound<'_> {
+        TextsFound { name: self.name, reason: cut(&self.reason, weight), message: cut(&self.message, weight) }
+    }
 }
 
 impl Pattern {
@@ -140,8 +161,8 @@ impl Texts {
     fn find<'p>(&self, name: &'p str, reason: &'p str, message: &'p str) -> Option<TextsFound<'p>> {
         Some(TextsFound {
             name: found(&self.name, name)?,
-            reason: found(&self.reason, reason)?,
-            message: found(&self.message, message)?,
+            reason: found(&self.reason, reason)?.into(),
+            message: found(&self.message, message)?.into(),
         })
     }
 }

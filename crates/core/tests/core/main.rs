@@ -8,4 +8,6 @@ mod lifecycle;
 mod property;
 mod rescale;
 mod retry;
+mod size;
 mod world;
+mod worst;

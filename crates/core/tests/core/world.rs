@@ -12,6 +12,7 @@ use framework_core::classify::{Classifier, ContainerEnd, ContainerTerminated, Te
 use framework_core::observed::{
     ConfigMapFacts, Create, Deletion, Instance, Objects, Outcome, PodFacts, PodPhase,
 };
+use framework_core::size::SizeLimits;
 use framework_core::{Action, Moment, Observed, Plan, Policy, Urgency, licence, sync};
 use serde_json::json;
 
@@ -43,6 +44,7 @@ pub fn policy() -> Policy {
         max_conflict_retry_delay_sec: 900,
         framework_completed_retain_sec: 2_592_000,
         unrecorded_creates_limit: 64,
+        size: SizeLimits::default(),
         #[cfg(feature = "defects")]
         defects: Default::default(),
     }

@@ -27,6 +27,7 @@ pub fn policy() -> Policy {
         max_conflict_retry_delay_sec: 900,
         framework_completed_retain_sec: 30 * 24 * 3600,
         unrecorded_creates_limit: 64,
+        size: Default::default(),
         #[cfg(feature = "defects")]
         defects: std::collections::BTreeSet::new(),
     }

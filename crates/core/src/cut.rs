@@ -1,0 +1,120 @@
+//! Texts that others wrote, cut to a length that the status can hold.
+//!
+//! A text's weight is about what it may add to a compressed status: its bytes, and more for each character
+//! that JSON escapes, because such a character is not found again in the diagnostics, where the text stands
+//! as JSON inside JSON. Both ends of a text are kept: a log says at its end what went wrong.
+
+use std::borrow::Cow;
+
+/// A text of no greater weight is a word: it counts nothing, and it is never cut.
+pub const WORD: usize = 10;
+
+/// What a text may add to a compressed status, in bytes.
+pub fn weight(text: &str) -> usize {
+    text.chars().map(weigh).sum()
+}
+
+fn weigh(c: char) -> usize {
+    c.len_utf8()
+        + match c {
+            '"' | '\\' | '\n' | '\r' | '\t' => 1,
+            // The API server stores these three escaped, however they were sent.
+            '<' | '>' | '&' => 1,
+            c if c.is_ascii_control() => 3,
+            _ => 0,
+        }
+}
+
+/// The text, if it weighs no more than `limit`; else its two ends, which together do, and between them a note
+/// of how much is missing.
+pub fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    if weight(text) <= limit.max(WORD) {
+        return Cow::Borrowed(text);
+    }
+    let head: usize = fitting(text.chars(), limit / 3);
+    let tail = fitting(text.chars().rev(), limit - limit / 3);
+    let missing = text.len().saturating_sub(head + tail);
+    let note = format!("[{missing} bytes cut]");
+    let ends = text.get(..head).zip(text.get(text.len() - tail..));
+    match ends {
+        Some((head, tail)) if missing > note.len() => Cow::Owned(format!("{head}{note}{tail}")),
+        // The note would take more than it saves.
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Length of the first characters that together weigh no more than `limit`.
+fn fitting(chars: impl Iterator<Item = char>, limit: usize) -> usize {
+    let mut left = limit;
+    chars
+        .map_while(|c| {
+            left = left.checked_sub(weigh(c))?;
+            Some(c.len_utf8())
+        })
+        .sum()
+}
+
+/// The greatest weight that each text may have so that together they weigh no more than `budget`: what light
+/// ones leave over is for the heavy ones. `usize::MAX` if none has to be cut.
+pub(crate) fn level(mut weights: Vec<usize>, budget: usize) -> usize {
+    weights.sort_unstable();
+    let mut left = budget;
+    for (position, weight) in weights.iter().enumerate() {
+        let share = left / (weights.len() - position);
+        if *weight > share {
+            return share;
+        }
+        left -= weight;
+    }
+    usize::MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn both_ends_are_kept_and_the_note_says_what_is_missing() {
+        let text = format!("first{}last words", "x".repeat(100));
+        assert_eq!(cut(&text, 15), "first[100 bytes cut]last words");
+        assert_eq!(cut(&text, 0), "[115 bytes cut]");
+        assert_eq!(cut(&text, 115), text);
+        assert_eq!(cut("OOMKilled", 0), "OOMKilled", "a word stays");
+        assert_eq!(cut("not a word, yet", 3), "not a word, yet", "the note would be longer");
+    }
+
+    #[test]
+    fn what_json_escapes_weighs_more() {
+        for (text, expected) in
+            [("abc", 3), ("a\"b", 4), ("\n", 2), ("\u{1}", 4), ("<&>", 6), ("\u{1f600}", 4)]
+        {
+            assert_eq!(weight(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn light_texts_leave_room_for_heavy_ones() {
+        assert_eq!(level(vec![10, 20, 30], 60), usize::MAX);
+        assert_eq!(level(vec![100, 10, 100], 70), 30);
+        assert_eq!(level(vec![100, 100], 0), 0);
+        assert_eq!(level(Vec::new(), 0), usize::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_text_keeps_the_limit_and_its_characters(text in ".{0,300}", limit in 0..400usize) {
+            let cut = cut(&text, limit);
+            if let Cow::Owned(cut) = &cut {
+                let (head, rest) = cut.split_once('[').map_or(("", ""), |(head, rest)| (head, rest));
+                prop_assert!(text.contains('[') || text.starts_with(head), "{}", rest);
+                let note = cut.len() - text.len().min(cut.len());
+                prop_assert!(note < 20);
+                prop_assert!(weight(cut) <= limit + 20);
+                prop_assert!(cut.len() < text.len());
+            } else {
+                prop_assert!(weight(&text) <= limit.max(WORD) + 4 * 20);
+            }
+        }
+    }
+}

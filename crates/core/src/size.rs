@@ -1,0 +1,282 @@
+//! How much of what Pods say fits into the status of their Framework, and whether its Tasks fit at all.
+//!
+//! An object has one size limit for metadata, spec and status, and a compressed status one of its own. Of
+//! what is left when every Task has what it needs in any case, one half is divided evenly among the Tasks,
+//! and of the other half a Task that ends may take a sixteenth of what its predecessors left. Whatever does
+//! not fit is cut when the completion status is first set, as that never changes later. What a Task near it
+//! says just the same costs nothing, as compression takes it for a repetition.
+//!
+//! All of it is a function of the persisted status and the spec, so that it holds however often they change:
+//! what Tasks said before a scale-up is counted, and a scale-up that would not fit waits.
+
+use framework_api::status::{TaskAttemptCompletionStatus, TaskStatus};
+use framework_api::{FrameworkStatus, TaskRole};
+
+use crate::cut::{self, WORD};
+use crate::observed::{Observed, Policy};
+
+/// The most that an object, and a compressed status in it, may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeLimits {
+    /// Bytes of metadata, spec and task statuses. etcd takes 1.5 MiB in one request; what is missing here is
+    /// for the conditions and for how the attempt ended, which are never compressed.
+    pub object: usize,
+    /// Bytes of `taskRoleStatusesCompressed`.
+    pub compressed: usize,
+}
+
+impl Default for SizeLimits {
+    fn default() -> Self {
+        SizeLimits { object: 1_450_000, compressed: 1_000_000 }
+    }
+}
+
+/// What a Task takes in compressed bytes, texts apart, at the end of its life, with addresses, nodes,
+/// times and counts that differ from Task to Task.
+const USUAL: usize = 64;
+/// The same, when it is compressed in a hurry.
+const MOST: usize = 80;
+/// What a Task may say at most: its texts stand once more, uncompressed, in the end of its Framework.
+const MOST_TEXT: usize = 36_000;
+/// An even share below this is not worth dividing.
+const LEAST_SHARE: usize = 40;
+/// What the note takes that says how much is missing.
+const NOTE: usize = 20;
+/// Bytes of texts that are repetitions, before compression: readers have limits, too.
+const REPEATED: usize = 16 << 20;
+/// Containers that the Tasks of a Framework may name together. Ten a Task are always named.
+const CONTAINERS: usize = 100_000;
+/// How far a repetition may be from what it repeats: gzip looks back 32 KiB.
+const REACH: usize = 24 << 10;
+/// How many Tasks are looked through for one that says the same.
+const NEIGHBOURS: usize = 16;
+/// Bytes of a Task's status, texts apart, before compression.
+const PLAIN: usize = 900;
+
+impl SizeLimits {
+    /// What a compressed status may take before base64 makes four bytes of three.
+    fn wanted(&self, stored_bytes: usize) -> usize {
+        self.object.saturating_sub(stored_bytes).min(self.compressed) / 4 * 3
+    }
+
+    /// What it may take at the very most.
+    fn possible(&self, stored_bytes: usize) -> usize {
+        self.object.saturating_sub(stored_bytes) / 4 * 3
+    }
+
+    /// What all texts of so many Tasks may take.
+    fn texts(&self, stored_bytes: usize, tasks: usize) -> usize {
+        let wanted = self.wanted(stored_bytes).saturating_sub(USUAL * tasks);
+        // So that there is room for a scale-up.
+        wanted.min(self.possible(stored_bytes).saturating_sub(MOST * tasks) / 2)
+    }
+}
+
+/// Tasks that the Framework has or asks for.
+fn tasks(o: &Observed<'_>) -> usize {
+    let roles = o.status.map_or(&[][..], FrameworkStatus::task_roles);
+    let spec = &o.framework.spec;
+    let asked = spec.task_roles.iter().map(|role| {
+        let known = roles.iter().find(|known| known.name == role.name);
+        role.task_count().max(known.map_or(0, |known| known.task_statuses.len()))
+    });
+    let removed = roles.iter().filter(|known| spec.task_role(&known.name).is_none());
+    asked.sum::<usize>() + removed.map(|known| known.task_statuses.len()).sum::<usize>()
+}
+
+/// Why the Tasks that the spec asks for could make the object too large; `None`: they fit, whatever they do.
+pub(crate) fn excess(o: &Observed<'_>, policy: &Policy) -> Option<String> {
+    let tasks = tasks(o);
+    let possible = policy.size.possible(o.stored_bytes);
+    let needed = MOST * (tasks + o.framework.spec.task_roles.len());
+    if needed <= possible && needed + said(o, LEAST_SHARE).all <= possible {
+        return None;
+    }
+    // In kB, as the metadata changes a little with every write.
+    let [status, rest, room] = [needed / 3 * 4, o.stored_bytes, policy.size.object].map(|bytes| bytes / 1000);
+    Some(format!(
+        "{tasks} Tasks may need {status} kB of status beside {rest} kB of spec and metadata, and an object has \
+         room for {room} kB: make the spec smaller, or ask for fewer Tasks"
+    ))
+}
+
+/// Whether the spec asks for Tasks that the status does not have.
+pub(crate) fn grows(o: &Observed<'_>) -> bool {
+    let wanted = |role: &TaskRole| {
+        let known = o.status.and_then(|status| status.task_roles().iter().find(|r| r.name == role.name));
+        role.task_count() > known.map_or(0, |known| known.task_statuses.len())
+    };
+    o.framework.spec.task_roles.iter().any(wanted)
+}
+
+/// Weight of what the Tasks of a Framework have said, repetitions apart.
+#[derive(Debug, Default)]
+struct Said {
+    all: usize,
+    /// What each said beyond its even share.
+    beyond: usize,
+}
+
+fn said(o: &Observed<'_>, even: usize) -> Said {
+    let mut said = Said::default();
+    for role in o.status.map_or(&[][..], FrameworkStatus::task_roles) {
+        for (position, task) in role.task_statuses.iter().enumerate() {
+            let Some(end) = &task.attempt_status.completion_status else { continue };
+            let weight: usize = texts(end).filter(is_counted).map(cut::weight).sum();
+            let near = Near { before: role.task_statuses.split_at(position).0, after: &[] };
+            if weight > 0 && !near.says(end) {
+                said.all += weight;
+                said.beyond += weight.saturating_sub(even);
+            }
+        }
+    }
+    said
+}
+
+fn is_counted(text: &&str) -> bool {
+    text.len() > WORD
+}
+
+/// The texts of a completion status that others wrote, and that stand in it but once.
+fn texts(end: &TaskAttemptCompletionStatus) -> impl Iterator<Item = &str> {
+    let pod = end.pod.iter().flat_map(|pod| {
+        let own = [pod.reason.as_str(), pod.message.as_str()];
+        let containers = pod.containers.iter().flat_map(|c| [c.reason.as_str(), c.message.as_str()]);
+        own.into_iter().chain(containers)
+    });
+    // Those of a Pod's end are made of what the Pod said.
+    pod.chain(end.pod.is_none().then_some(end.diagnostics.as_str()))
+}
+
+/// The Tasks around one, in their order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Near<'t> {
+    pub before: &'t [TaskStatus],
+    pub after: &'t [TaskStatus],
+}
+
+impl Near<'_> {
+    /// Whether a Task says just that, near enough for its repetition to be compressed away.
+    fn says(&self, end: &TaskAttemptCompletionStatus) -> bool {
+        Self::found(self.before.iter().rev(), end) || Self::found(self.after.iter(), end)
+    }
+
+    fn found<'t>(tasks: impl Iterator<Item = &'t TaskStatus>, end: &TaskAttemptCompletionStatus) -> bool {
+        let mut distance = 0;
+        for other in tasks.take(NEIGHBOURS).map(|task| task.attempt_status.completion_status.as_ref()) {
+            distance += PLAIN + other.map_or(0, |other| 2 * texts(other).map(str::len).sum::<usize>());
+            if distance > REACH {
+                return false;
+            }
+            if other == Some(end) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// How much of each text, and how many containers, a completion status may show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// The weight of each text.
+    pub text: usize,
+    /// Containers.
+    pub containers: usize,
+}
+
+impl Allowance {
+    /// All of it.
+    pub const ALL: Allowance = Allowance { text: usize::MAX, containers: usize::MAX };
+}
+
+/// The room for texts in the status of one Framework, during one evaluation.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    o: &'a Observed<'a>,
+    policy: &'a Policy,
+    account: Option<Account>,
+}
+
+/// What may be spent on texts.
+#[derive(Clone, Copy, Debug)]
+struct Account {
+    /// By each Task.
+    even: usize,
+    /// By those who come first.
+    first_come: usize,
+    /// In all.
+    left: usize,
+    /// By each Task that repeats another.
+    repeated: usize,
+    /// Containers of each Task.
+    containers: usize,
+}
+
+impl Account {
+    fn open(o: &Observed<'_>, policy: &Policy) -> Self {
+        let tasks = tasks(o).max(1);
+        let all = policy.size.texts(o.stored_bytes, tasks);
+        let even = Some(all / 2 / tasks).filter(|even| *even >= LEAST_SHARE).unwrap_or(0);
+        let said = said(o, even);
+        Account {
+            even,
+            first_come: (all - even * tasks).saturating_sub(said.beyond),
+            left: all.saturating_sub(said.all),
+            repeated: (REPEATED / 2 / tasks).min(MOST_TEXT),
+            containers: (CONTAINERS / tasks).max(10),
+        }
+    }
+
+    fn budget(&self) -> usize {
+        (self.even + self.first_come / 16).min(self.left).min(MOST_TEXT).saturating_sub(NOTE)
+    }
+
+    fn spend(&mut self, texts: usize) {
+        let weight = texts + NOTE;
+        self.left = self.left.saturating_sub(weight);
+        self.first_come = self.first_come.saturating_sub(weight.saturating_sub(self.even));
+    }
+}
+
+impl<'a> Room<'a> {
+    pub fn new(o: &'a Observed<'a>, policy: &'a Policy) -> Self {
+        Room { o, policy, account: None }
+    }
+
+    /// The completion status that `make` makes of as much of these texts as there is room for.
+    pub fn fit<'t>(
+        &mut self,
+        near: Near<'_>,
+        texts: impl Iterator<Item = &'t str>,
+        containers: usize,
+        make: impl Fn(Allowance) -> TaskAttemptCompletionStatus,
+    ) -> TaskAttemptCompletionStatus {
+        let weights: Vec<usize> = texts.filter(is_counted).map(cut::weight).collect();
+        // Most Pods say little: they need no account.
+        if weights.is_empty() && containers <= 10 {
+            return make(Allowance::ALL);
+        }
+        let account = self.account.get_or_insert_with(|| Account::open(self.o, self.policy));
+        let all = Allowance { text: usize::MAX, containers: account.containers };
+        let whole = make(all);
+        // Tasks that say the same are cut to the same.
+        let level = cut::level(weights.clone(), account.repeated);
+        let lean = if level == usize::MAX { whole.clone() } else { make(Allowance { text: level, ..all }) };
+        if near.says(&lean) {
+            return lean;
+        }
+        let weight = |text: usize| weights.iter().map(|weight| *weight.min(&text)).sum::<usize>();
+        let budget = account.budget();
+        let (text, end) = if weight(usize::MAX) <= budget {
+            (usize::MAX, whole)
+        } else if weight(level) <= budget {
+            (level, lean)
+        } else {
+            let text = cut::level(weights.clone(), budget);
+            (text, make(Allowance { text, ..all }))
+        };
+        account.spend(weight(text));
+        end
+    }
+}

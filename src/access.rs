@@ -1,163 +1,46 @@
-//! Which API server, and with whose rights: address, kubeconfig or the Pod's own account.
-//!
-//! An address and a kubeconfig together: the address replaces the kubeconfig's server. An address alone
-//! means no authentication. Neither: the Pod's own account.
+//! Which API server, and with whose rights: what the config file says goes before the environment.
 
-use std::path::{Path, PathBuf};
-
+use framework_access::{Directions, Error};
 use framework_api::config::Config;
-use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::settings::Environment;
 
-/// Why no way to an API server is known.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The address is none.
-    #[error(
-        "the API server's address {address:?} is no URL, give one such as https://10.0.0.1:6443: {source}"
-    )]
-    BadAddress {
-        /// As given.
-        address: String,
-        /// What is wrong.
-        source: http::uri::InvalidUri,
-    },
-    /// The kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig {}: {source}", path.display())]
-    BadKubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        #[source]
-        source: Box<KubeconfigError>,
-    },
-    /// Neither address nor kubeconfig, and not in a cluster.
-    #[error(
-        "no API server is known: set kubeApiServerAddress or kubeConfigFilePath, or KUBE_APISERVER_ADDRESS or \
-         KUBECONFIG, or run in a cluster ({0})"
-    )]
-    Nowhere(#[source] InClusterError),
-}
-
 /// Finds the API server.
 pub async fn find(config: &Config, environment: &Environment) -> Result<kube::Config, Error> {
-    let address = config.kube_api_server_address.as_deref().or(environment.api_server_address.as_deref());
-    let address = address.map(parse).transpose()?;
-    let found = match (kubeconfigs(config, environment).as_slice(), address) {
-        ([], None) => kube::Config::incluster().map_err(Error::Nowhere)?,
-        ([], Some(address)) => kube::Config::new(address),
-        (paths, address) => {
-            let mut found = read(paths).await?;
-            if let Some(address) = address {
-                found.cluster_url = address;
-            }
-            found
-        }
-    };
-    Ok(found)
+    framework_access::find(&directions(config, environment)).await
 }
 
-fn parse(address: &str) -> Result<http::Uri, Error> {
-    // As for kubectl, an address without a scheme means plain HTTP.
-    let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-    url.parse().map_err(|source| Error::BadAddress { address: address.to_owned(), source })
-}
-
-/// The kubeconfigs to read: the config file's, else those of `KUBECONFIG` that exist, else the user's own.
-fn kubeconfigs(config: &Config, environment: &Environment) -> Vec<PathBuf> {
-    if let Some(path) = &config.kube_config_file_path {
-        return vec![path.into()];
+fn directions(config: &Config, environment: &Environment) -> Directions {
+    Directions {
+        address: config.kube_api_server_address.clone().or_else(|| environment.api_server_address.clone()),
+        kubeconfig_file: config.kube_config_file_path.as_ref().map(Into::into),
+        kubeconfig: environment.kubeconfig.clone(),
+        home: environment.home.clone(),
     }
-    let named = environment.kubeconfig.as_deref().map(std::env::split_paths).into_iter().flatten();
-    let existing: Vec<PathBuf> = named.filter(|path| path.exists()).collect();
-    if !existing.is_empty() {
-        return existing;
-    }
-    let own = environment.home.as_deref().map(|home| home.join(".kube/config"));
-    own.into_iter().filter(|path| path.exists()).collect()
-}
-
-async fn read(paths: &[PathBuf]) -> Result<kube::Config, Error> {
-    let bad = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::BadKubeconfig { path, source: Box::new(source) }
-    };
-    let mut merged = Kubeconfig::default();
-    for path in paths {
-        let next = Kubeconfig::read_from(path).map_err(bad(path))?;
-        merged = merged.merge(next).map_err(bad(path))?;
-    }
-    let last = paths.last().map_or(Path::new(""), PathBuf::as_path);
-    kube::Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await.map_err(bad(last))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
-    const KUBECONFIG: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-        clusters: [{name: k, cluster: {server: 'https://10.1.1.1:6443'}}]\n\
-        users: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n";
-
-    fn file(text: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        file
-    }
-
-    fn environment(kubeconfig: &str) -> Environment {
-        Environment { kubeconfig: Some(kubeconfig.into()), ..Environment::default() }
-    }
-
-    async fn url(config: &Config, environment: &Environment) -> String {
-        match find(config, environment).await {
-            Ok(found) => format!("{} {}", found.cluster_url, found.auth_info.token.is_some()),
-            Err(error) => error.to_string(),
-        }
-    }
-
-    #[tokio::test]
-    async fn an_address_overrides_the_kubeconfigs_server_and_alone_it_means_no_authentication() {
-        let file = file(KUBECONFIG);
-        let mut environment = environment(file.path().to_str().unwrap());
+    #[test]
+    fn the_config_file_goes_before_the_environment() {
+        let environment = Environment {
+            api_server_address: Some("10.2.2.2".into()),
+            kubeconfig: Some("a:b".into()),
+            home: Some("/home/x".into()),
+            host: None,
+        };
         let mut config = Config::default();
-        assert_eq!(url(&config, &environment).await, "https://10.1.1.1:6443/ true");
-        environment.api_server_address = Some("10.2.2.2:8080".into());
-        assert_eq!(url(&config, &environment).await, "http://10.2.2.2:8080/ true");
-        config.kube_api_server_address = Some("https://10.3.3.3".into());
-        assert_eq!(url(&config, &environment).await, "https://10.3.3.3/ true", "the config file goes first");
-        environment.kubeconfig = None;
-        assert_eq!(url(&config, &environment).await, "https://10.3.3.3/ false");
-    }
-
-    #[tokio::test]
-    async fn a_kubeconfig_of_the_environment_that_does_not_exist_is_skipped() {
-        let home = tempfile::tempdir().unwrap();
-        let mut environment = environment("/nowhere/kubeconfig");
-        environment.home = Some(home.path().to_owned());
-        let missing = url(&Config::default(), &environment).await;
-        assert!(missing.starts_with("no API server is known: set kubeApiServerAddress"), "{missing}");
-        std::fs::create_dir(home.path().join(".kube")).unwrap();
-        std::fs::write(home.path().join(".kube/config"), KUBECONFIG).unwrap();
-        assert_eq!(url(&Config::default(), &environment).await, "https://10.1.1.1:6443/ true");
-    }
-
-    #[tokio::test]
-    async fn a_kubeconfig_of_the_config_file_must_be_good() {
-        let file = file("clusters: 7");
-        let path = file.path().to_str().unwrap();
-        for path in [path, "/nowhere/kubeconfig"] {
-            let config = Config { kube_config_file_path: Some(path.into()), ..Config::default() };
-            let error = url(&config, &Environment::default()).await;
-            assert!(error.starts_with(&format!("cannot use the kubeconfig {path}: ")), "{error}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_bad_address_is_named() {
-        let config = Config { kube_api_server_address: Some("http://[".into()), ..Config::default() };
-        let error = url(&config, &Environment::default()).await;
-        assert!(error.starts_with("the API server's address \"http://[\" is no URL"), "{error}");
+        let found = directions(&config, &environment);
+        assert_eq!(found.address.as_deref(), Some("10.2.2.2"));
+        assert_eq!(found.kubeconfig.as_deref(), Some("a:b".as_ref()));
+        assert_eq!((found.kubeconfig_file, found.home.as_deref()), (None, Some(Path::new("/home/x"))));
+        config.kube_api_server_address = Some("10.3.3.3".into());
+        config.kube_config_file_path = Some("/c".into());
+        let found = directions(&config, &environment);
+        assert_eq!(found.address.as_deref(), Some("10.3.3.3"));
+        assert_eq!(found.kubeconfig_file.as_deref(), Some(Path::new("/c")));
     }
 }

@@ -30,7 +30,7 @@ pub enum Error {
     Settings(#[from] settings::Error),
     /// No API server is known.
     #[error(transparent)]
-    Access(#[from] access::Error),
+    Access(#[from] framework_access::Error),
     /// No client can be made.
     #[error(transparent)]
     Client(#[from] client::Error),

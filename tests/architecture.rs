@@ -14,15 +14,16 @@ use source::{has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 7] = [
+const ROOMS: [Room; 8] = [
+    ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
     ("framework-core", &["framework-api"], &[]),
-    ("framework-runtime", &["framework-api", "framework-core"], &[]),
+    ("framework-runtime", &["framework-access", "framework-api", "framework-core"], &[]),
     ("framework-sim", &["framework-api"], &["framework-testcluster"]),
     ("framework-testcluster", &["framework-api"], &[]),
     (
         "frameworkcontroller",
-        &["framework-api", "framework-core", "framework-runtime"],
+        &["framework-access", "framework-api", "framework-core", "framework-runtime"],
         &["framework-sim", "framework-testcluster"],
     ),
     ("xtask", &["framework-api", "framework-testcluster"], &[]),

@@ -28,6 +28,12 @@ use crate::status::FrameworkStatus;
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attemptStatus.id"),
     printcolumn(name = "Tasks", type_ = "string", json_path = ".status.tasks"),
+    printcolumn(
+        name = "Addressed",
+        type_ = "integer",
+        json_path = ".status.taskCounts.addressed",
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]

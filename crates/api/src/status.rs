@@ -99,6 +99,9 @@ pub struct TaskCounts {
     pub succeeded: i32,
     /// Completed and failed.
     pub failed: i32,
+    /// Those whose Pod has an IP, whatever they are doing; unset in what an older controller wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub addressed: Option<i32>,
 }
 
 /// One run of a Framework, stood for by a ConfigMap.

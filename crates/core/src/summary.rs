@@ -59,9 +59,10 @@ pub(crate) fn summarise(
 }
 
 fn count(status: &FrameworkStatus) -> TaskCounts {
-    let mut counts = TaskCounts::default();
+    let (mut counts, mut addressed) = (TaskCounts::default(), 0);
     for task in framework::tasks(status.task_roles()).filter(|task| !task.deletion_pending) {
         counts.total += 1;
+        addressed += i32::from(task.attempt_status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty()));
         let failed = task.attempt_status.completion_status.as_ref().is_some_and(|end| end.r#type.is_failed());
         match task.state {
             State::Completed if failed => counts.failed += 1,
@@ -70,6 +71,7 @@ fn count(status: &FrameworkStatus) -> TaskCounts {
             _ => counts.pending += 1,
         }
     }
+    counts.addressed = Some(addressed);
     counts
 }
 

@@ -259,3 +259,14 @@ fn conditions_and_counts_say_what_happened() {
     let counts = world.status().task_counts.unwrap();
     assert_eq!((counts.total, counts.failed, counts.running), (2, 2, 0));
 }
+
+/// Behind a barrier all Pods stay Pending until each of them has an IP.
+#[test]
+fn tasks_with_an_ip_are_counted_although_nothing_runs() {
+    let mut world = framework().role("a", 2).world();
+    world.settle();
+    world.objects.pods.get_mut("job-a-0").unwrap().pod_ip = "10.9.9.9".to_owned();
+    world.settle();
+    let counts = world.status().task_counts.unwrap();
+    assert_eq!((counts.total, counts.pending, counts.addressed), (2, 2, Some(1)));
+}

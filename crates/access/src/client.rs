@@ -1,0 +1,126 @@
+//! The way to the API server: one HTTP/1.1 client for all, tuned for many small requests.
+//!
+//! Guarantees: no request is ever sent again behind the caller's back once any of it may have left, and a
+//! connection whose peer is silent for [`TCP_USER_TIMEOUT`] is dropped. HTTP/1.1, so that a watch and a
+//! write never share a connection. All other parts take a [`kube::Client`], from here or from a test.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::{Body, ConfigExt};
+use tower::util::option_layer;
+use tower::{BoxError, Layer, ServiceExt};
+
+/// How long sent bytes may stay without acknowledgement.
+pub const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Why no client can be made of a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kubeconfig asks for a proxy.
+    #[error("the kubeconfig asks for the proxy {0}, and proxies are not supported")]
+    ProxyWanted(http::Uri),
+    /// What the program calls itself is no text for a header.
+    #[error("{0:?} does not fit in a User-Agent")]
+    BadAgent(String),
+    /// A certificate, key or token of the configuration cannot be used.
+    #[error("cannot use the credentials for the API server: {0}")]
+    Credentials(#[source] kube::Error),
+}
+
+/// A client for the API server that `config` names, which calls itself `agent`.
+pub fn connect(mut config: kube::Config, agent: &str) -> Result<kube::Client, Error> {
+    if let Some(proxy) = config.proxy_url {
+        return Err(Error::ProxyWanted(proxy));
+    }
+    let agent = HeaderValue::from_str(agent).map_err(|_| Error::BadAgent(agent.to_owned()))?;
+    config.headers.push((USER_AGENT, agent));
+
+    let connector = config.rustls_https_connector_with_connector(connector()).map_err(Error::Credentials)?;
+    let service = legacy::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .build::<_, Body>(connector)
+        .map_err(BoxError::from);
+    let service = config.extra_headers_layer().map_err(Error::Credentials)?.layer(service);
+    let service = option_layer(config.auth_layer().map_err(Error::Credentials)?).layer(service);
+    let service = config.base_uri_layer().layer(service);
+    Ok(kube::Client::new(service, config.default_namespace))
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    // Without it each new TLS connection waits some 40 ms for a delayed acknowledgement.
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_keepalive(Some(KEEPALIVE));
+    connector.set_keepalive_interval(Some(KEEPALIVE));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT));
+    connector
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    async fn client(agent: &str) -> (kube::Client, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        (connect(kube::Config::new(url), agent).unwrap(), listener)
+    }
+
+    fn get(path: &str) -> http::Request<Body> {
+        http::Request::get(path).body(Body::empty()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_request_names_the_program() {
+        let (client, listener) = client("a1b2").await;
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            String::from_utf8(head[..length].to_vec()).unwrap()
+        };
+        let (reply, head) = tokio::join!(client.send(get("/version")), server);
+        assert_eq!(reply.unwrap().status(), 200);
+        assert!(head.to_lowercase().contains("user-agent: a1b2"), "{head}");
+    }
+
+    #[tokio::test]
+    async fn a_busy_server_is_not_asked_again_behind_the_callers_back() {
+        let (client, listener) = client("a1b2").await;
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 4096];
+            let _ = stream.read(&mut head).await.unwrap();
+            let reply = b"HTTP/1.1 503 Busy\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(reply).await.unwrap();
+            stream
+        };
+        let (reply, _stream) = tokio::join!(client.send(get("/version")), server);
+        assert_eq!(reply.unwrap().status(), 503, "the caller sees the refusal");
+    }
+
+    #[tokio::test]
+    async fn a_proxy_is_refused_by_name() {
+        let mut config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        config.proxy_url = Some("http://proxy:3128".parse().unwrap());
+        let error = connect(config, "x").err().unwrap().to_string();
+        assert!(error.contains("http://proxy:3128"), "{error}");
+    }
+}

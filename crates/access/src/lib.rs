@@ -1,0 +1,169 @@
+//! Which API server, and with whose rights: address, kubeconfig or the Pod's own account.
+//!
+//! An address and a kubeconfig together: the address replaces the kubeconfig's server. An address alone
+//! means no authentication. Neither: the Pod's own account. [`client`] makes the way there.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+pub mod client;
+
+/// What a program was told of the API server.
+#[derive(Clone, Debug, Default)]
+pub struct Directions {
+    /// Where it is: a URL, or host and port.
+    pub address: Option<String>,
+    /// A kubeconfig that must be good.
+    pub kubeconfig_file: Option<PathBuf>,
+    /// `KUBECONFIG`: a list of files, of which those that do not exist are skipped.
+    pub kubeconfig: Option<OsString>,
+    /// `HOME`, under which users have their own kubeconfig.
+    pub home: Option<PathBuf>,
+}
+
+/// Why no way to an API server is known.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is none.
+    #[error(
+        "the API server's address {address:?} is no URL, give one such as https://10.0.0.1:6443: {source}"
+    )]
+    BadAddress {
+        /// As given.
+        address: String,
+        /// What is wrong.
+        source: http::uri::InvalidUri,
+    },
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig {}: {source}", path.display())]
+    BadKubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: Box<KubeconfigError>,
+    },
+    /// Neither address nor kubeconfig, and not in a cluster.
+    #[error(
+        "no API server is known: set KUBE_APISERVER_ADDRESS or KUBECONFIG (in a config file \
+         kubeApiServerAddress or kubeConfigFilePath), or run in a cluster ({0})"
+    )]
+    Nowhere(#[source] InClusterError),
+}
+
+/// Finds the API server.
+pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
+    let address = directions.address.as_deref().map(parse).transpose()?;
+    let found = match (kubeconfigs(directions).as_slice(), address) {
+        ([], None) => kube::Config::incluster().map_err(Error::Nowhere)?,
+        ([], Some(address)) => kube::Config::new(address),
+        (paths, address) => {
+            let mut found = read(paths).await?;
+            if let Some(address) = address {
+                found.cluster_url = address;
+            }
+            found
+        }
+    };
+    Ok(found)
+}
+
+fn parse(address: &str) -> Result<http::Uri, Error> {
+    // As for kubectl, an address without a scheme means plain HTTP.
+    let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    url.parse().map_err(|source| Error::BadAddress { address: address.to_owned(), source })
+}
+
+/// The kubeconfigs to read: the named file, else those of `KUBECONFIG` that exist, else the user's own.
+fn kubeconfigs(directions: &Directions) -> Vec<PathBuf> {
+    if let Some(path) = &directions.kubeconfig_file {
+        return vec![path.clone()];
+    }
+    let named = directions.kubeconfig.as_deref().map(std::env::split_paths).into_iter().flatten();
+    let existing: Vec<PathBuf> = named.filter(|path| path.exists()).collect();
+    if !existing.is_empty() {
+        return existing;
+    }
+    let own = directions.home.as_deref().map(|home| home.join(".kube/config"));
+    own.into_iter().filter(|path| path.exists()).collect()
+}
+
+async fn read(paths: &[PathBuf]) -> Result<kube::Config, Error> {
+    let bad = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::BadKubeconfig { path, source: Box::new(source) }
+    };
+    let mut merged = Kubeconfig::default();
+    for path in paths {
+        let next = Kubeconfig::read_from(path).map_err(bad(path))?;
+        merged = merged.merge(next).map_err(bad(path))?;
+    }
+    let last = paths.last().map_or(Path::new(""), PathBuf::as_path);
+    kube::Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await.map_err(bad(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KUBECONFIG: &str = "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+        clusters: [{name: k, cluster: {server: 'https://10.1.1.1:6443'}}]\n\
+        users: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n";
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    fn directions(kubeconfig: &str) -> Directions {
+        Directions { kubeconfig: Some(kubeconfig.into()), ..Directions::default() }
+    }
+
+    async fn url(directions: &Directions) -> String {
+        match find(directions).await {
+            Ok(found) => format!("{} {}", found.cluster_url, found.auth_info.token.is_some()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_overrides_the_kubeconfigs_server_and_alone_it_means_no_authentication() {
+        let file = file(KUBECONFIG);
+        let mut directions = directions(file.path().to_str().unwrap());
+        assert_eq!(url(&directions).await, "https://10.1.1.1:6443/ true");
+        directions.address = Some("10.2.2.2:8080".into());
+        assert_eq!(url(&directions).await, "http://10.2.2.2:8080/ true");
+        directions.kubeconfig = None;
+        assert_eq!(url(&directions).await, "http://10.2.2.2:8080/ false");
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_of_the_environment_that_does_not_exist_is_skipped() {
+        let home = tempfile::tempdir().unwrap();
+        let mut directions = directions("/nowhere/kubeconfig");
+        directions.home = Some(home.path().to_owned());
+        let missing = url(&directions).await;
+        assert!(missing.starts_with("no API server is known: set KUBE_APISERVER_ADDRESS"), "{missing}");
+        std::fs::create_dir(home.path().join(".kube")).unwrap();
+        std::fs::write(home.path().join(".kube/config"), KUBECONFIG).unwrap();
+        assert_eq!(url(&directions).await, "https://10.1.1.1:6443/ true");
+    }
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_is_named_must_be_good() {
+        let file = file("clusters: 7");
+        for path in [file.path(), Path::new("/nowhere/kubeconfig")] {
+            let error = url(&Directions { kubeconfig_file: Some(path.into()), ..directions("") }).await;
+            assert!(error.starts_with(&format!("cannot use the kubeconfig {}: ", path.display())), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bad_address_is_named() {
+        let error = url(&Directions { address: Some("http://[".into()), ..Directions::default() }).await;
+        assert!(error.starts_with("the API server's address \"http://[\" is no URL"), "{error}");
+    }
+}

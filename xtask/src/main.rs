@@ -1,10 +1,11 @@
 //! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask demo`,
-//! `cargo xtask cluster up|down`.
+//! `cargo xtask cluster up|down`, `cargo xtask barrier`.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod barrier;
 mod cluster;
 mod demo;
 mod environment;
@@ -21,6 +22,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Measure what barriers cost the API server.
+    Barrier(barrier::Arguments),
     /// A control plane to try things on by hand.
     #[command(subcommand)]
     Cluster(cluster::Command),
@@ -34,6 +37,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Barrier(arguments) => barrier::run(&arguments),
         Command::Cluster(command) => cluster::run(command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),

@@ -13,9 +13,9 @@ pub mod client;
 /// What a program was told of the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Directions {
-    /// Where it is: a URL, or host and port.
+    /// Where it is: a URL, or host and port. An empty one is none.
     pub address: Option<String>,
-    /// A kubeconfig that must be good.
+    /// A kubeconfig that must be good. An empty one means that there is none, whatever else is said here.
     pub kubeconfig_file: Option<PathBuf>,
     /// `KUBECONFIG`: a list of files, of which those that do not exist are skipped.
     pub kubeconfig: Option<OsString>,
@@ -55,7 +55,8 @@ pub enum Error {
 
 /// Finds the API server.
 pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
-    let address = directions.address.as_deref().map(parse).transpose()?;
+    let address = directions.address.as_deref().filter(|address| !address.is_empty());
+    let address = address.map(parse).transpose()?;
     let found = match (kubeconfigs(directions).as_slice(), address) {
         ([], None) => kube::Config::incluster().map_err(Error::Nowhere)?,
         ([], Some(address)) => kube::Config::new(address),
@@ -79,7 +80,7 @@ fn parse(address: &str) -> Result<http::Uri, Error> {
 /// The kubeconfigs to read: the named file, else those of `KUBECONFIG` that exist, else the user's own.
 fn kubeconfigs(directions: &Directions) -> Vec<PathBuf> {
     if let Some(path) = &directions.kubeconfig_file {
-        return vec![path.clone()];
+        return if path.as_os_str().is_empty() { Vec::new() } else { vec![path.clone()] };
     }
     let named = directions.kubeconfig.as_deref().map(std::env::split_paths).into_iter().flatten();
     let existing: Vec<PathBuf> = named.filter(|path| path.exists()).collect();
@@ -136,8 +137,12 @@ mod tests {
         assert_eq!(url(&directions).await, "https://10.1.1.1:6443/ true");
         directions.address = Some("10.2.2.2:8080".into());
         assert_eq!(url(&directions).await, "http://10.2.2.2:8080/ true");
-        directions.kubeconfig = None;
+        directions.kubeconfig_file = Some(PathBuf::new());
+        assert_eq!(url(&directions).await, "http://10.2.2.2:8080/ false", "explicitly no kubeconfig");
+        directions = Directions { kubeconfig: None, kubeconfig_file: None, ..directions };
         assert_eq!(url(&directions).await, "http://10.2.2.2:8080/ false");
+        directions.address = Some(String::new());
+        assert!(url(&directions).await.starts_with("no API server is known"));
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use kube::api::{Api, PostParams};
 use tokio::signal::unix::{SignalKind, signal};
 
 mod chronicle;
-mod controller;
+pub(crate) mod controller;
 mod example;
 mod follow;
 mod place;

@@ -1,5 +1,5 @@
 //! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask demo`,
-//! `cargo xtask cluster up|down`, `cargo xtask barrier`.
+//! `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`.
 
 use std::process::ExitCode;
 
@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod barrier;
 mod cluster;
 mod demo;
+mod differential;
 mod environment;
 mod sim;
 mod test;
@@ -29,6 +30,8 @@ enum Command {
     Cluster(cluster::Command),
     /// Run the Frameworks of `examples/` on a real control plane and tell their stories.
     Demo(demo::Arguments),
+    /// Play the same Frameworks on another controller's program and on ours, and compare.
+    Differential(differential::Arguments),
     /// Walk more seeds through the simulated cluster than the gate does.
     Sim(sim::Arguments),
     /// Run all that a change has to pass.
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Barrier(arguments) => barrier::run(&arguments),
         Command::Cluster(command) => cluster::run(command),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Differential(arguments) => differential::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
     };

@@ -48,6 +48,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule { row: "JSON in diagnostics", covers: is_same_json },
     Rule { row: "containers that never ran, in a Pod's completion status", covers: is_of_idle_containers },
     Rule { row: "labels of ConfigMaps and Pods", covers: is_own_label },
+    Rule { row: "history snapshots of deleted Pods", covers: is_missed_pod },
     Rule { row: "Tasks removed before the Framework starts", covers: is_removed_early },
 ];
 
@@ -199,6 +200,14 @@ fn is_of_idle_containers(_: &Context<'_>, difference: &Difference) -> bool {
 /// The original has no replicas that select their share by a label.
 fn is_own_label(_: &Context<'_>, difference: &Difference) -> bool {
     difference.reference.is_none() && difference.fact == format!("metadata.labels.{SLOT_LABEL}")
+}
+
+/// The original logs nothing of a Pod whose ConfigMap it has seen go before.
+fn is_missed_pod(context: &Context<'_>, difference: &Difference) -> bool {
+    context.moments.is_none()
+        && difference.reference.is_none()
+        && difference.ours.is_some()
+        && difference.fact.starts_with("OnPodDeletion ")
 }
 
 /// The original leaves Tasks as they are until the Framework starts.

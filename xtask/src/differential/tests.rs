@@ -255,6 +255,19 @@ fn a_snapshot_of_a_retry_is_explained_only_where_the_config_map_was_lost() {
 }
 
 #[test]
+fn a_snapshot_of_a_pod_may_be_missing_on_the_originals_side_alone() {
+    let logged = |names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Seen { snapshots: Some(names), ..seen(&[]) }
+    };
+    let (some, none) = (logged(&["OnPodDeletion of x-a-0 attempt 0.0"]), logged(&[]));
+    assert_eq!(one(&none, &some).2, Some("history snapshots of deleted Pods"));
+    assert_eq!(one(&some, &none).2, None);
+    let task = logged(&["OnTaskDeletion of x-a-0 attempt 0.0"]);
+    assert_eq!(one(&none, &task).2, None);
+}
+
+#[test]
 fn every_rule_is_a_row_of_the_compatibility_page() {
     let page = include_str!("../../../docs/compatibility.md");
     let rows: BTreeSet<&str> =

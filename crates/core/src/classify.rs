@@ -28,7 +28,7 @@ use crate::size::Allowance;
 pub use judged::Judged;
 
 /// The most memory that one compiled regex may take.
-const REGEX_SIZE_LIMIT: usize = 1 << 20;
+const REGEX_SIZE_LIMIT: usize = 4 << 20;
 /// How deep groups may nest in a regex.
 const REGEX_NEST_LIMIT: u32 = 100;
 

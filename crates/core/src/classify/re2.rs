@@ -8,8 +8,13 @@
 //!
 //! Groups are written without a capture, as only the whole match is ever asked for. The work is one pass
 //! without recursion: the depth of groups is the engine's to limit.
+//!
+//! `data/re2.jsonl` holds what Go's `regexp`, which the original uses, makes of each construct; a test
+//! compares.
 
 use std::fmt::Write;
+
+use regex::Regex;
 
 /// The most that a counted repetition may ask for in RE2.
 const MOST_REPETITIONS: u32 = 1000;
@@ -21,7 +26,8 @@ const POSIX_CLASSES: [&str; 14] = [
 
 /// The same pattern for the `regex` crate, or why RE2 has no such pattern.
 pub(super) fn translate(pattern: &str) -> Result<String, String> {
-    let mut translation = Translation { rest: pattern, out: String::with_capacity(2 * pattern.len()) };
+    let out = String::with_capacity(2 * pattern.len());
+    let mut translation = Translation { rest: pattern, out, counts: Counts::default() };
     let mut after_repetition = false;
     while let Some(c) = translation.next() {
         after_repetition = translation.item(c, after_repetition)?;
@@ -32,6 +38,29 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
 struct Translation<'p> {
     rest: &'p str,
     out: String,
+    counts: Counts,
+}
+
+/// How often something is asked for within the item before, the counts of what is nested multiplied.
+#[derive(Default)]
+struct Counts {
+    last: u32,
+    /// The most within each group that is open, from the outermost.
+    open: Vec<u32>,
+}
+
+impl Counts {
+    fn item(&mut self, count: u32) {
+        self.last = count;
+        if let Some(most) = self.open.last_mut() {
+            *most = count.max(*most);
+        }
+    }
+
+    fn close(&mut self) {
+        let most = self.open.pop().unwrap_or(1);
+        self.item(most);
+    }
 }
 
 impl<'p> Translation<'p> {
@@ -66,6 +95,15 @@ impl<'p> Translation<'p> {
                 self.end_repetition(after_repetition)?;
                 return Ok(true);
             }
+            '(' => {
+                self.group()?;
+                return Ok(false);
+            }
+            ')' => {
+                self.out.push(c);
+                self.counts.close();
+                return Ok(false);
+            }
             '{' => {
                 if let Some(bounds) = self.bounds() {
                     self.repeat(bounds)?;
@@ -76,10 +114,10 @@ impl<'p> Translation<'p> {
             }
             '\\' => self.escape()?,
             '[' => self.class()?,
-            '(' => self.group()?,
-            '.' | '^' | '$' | '|' | ')' => self.out.push(c),
+            '.' | '^' | '$' | '|' => self.out.push(c),
             c => self.literal(c),
         }
+        self.counts.item(1);
         Ok(false)
     }
 
@@ -120,6 +158,13 @@ impl<'p> Translation<'p> {
         if least > highest || highest > MOST_REPETITIONS {
             return Err(format!("a count of repetitions is not ordered, or above {MOST_REPETITIONS}"));
         }
+        // Without an upper end and with none below, it is a star: nothing is counted.
+        let factor = if most.is_none() { least.max(1) } else { highest };
+        let total = factor * self.counts.last;
+        if total > MOST_REPETITIONS {
+            return Err(format!("counts of repetitions multiply to {total}, above {MOST_REPETITIONS}"));
+        }
+        self.counts.item(total);
         let most = most.map_or_else(String::new, |most| most.to_string());
         let _ = write!(self.out, "{{{least},{most}}}");
         Ok(())
@@ -176,8 +221,12 @@ impl<'p> Translation<'p> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err(r"\p names no Unicode class".to_owned());
         }
+        // The engine knows other properties too, and reads some names as one of those.
+        let known = |kind: &&str| Regex::new(&format!(r"\p{{{kind}={name}}}")).is_ok();
+        let kind = ["gc", "sc"].into_iter().find(known);
+        let kind = kind.ok_or_else(|| format!(r"\p{{{name}}} is not a class of RE2"))?;
         let letter = if negated { 'P' } else { 'p' };
-        let _ = write!(self.out, r"\{letter}{{{name}}}");
+        let _ = write!(self.out, r"\{letter}{{{kind}={name}}}");
         Ok(())
     }
 
@@ -280,7 +329,7 @@ impl<'p> Translation<'p> {
 
     fn group(&mut self) -> Result<(), String> {
         if !self.eat('?') {
-            self.out.push_str("(?:");
+            self.open("(?:");
             return Ok(());
         }
         let Some(named) = self.rest.strip_prefix("P<").or_else(|| self.rest.strip_prefix('<')) else {
@@ -291,8 +340,13 @@ impl<'p> Translation<'p> {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
             return Err("the name of a group is not a word, or (?< is meant to look behind".to_owned());
         }
-        self.out.push_str("(?:");
+        self.open("(?:");
         Ok(())
+    }
+
+    fn open(&mut self, group: &str) {
+        self.out.push_str(group);
+        self.counts.open.push(0);
     }
 
     /// `(?flags)` or `(?flags:`: of the same flag given twice the last holds.
@@ -316,8 +370,11 @@ impl<'p> Translation<'p> {
         let (set, unset): (String, String) = (with(true).collect(), with(false).collect());
         let dash = if unset.is_empty() { "" } else { "-" };
         // The engine refuses a group that sets nothing; it has no effect.
-        if end == ':' || !set.is_empty() || !unset.is_empty() {
-            let _ = write!(self.out, "(?{set}{dash}{unset}{end}");
+        let flags = format!("(?{set}{dash}{unset}{end}");
+        if end == ':' {
+            self.open(&flags);
+        } else if !set.is_empty() || !unset.is_empty() {
+            self.out.push_str(&flags);
         }
         Ok(())
     }
@@ -332,8 +389,6 @@ fn count(digits: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use regex::Regex;
-
     use super::*;
 
     /// Pattern, text, and what RE2 finds there.
@@ -446,18 +501,29 @@ mod tests {
 
     /// Patterns that RE2 refuses.
     const REFUSED: &str = r"
-        a\ \E \8 \1 (a)\1 \q \C \Z \G \h \x \x4 \x{} \x{110000} \x{D800} \u0041 \p \p{} \p{^}
+        a\ \E \8 \1 (a)\1 \q \C \Z \G \h \x \x4 \x{} \x{110000} \u0041 \p \p{} \p{^}
         \p{gc=L} \pé \p{Nope} \é a** a*+ a+* a{2}{3} a??+ * (*a) |* a{2,1} a{1001} a{99999999999} (
         ) (? (?i (?x)a (?u)a (?R)a (?-u)a (?-)a (?i-)a (?i-:a) (?i--s)a (?=a) (?!a) (?<=a)b (?<!a)b
         (?>a) (?P=n) (?P<>a) (?<a-b>c) (?#c) [ [a [] [^] [z-a] [a--b] [a-\d] [[:nope:]] [\b] [\Qa\E]
         [\A] [a- [\ [a-\
     ";
 
+    /// Facts, one a line: `[pattern, text, what Go's regexp finds]`, or `[pattern]` if it refuses that.
+    const FACTS: &str = include_str!("../../data/re2.jsonl");
+
+    /// Patterns that RE2 takes and that are refused here: surrogates, which no text has, repetitions after
+    /// flags, and what would take too much memory.
+    const REFUSED_HERE: [&str; 5] = [r"\p{Cs}", r"\x{D800}", "a(?i)*", "a(?i){2}", r"\pL{1000}"];
+
+    fn compile(pattern: &str) -> Result<Regex, String> {
+        let translated = translate(pattern)?;
+        let mut builder = regex::RegexBuilder::new(&translated);
+        builder.size_limit(super::super::REGEX_SIZE_LIMIT).build().map_err(|error| error.to_string())
+    }
+
     /// What the pattern finds in the text: the whole of the first match.
     fn find<'t>(pattern: &str, text: &'t str) -> Option<&'t str> {
-        let translated = translate(pattern).unwrap_or_else(|reason| panic!("{pattern}: {reason}"));
-        let regex =
-            Regex::new(&translated).unwrap_or_else(|error| panic!("{pattern} as {translated}: {error}"));
+        let regex = compile(pattern).unwrap_or_else(|reason| panic!("{pattern}: {reason}"));
         regex.find(text).map(|found| found.as_str())
     }
 
@@ -471,9 +537,39 @@ mod tests {
     #[test]
     fn what_re2_refuses_is_refused() {
         for pattern in REFUSED.split_whitespace() {
-            let verdict =
-                translate(pattern).and_then(|translated| Regex::new(&translated).map_err(|e| e.to_string()));
+            let verdict = compile(pattern);
             assert!(verdict.is_err(), "{pattern} was read as {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn go_reads_each_pattern_in_the_same_way() {
+        let facts: Vec<Vec<Option<String>>> =
+            FACTS.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+        // The facts of a pattern follow each other, so that it is compiled once.
+        for facts in facts.chunk_by(|a, b| a[0] == b[0]) {
+            let pattern = facts[0][0].as_deref().expect("a pattern");
+            let regex = compile(pattern);
+            for fact in facts {
+                match &fact[1..] {
+                    [] => assert!(regex.is_err(), "Go refuses {pattern}"),
+                    [text, expected] => {
+                        let regex = regex.as_ref().unwrap_or_else(|reason| panic!("{pattern}: {reason}"));
+                        let text = text.as_deref().expect("a text");
+                        let found = regex.find(text).map(|found| found.as_str());
+                        assert_eq!(found, expected.as_deref(), "{pattern} in {text:?}");
+                    }
+                    _ => panic!("{fact:?} is no fact"),
+                }
+            }
+        }
+        assert!(facts.len() > 900, "{} facts", facts.len());
+    }
+
+    #[test]
+    fn what_cannot_be_read_as_re2_reads_it_is_refused() {
+        for pattern in REFUSED_HERE {
+            assert!(compile(pattern).is_err(), "{pattern} is read");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The controller as users run it: a process with arguments, an environment, a log and an exit code.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,12 +24,18 @@ impl Program {
     pub fn start(kubeconfig: &Path, config: &str) -> Program {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join("frameworkcontroller.yaml"), config).expect("a config file");
+        Program::start_in(dir, &[], &[("KUBECONFIG", kubeconfig.as_os_str())])
+    }
+
+    /// Starts it in a directory, with these arguments and this environment and no other.
+    pub fn start_in(dir: TempDir, arguments: &[&str], environment: &[(&str, &OsStr)]) -> Program {
         let log = File::create(dir.path().join("log")).expect("a log");
         let child = Command::new(env!("CARGO_BIN_EXE_frameworkcontroller"))
             .arg("--metrics-address=127.0.0.1:0")
+            .args(arguments)
             .current_dir(dir.path())
             .env_clear()
-            .env("KUBECONFIG", kubeconfig)
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)

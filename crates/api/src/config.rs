@@ -15,7 +15,8 @@ use crate::pod_failure::{self, PodFailureRule};
 /// What the controller is told by its config file. Fields are named for the keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Address of the API server: overrides that of a kubeconfig; alone it means no authentication.
+    /// Address of the API server: overrides that of a kubeconfig; alone it means no authentication. An empty
+    /// one means none, whatever the environment says; so does an empty path of a kubeconfig.
     pub kube_api_server_address: Option<String>,
     /// Path of the kubeconfig.
     pub kube_config_file_path: Option<String>,
@@ -279,23 +280,23 @@ mod tests {
 
     #[test]
     fn a_value_out_of_range_is_refused_with_what_is_allowed() {
-        let seconds = i32::MAX;
+        let (whole, seconds) = (i32::MAX, 9_223_372_036_i64);
         for (yaml, value, allowed) in [
             ("kubeClientQps: 0", "0", "a number above 0 and at most 10000"),
             ("kubeClientQps: 10000.5", "10000.5", "a number above 0 and at most 10000"),
-            ("kubeClientQps: .nan", "NaN", "a number above 0 and at most 10000"),
+            ("kubeClientQps: 1e9", "1000000000", "a number above 0 and at most 10000"),
             ("kubeClientBurst: -1", "-1", "0 to 10000"),
             ("kubeClientBurst: 10001", "10001", "0 to 10000"),
-            ("workerNumber: 0", "0", &format!("1 to {seconds}")),
+            ("workerNumber: 0", "0", &format!("1 to {whole}")),
             ("largeFrameworkCompressionThresholdBytes: -1", "-1", "0 to 1048576"),
             ("crdEstablishedCheckIntervalSec: 0", "0", &format!("1 to {seconds}")),
             ("crdEstablishedCheckTimeoutSec: 9", "9", &format!("10 to {seconds}")),
             ("objectLocalCacheCreationTimeoutSec: 59", "59", &format!("60 to {seconds}")),
             ("frameworkCompletedRetainSec: -1", "-1", &format!("0 to {seconds}")),
-            ("frameworkCompletedRetainSec: 2147483648", "2147483648", &format!("0 to {seconds}")),
+            ("frameworkCompletedRetainSec: 9223372037", "9223372037", &format!("0 to {seconds}")),
             ("frameworkMinRetryDelaySecForTransientConflictFailed: -1", "-1", &format!("0 to {seconds}")),
             ("leaseDurationSec: 3", "3", "4 to 3600"),
-            ("leaseRenewIntervalSec: 0", "0", &format!("1 to {seconds}")),
+            ("leaseRenewIntervalSec: 0", "0", "1 to 1800"),
             ("metricsAddress: nowhere", "nowhere", "an IP address and a port, such as 0.0.0.0:8080"),
         ] {
             let key = yaml.split(':').next().unwrap();
@@ -331,6 +332,71 @@ mod tests {
             refusal("logObjectSnapshot: {colour: blue}"),
             "line 1: unknown key `logObjectSnapshot.colour`: known are framework, task, pod"
         );
+        for (rule, key, nearest) in [
+            ("{codes: 5}", "codes", "code"),
+            ("{code: 5, podPattern: []}", "podPattern", "podPatterns"),
+            ("{code: 5, type: {attribute: []}}", "type.attribute", "attributes"),
+            ("{code: 5, podPatterns: [{nameRegexp: a}]}", "podPatterns[0].nameRegexp", "nameRegex"),
+            (
+                "{code: 5, podPatterns: [{containers: [{}, {codeRanges: {}}]}]}",
+                "podPatterns[0].containers[1].codeRanges",
+                "codeRange",
+            ),
+            (
+                "{code: 5, podPatterns: [{containers: [{codeRange: {mini: 1}}]}]}",
+                "podPatterns[0].containers[0].codeRange.mini",
+                "min",
+            ),
+        ] {
+            assert_eq!(
+                refusal(&format!("podFailureSpec:\n- {rule}")),
+                format!("line 2: unknown key `podFailureSpec[0].{key}`: did you mean `{nearest}`?")
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_originals_reader_takes_means_the_same_here() {
+        let read = |yaml: &str| Config::parse(yaml).expect(yaml);
+        for (word, meaning) in [
+            ("yes", true),
+            ("Yes", true),
+            ("ON", true),
+            ("y", true),
+            ("TRUE", true),
+            ("no", false),
+            ("off", false),
+            ("N", false),
+            ("False", false),
+        ] {
+            let config = read(&format!("largeFrameworkCompression: {word}"));
+            assert_eq!(config.large_framework_compression, meaning, "{word}");
+        }
+        for (number, meaning) in [("1_000", 1000), ("0x10", 16), ("0o10", 8), ("0b11", 3), ("+5", 5)] {
+            assert_eq!(read(&format!("workerNumber: {number}")).worker_number, meaning, "{number}");
+        }
+        for (number, meaning) in [("1_000", 1000.0), ("1e3", 1000.0), (".5", 0.5), ("5.", 5.0), ("+1.5", 1.5)]
+        {
+            assert_eq!(read(&format!("kubeClientQps: {number}")).kube_client_qps, meaning, "{number}");
+        }
+        let century = read("frameworkCompletedRetainSec: 3153600000");
+        assert_eq!(century.framework_completed_retain_sec, 3_153_600_000);
+        let scalars = read("kubeConfigFilePath: 7\npodFailureSpec: [{code: 5, phrase: yes}]");
+        assert_eq!(scalars.kube_config_file_path.as_deref(), Some("7"));
+        assert_eq!(scalars.pod_failure_spec[0].phrase, "yes");
+        let aliases = read(
+            "podFailureSpec:\n- &a {code: 5, phrase: A, podPatterns: &p [{nameRegex: a}]}\n\
+             - {<<: *a, code: 6}\n- {code: 7, podPatterns: *p}\n",
+        );
+        let [first, merged, alias] = &aliases.pod_failure_spec[..] else { panic!("three rules") };
+        assert_eq!((merged.code, &*merged.phrase, &merged.pod_patterns), (6, "A", &first.pod_patterns));
+        assert_eq!(alias.pod_patterns, first.pod_patterns);
+        for yaml in
+            ["\u{feff}workerNumber: 9", "workerNumber: 9\r\n", "%YAML 1.1\n---\nworkerNumber: 9\n...\n"]
+        {
+            assert_eq!(read(yaml).worker_number, 9, "{yaml:?}");
+        }
+        assert_eq!(read("kubeApiServerAddress: ''").kube_api_server_address.as_deref(), Some(""));
     }
 
     #[test]
@@ -345,8 +411,38 @@ mod tests {
                 "line 1: largeFrameworkCompressionCodec: unknown variant `lzma`, expected one of zstd, gzip",
             ),
             ("workerNumber: 1\nworkerNumber: 2", "line 2: the file: `workerNumber` is given twice"),
-            ("- a list", "line 1: the file: expected mapping start"),
+            ("- a list", "line 1: the file: give keys with values"),
+            ("workerNumber: 1\n---\nworkerNumber: 1", "line 3: the file: give one YAML document"),
+            // Numbers as YAML 1.1 wrote them mean something else to other readers, or are none.
+            ("workerNumber: 010", "line 1: workerNumber: give a whole number"),
+            ("workerNumber: 1e3", "line 1: workerNumber: give a whole number"),
+            ("kubeClientQps: 010", "line 1: kubeClientQps: give a number"),
+            ("kubeClientQps: 0x10", "line 1: kubeClientQps: give a number"),
+            ("kubeClientQps: .nan", "line 1: kubeClientQps: give a number"),
+            ("logObjectSnapshot: true", "line 1: logObjectSnapshot: give keys with values"),
+            ("podFailureSpec: {}", "line 1: podFailureSpec: give a list"),
+            ("podFailureSpec: [~]", "line 1: podFailureSpec[0]: missing field `code`"),
             ("podFailureSpec:\n- phrase: Odd", "line 2: podFailureSpec[0]: missing field `code`"),
+            ("podFailureSpec: [{code: 5, code: 6}]", "line 1: podFailureSpec[0]: `code` is given twice"),
+            (
+                "podFailureSpec: [{code: five}]",
+                "line 1: podFailureSpec[0].code: give a whole number of 32 bits",
+            ),
+            (
+                "podFailureSpec: [{code: 5, podPatterns: [{}, ~]}]",
+                "line 1: podFailureSpec[0].podPatterns[1]: give a pattern, `{}` if any Pod or container is \
+                 meant",
+            ),
+            (
+                "podFailureSpec: [{code: 5, podPatterns: [{containers: [~]}]}]",
+                "line 1: podFailureSpec[0].podPatterns[0].containers[0]: give a pattern, `{}` if any Pod or \
+                 container is meant",
+            ),
+            (
+                "podFailureSpec: [{code: 5, type: {attributes: [transient]}}]",
+                "line 1: podFailureSpec[0].type.attributes[0]: unknown variant `transient`, expected one of \
+                 Transient, Conflict, Permanent",
+            ),
         ] {
             assert_eq!(refusal(yaml), expected, "{yaml:?}");
         }

@@ -4,6 +4,7 @@
 //! The default rules are a file (`data/frameworkcontroller.yaml`), and their table is another
 //! (`data/default_pod_failure_spec.csv`) that the tests and the manual read.
 
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::code::{Attribute, CompletionName, CompletionType};
@@ -28,7 +29,7 @@ pub struct PodFailureRule {
     #[serde(default, deserialize_with = "failed_unless_named", skip_serializing_if = "Option::is_none")]
     pub r#type: Option<CompletionType>,
     /// The rule matches if any of these does.
-    #[serde(default, deserialize_with = "null_as_default")]
+    #[serde(default, deserialize_with = "patterns")]
     pub pod_patterns: Vec<PodPattern>,
 }
 
@@ -46,7 +47,7 @@ pub struct PodPattern {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_regex: Option<String>,
     /// Each of these must be met by some container of the Pod.
-    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "patterns", skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerPattern>,
 }
 
@@ -104,6 +105,22 @@ pub fn default_rules() -> Vec<PodFailureRule> {
     }
     // The text is compiled in and a test parses it, so there is no error to report at run time.
     serde_saphyr::from_str::<Config>(DEFAULT_CONFIG).map(|config| config.pod_failure_spec).unwrap_or_default()
+}
+
+/// A pattern that is not `null`: that would match everything, and nobody means it.
+struct Present<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Present<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pattern = Option::<T>::deserialize(deserializer)?.map(Present);
+        pattern.ok_or_else(|| D::Error::custom("give a pattern, `{}` if any Pod or container is meant"))
+    }
+}
+
+/// Reads a list of patterns; no list is as good as an empty one.
+fn patterns<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let written = Option::<Vec<Present<T>>>::deserialize(deserializer)?.unwrap_or_default();
+    Ok(written.into_iter().map(|Present(pattern)| pattern).collect())
 }
 
 /// Reads a type whose name may be left out: every rule is about a failure.

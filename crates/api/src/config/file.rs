@@ -22,16 +22,16 @@ pub(super) struct File {
     large_framework_compression: Option<bool>,
     large_framework_compression_codec: Option<CompressionCodec>,
     large_framework_compression_threshold_bytes: Option<Whole<0, 1_048_576>>,
-    crd_established_check_interval_sec: Option<Whole<1>>,
-    crd_established_check_timeout_sec: Option<Whole<10>>,
-    object_local_cache_creation_timeout_sec: Option<Whole<60>>,
-    framework_completed_retain_sec: Option<Whole<0>>,
-    framework_min_retry_delay_sec_for_transient_conflict_failed: Option<Whole<0>>,
-    framework_max_retry_delay_sec_for_transient_conflict_failed: Option<Whole<0>>,
+    crd_established_check_interval_sec: Option<Seconds<1>>,
+    crd_established_check_timeout_sec: Option<Seconds<10>>,
+    object_local_cache_creation_timeout_sec: Option<Seconds<60>>,
+    framework_completed_retain_sec: Option<Seconds<0>>,
+    framework_min_retry_delay_sec_for_transient_conflict_failed: Option<Seconds<0>>,
+    framework_max_retry_delay_sec_for_transient_conflict_failed: Option<Seconds<0>>,
     log_object_snapshot: Option<Snapshots>,
     pod_failure_spec: Option<Vec<PodFailureRule>>,
     lease_duration_sec: Option<Whole<4, 3_600>>,
-    lease_renew_interval_sec: Option<Whole<1>>,
+    lease_renew_interval_sec: Option<Whole<1, 1_800>>,
     metrics_address: Option<Address>,
 }
 
@@ -63,9 +63,12 @@ struct PodKeys {
     on_pod_deletion: Option<bool>,
 }
 
-/// A whole number from `MIN` to `MAX`; without a `MAX` what a signed 32-bit number of seconds can say.
+/// A whole number from `MIN` to `MAX`; without a `MAX` what a signed 32-bit number can say.
 #[derive(Clone, Copy)]
-struct Whole<const MIN: u32, const MAX: u32 = { i32::MAX as u32 }>(u32);
+struct Whole<const MIN: u64, const MAX: u64 = { i32::MAX as u64 }>(u64);
+
+/// At most the seconds that the original can wait for: it counts nanoseconds in 64 bits.
+type Seconds<const MIN: u64> = Whole<MIN, 9_223_372_036>;
 
 /// A number of requests a second.
 #[derive(Clone, Copy)]
@@ -75,17 +78,20 @@ struct Rate(f64);
 #[derive(Clone, Copy)]
 struct Address(SocketAddr);
 
-impl<'de, const MIN: u32, const MAX: u32> Deserialize<'de> for Whole<MIN, MAX> {
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Whole<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = i64::deserialize(deserializer)?;
-        let whole = u32::try_from(number).ok().filter(|number| (MIN..=MAX).contains(number));
+        let whole = u64::try_from(number).ok().filter(|number| (MIN..=MAX).contains(number));
         whole.map(Whole).ok_or_else(|| refused(number, format_args!("{MIN} to {MAX}")))
     }
 }
 
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = f64::deserialize(deserializer)?;
+        let text = String::deserialize(deserializer)?.replace('_', "");
+        let octal = text.strip_prefix('0').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && !octal);
+        let number = number.ok_or_else(|| de::Error::custom("give a number"))?;
         let allowed = number > 0.0 && number <= 10_000.0;
         if allowed { Ok(Rate(number)) } else { Err(refused(number, "a number above 0 and at most 10000")) }
     }
@@ -102,21 +108,21 @@ fn refused<E: de::Error>(value: impl std::fmt::Display, allowed: impl std::fmt::
     E::custom(format_args!("{value} is not allowed, give {allowed}"))
 }
 
-impl<const MIN: u32, const MAX: u32> From<Whole<MIN, MAX>> for u32 {
+impl<const MIN: u64, const MAX: u64> From<Whole<MIN, MAX>> for u32 {
+    fn from(number: Whole<MIN, MAX>) -> Self {
+        u32::try_from(number.0).unwrap_or(u32::MAX)
+    }
+}
+
+impl<const MIN: u64, const MAX: u64> From<Whole<MIN, MAX>> for u64 {
     fn from(number: Whole<MIN, MAX>) -> Self {
         number.0
     }
 }
 
-impl<const MIN: u32, const MAX: u32> From<Whole<MIN, MAX>> for u64 {
+impl<const MIN: u64, const MAX: u64> From<Whole<MIN, MAX>> for usize {
     fn from(number: Whole<MIN, MAX>) -> Self {
-        number.0.into()
-    }
-}
-
-impl<const MIN: u32, const MAX: u32> From<Whole<MIN, MAX>> for usize {
-    fn from(number: Whole<MIN, MAX>) -> Self {
-        number.0 as usize
+        usize::try_from(number.0).unwrap_or(usize::MAX)
     }
 }
 
@@ -136,8 +142,8 @@ impl File {
     /// The settings that the file means: its values, and the default for each key that it does not set.
     pub(super) fn fill(self) -> Config {
         let mut config = Config {
-            kube_api_server_address: self.kube_api_server_address.filter(|address| !address.is_empty()),
-            kube_config_file_path: self.kube_config_file_path.filter(|path| !path.is_empty()),
+            kube_api_server_address: self.kube_api_server_address,
+            kube_config_file_path: self.kube_config_file_path,
             pod_failure_spec: self.pod_failure_spec.unwrap_or_default(),
             ..Config::default()
         };
@@ -196,10 +202,8 @@ pub(super) fn read(text: &str) -> Result<File, Error> {
     let mut key = String::new();
     let decoded: Result<Option<File>, yaml::Error> = yaml::with_deserializer_from_str(text, |decoder| {
         serde_path_to_error::deserialize(decoder).map_err(|error| {
-            key = match error.path().to_string().as_str() {
-                "." | "?" => "the file".to_owned(),
-                path => path.to_owned(),
-            };
+            let path = error.path().to_string();
+            key = path.trim_end_matches(['.', '?']).to_owned();
             error.into_inner()
         })
     });
@@ -208,9 +212,11 @@ pub(super) fn read(text: &str) -> Result<File, Error> {
 
 fn place(key: String, error: &yaml::Error) -> Error {
     let line = error.location().map_or(1, |location| location.line());
+    let key = if key.is_empty() { "the file".to_owned() } else { key };
     match error {
         yaml::Error::SerdeUnknownField { field, expected, .. } => {
-            let key = if key.ends_with(field.as_str()) { key } else { format!("{key}.{field}") };
+            let named = key.rsplit('.').next() == Some(field.as_str());
+            let key = if named { key } else { format!("{key}.{field}") };
             Error::UnknownKey { key, line, hint: hint(field, expected) }
         }
         error => Error::BadValue { line, key, reason: reason(error) },
@@ -224,7 +230,11 @@ fn reason(error: &yaml::Error) -> String {
         yaml::Error::InvalidScalar { ty: "i64", .. } => "give a whole number".to_owned(),
         yaml::Error::InvalidScalar { ty: "floating point", .. } => "give a number".to_owned(),
         yaml::Error::InvalidScalar { ty: "bool" | "boolean", .. } => "give true or false".to_owned(),
+        yaml::Error::InvalidScalar { ty: "i32", .. } => "give a whole number of 32 bits".to_owned(),
         yaml::Error::Unexpected { expected: "string scalar", .. } => "give one value".to_owned(),
+        yaml::Error::Unexpected { expected: "mapping start", .. } => "give keys with values".to_owned(),
+        yaml::Error::Unexpected { expected: "sequence start", .. } => "give a list".to_owned(),
+        yaml::Error::MultipleDocuments { .. } => "give one YAML document".to_owned(),
         yaml::Error::DuplicateMappingKey { key, .. } => {
             format!("`{}` is given twice", key.as_deref().unwrap_or("a key"))
         }

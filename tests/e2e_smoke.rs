@@ -2,14 +2,9 @@
 
 mod program;
 
-use std::time::{Duration, Instant};
-
 use framework_testcluster::{pod, shared};
 use program::Program;
 use serde_json::{Value, json};
-
-const LIMIT: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(50);
 
 #[test]
 fn two_tasks_run_to_completion_and_nothing_is_left_over() {
@@ -29,16 +24,11 @@ fn two_tasks_run_to_completion_and_nothing_is_left_over() {
     });
     kubectl(&["apply", "--server-side", "-f=-"], &framework.to_string());
 
-    let deadline = Instant::now() + LIMIT;
-    let status = loop {
-        let framework: Value =
-            serde_json::from_str(&kubectl(&["get", "fw", "smoke", "-o=json"], "")).unwrap();
-        if framework["status"]["state"] == "Completed" {
-            break framework["status"].clone();
-        }
-        assert!(Instant::now() < deadline, "{framework:#}\n{}", program.log());
-        std::thread::sleep(PAUSE);
-    };
+    let wait = ["wait", "--for=jsonpath={.status.state}=Completed", "fw/smoke", "--timeout=60s"];
+    let waited = cluster.kubectl(&wait).expect("kubectl runs");
+    assert!(waited.status.success(), "{}\n{}", waited.stderr, program.log());
+    let framework: Value = serde_json::from_str(&kubectl(&["get", "fw", "smoke", "-o=json"], "")).unwrap();
+    let status = framework["status"].clone();
     let end = &status["attemptStatus"]["completionStatus"];
     assert_eq!((&end["code"], &end["phrase"]), (&json!(0), &json!("Succeeded")), "{status:#}");
     let tasks = status["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"].as_array().expect("Tasks");

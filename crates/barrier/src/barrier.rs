@@ -5,9 +5,10 @@
 //! glimpse says that all are there, or cannot say it and the object has changed. So one barrier reads the
 //! whole object once, if our columns are there, and otherwise at most once a version.
 //!
-//! Each question but the first names the newest version seen, so that the API server may answer from its
-//! memory but never with something older. The first one names none and is answered from the store: nothing
-//! from before this barrier's own start can make it pass.
+//! A glimpse names the newest version seen, or any, so that the API server answers from its memory: reading a
+//! large object from the store costs it a hundred times as much, and a thousand barriers that start together
+//! and do so bring it down. The whole object is read from the store: what makes a barrier pass is never from
+//! before its own start, when perhaps the Tasks of an earlier attempt had IPs.
 
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ pub enum Answer {
 /// What is to be done next.
 #[derive(Debug)]
 pub enum Next {
-    /// Wait, then ask; name [`Barrier::version`].
+    /// Wait, then ask; name [`Barrier::since`].
     Ask {
         /// What.
         question: Question,
@@ -122,9 +123,14 @@ impl Barrier {
         Next::Ask { question: Question::Glimpse, after: Duration::ZERO }
     }
 
-    /// The newest version that was seen.
-    pub fn version(&self) -> Option<&str> {
-        self.version.as_deref()
+    /// The version that an answer must not be older than. Without one it comes from the store.
+    pub fn since(&self, question: Question) -> Option<&str> {
+        /// Whatever is in the API server's memory.
+        const ANY: &str = "0";
+        match question {
+            Question::Glimpse => Some(self.version.as_deref().unwrap_or(ANY)),
+            Question::Whole => None,
+        }
     }
 
     /// In words, what is awaited.

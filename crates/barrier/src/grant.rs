@@ -7,7 +7,7 @@ const SHIPPED: &str = include_str!("../../../deploy/barrier/role.yaml");
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Account {
     /// The usual: a Pod's.
-    ServiceAccount { namespace: String, name: String },
+    Service { namespace: String, name: String },
     /// Of a kubeconfig.
     User(String),
     /// The message does not tell.
@@ -35,7 +35,7 @@ impl Account {
             user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
         match service_account {
             Some((namespace, name)) => {
-                Account::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() }
+                Account::Service { namespace: namespace.to_owned(), name: name.to_owned() }
             }
             None => Account::User(user.to_owned()),
         }
@@ -43,7 +43,7 @@ impl Account {
 
     fn words(&self) -> String {
         match self {
-            Account::ServiceAccount { namespace, name } => {
+            Account::Service { namespace, name } => {
                 format!("ServiceAccount {name} of namespace {namespace}")
             }
             Account::User(user) => format!("user {user:?}"),
@@ -56,7 +56,7 @@ impl Account {
         let rules: Vec<&str> = lines.take_while(|line| *line != "subjects:").collect();
         let rules = rules.join("\n").replace("namespace: default", &format!("namespace: {namespace}"));
         let subject = match self {
-            Account::ServiceAccount { namespace, name } => {
+            Account::Service { namespace, name } => {
                 format!("- kind: ServiceAccount\n  name: {name}\n  namespace: {namespace}")
             }
             // JSON, which is YAML, whatever is in the name.

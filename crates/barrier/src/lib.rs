@@ -180,7 +180,7 @@ async fn wait(settings: &Settings, client: kube::Client, random: fastrand::Rng) 
             Next::Fail(failure) => return Err(ended(failure, settings)),
         };
         sleep(after).await;
-        let answer = asker.ask(question, barrier.version()).await;
+        let answer = asker.ask(question, barrier.since(question)).await;
         next = barrier.hear(question, answer, begun.elapsed());
         if let Next::Ask { question: Question::Glimpse, .. } = next
             && said != barrier.awaited()

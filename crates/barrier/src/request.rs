@@ -17,8 +17,9 @@ use crate::glimpse;
 
 /// No object that fits into etcd is larger.
 const LARGEST: usize = 64 << 20;
-/// How long a glimpse may take; the API server itself waits 3 s for a version that it has not seen yet.
-const GLIMPSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a glimpse may take: long enough for a busy server, as a question that was given up costs it as
+/// much as one that was answered.
+const GLIMPSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long the whole object may take: many ask for it at once.
 const WHOLE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -41,7 +42,7 @@ impl Asker {
         Asker { client, path }
     }
 
-    /// Asks, for nothing older than `version`.
+    /// Asks, for nothing older than `version`; without one, for what is in the store.
     pub async fn ask(&self, question: Question, version: Option<&str>) -> Answer {
         let limit = if question == Question::Glimpse { GLIMPSE_TIMEOUT } else { WHOLE_TIMEOUT };
         match tokio::time::timeout(limit, self.send(question, version, limit)).await {

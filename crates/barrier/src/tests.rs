@@ -92,9 +92,9 @@ async fn a_busy_server_is_left_alone_as_long_as_it_asks_for_and_then_it_goes_on(
     assert_eq!(
         uris,
         [
-            format!("{path}?timeout=10s&includeObject=None"),
-            format!("{path}?timeout=10s&includeObject=None"),
-            format!("{path}?timeout=60s&resourceVersion=1"),
+            format!("{path}?timeout=20s&resourceVersion=0&includeObject=None"),
+            format!("{path}?timeout=20s&resourceVersion=0&includeObject=None"),
+            format!("{path}?timeout=60s"),
         ]
     );
     assert!(asked[1].0 >= Duration::from_secs(17), "{asked:#?}");

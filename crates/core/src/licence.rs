@@ -25,6 +25,7 @@ pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action
                 && attempt.completion_status.is_none()
                 && status.task(task_role, *task_index).is_some_and(|task| awaits_pod(status, task, instance))
         }
+        Action::DeletePod { name, force: true, .. } if !may_be_forced(status, name) => false,
         Action::DeletePod { name, uid, .. } => {
             task_of_pod(status, name)
                 .filter(|task| task.attempt_status.pod_uid.as_deref() == Some(uid))
@@ -39,6 +40,11 @@ pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action
         Action::DeleteFramework => status.state == State::Completed,
         Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => true,
     }
+}
+
+/// Whether a Pod may be deleted with no regard to what still runs in it.
+fn may_be_forced(status: &FrameworkStatus, pod_name: &str) -> bool {
+    role_of_pod(status, pod_name).is_some_and(|role| role.pod_graceful_deletion_timeout_sec.is_some())
 }
 
 fn awaits_pod(status: &FrameworkStatus, task: &TaskStatus, instance: &Instance) -> bool {

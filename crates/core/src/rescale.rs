@@ -92,12 +92,9 @@ pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, 
         changed |= remove(role, number);
         changed |= replace(framework, role, number, &mut instances, at);
         changed |= mark(role, number, o, at);
-        if let Some(wanted) = wanted {
+        if wanted.is_some() {
             changed |= role.task_statuses.len() < number;
             grow(framework, role, number, &mut instances, at);
-            let timeout = effective_timeout(wanted);
-            changed |= role.pod_graceful_deletion_timeout_sec != timeout;
-            role.pod_graceful_deletion_timeout_sec = timeout;
         }
     }
     let spec = &o.framework.spec;
@@ -109,6 +106,20 @@ pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, 
             roles.push(new_role(framework, role, &mut instances, at));
             changed = true;
         }
+    }
+    changed
+}
+
+/// Takes over how long Pods may stay terminating, whatever else has been decided: a user may free a Framework
+/// whose Pods hang. That of a TaskRole which is no longer in the spec stays as it was. Says whether anything
+/// changed: it is persisted before a Pod is deleted by it.
+pub(crate) fn follow_timeouts(next: &mut FrameworkStatus, o: &Observed<'_>) -> bool {
+    let mut changed = false;
+    for role in next.attempt_status.task_role_statuses.iter_mut().flatten() {
+        let Some(wanted) = o.framework.spec.task_role(&role.name) else { continue };
+        let timeout = effective_timeout(wanted);
+        changed |= role.pod_graceful_deletion_timeout_sec != timeout;
+        role.pod_graceful_deletion_timeout_sec = timeout;
     }
     changed
 }

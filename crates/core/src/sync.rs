@@ -32,6 +32,8 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     let mut next = status.clone();
     let held = held(status, o, policy);
     let rescaled = is_open(status) && rescale::rescale(&mut next, o, &m, held.is_some());
+    let followed = status.state != State::Completed && rescale::follow_timeouts(&mut next, o);
+    let rescaled = rescaled || followed;
     if !rescaled {
         Step { o, m: &m, policy }.advance(&mut next, &mut plan.report);
         act::plan(&mut plan, status, o, &m, policy);

@@ -4,6 +4,7 @@ mod completion;
 mod creation;
 #[cfg(feature = "defects")]
 mod defects;
+mod force;
 mod lifecycle;
 mod property;
 mod rescale;

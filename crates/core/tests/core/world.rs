@@ -32,6 +32,8 @@ pub struct World {
     pub acts: Vec<Action>,
     /// Reasons of all reports.
     pub reports: Vec<String>,
+    /// Whether Pods that are deleted hang in Terminating until they are forced.
+    pub hangs: bool,
     made: u32,
 }
 
@@ -125,6 +127,7 @@ impl Builder {
             history: Vec::new(),
             acts: Vec::new(),
             reports: Vec::new(),
+            hangs: false,
             made: 0,
         }
     }
@@ -225,6 +228,12 @@ impl World {
                 assert!(self.objects.pods.insert(name.clone(), pod).is_none(), "two instances of {name}");
                 let outcome = Outcome::Acknowledged { uid };
                 self.objects.pod_creates.insert(name.clone(), Create { instance: instance.clone(), outcome });
+            }
+            Action::DeletePod { name, uid, force: false } if self.hangs => {
+                let pod = self.objects.pods.get_mut(name).unwrap();
+                assert_eq!(&pod.uid, uid);
+                let grace_sec = 30;
+                pod.deletion = Some(Deletion { at: self.now.plus_seconds(grace_sec), grace_sec });
             }
             Action::DeletePod { name, uid, .. } => {
                 assert_eq!(&self.objects.pods.remove(name).unwrap().uid, uid);

@@ -1,12 +1,12 @@
 //! The barrier itself: from what the API server answers to what is asked next, and when it is over.
 //!
 //! It reads no clock and sends nothing: time and answers come from outside. A [`Question::Glimpse`] costs
-//! some hundred bytes and is asked again and again; the [`Question::Whole`] object is asked for only when a
+//! a kilobyte or two and is asked again and again; the [`Question::Whole`] object is asked for only when a
 //! glimpse says that all are there, or cannot say it and the object has changed. So one barrier reads the
 //! whole object once, if our columns are there, and otherwise at most once a version.
 //!
 //! A glimpse names the newest version seen, or any, so that the API server answers from its memory: reading a
-//! large object from the store costs it a hundred times as much, and a thousand barriers that start together
+//! large object from the store costs it far more, and a thousand barriers that start together
 //! and do so bring it down. The whole object is read from the store: what makes a barrier pass is never from
 //! before its own start, when perhaps the Tasks of an earlier attempt had IPs.
 

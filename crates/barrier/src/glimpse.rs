@@ -1,6 +1,6 @@
 //! What a cheap look at a Framework shows: its version and, by its columns, how many Tasks have an IP.
 //!
-//! The API server makes a table of the object, as it does for `kubectl get`: some hundred bytes, whatever the
+//! The API server makes a table of the object, as it does for `kubectl get`: a kilobyte or two, whatever the
 //! size of the object. Columns that are not there (a CRD of somebody else) leave the version alone.
 
 use serde::Deserialize;

@@ -6,7 +6,7 @@
 
 use framework_api::code::{Code, CompletionType};
 use framework_api::status::{
-    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskRoleStatus,
+    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskRoleStatus, TaskStatus,
 };
 use framework_api::{ExecutionType, FrameworkStatus, State, Time, name};
 
@@ -113,6 +113,18 @@ impl Step<'_> {
             record_config_map(next, uid);
             transition(next, State::AttemptCreationRequested, self.m.time());
             self.awaited(next);
+        } else {
+            self.let_go(next);
+        }
+    }
+
+    /// Completes the removed Tasks of an attempt that has not begun: it may be long until it does, and no Pod
+    /// is to be waited for.
+    fn let_go(&self, next: &mut FrameworkStatus) {
+        let roles = next.attempt_status.task_role_statuses.iter_mut().flatten();
+        let removed = |task: &&mut TaskStatus| task.deletion_pending && task.state == State::AttemptCompleted;
+        for task in roles.flat_map(|role| &mut role.task_statuses).filter(removed) {
+            task::complete(task, self.m.time());
         }
     }
 

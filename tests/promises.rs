@@ -237,4 +237,7 @@ fn a_blind_delete_and_one_of_something_foreign_are_found() {
 fn a_delete_before_the_end_is_recorded_is_found() {
     let broken = Story::whole().without(16).broken();
     assert_eq!(broken, ["an end is recorded before a Pod is deleted"]);
+    let mut by_others = Story::whole().without(16);
+    by_others.requests.last_mut().expect("a request").user_agent = "kubectl".into();
+    assert_eq!(by_others.broken(), [""; 0], "what others delete is no concern of the promise");
 }

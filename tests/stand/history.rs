@@ -149,6 +149,13 @@ impl Recording {
 
     /// Waits until the watches have told all that has happened, and ends.
     pub fn end(self) -> History {
+        let (changes, requests) = self.end_with_changes(|request| request);
+        History::of(changes, requests)
+    }
+
+    /// The same, with every change by itself in order, and each request as `keep` leaves it: bodies are
+    /// large.
+    pub fn end_with_changes(self, mut keep: impl FnMut(Record) -> Record) -> (Vec<Change>, Vec<Record>) {
         let deadline = Instant::now() + LAG;
         while self.recorded() != listed(&self.namespace) {
             assert!(Instant::now() < deadline, "the watches are behind, or the namespace is not at rest");
@@ -156,9 +163,14 @@ impl Recording {
         }
         let mut changes = self.changes.borrow().clone();
         changes.sort_by_key(|change| change.version);
-        let mut requests = installed().audit().since(self.mark).expect("the log is there");
-        requests.retain(|request| request.namespace == self.namespace);
-        History::of(changes, requests)
+        let mut requests = Vec::new();
+        let tell = |request: Record| {
+            if request.namespace == self.namespace {
+                requests.push(keep(request));
+            }
+        };
+        installed().audit().each_since(self.mark, tell).expect("the log is there");
+        (changes, requests)
     }
 
     /// UID and version of each object, by the watches.
@@ -218,7 +230,7 @@ where
             let watch = api.watch(&WatchParams::default().timeout(290), &from).await.expect("a watch");
             let mut events = watch.boxed();
             while let Some(event) = events.try_next().await.expect("a watch of the test cluster goes on") {
-                let (what, object) = match event {
+                let (what, mut object) = match event {
                     WatchEvent::Added(object) => (What::Created, object),
                     WatchEvent::Modified(object) => (What::Changed, object),
                     WatchEvent::Deleted(object) => (What::Gone, object),
@@ -227,6 +239,8 @@ where
                 };
                 let version = version(&object);
                 from = version.to_string();
+                // Half of an object, and of no interest.
+                object.meta_mut().managed_fields = None;
                 if is_ours(&object) {
                     changes.send_modify(|all| all.push(Change { version, what, object: wrap(object) }));
                 }
@@ -278,14 +292,33 @@ impl History {
         self.requests.iter().filter(|request| request.user_agent.starts_with("frameworkcontroller/"))
     }
 
+    /// Whether others than the controller deleted an object: users, or a node that meant the instance before.
+    pub fn is_deleted_by_others(&self, life: &Life) -> bool {
+        let hits = |request: &&Record| {
+            let of = |body: &Option<serde_json::Value>, pointer: &str| {
+                let uid = body.as_ref().and_then(|body| body.pointer(pointer)?.as_str());
+                uid == Some(life.uid.as_str())
+            };
+            let named = of(&request.response_object, "/metadata/uid")
+                || of(&request.request_object, "/preconditions/uid");
+            request.verb == "delete" && request.code < 300 && named
+        };
+        let mut deletes = self.requests.iter().filter(hits).peekable();
+        deletes.peek().is_some()
+            && deletes.all(|request| !request.user_agent.starts_with("frameworkcontroller/"))
+    }
+
+    /// The breaches of all promises, each with its name.
+    pub fn broken_promises(&self) -> Vec<String> {
+        let told = PROMISES.iter().flat_map(|(name, breaches)| {
+            breaches(self).into_iter().map(move |breach| format!("{name}: {breach}"))
+        });
+        told.collect()
+    }
+
     /// Asserts that the controller kept all its promises.
     pub fn assert_promises_are_kept(&self) {
-        let broken: Vec<String> = PROMISES
-            .iter()
-            .flat_map(|(name, breaches)| {
-                breaches(self).into_iter().map(move |breach| format!("{name}: {breach}"))
-            })
-            .collect();
+        let broken = self.broken_promises();
         assert!(broken.is_empty(), "{} breaches:\n{}", broken.len(), broken.join("\n"));
     }
 }

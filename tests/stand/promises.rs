@@ -1,8 +1,8 @@
 //! What the controller promises, whatever disturbs it, as questions to a [`History`]. Each answers with the
 //! breaches that it finds.
 //!
-//! The promises hold for every history in which users neither delete nor create what the controller makes;
-//! statuses must not be compressed.
+//! The promises hold for every history in which users do not create what the controller makes; statuses must
+//! not be compressed.
 
 use std::collections::BTreeMap;
 
@@ -186,7 +186,8 @@ fn an_end_is_recorded_before_a_pod_is_deleted(history: &History) -> Vec<String> 
         let before = history.statuses().filter(|(version, ..)| *version < deleted);
         let records = before.flat_map(|(_, _, status)| tasks(status)).map(|(_, task)| &task.attempt_status);
         let of_this: Vec<_> = records.filter(|record| record.pod_uid.as_ref() == Some(&life.uid)).collect();
-        if !of_this.is_empty() && of_this.iter().all(|record| record.completion_status.is_none()) {
+        let is_ours = !history.is_deleted_by_others(life);
+        if is_ours && !of_this.is_empty() && of_this.iter().all(|record| record.completion_status.is_none()) {
             breaches.push(format!("{} {} deleted at {deleted}", life.name, life.uid));
         }
     }

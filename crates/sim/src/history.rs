@@ -84,6 +84,23 @@ pub struct Change {
 }
 
 impl Change {
+    /// A change that was seen elsewhere, such as in the watches of a real cluster, for the checkers to judge.
+    #[must_use]
+    pub fn seen(
+        rv: u64,
+        plural: &str,
+        time: Timestamp,
+        cause: Cause,
+        old: Option<Arc<Object>>,
+        new: Option<Arc<Object>>,
+    ) -> Self {
+        let text = |field| new.as_ref().or(old.as_ref()).map_or("", |object| object.meta(field)).to_owned();
+        let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));
+        let at = Duration::try_from(time.duration_since(Timestamp::UNIX_EPOCH)).unwrap_or_default();
+        let (kind, plural, farewell) = (KindId(0), plural.into(), OnceLock::new());
+        Self { rv, at, time, kind, plural, namespace, name, uid, cause, old, new, farewell }
+    }
+
     /// Whether it is about an object of that plural.
     #[must_use]
     pub fn is(&self, plural: &str) -> bool {

@@ -108,29 +108,35 @@ impl Log {
 
     /// What was logged after a mark.
     pub fn since(&self, mark: Mark) -> Result<Vec<Record>, Error> {
+        let mut records = Vec::new();
+        self.each_since(mark, |record| records.push(record))?;
+        Ok(records)
+    }
+
+    /// The same one by one, for whom all of them with their bodies would be too much to hold.
+    pub fn each_since(&self, mark: Mark, tell: impl FnMut(Record)) -> Result<(), Error> {
         let mut file = match File::open(&self.file) {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(Error::io("opening the audit log")(error)),
         };
         file.seek(SeekFrom::Start(mark.0)).map_err(Error::io("reading the audit log"))?;
-        parse(BufReader::new(file))
+        parse(BufReader::new(file), tell)
     }
 }
 
 /// Reads lines; a last one without its end is still being written and left out.
-fn parse(mut lines: impl BufRead) -> Result<Vec<Record>, Error> {
-    let mut records = Vec::new();
+fn parse(mut lines: impl BufRead, mut tell: impl FnMut(Record)) -> Result<(), Error> {
     let mut line = Vec::new();
     loop {
         line.clear();
         lines.read_until(b'\n', &mut line).map_err(Error::io("reading the audit log"))?;
         if line.last() != Some(&b'\n') {
-            return Ok(records);
+            return Ok(());
         }
         let event: Event = serde_json::from_slice(&line)
             .map_err(|error| Error::io("understanding the audit log")(error.into()))?;
-        records.push(event.into());
+        tell(event.into());
     }
 }
 
@@ -218,9 +224,15 @@ mod tests {
         r#""stageTimestamp":"2026-11-21T09:00:00.002001Z"}"#,
     );
 
+    fn parsed(text: &str) -> Vec<Record> {
+        let mut records = Vec::new();
+        parse(text.as_bytes(), |record| records.push(record)).unwrap();
+        records
+    }
+
     #[test]
     fn a_line_becomes_a_record() {
-        let records = parse(format!("{CREATED}\n").as_bytes()).unwrap();
+        let records = parsed(&format!("{CREATED}\n"));
         let [record] = &records[..] else { panic!("one line, {} records", records.len()) };
         assert_eq!((record.verb.as_str(), record.resource.as_str(), record.code), ("create", "pods", 201));
         assert_eq!((record.user.as_str(), record.user_agent.as_str()), ("controller", "ours/1"));
@@ -231,7 +243,7 @@ mod tests {
     #[test]
     fn a_line_that_is_being_written_is_left_out() {
         let text = format!("{CREATED}\n{}", &CREATED[..100]);
-        assert_eq!(parse(text.as_bytes()).unwrap().len(), 1);
+        assert_eq!(parsed(&text).len(), 1);
     }
 
     #[test]
@@ -239,7 +251,7 @@ mod tests {
         let theirs = CREATED.replace("ours/1", "kwok/2");
         let deleted = CREATED.replace("create", "delete");
         let text = format!("{CREATED}\n{CREATED}\n{theirs}\n{deleted}\n");
-        let records = parse(text.as_bytes()).unwrap();
+        let records = parsed(&text);
         let key = |verb: &str| (verb.to_owned(), "pods".to_owned(), String::new());
         assert_eq!(count(&records, "ours"), Counts::from([(key("create"), 2), (key("delete"), 1)]));
         assert_eq!(count(&records, "")[&key("create")], 3);

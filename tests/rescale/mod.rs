@@ -1,6 +1,7 @@
 //! A Framework that is rescaled, as its user sees it, with all that happens to it on record.
 
 mod breaches;
+mod elastic;
 mod example;
 mod moments;
 mod policies;

@@ -1,4 +1,4 @@
-//! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask demo`,
+//! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask storm`, `cargo xtask demo`,
 //! `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`.
 
 use std::process::ExitCode;
@@ -11,6 +11,7 @@ mod demo;
 mod differential;
 mod environment;
 mod sim;
+mod storm;
 mod test;
 
 /// The project's commands.
@@ -34,6 +35,8 @@ enum Command {
     Differential(differential::Arguments),
     /// Walk more seeds through the simulated cluster than the gate does.
     Sim(sim::Arguments),
+    /// Rescale Frameworks at random on a real control plane, more of them than the gate does.
+    Storm(storm::Arguments),
     /// Run all that a change has to pass.
     Test(test::Arguments),
 }
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Storm(arguments) => storm::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
     };
     match outcome {

@@ -2,7 +2,7 @@
 
 use framework_sim::{Cut, DeleteOptions, Ending, Meta, NAMESPACE};
 use jiff::SignedDuration;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::controller::AFTERMATH;
 use super::draw::one;
@@ -28,32 +28,69 @@ pub async fn step(stage: &mut Stage) {
 /// What its users do to a Framework. Says whether they could.
 fn users(stage: &mut Stage) -> bool {
     let name = stage.any_framework();
-    let (role, number) = (stage.rng.usize(..3), stage.rng.u32(..6));
     let user = stage.user.clone();
-    match stage.rng.u8(..12) {
+    match stage.rng.u8(..14) {
         0 => user.stop(&name),
         1 => user.start(&name),
-        2..6 => user.scale(&name, role, number),
-        6 => {
-            let patch = json!([{ "op": "remove", "path": format!("/spec/taskRoles/{role}") }]);
-            user.json_patch("frameworks", &name, patch).is_ok()
-        }
-        7 => {
-            let spec = super::draw::random_framework(&mut stage.rng, &name).value()["spec"].clone();
-            let patch = json!([{ "op": "replace", "path": "/spec/taskRoles", "value": spec["taskRoles"] }]);
-            user.json_patch("frameworks", &name, patch).is_ok()
-        }
-        8 => {
-            let note = json!({ "metadata": { "annotations": { "note": number.to_string() } } });
-            user.patch("frameworks", &name, note).is_ok()
-        }
+        2..9 => rescale(stage, &name),
         9 => {
+            let note = stage.rng.u32(..6).to_string();
+            user.patch("frameworks", &name, json!({ "metadata": { "annotations": { "note": note } } }))
+                .is_ok()
+        }
+        10..12 => {
             let count = stage.rng.i32(-1..3);
             let policy = json!({ "fancyRetryPolicy": stage.rng.bool(), "maxRetryCount": count });
             user.patch("frameworks", &name, json!({ "spec": { "retryPolicy": policy } })).is_ok()
         }
-        10 => user.delete_with("frameworks", &name, &propagation("Foreground")).is_ok(),
+        12 => user.delete_with("frameworks", &name, &propagation("Foreground")).is_ok(),
         _ => stage.create(&name),
+    }
+}
+
+/// Tasks and TaskRoles come and go, alone and together with a policy. Says whether they could.
+fn rescale(stage: &mut Stage, name: &str) -> bool {
+    let (role, number) = (stage.rng.usize(..3), stage.rng.u32(..6));
+    let user = stage.user.clone();
+    let path = format!("/spec/taskRoles/{role}");
+    let patch = |patch: Value| user.json_patch("frameworks", name, patch).is_ok();
+    match stage.rng.u8(..10) {
+        0..3 => user.scale(name, role, number),
+        3 => {
+            let minimum = one(&mut stage.rng, &[-1, 1, 2]);
+            let policy = json!({ "minFailedTaskCount": minimum, "minSucceededTaskCount": -1 });
+            patch(json!([
+                { "op": "replace", "path": format!("{path}/taskNumber"), "value": number },
+                { "op": "add", "path": format!("{path}/frameworkAttemptCompletionPolicy"), "value": policy },
+            ]))
+        }
+        // Down and up again before anybody can have seen the first.
+        4 => user.scale(name, role, 0) && user.scale(name, role, number),
+        5 => patch(json!([{ "op": "remove", "path": path }])),
+        6 => {
+            let Some(framework) = user.get("frameworks", name) else { return false };
+            let mut added = super::draw::random_framework(&mut stage.rng, name).value()["spec"].take();
+            let added = added["taskRoles"][0].take();
+            let roles = framework["spec"]["taskRoles"].as_array().map_or(&[][..], Vec::as_slice);
+            let is_new = roles.iter().all(|known| known["name"] != added["name"]);
+            is_new && patch(json!([{ "op": "add", "path": "/spec/taskRoles/-", "value": added }]))
+        }
+        7..9 => {
+            // Away, and a moment later back under the same name; or only elsewhere in the order.
+            let Some(framework) = user.get("frameworks", name) else { return false };
+            let Some(known) = framework["spec"]["taskRoles"].get(role).cloned() else { return false };
+            let remove = json!({ "op": "remove", "path": path });
+            let add = json!({ "op": "add", "path": "/spec/taskRoles/-", "value": known });
+            match stage.rng.bool() {
+                true => patch(json!([remove])) && patch(json!([add])),
+                false => patch(json!([remove, add])),
+            }
+        }
+        _ => {
+            let spec = super::draw::random_framework(&mut stage.rng, name).value()["spec"].clone();
+            let roles = spec["taskRoles"].clone();
+            patch(json!([{ "op": "replace", "path": "/spec/taskRoles", "value": roles }]))
+        }
     }
 }
 

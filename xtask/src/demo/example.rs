@@ -45,13 +45,6 @@ pub(crate) const EXAMPLES: &[Example] = &[
         turn: Turn::CutShort { task_role: "ps" },
     },
     Example {
-        file: "examples/elastic.yaml",
-        manifest: include_str!("../../../examples/elastic.yaml"),
-        shows: "its coordinator decides, however many workers there are",
-        code: 0,
-        turn: Turn::CutShort { task_role: "worker" },
-    },
-    Example {
         file: "examples/outofmemory.yaml",
         manifest: include_str!("../../../examples/outofmemory.yaml"),
         shows: "fails permanently, and says why",
@@ -64,6 +57,13 @@ pub(crate) const EXAMPLES: &[Example] = &[
         shows: "is stopped midway",
         code: -210,
         turn: Turn::Stopped,
+    },
+    Example {
+        file: "examples/elastic.yaml",
+        manifest: include_str!("../../../examples/elastic.yaml"),
+        shows: "its coordinator decides, however many workers there are",
+        code: 0,
+        turn: Turn::CutShort { task_role: "worker" },
     },
 ];
 

@@ -84,7 +84,7 @@ fn what_is_kept_can_be_reached_until_it_is_taken_down() {
     let listed = Command::new(kubectl.next().unwrap()).args(kubectl).env("KUBECONFIG", kubeconfig).output();
     let listed = listed.unwrap();
     let listed = String::from_utf8_lossy(&listed.stdout);
-    assert_eq!(listed.lines().filter(|line| line.contains("Completed")).count(), 4, "{listed}");
+    assert_eq!(listed.lines().filter(|line| line.contains("Completed")).count(), 5, "{listed}");
     let down = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["cluster", "down"])
         .env("FRAMEWORK_CLUSTER_HOME", home.path())

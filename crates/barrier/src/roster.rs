@@ -165,6 +165,7 @@ impl std::fmt::Display for Missing {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+    use std::slice::from_ref;
 
     fn task(ip: Value) -> Value {
         json!({"index": 0, "state": "AttemptPreparing", "attemptStatus": {"id": 0, "podIP": ip}})
@@ -214,7 +215,7 @@ mod tests {
     fn no_ip_an_empty_one_and_no_status_are_all_missing() {
         let there = task("10.0.0.1".into());
         for lacking in [task(Value::Null), task("".into())] {
-            assert_eq!(missing(&[there.clone(), lacking], &[there.clone()]), ["train-worker-1"]);
+            assert_eq!(missing(&[there.clone(), lacking], from_ref(&there)), ["train-worker-1"]);
         }
         assert_eq!(missing(&[there.clone(), there.clone()], &[]), ["train-server-0"]);
         let mut fresh = framework(&[], &[]);
@@ -229,7 +230,7 @@ mod tests {
     #[test]
     fn a_task_that_leaves_is_missing_within_the_spec_and_ignored_beyond_it() {
         let there = task("10.0.0.1".into());
-        assert_eq!(missing(&[there.clone(), leaving("10.0.0.2")], &[there.clone()]), ["train-worker-1"]);
+        assert_eq!(missing(&[there.clone(), leaving("10.0.0.2")], from_ref(&there)), ["train-worker-1"]);
         let beyond = [there.clone(), there.clone(), leaving("10.0.0.3"), task(Value::Null)];
         assert_eq!(missing(&beyond, &[there]), [""; 0]);
     }

@@ -210,18 +210,26 @@ fn is_missed_pod(context: &Context<'_>, difference: &Difference) -> bool {
         && difference.fact.starts_with("OnPodDeletion ")
 }
 
-/// The original leaves Tasks as they are until the Framework starts.
+/// The original leaves Tasks, and their TaskRole, in the status until the Framework starts.
 fn is_removed_early(context: &Context<'_>, difference: &Difference) -> bool {
     let Some((theirs, own)) = context.moments else { return false };
-    let Some(task) = task_of(&difference.fact) else { return false };
-    let is =
-        |moment: &Moment, fact: &str, value: &str| moment.facts.get(fact).is_some_and(|said| said == value);
-    let state = format!("{task}.state");
-    is(theirs, "state", "AttemptCreationPending")
-        && is(theirs, &format!("{task}.deletionPending"), "true")
-        && is(theirs, &state, "AttemptCreationPending")
-        && is(own, &state, "AttemptCompleted")
-        && ["state", "attempt.completionTime"].iter().any(|what| difference.fact == format!("{task}.{what}"))
+    let waits =
+        |moment: &Moment| moment.facts.get("state").is_some_and(|said| said == "AttemptCreationPending");
+    let (fact, is_gone) = (&difference.fact, difference.ours.is_none());
+    let removed = |fact: &str| fact.ends_with(".deletionPending") && theirs.facts[fact] == "true";
+    let explained = if let Some(task) = task_of(fact) {
+        is_gone && theirs.facts.get(&format!("{task}.deletionPending")).is_some_and(|said| said == "true")
+    } else if let Some(role) = fact.strip_suffix(".timeout") {
+        is_gone && !own.facts.contains_key(&format!("{role}.tasks"))
+    } else if let Some(role) = fact.strip_suffix(".tasks") {
+        let of_role = |fact: &&String| fact.starts_with(&format!("{role}-"));
+        let less = theirs.facts.keys().filter(of_role).filter(|fact| removed(fact)).count();
+        let number = |said: &Option<String>| said.as_ref().map_or(Some(0), |said| said.parse::<usize>().ok());
+        number(&difference.reference).zip(number(&difference.ours)).is_some_and(|(a, b)| a == b + less)
+    } else {
+        false
+    };
+    waits(theirs) && waits(own) && explained
 }
 
 /// The Task that a fact is about.

@@ -221,15 +221,6 @@ fn what_is_meant_is_explained_and_what_is_near_it_is_not() {
     let stopped = lost("-210 Stop", "-220 Completion");
     assert_eq!(row(&lost("-210 Stop", "-101 Deleted"), &stopped), None);
 
-    let early = |state: &str, task: &str| {
-        seen(&[("state", state), ("a-0.deletionPending", "true"), ("a-0.state", task)])
-    };
-    let (pending, completed) = ("AttemptCreationPending", "AttemptCompleted");
-    let row_of_early = "Tasks removed before the Framework starts";
-    assert_eq!(row(&early(pending, pending), &early(pending, completed)), Some(row_of_early));
-    let running = "AttemptRunning";
-    assert_eq!(row(&early(running, pending), &early(running, completed)), None);
-
     let labelled = |label: &str| {
         let mut seen = seen(&[]);
         seen.story.pods.insert("Pod x".into(), facts(&[(label, "7")]));
@@ -241,6 +232,26 @@ fn what_is_meant_is_explained_and_what_is_near_it_is_not() {
     both.story.pods.get_mut("Pod x").unwrap().insert(slot, "200".into());
     assert_eq!(row(&none, &both), Some("labels of ConfigMaps and Pods"));
     assert_eq!(row(&both, &none), None);
+}
+
+#[test]
+fn tasks_may_leave_before_the_start_on_our_side_alone() {
+    let row = Some("Tasks removed before the Framework starts");
+    let waiting = |state: &str, removed: &str| {
+        seen(&[("state", state), ("a.tasks", "2"), ("a-1.deletionPending", removed), ("a-1.attempt.id", "0")])
+    };
+    let rows = |reference: &Seen, ours: &Seen| -> Vec<_> {
+        differences(reference, ours).into_iter().map(|(_, _, row)| row).collect()
+    };
+    let pending = "AttemptCreationPending";
+    let left = seen(&[("state", pending), ("a.tasks", "1")]);
+    assert_eq!(rows(&waiting(pending, "true"), &left), [row; 3]);
+    assert_eq!(rows(&waiting(pending, "false"), &left), [None; 3], "it was not removed");
+    assert_eq!(rows(&left, &waiting(pending, "true")), [None; 3], "the other way round");
+    let started = seen(&[("state", "AttemptRunning"), ("a.tasks", "1")]);
+    assert_eq!(rows(&waiting("AttemptRunning", "true"), &started), [None; 3]);
+    let none = seen(&[("state", pending)]);
+    assert_eq!(rows(&waiting(pending, "true"), &none), [row, row, None], "one of two was removed");
 }
 
 #[test]

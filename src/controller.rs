@@ -7,6 +7,7 @@ use std::time::Duration;
 use framework_runtime::admin;
 use framework_runtime::clock::Clock;
 use framework_runtime::health::Health;
+use framework_runtime::journal::Journal;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::run::{self, Parts, run};
 use framework_runtime::seeds::Seeds;
@@ -45,6 +46,8 @@ pub struct Controller {
     pub settings: Settings,
     /// The way to the API server.
     pub client: kube::Client,
+    /// Takes the history.
+    pub journal: Arc<dyn Journal>,
     /// Names this replica.
     pub instance: String,
 }
@@ -81,6 +84,7 @@ impl Controller {
                 seeds: Seeds::system(),
                 metrics,
                 health: Arc::clone(&health),
+                journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
                 stop: stop.clone().boxed(),
             };

@@ -12,13 +12,17 @@ pub mod settings;
 pub mod signals;
 pub mod startup;
 
+use std::sync::Arc;
+
 use framework_runtime::client;
 use framework_runtime::seeds::Seeds;
+use framework_runtime::stderr::Stderr;
 use tracing::info;
 
 pub use controller::Controller;
 
 use args::Args;
+use logging::Log;
 use settings::{Environment, Settings};
 use signals::Signals;
 
@@ -58,24 +62,25 @@ impl Error {
 
 /// Runs the program until it is told to stop.
 pub fn start(args: &Args, environment: &Environment) -> Result<(), Error> {
-    logging::start(args.log_level.as_deref());
+    let log = Log::start(args.log_level.as_deref())?;
     let settings = Settings::load(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // The loop stays on this thread; the runtime's workers decode what it reads and send what it decides.
-    let ended = runtime.block_on(work(settings, environment));
+    let ended = runtime.block_on(work(settings, environment, log.stderr()));
     // Whatever else runs then has no reader any more.
     runtime.shutdown_background();
     ended
 }
 
-async fn work(settings: Settings, environment: &Environment) -> Result<(), Error> {
+async fn work(settings: Settings, environment: &Environment, stderr: &Stderr) -> Result<(), Error> {
     let mut signals = Signals::catch()?;
     let incarnation = format!("{:08x}", Seeds::system().draw() as u32);
     let config = access::find(&settings.config, environment).await?;
     info!(version = env!("CARGO_PKG_VERSION"), incarnation, server = %config.cluster_url, "starting");
     let client = client::connect(config, &incarnation)?;
     let host = environment.host.as_deref().unwrap_or("frameworkcontroller");
-    let controller = Controller { settings, client, instance: format!("{host}-{incarnation}") };
+    let (journal, instance) = (Arc::new(stderr.clone()), format!("{host}-{incarnation}"));
+    let controller = Controller { settings, client, journal, instance };
     let (stop, told) = tokio::sync::oneshot::channel();
     let running = controller.run(async {
         // An error means that nobody can tell any more, which ends the program as well.

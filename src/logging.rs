@@ -1,21 +1,60 @@
 //! The log: plain lines on standard error.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
+use framework_runtime::stderr::Stderr;
 use tracing_subscriber::EnvFilter;
 
 /// Parts that say at `info` what only their authors need.
 const QUIET: &str = "kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn";
+/// How long the last lines may hold up the end of the program.
+const FLUSH: Duration = Duration::from_secs(5);
 
-/// Starts logging: by `RUST_LOG`, else by `level`, else at `info`. Only the first call in a process counts.
-pub fn start(level: Option<&str>) {
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},{}", level.unwrap_or("info"))));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false);
-    // A test may have started it before: then that one stays.
-    let _ = lines.try_init();
+/// The running log. When it goes, what it still has is written.
+#[derive(Debug)]
+pub struct Log(Stderr);
+
+impl Log {
+    /// Starts logging: by `RUST_LOG`, else by `level`, else at `info`. Only the first one in a process gets
+    /// what is logged; history goes to any, whatever the level.
+    pub fn start(level: Option<&str>) -> io::Result<Log> {
+        let filter = EnvFilter::try_from_default_env()
+            .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},{}", level.unwrap_or("info"))));
+        let stderr = Stderr::start()?;
+        let writer = stderr.clone();
+        let lines = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(move || Lines(writer.clone()))
+            .with_ansi(io::stderr().is_terminal())
+            .with_target(false);
+        // A test may have started it before: then that one stays.
+        let _ = lines.try_init();
+        Ok(Log(stderr))
+    }
+
+    /// The way to standard error.
+    pub fn stderr(&self) -> &Stderr {
+        &self.0
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.0.flush(FLUSH);
+    }
+}
+
+/// Takes lines of the log; each comes in one piece.
+struct Lines(Stderr);
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.log(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

@@ -131,6 +131,7 @@ fn policy(config: &Config, classifier: Classifier) -> Policy {
     policy.max_conflict_retry_delay_sec =
         signed(config.framework_max_retry_delay_sec_for_transient_conflict_failed);
     policy.framework_completed_retain_sec = signed(config.framework_completed_retain_sec);
+    policy.log_object_snapshot = config.log_object_snapshot;
     // Two seconds' worth of creates.
     policy.unrecorded_creates_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
     policy

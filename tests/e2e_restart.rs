@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use framework_api::{Framework, State};
 use framework_testcluster::Cluster;
 use stand::history::{History, Object, Recording, What};
+use stand::told::{assert_replaced_are_told, told};
 use stand::{Manifest, block_on, code, completed, installed, manifest, start_controller, state};
 
 /// How often the controller is killed.
@@ -147,6 +148,8 @@ fn ten_kills_change_neither_the_end_nor_what_runs() {
         let changes = recording.changes();
         assert!(!changes.iter().any(|change| is_completed(&change.object)), "it ended before the last kill");
     });
+    // Each retry was told before the write that replaced it, by whichever controller lived then.
+    assert_replaced_are_told(&history, &told(&stand::log_of("controller"), &disturbed));
     println!(
         "{} Pods, {} of them for nothing",
         history.pods.len(),

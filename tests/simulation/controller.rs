@@ -18,6 +18,7 @@ use jiff::SignedDuration;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::history::Told;
 use super::wire::{Fuse, Gate, wire};
 
 /// How a controller is set up.
@@ -29,6 +30,8 @@ pub struct Setup {
     pub settings: EngineSettings,
     /// By how much its wall clock is wrong.
     pub wrong_by: SignedDuration,
+    /// Where it tells of history.
+    pub told: Told,
 }
 
 impl Default for Setup {
@@ -41,7 +44,7 @@ impl Default for Setup {
         policy.min_conflict_retry_delay_sec = 1;
         policy.max_conflict_retry_delay_sec = 5;
         let settings = EngineSettings { qps: 1000.0, burst: 1000, ..EngineSettings::default() };
-        Setup { policy, settings, wrong_by: SignedDuration::ZERO }
+        Setup { policy, settings, wrong_by: SignedDuration::ZERO, told: Told::default() }
     }
 }
 
@@ -81,6 +84,7 @@ impl Controller {
             seeds: Seeds::fixed(seed.wrapping_add(incarnation as u64)),
             metrics: Metrics::new(),
             health: Arc::new(Health::new(clock)),
+            journal: setup.told.journal(cluster),
             instance: name.clone(),
             // A controller whose handle is dropped runs on.
             stop: async move {

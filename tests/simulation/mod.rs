@@ -8,6 +8,7 @@
 pub mod controller;
 pub mod draw;
 pub mod endgame;
+pub mod history;
 pub mod life;
 pub mod manifest;
 pub mod mischief;

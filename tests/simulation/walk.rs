@@ -9,7 +9,7 @@ use framework_sim::{History, SimCluster, User};
 use super::controller::{AFTERMATH, Controller, Setup};
 use super::draw::{Conditions, random_framework};
 use super::manifest::Deeds;
-use super::{SECOND, endgame, mischief, pass, simulate};
+use super::{SECOND, endgame, history, mischief, pass, simulate};
 
 /// What became of a walk.
 #[derive(Debug)]
@@ -89,6 +89,8 @@ impl Stage {
         let ended = endgame::play(self).await;
         let history = self.cluster.history();
         let found = endgame::judge(&history, ended, &self.conditions);
+        let told = self.conditions.setup.told.tellings();
+        let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
         Walked {
             broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
             digest: self.cluster.digest(),

@@ -4,6 +4,7 @@
 
 pub mod history;
 pub mod promises;
+pub mod told;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

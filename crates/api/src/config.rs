@@ -92,7 +92,7 @@ pub struct FrameworkSnapshot {
 pub struct TaskSnapshot {
     /// Before a retry replaces its attempt.
     pub on_task_retry: bool,
-    /// When it is removed, with its Framework or by a scale-down.
+    /// When a scale-down removes it; not when its whole Framework goes.
     pub on_task_deletion: bool,
 }
 

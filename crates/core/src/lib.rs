@@ -26,6 +26,7 @@ pub mod pod;
 mod rescale;
 pub mod retry;
 pub mod size;
+pub mod snapshot;
 pub mod summary;
 pub mod sync;
 mod task;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use framework_api::config::LogObjectSnapshot;
 use framework_api::{Framework, FrameworkStatus, Time};
 use jiff::Timestamp;
 
@@ -209,6 +210,8 @@ pub struct Policy {
     pub unrecorded_creates_limit: usize,
     /// What an object may take.
     pub size: SizeLimits,
+    /// Which history snapshots are told.
+    pub log_object_snapshot: LogObjectSnapshot,
     /// Rules that are switched off, to show that the checks find their absence.
     #[cfg(feature = "defects")]
     pub defects: BTreeSet<crate::observed::Defect>,
@@ -254,6 +257,7 @@ impl Policy {
             framework_completed_retain_sec: 30 * 24 * 3600,
             unrecorded_creates_limit: 64,
             size: SizeLimits::default(),
+            log_object_snapshot: LogObjectSnapshot::default(),
             #[cfg(feature = "defects")]
             defects: BTreeSet::new(),
         }

@@ -4,6 +4,7 @@ use framework_api::{FrameworkStatus, Time};
 use jiff::Timestamp;
 
 use crate::observed::Instance;
+use crate::snapshot::Snapshot;
 
 /// The next step of one Framework.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Plan {
     pub wake: Option<Timestamp>,
     /// What users should hear of, once `persist` is written (at once if there is none).
     pub report: Vec<Report>,
+    /// What `persist` replaces for ever: to be told before that is written.
+    pub snapshots: Vec<Snapshot>,
 }
 
 impl Plan {

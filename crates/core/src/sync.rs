@@ -10,7 +10,7 @@ use crate::framework::{self, Step, is_open};
 use crate::licence::licensed;
 use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::plan::{Action, Plan, Report, Urgency};
-use crate::{rescale, size, summary};
+use crate::{rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
@@ -50,6 +50,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         let lacks = false;
         plan.act.retain(|action| lacks || licensed(&next, o.framework, action));
         plan.urgency = urgency(status, &next, o, policy, rescaled);
+        plan.snapshots = snapshot::replaced(status, &next, m.time(), &policy.log_object_snapshot);
         plan.persist = Some(Box::new(next));
     } else {
         plan.report.clear();

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use framework_api::State;
+
 use crate::event::{FrameworkObject, Key};
 use crate::known::{Known, Source};
 use crate::ledger::Ledger;
@@ -109,10 +111,25 @@ impl Entry {
         }
     }
 
+    /// A LIST of Pods is complete. Of those that it did not show, the ones that a Task records are asked for.
+    pub fn pods_listed(&mut self) {
+        let status = self.ledger.as_ref().and_then(|ledger| ledger.status());
+        let roles = status.map_or(&[][..], |status| status.task_roles());
+        let is_over = |state| matches!(state, State::AttemptCompleted | State::Completed);
+        let Known { departures, objects, .. } = &mut self.known;
+        departures.listed(|uid| {
+            let tasks = roles.iter().flat_map(|role| &role.task_statuses);
+            let mut live = tasks.filter(|task| !is_over(task.state));
+            let recorded = live.any(|task| task.attempt_status.pod_uid.as_deref() == Some(uid));
+            recorded && !objects.gone.contains(uid)
+        });
+    }
+
     /// The Framework is gone: its books are closed. Its objects stay known until they are gone too; what is
     /// on its way for it has no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
         self.ledger = None;
+        self.known.departures.unasked();
         self.known.objects.pod_creates.clear();
         self.known.objects.config_map_create = None;
         self.known.objects.gone.clear();

@@ -19,6 +19,7 @@ use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::dispatch::{Class, Dispatch};
 use crate::event::{Effect, Event, Key, Now, Ticket};
+use crate::history::Line;
 use crate::outbox::{Label, Lookup};
 use crate::ownership::Ownership;
 use crate::ready::Ready;
@@ -270,6 +271,7 @@ impl Engine {
 
     /// Brings timers and rotation in line with what is kept of a name.
     fn schedule(&mut self, now: Now, key: &Key) {
+        self.tell_ends(key);
         let ledger = self.cache.get(key).and_then(|entry| entry.ledger.as_ref());
         let Some(ledger) = ledger else {
             self.ready.set(key, None);
@@ -281,6 +283,25 @@ impl Engine {
                 self.dispatch.offer(class, key);
             }
         }
+    }
+
+    /// Tells lines of the history, if they are wanted: before that request leaves, or as soon as may be.
+    fn tell(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
+        lines.retain(|line| line.trigger().is_on(&self.policy.log_object_snapshot));
+        if !lines.is_empty() {
+            self.effects.push(Effect::Tell { lines, before });
+        }
+    }
+
+    /// Tells of the Pods of a name that are known to be gone by now.
+    fn tell_ends(&mut self, key: &Key) {
+        let Some(entry) = self.cache.get_mut(key) else { return };
+        if entry.ledger.is_none() {
+            entry.known.departures.unasked();
+        }
+        let gone = entry.known.departures.take_gone();
+        let lines = gone.into_iter().map(|pod| Line::Pod { key: key.clone(), pod }).collect();
+        self.tell(lines, None);
     }
 
     fn publish(&mut self, key: &Key, reports: Vec<Report>) {

@@ -11,6 +11,9 @@ use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, PodFacts};
 use framework_core::plan::Report;
 use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+use crate::history::Line;
 
 /// Names a Framework in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,7 +88,7 @@ pub enum Change<T> {
 }
 
 /// A Pod that no ConfigMap of ours controls.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Stranger {
     /// The Framework that its name speaks of.
     pub key: Key,
@@ -93,6 +96,8 @@ pub struct Stranger {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
+    /// The whole Pod, if the controller made it and an event shows it deleted.
+    pub last: Option<Box<RawValue>>,
 }
 
 /// A decoded Framework, its status apart.
@@ -139,6 +144,8 @@ pub struct PodObject {
     pub facts: PodFacts,
     /// Whether it carries the slot label.
     pub labelled: bool,
+    /// The whole Pod, if an event shows it deleted. The cache keeps none.
+    pub last: Option<Box<RawValue>>,
 }
 
 /// Names a request until its reply.
@@ -161,6 +168,14 @@ pub enum Effect {
         framework: Arc<Framework>,
         /// What to say.
         reports: Vec<Report>,
+    },
+    /// Write lines of the history.
+    Tell {
+        /// The lines.
+        lines: Vec<Line>,
+        /// The request that may leave only once they are written; the effect that sends it follows. Without
+        /// one nothing waits for them.
+        before: Option<Ticket>,
     },
     /// Everything is settled after [`Event::Drain`]: the program may end.
     Drained,

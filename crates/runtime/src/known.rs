@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodPhase};
 
+use crate::departures::Departures;
 use crate::event::{ConfigMapObject, PodObject};
 
 /// Who shows an object.
@@ -25,6 +26,8 @@ pub enum Source {
 pub struct Known {
     /// What the core is told.
     pub objects: Objects,
+    /// Pods that have left the cache and are to be told of.
+    pub departures: Departures,
     config_map: Option<Version>,
     pods: BTreeMap<String, Version>,
     /// Deletions that a reply on its way, or a watch that lags, must not undo: by UID, below which version.
@@ -83,7 +86,9 @@ fn is_ending(pod: &PodFacts) -> bool {
 impl Known {
     /// Whether there is nothing left to remember.
     pub fn is_empty(&self) -> bool {
-        self.objects.config_map.is_none() && self.objects.pods.is_empty() && self.reads == 0
+        let objects = &self.objects;
+        let nothing = objects.config_map.is_none() && objects.pods.is_empty();
+        nothing && self.departures.is_empty() && self.reads == 0
     }
 
     /// Takes in a Pod as it is. Says whether that is news.
@@ -108,6 +113,7 @@ impl Known {
                 self.pod_gone(&name, &uid);
             }
         }
+        self.departures.present(&name, &facts.uid, source == Source::Watch);
         let version = Version::new(resource_version, epoch, source, before);
         facts.unwatched = version.unwatched;
         self.pods.insert(name.clone(), version);
@@ -153,6 +159,7 @@ impl Known {
             }
             self.drop_pod(&pod.name);
         }
+        self.departures.unselected(pod);
         self.disappeared(uid, ending);
         true
     }
@@ -196,10 +203,13 @@ impl Known {
     /// only a reply showed: whether it is still there is asked again, because the watch may have passed its
     /// end.
     pub fn sweep_pods(&mut self, epoch: u64) -> bool {
-        let stale = |(name, version): (&String, &Version)| (version.epoch < epoch).then(|| name.clone());
-        let names: Vec<String> = self.pods.iter().filter_map(stale).collect();
-        for name in &names {
+        let stale = |(name, version): (&String, &Version)| {
+            (version.epoch < epoch).then(|| (name.clone(), version.resource_version))
+        };
+        let names: Vec<(String, u128)> = self.pods.iter().filter_map(stale).collect();
+        for (name, resource_version) in &names {
             if let Some(pod) = self.objects.pods.get(name) {
+                self.departures.unlisted(name, pod, *resource_version);
                 let (uid, ending) = (pod.uid.clone(), is_ending(pod));
                 self.drop_pod(name);
                 self.disappeared(&uid, ending);
@@ -222,6 +232,22 @@ impl Known {
 
     /// It is certain that this Pod exists no more.
     pub fn pod_gone(&mut self, name: &str, uid: &str) {
+        match (self.objects.pod(name, uid), self.pods.get(name)) {
+            (Some(pod), Some(version)) => {
+                self.departures.gone(name, pod, version.resource_version, !version.unwatched);
+            }
+            _ => self.departures.confirmed(name, uid),
+        }
+        self.forget_pod(name, uid);
+    }
+
+    /// This Pod lives, and is ours no more.
+    pub fn pod_released(&mut self, name: &str, uid: &str) {
+        self.departures.released(name, uid);
+        self.forget_pod(name, uid);
+    }
+
+    fn forget_pod(&mut self, name: &str, uid: &str) {
         if self.objects.pod(name, uid).is_some() {
             self.bury_for_good(uid, self.pods.get(name).copied());
             self.drop_pod(name);

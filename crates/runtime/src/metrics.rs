@@ -24,6 +24,9 @@ pub struct Metrics {
     events_published: IntCounter,
     events_aggregated: IntCounter,
     events_dropped: IntCounter,
+    snapshots: IntCounterVec,
+    snapshots_dropped: IntCounterVec,
+    log_lines_dropped: IntCounter,
     queues: IntGaugeVec,
     frameworks: IntGaugeVec,
     held: IntGaugeVec,
@@ -83,6 +86,20 @@ impl Metrics {
             events_dropped: maker.counter(
                 "events_dropped_total",
                 "Reports that made no Event: the queue was full, or the API server refused it.",
+            ),
+            snapshots: maker.counters(
+                "snapshots_total",
+                "History snapshots that went to standard error.",
+                &["trigger"],
+            ),
+            snapshots_dropped: maker.counters(
+                "snapshots_dropped_total",
+                "History snapshots that standard error did not take.",
+                &["trigger"],
+            ),
+            log_lines_dropped: maker.counter(
+                "log_lines_dropped_total",
+                "Lines of the log, history aside, that standard error did not take.",
             ),
             queues: maker.gauges("queue_depth", "What waits in a queue, or is on its way.", &["queue"]),
             frameworks: maker.gauges("frameworks", "Frameworks by the state of their status.", &["state"]),
@@ -144,6 +161,21 @@ impl Metrics {
     /// A report made no Event.
     pub fn event_dropped(&self) {
         self.events_dropped.inc();
+    }
+
+    /// A history snapshot is on its way to standard error.
+    pub fn snapshot_told(&self, trigger: &str) {
+        self.snapshots.with_label_values(&[trigger]).inc();
+    }
+
+    /// A history snapshot found no room.
+    pub fn snapshot_dropped(&self, trigger: &str) {
+        self.snapshots_dropped.with_label_values(&[trigger]).inc();
+    }
+
+    /// So many lines of the log were dropped since the start.
+    pub fn log_lines_dropped(&self, total: u64) {
+        self.log_lines_dropped.inc_by(total.saturating_sub(self.log_lines_dropped.get()));
     }
 
     /// That much waits in that queue.

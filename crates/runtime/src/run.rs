@@ -8,10 +8,12 @@
 //! In production this future belongs on the main thread (`block_on`), where a long turn delays nobody: the
 //! runtime's workers decode and send meanwhile.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use framework_core::Policy;
+use framework_core::snapshot::Trigger;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
@@ -21,8 +23,10 @@ use tracing::{info, warn};
 
 use crate::clock::Clock;
 use crate::engine::{Engine, EngineSettings};
-use crate::event::{Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Ticket};
+use crate::event::{Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Reply, Ticket};
 use crate::health::{Health, Synced};
+use crate::history::Line;
+use crate::journal::{Full, Journal, Receipt};
 use crate::metrics::Metrics;
 use crate::recorder::Recorder;
 use crate::seeds::Seeds;
@@ -54,6 +58,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Flags for probes.
     pub health: Arc<Health>,
+    /// Takes the history.
+    pub journal: Arc<dyn Journal>,
     /// Names this replica in Kubernetes Events.
     pub instance: String,
     /// When this is done, the controller stops gracefully.
@@ -171,6 +177,9 @@ struct Controller {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     recorder: Recorder,
+    journal: Arc<dyn Journal>,
+    /// What has to be written before a request of this turn leaves.
+    told: BTreeMap<Ticket, Result<Receipt, Full>>,
     /// Requests whose reply is awaited; the engine bounds how many.
     requests: JoinSet<(Ticket, Answer)>,
     drained: bool,
@@ -188,6 +197,8 @@ impl Controller {
             metrics: parts.metrics,
             health: parts.health,
             recorder,
+            journal: parts.journal,
+            told: BTreeMap::new(),
             requests: JoinSet::new(),
             drained: false,
             measure_at: None,
@@ -210,6 +221,8 @@ impl Controller {
 
     fn measure(&mut self) {
         self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
+        self.metrics.queue("log", self.journal.waiting());
+        self.metrics.log_lines_dropped(self.journal.dropped());
         self.measure_at = None;
     }
 
@@ -239,12 +252,38 @@ impl Controller {
         self.metrics.turn_taken(events, begun.elapsed());
     }
 
+    /// Hands lines of the history over. What a request waits for is never lost, because the request is not
+    /// sent; of the rest it is counted and said.
+    fn tell(&mut self, lines: Vec<Line>, before: Option<Ticket>) {
+        let triggers: Vec<Trigger> = lines.iter().map(Line::trigger).collect();
+        let told = self.journal.tell(lines, self.clock.now().wall);
+        if told.is_ok() {
+            triggers.iter().for_each(|trigger| self.metrics.snapshot_told(trigger.name()));
+        } else if before.is_none() {
+            triggers.iter().for_each(|trigger| self.metrics.snapshot_dropped(trigger.name()));
+            warn!(snapshots = triggers.len(), "history was dropped: standard error takes no more for now");
+        }
+        if let Some(ticket) = before {
+            self.told.insert(ticket, told);
+        }
+    }
+
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Send { ticket, request } => {
                 let sending = send(self.client.clone(), request, Arc::clone(&self.metrics));
-                self.requests.spawn(async move { (ticket, sending.await) });
+                let told = self.told.remove(&ticket);
+                self.requests.spawn(async move {
+                    if let Some(told) = told
+                        && !is_written(told).await
+                    {
+                        let reason = "standard error does not take the history that goes before it";
+                        return (ticket, (Reply::NotSent(reason.to_owned()), None));
+                    }
+                    (ticket, sending.await)
+                });
             }
+            Effect::Tell { lines, before } => self.tell(lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(
                     framework.metadata.namespace.as_deref().unwrap_or_default(),
@@ -261,6 +300,14 @@ impl Controller {
             }
             Effect::Drained => self.drained = true,
         }
+    }
+}
+
+/// Whether the history that goes before a request is written.
+async fn is_written(told: Result<Receipt, Full>) -> bool {
+    match told {
+        Ok(receipt) => receipt.is_written().await,
+        Err(Full) => false,
     }
 }
 

@@ -11,6 +11,8 @@ use framework_api::FrameworkStatus;
 use framework_core::Urgency;
 use framework_core::plan::Report;
 
+use crate::history::Line;
+
 /// How long changes gather before they are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
@@ -59,6 +61,8 @@ pub struct Draft {
     pub status: Arc<FrameworkStatus>,
     /// What to publish then.
     pub reports: Vec<Report>,
+    /// What to tell before: what is persisted and will be no more.
+    pub history: Vec<Line>,
 }
 
 #[derive(Debug, Default)]
@@ -177,6 +181,14 @@ impl StatusWrite {
                 self.stage = other;
                 None
             }
+        }
+    }
+
+    /// What is to be told before the write that is being sent leaves.
+    pub fn take_history(&mut self) -> Vec<Line> {
+        match &mut self.stage {
+            Stage::InFlight(draft) => std::mem::take(&mut draft.history),
+            _ => Vec::new(),
         }
     }
 

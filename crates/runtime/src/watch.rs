@@ -13,7 +13,7 @@ use kube::runtime::watcher;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
-use crate::event::{Change, ConfigMapObject, Event, FrameworkObject, PodObject};
+use crate::event::{Change, ConfigMapObject, Event, FrameworkObject, PodObject, Stranger};
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::wire::{Watched, Wire};
@@ -134,14 +134,19 @@ fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
 fn change<T: Wire>(event: watcher::Event<Watched<T>>) -> Option<Change<T>> {
     Some(match event {
         watcher::Event::Init => Change::Restarted,
-        watcher::Event::InitApply(watched) => Change::Listed(watched.object?),
+        watcher::Event::InitApply(watched) => Change::Listed(alive(watched.object?)),
         watcher::Event::InitDone => Change::Synced,
-        watcher::Event::Apply(Watched { object: Some(object), .. }) => Change::Applied(object),
+        watcher::Event::Apply(Watched { object: Some(object), .. }) => Change::Applied(alive(object)),
         watcher::Event::Delete(Watched { object: Some(object), .. }) => Change::Deleted(object),
-        watcher::Event::Apply(watched) | watcher::Event::Delete(watched) => {
-            Change::Released(watched.stranger?)
-        }
+        watcher::Event::Apply(watched) => Change::Released(Stranger { last: None, ..watched.stranger? }),
+        watcher::Event::Delete(watched) => Change::Released(watched.stranger?),
     })
+}
+
+/// The object without what only its end needs.
+fn alive<T: Wire>(mut object: T) -> T {
+    object.forget_last();
+    object
 }
 
 /// Exponential, with jitter from its own generator, so that it replays.

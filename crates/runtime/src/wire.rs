@@ -33,6 +33,9 @@ pub trait Wire: Sized + Clone + Debug + Send + Sync + 'static {
     /// Which objects are watched, by label; `None`: all.
     const SELECTOR: Option<&'static str>;
 
+    /// Lets go of what only an event needs that shows the object deleted.
+    fn forget_last(&mut self) {}
+
     /// Decodes one object; `None` if it is not one of ours.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error>;
 }

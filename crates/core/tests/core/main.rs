@@ -10,5 +10,6 @@ mod property;
 mod rescale;
 mod retry;
 mod size;
+mod snapshot;
 mod world;
 mod worst;

@@ -1,7 +1,10 @@
 //! Properties that hold in every life: random users, Pods and outcomes.
 
+use std::collections::BTreeSet;
+
 use framework_api::{FrameworkStatus, State};
 use framework_core::batch::sync_all;
+use framework_core::snapshot::Snapshot;
 use framework_core::{licence, sync};
 use proptest::prelude::*;
 
@@ -108,6 +111,47 @@ fn assert_monotone(old: &FrameworkStatus, new: &FrameworkStatus) {
     }
 }
 
+/// Tells, of a pair of persisted statuses, what the second one has no more, in words.
+fn lost(old: &FrameworkStatus, new: &FrameworkStatus) -> BTreeSet<String> {
+    if old.attempt_status.id != new.attempt_status.id {
+        return ["the attempt".to_owned()].into();
+    }
+    let attempts = |status: &FrameworkStatus| -> BTreeSet<(String, i32)> {
+        let tasks = status.task_roles().iter().flat_map(|role| &role.task_statuses);
+        tasks.map(|task| (task.instance_uid.clone(), task.attempt_status.id)).collect()
+    };
+    attempts(old).difference(&attempts(new)).map(|(uid, attempt)| format!("{uid} {attempt}")).collect()
+}
+
+/// Whatever a persisted status had and the next one has not was told, and only in a final state.
+fn assert_told(world: &World) {
+    let told = |at: usize| -> BTreeSet<String> {
+        let status = &world.history[at];
+        let here = world.told.iter().filter(|(of, _)| *of == at).map(|(_, snapshot)| snapshot);
+        here.map(|snapshot| match snapshot {
+            Snapshot::FrameworkRetry => {
+                assert_eq!(status.state, State::AttemptCompleted);
+                "the attempt".to_owned()
+            }
+            Snapshot::TaskRetry { task_role, task_index } => {
+                let task = status.task(task_role, *task_index).expect("it is persisted");
+                assert_eq!(task.state, State::AttemptCompleted);
+                assert!(task.attempt_status.completion_status.is_some());
+                format!("{} {}", task.instance_uid, task.attempt_status.id)
+            }
+            Snapshot::TaskDeletion { task_role, task_index, .. } => {
+                let task = status.task(task_role, *task_index).expect("it is persisted");
+                assert!(task.deletion_pending && task.state == State::Completed);
+                format!("{} {}", task.instance_uid, task.attempt_status.id)
+            }
+        })
+        .collect()
+    };
+    for (at, pair) in world.history.windows(2).enumerate() {
+        assert_eq!(told(at), lost(&pair[0], &pair[1]));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -147,6 +191,7 @@ proptest! {
         for pair in world.history.windows(2) {
             assert_monotone(&pair[0], &pair[1]);
         }
+        assert_told(&world);
         // World::act has checked that no act was done twice: a Pod's name was free at its create, and each
         // deleted object was there.
         world.stop().settle();

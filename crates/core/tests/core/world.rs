@@ -13,6 +13,7 @@ use framework_core::observed::{
     ConfigMapFacts, Create, Deletion, Instance, Objects, Outcome, PodFacts, PodPhase,
 };
 use framework_core::size::SizeLimits;
+use framework_core::snapshot::Snapshot;
 use framework_core::{Action, Moment, Observed, Plan, Policy, Urgency, licence, sync};
 use serde_json::json;
 
@@ -28,6 +29,8 @@ pub struct World {
     pub writes: usize,
     /// Every status that was persisted.
     pub history: Vec<FrameworkStatus>,
+    /// What was told of history, each with the number of the persisted status that it is of.
+    pub told: Vec<(usize, Snapshot)>,
     /// Every act that was done.
     pub acts: Vec<Action>,
     /// Reasons of all reports.
@@ -47,6 +50,7 @@ pub fn policy() -> Policy {
         framework_completed_retain_sec: 2_592_000,
         unrecorded_creates_limit: 64,
         size: SizeLimits::default(),
+        log_object_snapshot: Default::default(),
         #[cfg(feature = "defects")]
         defects: Default::default(),
     }
@@ -125,6 +129,7 @@ impl Builder {
             now: Time::floor("2026-01-01T00:00:00Z".parse().unwrap()),
             writes: 0,
             history: Vec::new(),
+            told: Vec::new(),
             acts: Vec::new(),
             reports: Vec::new(),
             hangs: false,
@@ -146,7 +151,8 @@ impl World {
 
     /// The moment it would be told in.
     pub fn moment(&self) -> Moment {
-        let seed = u128::from(self.made) << 64 | self.writes as u128;
+        // Instance UIDs derive from the upper half.
+        let seed = (self.writes as u128) << 80 | u128::from(self.made) << 54;
         Moment { now: self.now.timestamp(), server: Some(self.now), seed: seed ^ (7 << 100) }
     }
 
@@ -171,6 +177,8 @@ impl World {
             self.acts.push(action);
         }
         if let Some(status) = plan.persist.filter(|_| !gathers) {
+            let persisted = self.history.len().wrapping_sub(1);
+            self.told.extend(plan.snapshots.into_iter().map(|snapshot| (persisted, snapshot)));
             self.persist(*status);
             self.reports.extend(plan.report.into_iter().map(|report| report.reason.to_owned()));
         }

@@ -112,7 +112,8 @@ impl Engine {
             return ledger.write.hold_back(now.steady);
         }
         let urgency = if draining { Urgency::Now } else { plan.urgency };
-        let draft = Draft { status, reports: plan.report };
+        let history = ledger.history(plan.snapshots);
+        let draft = Draft { status, reports: plan.report, history };
         if let Some(due) = ledger.write.propose(draft, urgency, tasks, &self.windows, now.steady) {
             ledger.wake = Some(ledger.wake.map_or(due, |wake| wake.min(due)));
         }

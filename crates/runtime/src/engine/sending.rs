@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use framework_core::Action;
+
 use super::{Engine, Sent, What};
 use crate::cache::Entry;
 use crate::dispatch::Class;
@@ -31,12 +33,19 @@ impl Engine {
             if let What::Act(action) = &what {
                 ledger.sent(action, &mut known.objects);
             }
+            let lines = match &what {
+                What::Write { .. } => ledger.write.take_history(),
+                // Once it is sent, nobody may be left to tell.
+                What::Act(Action::DeleteFramework) => vec![ledger.last_line(&key, None)],
+                _ => Vec::new(),
+            };
             let sent = Sent { key: key.clone(), uid: Arc::clone(&ledger.uid), what, at: now.steady };
             self.in_flight.insert(ticket, sent);
-            self.effects.push(Effect::Send { ticket, request });
             if ledger.wants(class, now.steady) {
                 self.dispatch.offer(class, &key);
             }
+            self.tell(lines, Some(ticket));
+            self.effects.push(Effect::Send { ticket, request });
             return true;
         }
         false

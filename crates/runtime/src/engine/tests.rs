@@ -8,6 +8,7 @@ mod cluster;
 mod confirm;
 mod creates;
 mod drain;
+mod history;
 mod lifecycle;
 mod relist;
 mod rules;

@@ -1,10 +1,14 @@
 //! What the watches show enters the cache, and stirs the Frameworks concerned.
 
+use std::sync::Arc;
+
+use framework_core::snapshot::Trigger;
 use tracing::debug;
 
 use super::Engine;
 use crate::cache::News;
 use crate::event::{Change, ConfigMapObject, FrameworkObject, Key, Now, PodObject, Stranger};
+use crate::history::{Gap, LastSeen, LastState, Line};
 use crate::known::Source;
 use crate::ledger::Ledger;
 use crate::records;
@@ -17,6 +21,8 @@ impl Engine {
                 self.apply_framework(now, object, Source::Watch)
             }
             Change::Deleted(object) => {
+                let line = last_line(&object);
+                self.tell(vec![line], None);
                 let entry = self.cache.get_mut(&object.key);
                 let of_it = |ledger: &Ledger| ledger.uid == object.uid;
                 if let Some(entry) = entry.filter(|entry| entry.ledger.as_ref().is_some_and(of_it)) {
@@ -29,9 +35,11 @@ impl Engine {
                 let epoch = self.cache.frameworks.epoch;
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
-                    if entry.ledger.as_ref().is_some_and(|ledger| ledger.epoch < epoch) {
+                    if let Some(ledger) = entry.ledger.as_ref().filter(|ledger| ledger.epoch < epoch) {
                         debug!(framework = %key, "the Framework is not listed any more");
+                        let line = ledger.last_line(&key, Some(Gap::Unseen));
                         entry.close();
+                        self.tell(vec![line], None);
                         self.schedule(now, &key);
                     }
                 }
@@ -54,7 +62,7 @@ impl Engine {
             Source::Reply => self.cache.get(&key).map_or(News::None, |entry| entry.news(&object, source)),
         };
         let Some(entry) = self.cache.get_mut(&key) else { return };
-        let mut reports = Vec::new();
+        let (mut reports, mut lines) = (Vec::new(), Vec::new());
         match (news, &mut entry.ledger) {
             (News::None, Some(ledger)) if source == Source::Watch && ledger.uid == object.uid => {
                 ledger.epoch = epoch;
@@ -72,11 +80,14 @@ impl Engine {
                     Source::Reply => ledger.stir(now.steady),
                 }
             }
-            (News::Newer | News::Another, _) => {
+            (News::Newer | News::Another, before) => {
+                // Its name is taken: the one before is gone.
+                lines.extend(before.as_ref().map(|ledger| ledger.last_line(&key, Some(Gap::Unseen))));
                 entry.close();
                 entry.ledger.insert(Ledger::open(object, epoch)).event(now.steady);
             }
         }
+        self.tell(lines, None);
         self.publish(&key, reports);
         self.schedule(now, &key);
     }
@@ -119,17 +130,25 @@ impl Engine {
                 let news = self.cache.entry(&object.key).known.delete_pod(&object);
                 self.stir(now, &object.key, news);
             }
-            Change::Released(Stranger { key, name, uid }) => {
+            Change::Released(Stranger { key, name, uid, last }) => {
+                if let Some(last) = last {
+                    // The controller made it, and somebody has taken it from its owner since.
+                    let pod =
+                        LastSeen { name: name.clone(), uid: uid.clone(), state: LastState::Whole(last) };
+                    self.tell(vec![Line::Pod { key: key.clone(), pod }], None);
+                }
                 let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
                 if let Some(entry) = held {
                     debug!(framework = %key, pod = name, "somebody took the Pod from its ConfigMap");
-                    entry.known.pod_gone(&name, &uid);
+                    entry.known.pod_released(&name, &uid);
                     self.stir(now, &key, true);
                 }
             }
             Change::Synced => {
                 for key in self.cache.keys() {
-                    let news = self.cache.entry(&key).known.sweep_pods(epoch);
+                    let entry = self.cache.entry(&key);
+                    let news = entry.known.sweep_pods(epoch);
+                    entry.pods_listed();
                     self.stir(now, &key, news);
                 }
                 self.cache.pods.synced = true;
@@ -140,6 +159,7 @@ impl Engine {
 
     /// The Framework of an object is to be evaluated, if what was shown of the object is news.
     pub(super) fn stir(&mut self, now: Now, key: &Key, news: bool) {
+        self.tell_ends(key);
         let Some(entry) = self.cache.get_mut(key) else { return };
         if let Some(ledger) = entry.ledger.as_mut().filter(|_| news) {
             ledger.event(now.steady);
@@ -157,5 +177,22 @@ impl Engine {
         for key in self.cache.keys() {
             self.schedule(now, &key);
         }
+    }
+}
+
+/// The line that tells the end of a Framework, as the event showed it.
+fn last_line(object: &FrameworkObject) -> Line {
+    match &object.content {
+        Ok((framework, status)) => Line::Framework {
+            trigger: Trigger::OnFrameworkDeletion,
+            framework: Arc::clone(framework),
+            status: status.clone(),
+            gap: None,
+        },
+        Err(_) => Line::Unreadable {
+            key: object.key.clone(),
+            uid: Arc::clone(&object.uid),
+            resource_version: object.resource_version,
+        },
     }
 }

@@ -17,7 +17,14 @@ fn pod(uid: &str, resource_version: u128) -> PodObject {
         end: None,
         unwatched: false,
     };
-    PodObject { key: Key::new("ns", "job"), name: "job-w-0".into(), resource_version, facts, labelled: true }
+    PodObject {
+        key: Key::new("ns", "job"),
+        name: "job-w-0".into(),
+        resource_version,
+        facts,
+        labelled: true,
+        last: None,
+    }
 }
 
 fn terminating(uid: &str, resource_version: u128) -> PodObject {

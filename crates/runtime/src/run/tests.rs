@@ -20,10 +20,10 @@ enum Writes {
 }
 
 /// An API server that holds one Framework, sends no watch event, and keeps what it is asked.
-fn server(asked: &Asked, clock: Clock, writes: Writes) -> kube::Client {
+fn server(asked: &Asked, clock: Clock, writes: Writes, status: Value) -> kube::Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: Request<Body>| {
-        let asked = Arc::clone(&asked);
+        let (asked, status) = (Arc::clone(&asked), status.clone());
         async move {
             let (head, body) = request.into_parts();
             let body = body.collect_bytes().await?;
@@ -38,20 +38,22 @@ fn server(asked: &Asked, clock: Clock, writes: Writes) -> kube::Client {
             if is_watch || head.method != Method::GET && writes == Writes::Unanswered {
                 return std::future::pending().await;
             }
-            let answer = if head.method == Method::GET { list(&uri) } else { accepted(&body, version)? };
+            let answer =
+                if head.method == Method::GET { list(&uri, &status) } else { accepted(&body, version)? };
             Ok::<_, BoxError>(Response::new(Body::from(answer.to_string().into_bytes())))
         }
     });
     kube::Client::new(service, "default")
 }
 
-fn list(uri: &str) -> Value {
+fn list(uri: &str, status: &Value) -> Value {
     let framework = json!({
         "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
         "metadata": {"name": "job", "namespace": "ns", "uid": "f", "resourceVersion": "5", "generation": 1},
         "spec": {"taskRoles": [{"name": "worker", "taskNumber": 1, "task": {"pod": {"spec": {
             "containers": [{"name": "main", "image": "x"}],
-        }}}}]},
+        }}}}], "retryPolicy": {"maxRetryCount": -2}},
+        "status": status,
     });
     let is_frameworks = uri.contains("/frameworks?");
     let items: &[Value] = if is_frameworks { &[framework] } else { &[] };
@@ -69,7 +71,57 @@ fn accepted(body: &[u8], version: usize) -> Result<Value, BoxError> {
     Ok(object)
 }
 
+/// Takes lines, or does not.
+#[derive(Debug, Default)]
+struct Kept {
+    manner: Mutex<Manner>,
+    lines: Mutex<Vec<Line>>,
+    /// Receipts that nobody ever answers.
+    silent: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Manner {
+    #[default]
+    Writes,
+    IsBlocked,
+    IsFull,
+}
+
+impl Journal for Kept {
+    fn tell(&self, lines: Vec<Line>, _: jiff::Timestamp) -> Result<Receipt, Full> {
+        let manner = *self.manner.lock().unwrap();
+        if manner == Manner::IsFull {
+            return Err(Full);
+        }
+        self.lines.lock().unwrap().extend(lines);
+        if manner == Manner::Writes {
+            return Ok(Receipt::Written);
+        }
+        let (sender, receipt) = tokio::sync::oneshot::channel();
+        self.silent.lock().unwrap().push(sender);
+        Ok(Receipt::Pending(receipt))
+    }
+}
+
+/// The status of a Framework whose attempt is completed, so that it is to be retried.
+fn completed() -> Value {
+    let at = "2025-12-31T00:00:00Z";
+    let end =
+        json!({"code": 7, "phrase": "p", "type": {"name": "Failed", "attributes": []}, "diagnostics": ""});
+    json!({
+        "startTime": at, "state": "AttemptCompleted", "transitionTime": at,
+        "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
+        "attemptStatus": {
+            "id": 0, "startTime": at, "completionTime": at, "configMapName": "job-attempt",
+            "completionStatus": end, "taskRoleStatuses": [],
+        },
+    })
+}
+
 struct Stage {
+    journal: Arc<Kept>,
+    status: Value,
     asked: Asked,
     clock: Clock,
     health: Arc<Health>,
@@ -81,23 +133,28 @@ impl Stage {
     fn new(writes: Writes) -> Self {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let health = Arc::new(Health::new(clock));
-        Stage { asked: Asked::default(), clock, health, metrics: Metrics::new(), writes }
+        let (journal, asked) = (Arc::default(), Asked::default());
+        Stage { journal, status: Value::Null, asked, clock, health, metrics: Metrics::new(), writes }
     }
 
     /// Runs a controller that is told to stop after a while.
     async fn run(&self, stop_after: Duration) -> Result<(), Error> {
-        let parts = Parts {
-            client: server(&self.asked, self.clock, self.writes),
+        run(self.parts(stop_after)).await
+    }
+
+    fn parts(&self, stop_after: Duration) -> Parts {
+        Parts {
+            client: server(&self.asked, self.clock, self.writes, self.status.clone()),
             settings: EngineSettings::default(),
             policy: Arc::new(Policy::new(Classifier::new(&[]).unwrap())),
             clock: self.clock,
             seeds: Seeds::fixed(7),
             metrics: Arc::clone(&self.metrics),
             health: Arc::clone(&self.health),
+            journal: Arc::clone(&self.journal) as Arc<dyn Journal>,
             instance: "fc-0".to_owned(),
             stop: tokio::time::sleep(stop_after).boxed(),
-        };
-        run(parts).await
+        }
     }
 
     fn asked(&self) -> Vec<String> {
@@ -154,4 +211,45 @@ fn a_run_replays_from_its_seed() {
     let first = trace();
     assert!(first.len() > 6, "{first:#?}");
     assert_eq!(first, trace());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_is_written_only_after_its_history_is() {
+    for manner in [Manner::Writes, Manner::IsBlocked, Manner::IsFull] {
+        let stage = Stage { status: completed(), ..Stage::new(Writes::Accepted) };
+        *stage.journal.manner.lock().unwrap() = manner;
+        stage.run(Duration::from_secs(100)).await.unwrap();
+        let asked = stage.asked();
+        let written = asked.iter().any(|line| line.contains("PUT "));
+        assert_eq!(written, manner == Manner::Writes, "{manner:?}: {asked:#?}");
+        let lines = stage.journal.lines.lock().unwrap();
+        match manner {
+            Manner::Writes => assert_eq!(lines.len(), 1),
+            Manner::IsBlocked => assert!((2..20).contains(&lines.len()), "{} times", lines.len()),
+            Manner::IsFull => assert!(lines.is_empty()),
+        }
+        let dropped = stage.metrics.text().contains("_snapshots_dropped_total{");
+        assert!(!dropped, "what is not sent is not lost");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_that_nothing_waits_for_is_counted_when_it_is_dropped() {
+    let stage = Stage::new(Writes::Accepted);
+    *stage.journal.manner.lock().unwrap() = Manner::IsFull;
+    let parts = stage.parts(Duration::from_secs(1));
+    let (recorder, _writer) =
+        Recorder::new(parts.client.clone(), parts.clock, "fc-0", Arc::clone(&parts.metrics));
+    let mut controller = Controller::new(parts, recorder);
+    let (key, uid) = (Key::new("ns", "job"), "f".into());
+    let lines = vec![Line::Unreadable { key, uid, resource_version: 7 }];
+    controller.perform(Effect::Tell { lines: lines.clone(), before: None });
+    let count = |metric: &str| {
+        let line = format!("frameworkcontroller_{metric}{{trigger=\"OnFrameworkDeletion\"}} 1");
+        stage.metrics.text().contains(&line)
+    };
+    assert!(count("snapshots_dropped_total") && !count("snapshots_total"));
+    *stage.journal.manner.lock().unwrap() = Manner::Writes;
+    controller.perform(Effect::Tell { lines, before: None });
+    assert!(count("snapshots_total"));
 }

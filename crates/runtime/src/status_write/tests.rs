@@ -18,7 +18,8 @@ fn draft(state: State) -> Draft {
         "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
         "attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "configMapName": "job-attempt"},
     }));
-    Draft { status: Arc::new(status.unwrap()), reports: vec![Report::normal("Test", format!("{state:?}"))] }
+    let reports = vec![Report::normal("Test", format!("{state:?}"))];
+    Draft { status: Arc::new(status.unwrap()), reports, history: Vec::new() }
 }
 
 fn propose(write: &mut StatusWrite, urgency: Urgency, now: u64) -> Option<Duration> {

@@ -1,9 +1,14 @@
 //! Pods that stand for TaskAttempts.
 
+use std::collections::BTreeMap;
+
+use framework_api::name::variable;
 use framework_api::{Time, name};
 use framework_core::classify::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 use framework_core::observed::{PodFacts, PodPhase};
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::meta::Meta;
 use super::{Read, Wire};
@@ -69,11 +74,24 @@ impl Wire for PodObject {
     const SELECTOR: Option<&'static str> = Some(name::SLOT_LABEL);
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        let pod = PodWire::deserialize(deserializer)?;
+        // Skipped over first, to have it whole if this is the last that is seen of it.
+        let json = <&RawValue>::deserialize(deserializer)?;
+        let pod: PodWire = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
         let resource_version = pod.metadata.resource_version.clone();
+        let deletion = pod.metadata.deletion();
         let stranger = stranger(&pod.metadata);
-        let object = pod.object();
-        Ok(Read { resource_version, stranger: stranger.filter(|_| object.is_none()), object })
+        let Some(mut object) = pod.object() else {
+            let is_gone = deletion.is_some_and(|deletion| deletion.grace_sec == 0);
+            let last = || (is_gone && is_made_by_us(json)).then(|| json.to_owned());
+            let stranger = stranger.map(|stranger| Stranger { last: last(), ..stranger });
+            return Ok(Read { resource_version, object: None, stranger });
+        };
+        object.last = deletion.map(|_| json.to_owned());
+        Ok(Read { resource_version, object: Some(object), stranger: None })
+    }
+
+    fn forget_last(&mut self) {
+        self.last = None;
     }
 }
 
@@ -101,6 +119,7 @@ impl PodWire {
             labelled: self.metadata.has_slot_label(),
             name: self.metadata.name,
             facts,
+            last: None,
         })
     }
 }
@@ -109,7 +128,23 @@ impl PodWire {
 fn stranger(metadata: &Meta) -> Option<Stranger> {
     let (framework, _) = metadata.name.split_once('-')?;
     let key = Key::new(&metadata.namespace, framework);
-    Some(Stranger { key, name: metadata.name.clone(), uid: metadata.uid.clone() })
+    Some(Stranger { key, name: metadata.name.clone(), uid: metadata.uid.clone(), last: None })
+}
+
+/// Whether the controller made a Pod that it controls no more: its annotations say which Task it was of.
+fn is_made_by_us(json: &RawValue) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Marked {
+        metadata: Marks,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Marks {
+        annotations: Option<BTreeMap<String, IgnoredAny>>,
+    }
+    let marked: Marked = serde_json::from_str(json.get()).unwrap_or_default();
+    marked.metadata.annotations.is_some_and(|annotations| annotations.contains_key(variable::TASK_UID))
 }
 
 fn phase(text: Option<&str>) -> PodPhase {
@@ -264,5 +299,41 @@ mod tests {
         let pod = read(&odd).unwrap();
         assert_eq!((pod.facts.phase, pod.labelled), (PodPhase::Unknown, false));
         assert_eq!(read(&super::tests::pod(Value::Null)).unwrap().facts.phase, PodPhase::Pending);
+    }
+
+    fn deleting(grace: i64) -> Value {
+        let mut pod = pod(json!({"phase": "Running"}));
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
+        pod["metadata"]["deletionGracePeriodSeconds"] = grace.into();
+        pod
+    }
+
+    #[test]
+    fn what_is_being_deleted_is_kept_whole_and_nothing_else_is() {
+        assert!(read(&pod(json!({"phase": "Running"}))).unwrap().last.is_none());
+        for grace in [0, 30] {
+            let deleting = deleting(grace);
+            let mut object = read(&deleting).unwrap();
+            let last: Value = serde_json::from_str(object.last.as_ref().unwrap().get()).unwrap();
+            assert_eq!(last, deleting);
+            object.forget_last();
+            assert!(object.last.is_none());
+        }
+    }
+
+    #[test]
+    fn a_pod_of_ours_that_nobody_controls_any_more_is_kept_if_it_is_gone() {
+        let stranger = |pod: &Value| {
+            let read = serde_json::from_str::<crate::wire::Watched<PodObject>>(&pod.to_string()).unwrap();
+            assert!(read.object.is_none());
+            read.stranger.unwrap().last.is_some()
+        };
+        let mut orphan = deleting(0);
+        orphan["metadata"]["ownerReferences"] = Value::Null;
+        assert!(!stranger(&orphan), "it is not known to be ours");
+        orphan["metadata"]["annotations"] = json!({"FC_TASK_UID": "t"});
+        assert!(stranger(&orphan));
+        orphan["metadata"]["deletionGracePeriodSeconds"] = 30.into();
+        assert!(!stranger(&orphan), "it may have lost its label");
     }
 }

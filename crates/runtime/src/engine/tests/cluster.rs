@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
 use framework_core::classify::{Classifier, ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
-use framework_core::observed::{PodFacts, PodPhase};
+use framework_core::observed::{Deletion, PodFacts, PodPhase};
 use framework_core::plan::Report;
 use framework_core::{Action, Policy};
 use jiff::{SignedDuration, Timestamp};
@@ -17,6 +17,7 @@ use crate::event::{
     Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, Now, PodObject, Rejection, Reply, Request,
     Ticket,
 };
+use crate::history::Line;
 
 /// What the core is told by default.
 pub fn policy() -> Policy {
@@ -28,6 +29,7 @@ pub fn policy() -> Policy {
         framework_completed_retain_sec: 30 * 24 * 3600,
         unrecorded_creates_limit: 64,
         size: Default::default(),
+        log_object_snapshot: Default::default(),
         #[cfg(feature = "defects")]
         defects: std::collections::BTreeSet::new(),
     }
@@ -60,6 +62,8 @@ pub struct Cluster {
     /// All that was sent, in words.
     pub log: Vec<String>,
     pub reports: Vec<Report>,
+    /// What was told, and before which request.
+    pub told: Vec<(Line, Option<Ticket>)>,
     pub drained: bool,
     version: u128,
     uids: u64,
@@ -141,6 +145,7 @@ impl Cluster {
             open: BTreeMap::new(),
             log: Vec::new(),
             reports: Vec::new(),
+            told: Vec::new(),
             drained: false,
             version: 100,
             uids: 0,
@@ -268,7 +273,16 @@ impl Cluster {
     pub fn remove_pod(&mut self, name: &str) {
         let mut pod = self.pods.remove(name).unwrap();
         pod.resource_version = self.version();
+        let whole = serde_json::json!({"kept": "as it came"});
+        pod.last = pod.facts.deletion.map(|_| serde_json::value::to_raw_value(&whole).unwrap());
         self.watch.push_back(Event::Pod(Change::Deleted(pod)));
+    }
+
+    /// Somebody else deletes a Pod, which is given no time.
+    pub fn delete_pod_by_others(&mut self, name: &str) {
+        let at = self.server_time();
+        self.change_pod(name, |pod| pod.deletion = Some(Deletion { at, grace_sec: 0 }));
+        self.remove_pod(name);
     }
 
     /// A user takes a Pod's slot label: the watch shows a deletion, of the object as it was.
@@ -299,6 +313,10 @@ impl Cluster {
                     assert!(self.open.insert(ticket, request).is_none());
                 }
                 Effect::Publish { reports, .. } => self.reports.extend(reports),
+                Effect::Tell { lines, before } => {
+                    assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "told too late");
+                    self.told.extend(lines.into_iter().map(|line| (line, before)));
+                }
                 Effect::Drained => self.drained = true,
             }
         }

@@ -129,7 +129,8 @@ impl Cluster {
             unwatched: false,
         };
         let (key, resource_version) = (Key::new("ns", framework), self.version());
-        let pod = PodObject { key, name: name.to_owned(), resource_version, facts, labelled: true };
+        let pod =
+            PodObject { key, name: name.to_owned(), resource_version, facts, labelled: true, last: None };
         self.pods.insert(name.to_owned(), pod.clone());
         self.watch.push_back(Event::Pod(Change::Applied(pod.clone())));
         pod

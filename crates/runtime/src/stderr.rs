@@ -1,0 +1,198 @@
+//! Standard error: the only one who writes to it, so that each line is whole and nobody waits for its reader.
+//!
+//! Lines wait in one queue and are written in order by a thread of their own. Guarantees: a line is written
+//! in one piece, however long it is and whatever the descriptor is set to; whoever logs never blocks. The
+//! queue is bounded: a line of the log that finds no room is dropped, and how many were is told as soon as
+//! there is room again; lines of the history that find none are not taken, and who has them decides.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use crate::history::Line;
+use crate::journal::{Full, Journal, Receipt};
+
+/// Bytes of the log that may wait.
+const TEXT: usize = 4 << 20;
+/// Weight of the history that may wait; a single line may weigh more.
+const HISTORY: usize = 64 << 20;
+/// How long to leave a descriptor alone that takes nothing and does not block.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The way to standard error. Clones lead to the same.
+#[derive(Clone, Debug)]
+pub struct Stderr(Arc<Handle>);
+
+/// The thread writes what is left and ends when the last of those who log is gone.
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// There is something to write, or nobody is left.
+    work: Condvar,
+    /// Everything is written.
+    rest: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    text: usize,
+    history: usize,
+    /// Lines of the log that were dropped since that was told.
+    untold: u64,
+    dropped: u64,
+    /// Something is being written.
+    busy: bool,
+    closed: bool,
+}
+
+#[derive(Debug)]
+enum Item {
+    Text(Vec<u8>),
+    Line(Line, Timestamp),
+    /// What was queued before is written: to be told.
+    Told(oneshot::Sender<()>),
+}
+
+impl Stderr {
+    /// Starts to write to standard error.
+    pub fn start() -> io::Result<Self> {
+        Self::writing_to(io::stderr())
+    }
+
+    /// Starts to write to something else.
+    pub fn writing_to(out: impl Write + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let own = Arc::clone(&shared);
+        thread::Builder::new().name("stderr".to_owned()).spawn(move || own.write_to(out))?;
+        Ok(Stderr(Arc::new(Handle(shared))))
+    }
+
+    /// Queues a line of the log, or drops it.
+    pub fn log(&self, text: &[u8]) {
+        let mut queue = self.0.0.lock();
+        if queue.text + text.len() > TEXT {
+            queue.untold += 1;
+            queue.dropped += 1;
+        } else {
+            queue.text += text.len();
+            queue.items.push_back(Item::Text(text.to_owned()));
+            self.0.0.work.notify_one();
+        }
+    }
+
+    /// Waits until everything is written, but not longer than this.
+    pub fn flush(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut queue = self.0.0.lock();
+        while queue.busy || !queue.items.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.0.0.rest.wait_timeout(queue, left);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Journal for Stderr {
+    fn tell(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
+        let weight = lines.iter().map(Line::weight).sum::<usize>();
+        let mut queue = self.0.0.lock();
+        if queue.history > 0 && queue.history + weight > HISTORY {
+            return Err(Full);
+        }
+        queue.history += weight;
+        queue.items.extend(lines.into_iter().map(|line| Item::Line(line, at)));
+        let (written, receipt) = oneshot::channel();
+        queue.items.push_back(Item::Told(written));
+        self.0.0.work.notify_one();
+        Ok(Receipt::Pending(receipt))
+    }
+
+    fn waiting(&self) -> usize {
+        self.0.0.lock().items.len()
+    }
+
+    fn dropped(&self) -> u64 {
+        self.0.0.lock().dropped
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.work.notify_one();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes until nobody is left who logs.
+    fn write_to(&self, mut out: impl Write) {
+        while let Some((item, untold)) = self.next() {
+            if untold > 0 {
+                let text = format!("{untold} lines of the log were dropped: standard error took none\n");
+                write_whole(&mut out, text.as_bytes());
+            }
+            match item {
+                Item::Text(text) => write_whole(&mut out, &text),
+                Item::Line(line, at) => write_whole(&mut out, &line.render(at)),
+                // Who waited may have given up.
+                Item::Told(written) => _ = written.send(()),
+            }
+        }
+    }
+
+    /// The next item, and how many lines of the log were dropped before it.
+    fn next(&self) -> Option<(Item, u64)> {
+        let mut queue = self.lock();
+        queue.busy = false;
+        loop {
+            if let Some(item) = queue.items.pop_front() {
+                match &item {
+                    Item::Text(text) => queue.text -= text.len(),
+                    Item::Line(line, _) => queue.history -= line.weight(),
+                    Item::Told(_) => {}
+                }
+                queue.busy = true;
+                let untold = std::mem::take(&mut queue.untold);
+                return Some((item, untold));
+            }
+            self.rest.notify_all();
+            if queue.closed {
+                return None;
+            }
+            queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Writes all of it, however little is taken at a time. If nobody can ever read it, it is lost: there is
+/// nowhere to say so.
+fn write_whole(out: &mut impl Write, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match out.write(bytes) {
+            Ok(0) => return,
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(PAUSE),
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

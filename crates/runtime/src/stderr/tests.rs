@@ -1,0 +1,195 @@
+//! Standard error that is slow, blocked, closed, or set not to block.
+
+use super::*;
+use crate::history::{LastSeen, LastState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Takes what is written as it is told: so many bytes at a time, after so many errors.
+#[derive(Clone, Default)]
+struct Out {
+    taken: Arc<Mutex<Vec<u8>>>,
+    calls: Arc<AtomicUsize>,
+    at_most: Option<usize>,
+    /// Before it takes anything, it waits until this is open.
+    gate: Option<Arc<(Mutex<bool>, Condvar)>>,
+}
+
+impl Out {
+    fn text(&self) -> String {
+        String::from_utf8(self.taken.lock().unwrap().clone()).unwrap()
+    }
+
+    fn blocked() -> Self {
+        Out { gate: Some(Arc::default()), ..Out::default() }
+    }
+
+    fn open(&self) {
+        let gate = self.gate.as_ref().unwrap();
+        *gate.0.lock().unwrap() = true;
+        gate.1.notify_all();
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(gate) = &self.gate {
+            drop(gate.1.wait_while(gate.0.lock().unwrap(), |open| !*open).unwrap());
+        }
+        let Some(at_most) = self.at_most else {
+            self.taken.lock().unwrap().extend(bytes);
+            return Ok(bytes.len());
+        };
+        match self.calls.fetch_add(1, Ordering::Relaxed) % 50 {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            1 => Err(ErrorKind::Interrupted.into()),
+            _ => {
+                let taken = bytes.len().min(at_most);
+                self.taken.lock().unwrap().extend(&bytes[..taken]);
+                Ok(taken)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn line(name: &str, size: usize) -> Line {
+    let json = format!("{{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"x\":\"{}\"}}", "x".repeat(size));
+    let state = LastState::Whole(serde_json::from_str(&json).unwrap());
+    let pod = LastSeen { name: name.to_owned(), uid: name.to_owned(), state };
+    Line::Pod { key: crate::event::Key::new("ns", "job"), pod }
+}
+
+fn now() -> Timestamp {
+    Timestamp::UNIX_EPOCH
+}
+
+fn is_written(receipt: Receipt) -> bool {
+    match receipt {
+        Receipt::Written => true,
+        Receipt::Pending(mut written) => written.try_recv().is_ok(),
+    }
+}
+
+#[test]
+fn a_line_of_megabytes_is_one_line_however_little_is_taken_at_a_time() {
+    let out = Out { at_most: Some(70_000), ..Out::default() };
+    let stderr = Stderr::writing_to(out.clone()).unwrap();
+    stderr.log(b"before\n");
+    let receipt = stderr.tell(vec![line("large", 7 << 20)], now()).unwrap();
+    stderr.log(b"after\n");
+    stderr.flush(LONG);
+    assert!(is_written(receipt));
+    let text = out.text();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!((lines.len(), lines[0], lines[2]), (3, "before", "after"));
+    let (_, json) = lines[1].split_once(crate::history::MARKER).unwrap();
+    let pod: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(pod["x"].as_str().unwrap().len(), 7 << 20);
+}
+
+#[test]
+fn lines_of_many_threads_stay_whole() {
+    let out = Out { at_most: Some(7), ..Out::default() };
+    let stderr = Stderr::writing_to(out.clone()).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let stderr = stderr.clone();
+            scope.spawn(move || {
+                for number in 0..20 {
+                    stderr.log(format!("log {thread} {number} end\n").as_bytes());
+                    stderr.tell(vec![line(&format!("{thread}-{number}"), 20)], now()).unwrap();
+                }
+            });
+        }
+    });
+    stderr.flush(LONG);
+    let text = out.text();
+    let is_log = |line: &&str| line.starts_with("log ") && line.ends_with(" end");
+    let is_history =
+        |line: &&str| line.contains(": OnPodDeletion: ObjectSnapshot: {") && line.ends_with("\"}");
+    assert_eq!(text.lines().filter(is_log).count(), 80);
+    assert_eq!(text.lines().filter(is_history).count(), 80);
+    assert_eq!(text.lines().count(), 160);
+}
+
+#[test]
+fn who_logs_never_waits_and_what_finds_no_room_is_counted_and_told() {
+    let out = Out::blocked();
+    let stderr = Stderr::writing_to(out.clone()).unwrap();
+    let kilobyte = [&[b'x'; 1023][..], b"\n"].concat();
+    for _ in 0..TEXT / 1024 + 100 {
+        stderr.log(&kilobyte);
+    }
+    let dropped = stderr.dropped();
+    assert!((99..=100).contains(&dropped), "one may be under way: {dropped}");
+    let first = stderr.tell(vec![line("first", HISTORY)], now()).unwrap();
+    assert_eq!(stderr.tell(vec![line("second", 10)], now()).unwrap_err(), Full);
+    stderr.flush(Duration::from_millis(10));
+    assert!(!is_written(first), "it is blocked");
+    out.open();
+    stderr.flush(LONG);
+    let text = out.text();
+    assert!(text.contains(&format!("{dropped} lines of the log were dropped")), "nobody is told");
+    assert!(!text.contains("Pod second"), "what was not taken is not written");
+    assert!(stderr.tell(vec![line("third", 10)], now()).is_ok(), "there is room again");
+    assert_eq!(stderr.dropped(), dropped);
+}
+
+#[test]
+fn a_receipt_comes_after_the_line_and_before_what_follows() {
+    let out = Out::blocked();
+    let stderr = Stderr::writing_to(out.clone()).unwrap();
+    let Ok(Receipt::Pending(mut written)) = stderr.tell(vec![line("a", 10)], now()) else { panic!() };
+    assert!(written.try_recv().is_err(), "it is blocked");
+    out.open();
+    let (done, end) = mpsc::channel();
+    thread::spawn(move || done.send(written.blocking_recv()).unwrap());
+    assert_eq!(end.recv_timeout(LONG).unwrap(), Ok(()));
+    assert!(out.text().contains("Pod a is deleted"));
+}
+
+#[test]
+fn a_closed_descriptor_holds_nobody_up() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let stderr = Stderr::writing_to(Closed).unwrap();
+    stderr.log(b"lost\n");
+    let receipt = stderr.tell(vec![line("a", 10)], now()).unwrap();
+    stderr.flush(LONG);
+    assert!(is_written(receipt));
+    assert_eq!(stderr.waiting(), 0);
+}
+
+#[test]
+fn what_is_left_is_written_when_the_last_handle_goes() {
+    let (sender, ended) = mpsc::channel::<()>();
+    struct Tail(Out, #[expect(dead_code, reason = "its end is what is waited for")] mpsc::Sender<()>);
+    impl Write for Tail {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let out = Out::blocked();
+    let stderr = Stderr::writing_to(Tail(out.clone(), sender)).unwrap();
+    stderr.log(b"last\n");
+    drop(stderr);
+    out.open();
+    assert_eq!(ended.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected), "the thread ends");
+    assert_eq!(out.text(), "last\n");
+}

@@ -1,0 +1,274 @@
+//! The history that the controller writes to standard error, on the real API server: every kind, taken out of
+//! the log as a pipeline does, and held against what was stored.
+
+mod stand;
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, PropagationPolicy};
+use serde_json::{Value, json};
+use stand::history::{History, Object, Recording, What};
+use stand::told::{Telling, assert_replaced_are_told, assert_whole, told};
+use stand::{block_on, installed, log_of, manifest, merge, running, start_controller, wait};
+
+/// How long a line may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(50);
+const CONTROLLER: &str = "history";
+
+/// At most one controller runs at a time.
+struct Controller(u32, #[expect(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
+
+impl Controller {
+    fn start(config: &str) -> Controller {
+        static CONTROLLER_RUNS: Mutex<()> = Mutex::new(());
+        let alone = CONTROLLER_RUNS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Controller(start_controller(CONTROLLER, config), alone)
+    }
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // A test that failed may have ended it already.
+        let _ = installed().kill_hosted(self.0);
+    }
+}
+
+fn namespace(name: &str) -> String {
+    block_on(installed().namespace(name)).expect("the namespace gets ready");
+    name.to_owned()
+}
+
+/// Waits until what was told of a namespace is as asked, and gives it.
+fn await_told(namespace: &str, what: &str, is: impl Fn(&[Telling]) -> bool) -> Vec<Telling> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let log = log_of(CONTROLLER);
+        // The last line may be under way.
+        let lines = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        let told = told(lines, namespace);
+        if is(&told) {
+            return told;
+        }
+        assert!(Instant::now() < deadline, "not told: {what}\n{log}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn count(told: &[Telling], trigger: &str, name: &str) -> usize {
+    told.iter().filter(|telling| telling.trigger == trigger && telling.meta("name") == name).count()
+}
+
+/// Waits until that was told of an object of that name.
+fn await_one(namespace: &str, trigger: &str, name: &str) -> Telling {
+    let what = format!("{trigger} of {name}");
+    let told = await_told(namespace, &what, |told| count(told, trigger, name) > 0);
+    let mut of_it = told.into_iter().filter(|one| one.trigger == trigger && one.meta("name") == name);
+    of_it.next().expect("it was there")
+}
+
+fn delete_framework(namespace: &str, name: &str, how: PropagationPolicy) {
+    let parameters = DeleteParams { propagation_policy: Some(how), ..DeleteParams::default() };
+    block_on(stand::frameworks(namespace).delete(name, &parameters)).expect("it is there");
+}
+
+/// Task a-0 fails transiently once in each attempt, b-0 always, so that the whole is retried once.
+fn flaky() -> stand::Manifest {
+    let flaky = [("exit-code", "200"), ("only-task-attempt", "0")];
+    let hopeless = [("exit-code", "1"), ("run-duration", "6s")];
+    manifest("flaky").retry(false, 1).role("a", 1, &flaky).task_retry(true, 0).role("b", 1, &hopeless)
+}
+
+#[test]
+fn retries_removals_and_the_end_by_retention_are_told_as_they_were_stored() {
+    let ns = namespace("history-retries");
+    let _controller = Controller::start("frameworkCompletedRetainSec: 1");
+    let recording = Recording::start(&ns);
+    flaky().create(&ns);
+    manifest("scaled").role("w", 3, &[]).create(&ns);
+    running(&ns, "scaled", 3);
+    merge(&ns, "scaled", json!({"taskRoles": [scaled_role(1)]}));
+    let removed = |told: &[Telling]| told.iter().filter(|one| one.trigger == "OnTaskDeletion").count() >= 2;
+    await_told(&ns, "two removed Tasks", removed);
+    await_one(&ns, "OnFrameworkDeletion", "flaky");
+    recording.wait("flaky is deleted", |changes| {
+        let gone =
+            |object: &Object| matches!(object, Object::Framework(one) if name_of(&one.metadata) == "flaky");
+        changes.iter().any(|change| change.what == What::Gone && gone(&change.object))
+    });
+    stand::execute(&ns, "scaled", "Stop");
+    let told = await_told(&ns, "scaled is deleted", |told| count(told, "OnFrameworkDeletion", "scaled") > 1);
+    let history = recording.end();
+    assert_replaced_are_told(&history, &told);
+    assert_eq!(count(&told, "OnFrameworkRetry", "flaky"), 1);
+    assert_eq!(count(&told, "OnTaskRetry", "flaky-a-0"), 2, "once in each attempt");
+    for telling in told.iter().filter(|one| one.object["kind"] == "Framework") {
+        assert_whole(telling);
+    }
+    assert_pods_are_told(&history, &told);
+    let task = told.iter().find(|one| one.trigger == "OnTaskDeletion").expect("a removed Task");
+    assert_task(&history, task);
+    let retried = told.iter().find(|one| one.trigger == "OnTaskRetry").expect("a retried Task");
+    assert!(retried.object["metadata"].get("deletionTimestamp").is_none(), "it lives on");
+    assert_eq!(retried.object["status"]["attemptStatus"]["completionStatus"]["code"], 200);
+}
+
+fn scaled_role(number: u32) -> Value {
+    let pod =
+        json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]}});
+    json!({"name": "w", "taskNumber": number, "task": {"pod": pod}})
+}
+
+fn name_of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> &str {
+    metadata.name.as_deref().unwrap_or_default()
+}
+
+/// What the contract says of a Task's metadata.
+fn assert_task(history: &History, task: &Telling) {
+    let (_, framework) = history
+        .frameworks
+        .iter()
+        .find(|(version, _)| version.to_string() == task.meta("resourceVersion"))
+        .expect("the version of its Framework");
+    let status = framework.status.as_ref().expect("a status");
+    let role = &status.task_roles()[0];
+    let index = task.object["status"]["index"].to_string();
+    let own = &framework.metadata;
+    let map = status.attempt_status.config_map_uid.as_deref().expect("a ConfigMap");
+    let labels = json!({"FC_FRAMEWORK_NAME": "scaled", "FC_TASKROLE_NAME": "w", "FC_TASK_INDEX": index});
+    let annotations = json!({
+        "FC_FRAMEWORK_NAMESPACE": own.namespace, "FC_FRAMEWORK_NAME": "scaled", "FC_TASKROLE_NAME": "w",
+        "FC_TASK_INDEX": index, "FC_CONFIGMAP_NAME": "scaled-attempt", "FC_FRAMEWORK_UID": own.uid,
+        "FC_FRAMEWORK_ATTEMPT_ID": "0", "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID": format!("0_{map}"),
+        "FC_CONFIGMAP_UID": map, "FC_TASKROLE_UID": role.instance_uid,
+    });
+    assert_eq!(task.object["apiVersion"], "frameworkcontroller.microsoft.com/v1");
+    assert_eq!((&task.object["kind"], task.meta("name")), (&json!("Task"), &*format!("scaled-w-{index}")));
+    assert_eq!(task.object["metadata"]["generation"], json!(own.generation));
+    assert_eq!(task.object["metadata"]["creationTimestamp"], task.object["status"]["startTime"]);
+    assert_eq!(task.object["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert!(!task.meta("deletionTimestamp").is_empty());
+    assert_eq!(
+        (&task.object["metadata"]["labels"], &task.object["metadata"]["annotations"]),
+        (&labels, &annotations)
+    );
+    assert_eq!(task.object["spec"], json!(framework.spec.task_roles[0].task));
+}
+
+/// Asserts that every Pod that is gone was told whole.
+fn assert_pods_are_told(history: &History, told: &[Telling]) {
+    let gone: Vec<_> = history.pods.iter().filter(|pod| pod.gone.is_some()).collect();
+    assert!(!gone.is_empty());
+    for life in gone {
+        let of_it = |one: &&Telling| one.trigger == "OnPodDeletion" && one.meta("uid") == life.uid;
+        let telling = told.iter().find(of_it).unwrap_or_else(|| panic!("not told: {life:?}"));
+        assert!(!telling.is_incomplete(), "{}", telling.sentence);
+        let pod: Pod = serde_json::from_value(telling.object.clone()).expect("a Pod");
+        assert_eq!(name_of(&pod.metadata), life.name);
+        let spec = pod.spec.expect("its spec");
+        assert!(spec.containers[0].env.iter().flatten().any(|variable| variable.name == "FC_POD_UID"));
+        assert!(pod.metadata.managed_fields.is_some(), "it is the whole Pod");
+    }
+}
+
+#[test]
+fn however_a_framework_is_deleted_it_and_its_pods_are_told() {
+    let ns = namespace("history-deletions");
+    let _controller = Controller::start("");
+    let ways = [
+        ("foreground", PropagationPolicy::Foreground),
+        ("background", PropagationPolicy::Background),
+        ("orphan", PropagationPolicy::Orphan),
+    ];
+    for (name, _) in &ways {
+        manifest(name).role("w", 2, &[]).create(&ns);
+    }
+    for (name, how) in ways {
+        running(&ns, name, 2);
+        delete_framework(&ns, name, how);
+        let framework = assert_whole(&await_one(&ns, "OnFrameworkDeletion", name));
+        let ended = stand::state(&framework) == Some(framework_api::State::Completed);
+        assert_eq!(ended, name == "foreground", "only there its objects went before it");
+    }
+    for pod in ["foreground-w-0", "foreground-w-1", "background-w-0", "background-w-1"] {
+        assert!(!await_one(&ns, "OnPodDeletion", pod).is_incomplete());
+    }
+    // The Pods of an orphaned Framework run on, first under their ConfigMap, then alone.
+    stand::delete_pod(&ns, "orphan-w-0");
+    await_one(&ns, "OnPodDeletion", "orphan-w-0");
+    let orphan =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    block_on(stand::config_maps(&ns).delete("orphan-attempt", &orphan)).expect("it is there");
+    let deadline = Instant::now() + PATIENCE;
+    let owned = || {
+        let pod = block_on(stand::pods(&ns).get("orphan-w-1")).expect("it runs on");
+        pod.metadata.owner_references.is_some_and(|owners| !owners.is_empty())
+    };
+    while owned() {
+        assert!(Instant::now() < deadline, "the Pod keeps its owner");
+        std::thread::sleep(PAUSE);
+    }
+    stand::delete_pod(&ns, "orphan-w-1");
+    let told = await_told(&ns, "the last Pod", |told| count(told, "OnPodDeletion", "orphan-w-1") > 0);
+    assert_eq!(count(&told, "OnPodDeletion", "orphan-w-1"), 1, "it was not told when it lost its owner");
+    assert_eq!(told.iter().filter(|one| one.trigger == "OnTaskDeletion").count(), 0, "no Task was removed");
+}
+
+#[test]
+fn a_pod_that_loses_its_label_is_not_told_and_one_that_ends_is() {
+    let ns = namespace("history-label");
+    let _controller = Controller::start("");
+    manifest("job").role("w", 1, &[]).create(&ns);
+    running(&ns, "job", 1);
+    stand::kubectl(&[
+        "label",
+        "pod",
+        "job-w-0",
+        "--namespace",
+        &ns,
+        "frameworkcontroller.microsoft.com/slot-",
+    ]);
+    let deadline = Instant::now() + PATIENCE;
+    let labelled = || {
+        let pod = block_on(stand::pods(&ns).get("job-w-0")).expect("it runs on");
+        pod.metadata.labels.is_some_and(|labels| labels.contains_key(framework_api::name::SLOT_LABEL))
+    };
+    while !labelled() {
+        assert!(Instant::now() < deadline, "nobody puts the label back");
+        std::thread::sleep(PAUSE);
+    }
+    stand::execute(&ns, "job", "Stop");
+    let told = await_told(&ns, "the Pod", |told| count(told, "OnPodDeletion", "job-w-0") > 0);
+    let [pod] = &told[..] else { panic!("{told:#?}") };
+    assert!(!pod.is_incomplete() && !pod.meta("deletionTimestamp").is_empty(), "{}", pod.sentence);
+}
+
+#[test]
+fn what_is_switched_off_is_not_told() {
+    let ns = namespace("history-off");
+    let _controller = Controller::start(
+        "frameworkCompletedRetainSec: 1\nlogObjectSnapshot:\n  framework: {onFrameworkRetry: false, \
+         onFrameworkDeletion: false}\n  task: {onTaskRetry: false, onTaskDeletion: false}\n  pod: \
+         {onPodDeletion: false}",
+    );
+    let recording = Recording::start(&ns);
+    flaky().create(&ns);
+    manifest("scaled").role("w", 2, &[]).create(&ns);
+    running(&ns, "scaled", 2);
+    merge(&ns, "scaled", json!({"taskRoles": [scaled_role(1)]}));
+    wait(&ns, "scaled", "scaled down", |framework| {
+        framework.status.as_ref().is_some_and(|status| status.task_roles()[0].task_statuses.len() == 1)
+    });
+    stand::execute(&ns, "scaled", "Stop");
+    recording.wait("both are deleted", |changes| {
+        let gone = |change: &&stand::history::Change| {
+            change.what == What::Gone && matches!(change.object, Object::Framework(_))
+        };
+        changes.iter().filter(gone).count() == 2
+    });
+    let history = recording.end();
+    assert!(history.pods.len() > 4, "there was much to tell");
+    assert!(told(&log_of(CONTROLLER), &ns).is_empty());
+}

@@ -1,0 +1,209 @@
+//! What controllers told of history, and whether it is right: all of it was persisted, and whatever was
+//! replaced or deleted while a controller looked was told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use framework_api::name::SLOT_LABEL;
+use framework_runtime::history::{Line, MARKER};
+use framework_runtime::journal::{Full, Journal, Receipt};
+use framework_sim::{Change, History, Meta, Object, SimCluster, Verb};
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// What all controllers of a cluster told.
+#[derive(Clone, Debug, Default)]
+pub struct Told(Arc<Mutex<Vec<Telling>>>);
+
+/// One line.
+#[derive(Clone, Debug)]
+pub struct Telling {
+    /// The last resourceVersion when it was told.
+    pub rv: u64,
+    /// `OnTaskRetry` and the like.
+    pub trigger: String,
+    /// Whether it says that it is incomplete.
+    pub incomplete: bool,
+    /// What is told of.
+    pub object: Value,
+}
+
+impl Told {
+    /// Where a controller of this cluster tells.
+    pub fn journal(&self, cluster: &SimCluster) -> Arc<dyn Journal> {
+        Arc::new(Diary { cluster: cluster.clone(), told: self.clone() })
+    }
+
+    /// What was told so far.
+    pub fn tellings(&self) -> Vec<Telling> {
+        self.0.lock().expect("nobody panicked").clone()
+    }
+}
+
+#[derive(Debug)]
+struct Diary {
+    cluster: SimCluster,
+    told: Told,
+}
+
+impl Journal for Diary {
+    fn tell(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
+        let rv = self.cluster.version();
+        let tellings = lines.iter().map(|line| read(rv, &line.render(at)));
+        self.told.0.lock().expect("nobody panicked").extend(tellings);
+        Ok(Receipt::Written)
+    }
+}
+
+/// Takes a line apart as a pipeline does.
+fn read(rv: u64, line: &[u8]) -> Telling {
+    let line = std::str::from_utf8(line).expect("UTF-8").strip_suffix('\n').expect("it ends");
+    assert!(!line.contains('\n'), "one line: {line}");
+    let (head, json) = line.split_once(MARKER).expect("the marker");
+    let (sentence, trigger) = head.rsplit_once(": ").expect("a trigger");
+    let object = serde_json::from_str(json).expect("JSON");
+    Telling { rv, trigger: trigger.to_owned(), incomplete: sentence.contains("incomplete"), object }
+}
+
+/// What is told of once: a trigger, a UID and, of retries, an attempt.
+type Fact = (&'static str, String, Option<i64>);
+
+/// Checks all that was told. Says what is wrong.
+pub fn judge(history: &History, told: &[Telling]) -> Result<(), String> {
+    for telling in told {
+        truthful(history, telling)
+            .map_err(|what| format!("{} of {}: {what}", telling.trigger, telling.object["metadata"]))?;
+    }
+    let mut first: BTreeMap<Fact, u64> = BTreeMap::new();
+    for telling in told {
+        first.entry(fact(telling)).or_insert(telling.rv);
+    }
+    let was_told = |fact: &Fact, by: Option<u64>| match first.get(fact) {
+        Some(rv) => by.is_none_or(|by| *rv < by),
+        None => false,
+    };
+    for change in history.of("frameworks") {
+        if let (Some(old), Some(new)) = (&change.old, &change.new)
+            && let Some(missed) = replaced(old, new).iter().find(|fact| !was_told(fact, Some(change.rv)))
+        {
+            return Err(format!("rv {}: {missed:?} was not told before it was replaced", change.rv));
+        }
+    }
+    match deleted(history).iter().find(|fact| !was_told(fact, None)) {
+        Some(missed) => Err(format!("{missed:?} was not told")),
+        None => Ok(()),
+    }
+}
+
+fn fact(telling: &Telling) -> Fact {
+    const NAMES: [&str; 5] =
+        ["OnFrameworkRetry", "OnFrameworkDeletion", "OnTaskRetry", "OnTaskDeletion", "OnPodDeletion"];
+    let trigger = NAMES.into_iter().find(|name| *name == telling.trigger).expect("a known trigger");
+    let attempt = trigger.ends_with("Retry").then(|| attempt_of(&telling.object["status"])).flatten();
+    (trigger, telling.object.uid().to_owned(), attempt)
+}
+
+fn attempt_of(status: &Value) -> Option<i64> {
+    status["attemptStatus"]["id"].as_i64()
+}
+
+/// Whether what is told was persisted, or is gone, as it says.
+fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
+    let Telling { object, trigger, incomplete, .. } = telling;
+    if object["kind"] == "Pod" {
+        let ends = |change: &&Arc<Change>| change.uid == object.uid() && change.new.is_none();
+        return match history.of("pods").find(ends) {
+            // One that disappeared while nobody looked may have lost its label.
+            _ if *incomplete => Ok(()),
+            Some(end) if end.rv > telling.rv => Err("it was told before it was gone".to_owned()),
+            Some(end) if object["status"] != end.object()["status"] => {
+                Err(format!("it was {}", end.object()["status"]))
+            }
+            Some(_) => Ok(()),
+            None => Err("it is not gone".to_owned()),
+        };
+    }
+    let rv: u64 = object.meta("resourceVersion").parse().map_err(|_| "no resourceVersion".to_owned())?;
+    let version = history.of("frameworks").find(|change| change.rv == rv && rv <= telling.rv);
+    let version = version.ok_or("no such version was persisted by then")?.object();
+    let status = &version["status"];
+    let persisted = match object["kind"].as_str() {
+        Some("Framework") => status,
+        _ => task(status, object.uid()).ok_or("the version has no such Task")?,
+    };
+    if *persisted != object["status"] {
+        return Err(format!("told {}, persisted {persisted}", object["status"]));
+    }
+    let state = object["status"]["state"].as_str().unwrap_or_default();
+    let expected = match trigger.as_str() {
+        "OnTaskRetry" | "OnFrameworkRetry" => "AttemptCompleted",
+        "OnTaskDeletion" => "Completed",
+        _ => state,
+    };
+    if state == expected { Ok(()) } else { Err(format!("it is in {state}")) }
+}
+
+fn tasks(status: &Value) -> impl Iterator<Item = &Value> {
+    let roles = status["attemptStatus"]["taskRoleStatuses"].as_array().into_iter().flatten();
+    roles.flat_map(|role| role["taskStatuses"].as_array().into_iter().flatten())
+}
+
+fn task<'a>(status: &'a Value, uid: &str) -> Option<&'a Value> {
+    tasks(status).find(|task| task["instanceUID"] == uid)
+}
+
+/// What one version of a Framework has and the next one has not any more.
+fn replaced(old: &Object, new: &Object) -> Vec<Fact> {
+    let (old_status, new_status) = (&old["status"], &new["status"]);
+    if old_status.is_null() {
+        return Vec::new();
+    }
+    if attempt_of(old_status) != attempt_of(new_status) {
+        return vec![("OnFrameworkRetry", old.uid().to_owned(), attempt_of(old_status))];
+    }
+    let fact = |task: &Value| {
+        let uid = task["instanceUID"].as_str().unwrap_or_default();
+        match self::task(new_status, uid) {
+            None => Some(("OnTaskDeletion", uid.to_owned(), None)),
+            Some(after) if attempt_of(after) != attempt_of(task) => {
+                Some(("OnTaskRetry", uid.to_owned(), attempt_of(task)))
+            }
+            Some(_) => None,
+        }
+    };
+    tasks(old_status).filter_map(fact).collect()
+}
+
+/// What is gone of what the last controller had seen: it lived on, so that it must have learnt of its end.
+fn deleted(history: &History) -> Vec<Fact> {
+    let controllers = history.exchanges.iter().filter(|one| one.who.starts_with("controller-"));
+    let Some(last) = controllers.map(|one| Arc::clone(&one.who)).next_back() else { return Vec::new() };
+    let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut facts = Vec::new();
+    for change in &history.changes {
+        let by_last = change.cause.actor == last;
+        if by_last && change.is("frameworks") && change.cause.verb == Verb::UpdateStatus {
+            seen.insert(change.uid.clone());
+            // A Task is so only once its Pod was in the cache.
+            let shown = |task: &&Value| {
+                let state = task["state"].as_str().unwrap_or_default();
+                ["AttemptPreparing", "AttemptRunning"].contains(&state)
+            };
+            let pods = tasks(&change.object()["status"]).filter(shown);
+            let uids = pods.filter_map(|task| task["attemptStatus"]["podUID"].as_str());
+            seen.extend(uids.map(str::to_owned));
+        }
+        if change.new.is_some() {
+            continue;
+        }
+        // Whatever lost its label, or its owner, is not looked at any more.
+        let object = change.object();
+        let watched = !object["metadata"]["labels"][SLOT_LABEL].is_null() && object.controller().is_some();
+        if change.is("frameworks") && seen.contains(&change.uid) {
+            facts.push(("OnFrameworkDeletion", change.uid.clone(), None));
+        } else if change.is("pods") && watched && (by_last || seen.contains(&change.uid)) {
+            facts.push(("OnPodDeletion", change.uid.clone(), None));
+        }
+    }
+    facts
+}

@@ -1,0 +1,131 @@
+//! What a controller told of history: taken out of its log by the regular expression that pipelines use, and
+//! held against what the API server had.
+
+use std::collections::BTreeSet;
+
+use framework_api::status::TaskStatus;
+use framework_api::{Framework, FrameworkStatus, State};
+use regex::Regex;
+use serde_json::{Value, json};
+
+use super::history::History;
+
+/// One snapshot.
+#[derive(Clone, Debug)]
+pub struct Telling {
+    /// What the line says before its markers.
+    pub sentence: String,
+    /// `OnTaskRetry` and the like.
+    pub trigger: String,
+    /// The object.
+    pub object: Value,
+}
+
+impl Telling {
+    /// A field of the metadata; empty if there is none.
+    pub fn meta(&self, field: &str) -> &str {
+        self.object["metadata"][field].as_str().unwrap_or_default()
+    }
+
+    /// Whether the line says that the object is not known whole.
+    pub fn is_incomplete(&self) -> bool {
+        self.sentence.contains("incomplete")
+    }
+
+    /// What names the fact: trigger, UID and attempt, which only retries have.
+    fn fact(&self) -> (String, String, Option<i64>) {
+        let attempt = self.object["status"]["attemptStatus"]["id"].as_i64();
+        let attempt = attempt.filter(|_| self.trigger.ends_with("Retry"));
+        (self.trigger.clone(), self.meta("uid").to_owned(), attempt)
+    }
+}
+
+/// All that a log tells of a namespace, in order.
+pub fn told(log: &str, namespace: &str) -> Vec<Telling> {
+    let pipeline = Regex::new(": ObjectSnapshot: (.+)").expect("the contract's");
+    let trigger = Regex::new("^(.*): (On[A-Za-z]+)$").expect("a regular expression");
+    let tellings = pipeline.captures_iter(log).map(|captured| {
+        let (whole, json) = (captured.get(0).expect("a match"), &captured[1]);
+        let object: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+        let head = log[..whole.start()].rsplit('\n').next().expect("a line");
+        let parts = trigger.captures(head).unwrap_or_else(|| panic!("no trigger: {head}"));
+        let (sentence, trigger) = (parts[1].to_owned(), parts[2].to_owned());
+        assert!(object["apiVersion"].is_string() && object["kind"].is_string(), "{object}");
+        Telling { sentence, trigger, object }
+    });
+    tellings.filter(|telling| telling.meta("namespace") == namespace).collect()
+}
+
+/// Asserts that whatever a status write replaced was told, and that all that was told was persisted.
+pub fn assert_replaced_are_told(history: &History, told: &[Telling]) {
+    let facts: BTreeSet<_> = told.iter().map(Telling::fact).collect();
+    let mut uids: Vec<&str> = history.statuses().map(|(_, uid, _)| uid).collect();
+    uids.sort_unstable();
+    uids.dedup();
+    for uid in uids {
+        let statuses: Vec<_> =
+            history.statuses().filter(|(_, of, _)| *of == uid).map(|(_, _, status)| status).collect();
+        for pair in statuses.windows(2) {
+            for fact in replaced(uid, pair[0], pair[1]) {
+                assert!(facts.contains(&fact), "{fact:?} was replaced and not told: {facts:#?}");
+            }
+        }
+    }
+    for telling in told.iter().filter(|telling| telling.object["kind"] != "Pod") {
+        assert_persisted(history, telling);
+    }
+}
+
+fn tasks(status: &FrameworkStatus) -> impl Iterator<Item = &TaskStatus> {
+    status.task_roles().iter().flat_map(|role| &role.task_statuses)
+}
+
+fn replaced(uid: &str, old: &FrameworkStatus, new: &FrameworkStatus) -> Vec<(String, String, Option<i64>)> {
+    let (before, after) = (old.attempt_status.id, new.attempt_status.id);
+    if before != after {
+        return vec![("OnFrameworkRetry".to_owned(), uid.to_owned(), Some(before.into()))];
+    }
+    let fact = |task: &TaskStatus| {
+        let after = tasks(new).find(|after| after.instance_uid == task.instance_uid);
+        let attempt = task.attempt_status.id;
+        match after {
+            None => Some(("OnTaskDeletion".to_owned(), task.instance_uid.clone(), None)),
+            Some(after) if after.attempt_status.id != attempt => {
+                Some(("OnTaskRetry".to_owned(), task.instance_uid.clone(), Some(attempt.into())))
+            }
+            Some(_) => None,
+        }
+    };
+    tasks(old).filter_map(fact).collect()
+}
+
+/// Asserts that the API server had the object so, in the version that it names.
+fn assert_persisted(history: &History, telling: &Telling) {
+    let version: u64 = telling.meta("resourceVersion").parse().expect("a version");
+    let owner = match telling.object["kind"].as_str() {
+        Some("Framework") => telling.meta("name"),
+        _ => telling.object["metadata"]["labels"]["FC_FRAMEWORK_NAME"].as_str().expect("a label"),
+    };
+    // The version in which a Framework was deleted has what the one before had.
+    let status = history.status_before(owner, version + 1).expect("it had a status by then");
+    let persisted = match telling.object["kind"].as_str() {
+        Some("Framework") => json!(status),
+        _ => json!(tasks(status).find(|task| task.instance_uid == telling.meta("uid"))),
+    };
+    assert_eq!(telling.object["status"], persisted, "{}", telling.sentence);
+    let state: State = serde_json::from_value(telling.object["status"]["state"].clone()).expect("a state");
+    match telling.trigger.as_str() {
+        "OnTaskRetry" | "OnFrameworkRetry" => assert_eq!(state, State::AttemptCompleted),
+        "OnTaskDeletion" => assert_eq!(state, State::Completed),
+        _ => {}
+    }
+}
+
+/// Asserts that a Framework is shown whole: its own fields, all of its Tasks, nothing compressed.
+pub fn assert_whole(telling: &Telling) -> Framework {
+    assert!(!telling.is_incomplete(), "{}", telling.sentence);
+    let attempt = &telling.object["status"]["attemptStatus"];
+    assert!(attempt["taskRoleStatuses"].is_array(), "{attempt}");
+    assert!(attempt.get("taskRoleStatusesCompressed").is_none(), "{attempt}");
+    serde_json::from_value(telling.object.clone()).expect("a Framework")
+}

@@ -5,6 +5,7 @@ mod stand;
 
 use framework_testcluster::audit::Record;
 use serde_json::{Value, json};
+use stand::guarantees::GUARANTEES;
 use stand::history::{Change, History, Object, What};
 use stand::promises::PROMISES;
 
@@ -76,12 +77,16 @@ impl Story {
 
     fn write(&mut self, version: u64, change: impl FnOnce(&mut Value)) {
         change(&mut self.status);
+        self.framework(version, What::Changed);
+    }
+
+    fn framework(&mut self, version: u64, what: What) {
         let framework = json!({
             "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
             "metadata": {"name": "job", "uid": "f"}, "spec": {"taskRoles": []}, "status": self.status,
         });
         let framework = serde_json::from_value(framework).expect("a Framework");
-        self.changes.push(Change { version, what: What::Changed, object: Object::Framework(framework) });
+        self.changes.push(Change { version, what, object: Object::Framework(framework) });
     }
 
     fn config_map(&mut self, version: u64, uid: &str, attempt: &str) {
@@ -96,6 +101,7 @@ impl Story {
     fn pod(&mut self, version: u64, what: What, uid: &str, attempt: &str, phase: &str) {
         let annotations = json!({
             "FC_FRAMEWORK_NAME": "job", "FC_FRAMEWORK_UID": "f", "FC_CONFIGMAP_UID": "c",
+            "FC_FRAMEWORK_ATTEMPT_ID": "0",
             "FC_TASKROLE_NAME": "a", "FC_TASK_INDEX": "0", "FC_TASK_UID": "t", "FC_TASK_ATTEMPT_ID": attempt,
         });
         let metadata = json!({"name": "job-a-0", "uid": uid, "annotations": annotations});
@@ -122,12 +128,25 @@ impl Story {
         });
     }
 
-    /// The promises that are broken.
-    fn broken(self) -> Vec<&'static str> {
+    fn history(self) -> History {
         let mut changes = self.changes;
         changes.sort_by_key(|change| change.version);
-        let history = History::of(changes, self.requests);
+        History::of(changes, self.requests)
+    }
+
+    /// The promises that are broken.
+    fn broken(self) -> Vec<&'static str> {
+        let history = self.history();
         let broken = PROMISES.iter().filter(|(_, breaches)| !breaches(&history).is_empty());
+        broken.map(|(name, _)| *name).collect()
+    }
+
+    /// The guarantees of the manual that are broken if this is in the whole story as well.
+    fn unkept_with(change: impl FnOnce(&mut Story)) -> Vec<&'static str> {
+        let mut story = Story::whole();
+        change(&mut story);
+        let history = story.history();
+        let broken = GUARANTEES.iter().filter(|(_, breaches)| !breaches(&history).is_empty());
         broken.map(|(name, _)| *name).collect()
     }
 
@@ -240,4 +259,58 @@ fn a_delete_before_the_end_is_recorded_is_found() {
     let mut by_others = Story::whole().without(16);
     by_others.requests.last_mut().expect("a request").user_agent = "kubectl".into();
     assert_eq!(by_others.broken(), [""; 0], "what others delete is no concern of the promise");
+}
+
+#[test]
+fn a_good_history_keeps_all_guarantees() {
+    assert_eq!(Story::unkept_with(|_| {}), [""; 0]);
+}
+
+#[test]
+fn a_breach_of_each_guarantee_is_found() {
+    // The first Pod still runs when its successor is created.
+    let beside =
+        Story::unkept_with(|story| story.changes.retain(|change| ![15, 17].contains(&change.version)));
+    assert!(beside.contains(&"ConsistencyGuarantee1"), "{beside:?}");
+    // It is stored as completed while it runs.
+    let early = Story::unkept_with(|story| {
+        let late =
+            |change: &mut Change| change.version += if [15, 17].contains(&change.version) { 4 } else { 0 };
+        story.changes.retain(|change| change.version < 19);
+        story.changes.iter_mut().for_each(late);
+    });
+    assert_eq!(early, ["ConsistencyGuarantee2"]);
+    // A Pod comes when its Task is gone.
+    let absent = Story::unkept_with(|story| {
+        story.write(22, |status| status["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"] = json!([]));
+        story.pod(23, What::Created, "late", "1", "Pending");
+        story.write(24, |_| {});
+    });
+    assert_eq!(absent, ["ConsistencyGuarantee2"]);
+    let second = Story::unkept_with(|story| story.config_map(22, "d", "0"));
+    assert_eq!(second, ["ConsistencyGuarantee3"]);
+    let completed = Story::unkept_with(|story| {
+        story.write(22, |status| status["state"] = json!("AttemptCompleted"));
+    });
+    assert_eq!(completed, ["ConsistencyGuarantee4"]);
+    let gone = Story::unkept_with(|story| story.framework(22, What::Gone));
+    assert_eq!(gone, ["ConsistencyGuarantee4"]);
+    let gone_with_a_pod = Story::unkept_with(|story| {
+        story.pod(22, What::Created, "r", "1", "Running");
+        story.framework(23, What::Gone);
+    });
+    assert_eq!(gone_with_a_pod, ["ConsistencyGuarantee2", "ConsistencyGuarantee4"]);
+}
+
+#[test]
+fn a_pod_deleted_by_force_is_found_unless_a_timeout_allows_it() {
+    let force = |story: &mut Story| story.request("delete", "pods", "", json!({"gracePeriodSeconds": 0}));
+    assert_eq!(Story::unkept_with(force), ["ConsistencyGuarantee1: no Pod is deleted by force"]);
+    let allowed = Story::unkept_with(|story| {
+        force(story);
+        story.write(22, |status| {
+            status["attemptStatus"]["taskRoleStatuses"][0]["podGracefulDeletionTimeoutSec"] = json!(30);
+        });
+    });
+    assert_eq!(allowed, [""; 0]);
 }

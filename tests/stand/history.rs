@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::promises::PROMISES;
-use super::{PATIENCE, block_on, config_maps, frameworks, installed, pods};
+use super::{PATIENCE, block_on, installed};
 
 /// How long a watch may be behind a LIST.
 const LAG: Duration = Duration::from_secs(30);
@@ -69,6 +69,7 @@ impl Change {
 
 /// A recording that goes on.
 pub struct Recording {
+    client: kube::Client,
     namespace: String,
     mark: Mark,
     changes: watch::Receiver<Vec<Change>>,
@@ -79,6 +80,8 @@ pub struct Recording {
 pub struct History {
     /// What Frameworks were, oldest first.
     pub frameworks: Vec<(u64, Framework)>,
+    /// When Frameworks were gone, and their UIDs.
+    pub ends: Vec<(u64, String)>,
     /// The lives of ConfigMaps, oldest first.
     pub config_maps: Vec<Life>,
     /// The lives of Pods, oldest first.
@@ -118,14 +121,22 @@ impl Life {
 impl Recording {
     /// Starts to record a namespace, in which there is nothing yet.
     pub fn start(namespace: &str) -> Recording {
+        Recording::start_by(super::client(), namespace)
+    }
+
+    /// The same by a client of another API server, which goes on while that of the stand does not.
+    pub fn start_by(client: kube::Client, namespace: &str) -> Recording {
         let mark = installed().audit().mark().expect("the log is there");
         let (changes, recorded) = watch::channel(Vec::new());
         block_on(async {
-            record(frameworks(namespace), changes.clone(), |object| Object::Framework(object.into())).await;
-            record(config_maps(namespace), changes.clone(), |object| Object::ConfigMap(object.into())).await;
-            record(pods(namespace), changes, |object| Object::Pod(object.into())).await;
+            let all = Api::namespaced(client.clone(), namespace);
+            record(all, changes.clone(), |object| Object::Framework(Box::new(object))).await;
+            let all = Api::namespaced(client.clone(), namespace);
+            record(all, changes.clone(), |object| Object::ConfigMap(Box::new(object))).await;
+            let all = Api::namespaced(client.clone(), namespace);
+            record(all, changes, |object| Object::Pod(Box::new(object))).await;
         });
-        Recording { namespace: namespace.to_owned(), mark, changes: recorded }
+        Recording { client, namespace: namespace.to_owned(), mark, changes: recorded }
     }
 
     /// Waits until what was recorded so far is as asked.
@@ -157,7 +168,7 @@ impl Recording {
     /// large.
     pub fn end_with_changes(self, mut keep: impl FnMut(Record) -> Record) -> (Vec<Change>, Vec<Record>) {
         let deadline = Instant::now() + LAG;
-        while self.recorded() != listed(&self.namespace) {
+        while self.recorded() != listed(&self.client, &self.namespace) {
             assert!(Instant::now() < deadline, "the watches are behind, or the namespace is not at rest");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -193,16 +204,16 @@ impl Recording {
 }
 
 /// UID and version of each object, by LISTs.
-fn listed(namespace: &str) -> BTreeMap<String, u64> {
+fn listed(client: &kube::Client, namespace: &str) -> BTreeMap<String, u64> {
     async fn list<K: Resource + Clone + Debug + DeserializeOwned>(api: Api<K>) -> Vec<(String, u64)> {
         let list = api.list(&ListParams::default()).await.expect("a list");
         let ours = list.items.iter().filter(|object| is_ours(*object));
         ours.map(|object| (object.meta().uid.clone().expect("a UID"), version(object))).collect()
     }
     block_on(async {
-        let mut all = list(frameworks(namespace)).await;
-        all.extend(list(config_maps(namespace)).await);
-        all.extend(list(pods(namespace)).await);
+        let mut all = list(Api::<Framework>::namespaced(client.clone(), namespace)).await;
+        all.extend(list(Api::<ConfigMap>::namespaced(client.clone(), namespace)).await);
+        all.extend(list(Api::<Pod>::namespaced(client.clone(), namespace)).await);
         all.into_iter().collect()
     })
 }
@@ -259,7 +270,9 @@ impl History {
                 Object::Framework(framework) if what != What::Gone => {
                     history.frameworks.push((version, *framework));
                 }
-                Object::Framework(_) => {}
+                Object::Framework(framework) => {
+                    history.ends.push((version, framework.metadata.uid.expect("an object has a UID")));
+                }
                 Object::ConfigMap(config_map) => {
                     live(&mut history.config_maps, version, what, &*config_map, false)
                 }

@@ -2,6 +2,7 @@
 //! it, which acts with the rights that `deploy/` grants and no others.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod guarantees;
 pub mod history;
 pub mod promises;
 pub mod told;
@@ -58,8 +59,14 @@ pub fn installed() -> &'static Cluster {
 
 /// Waits until Frameworks are served: a new resource is refused with 429 until its cache is filled.
 fn await_frameworks() {
+    await_frameworks_by(&client());
+}
+
+/// The same of the API server of another client.
+pub fn await_frameworks_by(client: &kube::Client) {
     let deadline = Instant::now() + PATIENCE;
-    while let Err(error) = block_on(frameworks("default").list(&ListParams::default())) {
+    let api: Api<Framework> = Api::namespaced(client.clone(), "default");
+    while let Err(error) = block_on(api.list(&ListParams::default())) {
         assert!(Instant::now() < deadline, "Frameworks are not served: {error}");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -248,6 +255,19 @@ pub fn code(framework: &Framework) -> (i32, String) {
 pub fn execute(namespace: &str, name: &str, kind: &str) {
     let patch = json!([{ "op": "replace", "path": "/spec/executionType", "value": kind }]).to_string();
     kubectl(&["patch", "framework", name, "--namespace", namespace, "--type=json", "-p", &patch]);
+}
+
+/// Deletes a Framework in the foreground, and does not wait.
+pub fn delete(namespace: &str, name: &str) {
+    let foreground = ["--cascade=foreground", "--wait=false"];
+    kubectl(&[&["delete", "framework", name, "--namespace", namespace], &foreground[..]].concat());
+}
+
+/// Changes the number of Tasks of the first TaskRole by JSON patch.
+pub fn task_number(namespace: &str, name: &str, number: u32) {
+    let patch =
+        format!(r#"[{{"op": "replace", "path": "/spec/taskRoles/0/taskNumber", "value": {number}}}]"#);
+    kubectl(&["patch", "fw", name, "--namespace", namespace, "--type=json", "-p", &patch]);
 }
 
 /// Changes a spec by merge patch.

@@ -196,7 +196,8 @@ impl Acts<'_> {
     fn create_pod(&mut self, role: &TaskRoleStatus, task: &TaskStatus) {
         let running = matches!(self.status.state, State::AttemptPreparing | State::AttemptRunning)
             && self.status.attempt_status.completion_status.is_none()
-            && self.o.framework.spec.execution_type == ExecutionType::Start;
+            && self.o.framework.spec.execution_type == ExecutionType::Start
+            && !licence::is_deleted_in_foreground(self.o.framework);
         if !running || task.state != State::AttemptCreationPending || task.deletion_pending {
             return;
         }

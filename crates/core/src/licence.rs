@@ -4,7 +4,7 @@
 //! persisted status and of the one being written (rule A1).
 
 use framework_api::status::{TaskRoleStatus, TaskStatus};
-use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
+use framework_api::{ExecutionType, Framework, FrameworkStatus, State, name};
 
 use crate::observed::Instance;
 use crate::plan::Action;
@@ -23,6 +23,7 @@ pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action
         Action::CreatePod { task_role, task_index, instance, .. } => {
             matches!(status.state, State::AttemptPreparing | State::AttemptRunning)
                 && attempt.completion_status.is_none()
+                && !is_deleted_in_foreground(framework)
                 && status.task(task_role, *task_index).is_some_and(|task| awaits_pod(status, task, instance))
         }
         Action::DeletePod { name, force: true, .. } if !may_be_forced(status, name) => false,
@@ -45,6 +46,15 @@ pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action
 /// Whether a Pod may be deleted with no regard to what still runs in it.
 fn may_be_forced(status: &FrameworkStatus, pod_name: &str) -> bool {
     role_of_pod(status, pod_name).is_some_and(|role| role.pod_graceful_deletion_timeout_sec.is_some())
+}
+
+/// Whether the garbage collector deletes the Pods, then the ConfigMap, then the Framework. A Pod started now
+/// could outlive all of them, because the API server takes it also when its owner is gone.
+pub(crate) fn is_deleted_in_foreground(framework: &Framework) -> bool {
+    let metadata = &framework.metadata;
+    let mut finalizers = metadata.finalizers.iter().flatten();
+    metadata.deletion_timestamp.is_some()
+        && finalizers.any(|finalizer| finalizer == name::FOREGROUND_DELETION)
 }
 
 fn awaits_pod(status: &FrameworkStatus, task: &TaskStatus, instance: &Instance) -> bool {

@@ -198,6 +198,23 @@ impl Cluster {
         ready::block_on(self.apiserver_ready())
     }
 
+    /// Starts a second API server on the same store, as clusters with several have, and returns a client of
+    /// it that may do everything.
+    ///
+    /// It sees all that happens, also while the first one is paused or dead. The components keep to the
+    /// first one, and the audit log is that one's. It ends with the cluster.
+    pub fn witness(&self) -> Result<kube::Client, Error> {
+        let ports = Ports { apiserver: Ports::free()?.apiserver, ..self.ports };
+        let arguments = components::witness(&self.dir, ports, &self.certificates, &self.users);
+        let path = self.binaries.path(Program::KubeApiserver);
+        let process = Process::start(&self.warden, &self.dir, "witness", &path, &arguments, None)?;
+        self.lock_guests().push(process);
+        let config = || self.users.config_at(ADMIN, ports.apiserver);
+        let client = |config| kube::Client::try_from(config).map_err(Error::request("making a client"));
+        ready::block_on(async { self.answers(client(config()?)?).await })?;
+        client(config()?)
+    }
+
     /// Kills a component at once, as a crash would.
     pub fn stop(&self, component: Component) -> Result<(), Error> {
         self.with(component, |process| process.kill(&self.warden))?;
@@ -280,7 +297,10 @@ impl Cluster {
     }
 
     async fn apiserver_ready(&self) -> Result<(), Error> {
-        let client = self.client();
+        self.answers(self.client()).await
+    }
+
+    async fn answers(&self, client: kube::Client) -> Result<(), Error> {
         let look = || ready::apiserver(client.clone());
         ready::until("the API server did not get ready", READY, || self.check(), look).await
     }

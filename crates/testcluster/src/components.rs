@@ -143,6 +143,14 @@ fn apiserver(dir: &Path, ports: Ports, certificates: &Certificates, users: &User
     ]
 }
 
+/// The command line of a second API server on the same store, with an audit log of its own.
+pub(crate) fn witness(dir: &Path, ports: Ports, certificates: &Certificates, users: &Users) -> Vec<String> {
+    let mut arguments = apiserver(dir, ports, certificates, users);
+    // The last one of a flag holds.
+    arguments.push(format!("--audit-log-path={}", dir.join("witness-audit.log").display()));
+    arguments
+}
+
 /// Where the API server writes its audit log.
 pub(crate) fn audit_log(dir: &Path) -> std::path::PathBuf {
     dir.join("audit.log")

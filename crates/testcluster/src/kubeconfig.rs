@@ -81,6 +81,14 @@ impl Users {
         Ok(config)
     }
 
+    /// The same for the API server at another port.
+    pub(crate) fn config_at(&self, name: &str, port: u16) -> Result<kube::Config, Error> {
+        let url = format!("https://127.0.0.1:{port}");
+        let mut config = self.config(name)?;
+        config.cluster_url = url.parse().expect("the URL was made of an address and a port");
+        Ok(config)
+    }
+
     fn user(&self, name: &str) -> Result<&User, Error> {
         self.users.get(name).ok_or_else(|| Error::UnknownUser(name.to_owned()))
     }

@@ -72,6 +72,19 @@ async fn a_paused_component_answers_nothing_until_it_is_resumed() {
     }
 }
 
+#[tokio::test]
+async fn a_witness_sees_what_was_done_just_before_a_crash() {
+    let cluster = start();
+    let seen: Api<ConfigMap> = Api::default_namespaced(cluster.witness().unwrap());
+    let mut map = ConfigMap::default();
+    map.metadata.name = Some("last".into());
+    let maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
+    maps.create(&PostParams::default(), &map).await.unwrap();
+    cluster.stop_apiserver().unwrap();
+    assert!(maps.get_opt("last").await.is_err(), "it is dead");
+    assert!(seen.get_opt("last").await.unwrap().is_some());
+}
+
 #[test]
 fn a_component_that_died_is_reported_with_its_log() {
     let cluster = start();

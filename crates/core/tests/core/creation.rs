@@ -209,6 +209,21 @@ fn a_framework_being_deleted_gets_no_config_map() {
 }
 
 #[test]
+fn a_framework_that_is_deleted_in_the_foreground_gets_no_more_pods() {
+    let mut world = framework().role("a", 1).world();
+    while !world.plan().act.iter().any(|act| matches!(act, Action::CreatePod { .. })) {
+        world.step();
+    }
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now.timestamp());
+    world.framework.metadata.deletion_timestamp = Some(now);
+    // Somebody's finalizer only holds it up: its ConfigMap stays, and so all else goes on.
+    world.framework.metadata.finalizers = Some(vec!["example.com/audit".to_owned()]);
+    assert_eq!(world.plan().act.len(), 1);
+    world.framework.metadata.finalizers = Some(vec!["foregroundDeletion".to_owned()]);
+    assert_eq!(world.plan().act, []);
+}
+
+#[test]
 fn a_template_that_cannot_work_is_named_at_the_first_sync() {
     let mut world = framework().role("a", 1).world();
     world.framework.spec.task_roles[0].task.pod["spec"]["containers"] = serde_json::json!("none");

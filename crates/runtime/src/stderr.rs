@@ -57,7 +57,7 @@ struct Queue {
 #[derive(Debug)]
 enum Item {
     Text(Vec<u8>),
-    Line(Line, Timestamp),
+    Line(Box<Line>, Timestamp),
     /// What was queued before is written: to be told.
     Told(oneshot::Sender<()>),
 }
@@ -112,7 +112,7 @@ impl Journal for Stderr {
             return Err(Full);
         }
         queue.history += weight;
-        queue.items.extend(lines.into_iter().map(|line| Item::Line(line, at)));
+        queue.items.extend(lines.into_iter().map(|line| Item::Line(Box::new(line), at)));
         let (written, receipt) = oneshot::channel();
         queue.items.push_back(Item::Told(written));
         self.0.0.work.notify_one();

@@ -30,8 +30,9 @@ pub(crate) fn is_at_rest(framework: &Framework, ended: &HashSet<String>, removed
     match status.state {
         State::Completed => true,
         State::AttemptCreationPending => {
-            // Tasks that are removed before the start stay until then.
-            spec.execution_type == ExecutionType::Create && is_scaled(spec, status, Removed::Pending)
+            // The original keeps Tasks that are removed before the start until then.
+            let removed = if observed.is_some() { removed } else { Removed::Pending };
+            spec.execution_type == ExecutionType::Create && is_scaled(spec, status, removed)
         }
         State::AttemptPreparing | State::AttemptRunning => {
             spec.execution_type == ExecutionType::Start

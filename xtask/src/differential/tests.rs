@@ -340,6 +340,13 @@ fn a_framework_rests_only_when_nothing_more_can_follow() {
     shrunk.spec.task_roles[0].task_number = 0;
     assert!(!rests(&shrunk, &[]));
     assert!(is_at_rest(&shrunk, &HashSet::new(), Removed::Pending));
+    let removed = json!({"state": "AttemptCompleted", "deletionPending": true});
+    let mut early = framework("Create", "AttemptCreationPending", removed);
+    early.spec.task_roles[0].task_number = 0;
+    assert!(rests(&early, &[]), "as the original leaves it");
+    early.metadata.generation = Some(2);
+    early.status.as_mut().unwrap().observed_generation = Some(2);
+    assert!(!rests(&early, &[]), "ours is to let it go");
     let mut delayed = framework("Start", "AttemptCompleted", json!({"state": "Completed"}));
     assert!(!is_delayed(&delayed));
     delayed.status.as_mut().unwrap().retry_policy_status.retry_delay_sec = Some(4);

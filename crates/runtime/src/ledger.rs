@@ -231,6 +231,7 @@ impl Ledger {
             self.outbox.clear();
             self.write.withdraw_unsent();
         }
+        self.write.outdate();
         if self.write.is_unread() {
             self.write.read();
         }

@@ -129,6 +129,14 @@ impl StatusWrite {
         }
     }
 
+    /// Another version is persisted than what is not sent yet was computed from: it is to be computed anew,
+    /// and has waited as long as it has.
+    pub fn outdate(&mut self) {
+        if matches!(self.stage, Stage::Due(_)) {
+            self.stage = Stage::Idle;
+        }
+    }
+
     /// Makes the write due, if it is time; else says when to evaluate again. `tasks` is the size of the
     /// status.
     pub fn propose(

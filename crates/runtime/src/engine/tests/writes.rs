@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use framework_api::State;
 
-use super::cluster::{Cluster, not_found, policy, refusal};
+use super::cluster::{Cluster, generous, not_found, policy, refusal};
+use crate::engine::EngineSettings;
 use crate::event::Reply;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -28,6 +29,30 @@ fn one_write_is_in_flight_whatever_happens_meanwhile() {
     assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"]);
     cluster.serve("put");
     assert_eq!(cluster.status("job").task_roles()[0].task_statuses.len(), 5);
+}
+
+/// A large Framework is not evaluated event by event: what waits for the budget would be sent for a version
+/// that it was not computed from, and nothing would refuse it.
+#[test]
+fn what_waits_for_the_budget_is_computed_anew_for_another_version() {
+    let mut cluster = Cluster::with(policy(), EngineSettings { max_in_flight: 1, ..generous() });
+    cluster.create_framework("other", 1);
+    cluster.deliver();
+    cluster.turn();
+    cluster.create_framework("job", 500);
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["put other AttemptCreationPending"]);
+    cluster.scale("job", 400);
+    cluster.deliver();
+    cluster.serve("put other");
+    cluster.turn();
+    while cluster.count("put job") == 0 {
+        cluster.serve_all();
+        cluster.pass(Duration::from_millis(10));
+    }
+    cluster.serve("put job");
+    assert_eq!(cluster.status("job").task_roles()[0].task_statuses.len(), 400);
 }
 
 #[test]

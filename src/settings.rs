@@ -12,6 +12,7 @@ use framework_core::Policy;
 use framework_core::classify::{self, Classifier};
 use framework_runtime::client::REQUEST_LIFETIME;
 use framework_runtime::engine::EngineSettings;
+use framework_runtime::pack::Compression;
 
 use crate::args::Args;
 
@@ -147,6 +148,12 @@ fn engine(config: &Config) -> EngineSettings {
         burst: config.kube_client_burst,
         max_in_flight: config.worker_number,
         request_lifetime: REQUEST_LIFETIME,
+        compression: Compression {
+            threshold: config
+                .large_framework_compression
+                .then_some(config.large_framework_compression_threshold_bytes),
+            codec: config.large_framework_compression_codec,
+        },
         ..EngineSettings::default()
     }
 }

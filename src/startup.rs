@@ -106,7 +106,7 @@ async fn answers(client: &Client) -> Result<(), String> {
 /// What the controller must be allowed to do: group, resource, verbs.
 const RIGHTS: [(&str, &str, &[&str]); 5] = [
     (name::GROUP, "frameworks", &["list", "watch", "get", "delete"]),
-    (name::GROUP, "frameworks/status", &["update"]),
+    (name::GROUP, "frameworks/status", &["update", "patch"]),
     ("", "configmaps", &["list", "watch", "get", "create", "patch", "delete"]),
     ("", "pods", &["list", "watch", "get", "create", "patch", "delete"]),
     ("apiextensions.k8s.io", "customresourcedefinitions", &["get"]),

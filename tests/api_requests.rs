@@ -39,7 +39,7 @@ impl Scene {
     }
 
     async fn send(&self, request: Request) -> Reply {
-        let (reply, _): Answer = send(self.client.clone(), request, Metrics::new()).await;
+        let (reply, _): Answer = send(self.client.clone(), request, Metrics::new(), Arc::default()).await;
         reply
     }
 
@@ -56,7 +56,7 @@ impl Scene {
         let (framework, _) = object.content.clone().expect("it is good");
         let status = first_status(&framework);
         let resource_version = object.resource_version;
-        match self.send(Request::PutStatus { framework, resource_version, status }).await {
+        match self.send(Request::PutStatus { framework, resource_version, status, compressed: false }).await {
             Reply::Framework(object) => object,
             other => panic!("{other:?}"),
         }
@@ -131,12 +131,14 @@ async fn a_status_write_on_an_old_version_or_another_object_is_refused() {
         framework: Arc::clone(&framework),
         resource_version: before.resource_version,
         status: Arc::clone(&status),
+        compressed: false,
     };
     assert_eq!(refused(&scene.send(stale).await), (409, "Conflict"));
     let mut other = Framework::clone(&framework);
     other.metadata.uid = Some("00000000-0000-4000-8000-000000000000".into());
     let resource_version = now.resource_version;
-    let write = Request::PutStatus { framework: Arc::new(other), resource_version, status };
+    let write =
+        Request::PutStatus { framework: Arc::new(other), resource_version, status, compressed: false };
     assert_eq!(refused(&scene.send(write).await), (409, "Conflict"));
 }
 
@@ -215,7 +217,7 @@ async fn the_servers_time_comes_with_every_reply() {
     let (framework, status) = parts(&object);
     let due = status.start_time;
     let request = Request::Act { framework, status, action: Action::ConfirmTime { due } };
-    let (reply, server) = send(scene.client.clone(), request, Metrics::new()).await;
+    let (reply, server) = send(scene.client.clone(), request, Metrics::new(), Arc::default()).await;
     assert!(matches!(reply, Reply::Done), "{reply:?}");
     let server = server.expect("a Date").unix();
     let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;

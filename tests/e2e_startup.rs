@@ -84,7 +84,7 @@ fn missing_rights_are_named_until_they_are_given() {
     let line = program.says("waiting:");
     for words in [
         "user \"controller\" may not list/watch/get/delete frameworks",
-        "update frameworks/status",
+        "update/patch frameworks/status",
         "list/watch/get/create/patch/delete pods",
         "deploy/base/cluster_role.yaml",
     ] {

@@ -8,32 +8,14 @@ use std::collections::BTreeMap;
 use framework_sim::{DeleteOptions, Fault, Meta, Rule, SimCluster, Verb};
 use serde_json::json;
 use simulation::controller::{Controller, Setup};
-use simulation::life::{calm, ended, lived_well, outcome, requests};
+use simulation::life::{calm, killed_at, lived_well, lives, outcome, requests, until_running};
 use simulation::manifest::{Deeds, Manifest, framework};
-use simulation::wire::{Fuse, Moment};
+use simulation::wire::Moment;
 use simulation::{SECOND, pass, simulate};
 
 /// A job of three Tasks that all succeed.
 fn job() -> Manifest {
     framework("job").role("w", 3).force_after(20)
-}
-
-/// Runs a Framework under an undisturbed controller; `then` happens meanwhile. Gives what it came to.
-fn lives<F: Future<Output = ()>>(manifest: Manifest, then: impl FnOnce(SimCluster) -> F) -> String {
-    simulate(1, calm(), |cluster| async move {
-        manifest.create(&cluster.user());
-        let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
-        then(cluster.clone()).await;
-        lived_well(&cluster, "job").await.unwrap();
-        outcome(&cluster.user(), "job")
-    })
-}
-
-async fn until_running(cluster: &SimCluster) {
-    let running = |user: &framework_sim::User| {
-        user.get("frameworks", "job").unwrap()["status"]["state"] == "AttemptRunning"
-    };
-    assert!(cluster.until(SECOND * 60, running).await, "it never runs");
 }
 
 #[test]
@@ -146,31 +128,12 @@ fn a_framework_that_waits_is_started_by_its_user() {
     assert!(came_to.starts_with("the Framework: Completed with 0"), "{came_to}");
 }
 
-/// What a life comes to in which the first controller ends at its n-th request, and another follows.
-/// `None`: it made fewer requests.
-fn killed_at(nth: usize, moment: Moment) -> Option<String> {
-    simulate(nth as u64, calm(), |cluster| async move {
-        job().create(&cluster.user());
-        let fuse = Fuse::new(nth, moment);
-        let first = Controller::start_fused(&cluster, 1, 1, &Setup::default(), Some(fuse.clone()));
-        tokio::select! {
-            biased;
-            () = fuse.blown() => {}
-            _ = ended(&cluster, "job") => return None,
-        }
-        first.crash().await;
-        let _second = Controller::start(&cluster, 2, 2, &Setup::default());
-        lived_well(&cluster, "job").await.unwrap_or_else(|what| panic!("{moment:?} request {nth}: {what}"));
-        Some(outcome(&cluster.user(), "job"))
-    })
-}
-
 #[test]
 fn a_controller_killed_at_any_request_changes_nothing_in_the_end() {
     let undisturbed = lives(job(), |_| async {});
     for moment in [Moment::Before, Moment::After] {
         let mut killed = 0;
-        while let Some(came_to) = killed_at(killed + 1, moment) {
+        while let Some(came_to) = killed_at(&job(), killed + 1, moment, &Setup::default()) {
             killed += 1;
             assert_eq!(came_to, undisturbed, "{moment:?} request {killed}");
         }

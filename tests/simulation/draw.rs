@@ -109,6 +109,9 @@ fn setup(rng: &mut Rng, clock_jumps: bool) -> Setup {
     setup.settings.qps = one(rng, &[1000.0, 1000.0, 10.0]);
     setup.settings.burst = one(rng, &[1000, 1000, 3]);
     setup.settings.max_in_flight = one(rng, &[200, 200, 2]);
+    // Drawn aside, so that what else a seed means does not depend on it.
+    let mut aside = rng.clone();
+    setup.settings.compression.threshold = one(&mut aside, &[None, None, Some(0), Some(2_000)]);
     setup.wrong_by = SignedDuration::from_millis(one(rng, &[0, 0, 900, -900, 120_000, -120_000]));
     setup
 }

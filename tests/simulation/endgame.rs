@@ -154,8 +154,8 @@ fn since(object: &Object, field: &str, now: Timestamp) -> i64 {
 }
 
 /// The TaskRole status in which a Framework records a Pod.
-pub fn recorded<'a>(framework: &'a Value, uid: &str) -> Option<&'a Value> {
-    let roles = framework["status"]["attemptStatus"]["taskRoleStatuses"].as_array()?;
+pub fn recorded<'a>(framework: &'a Object, uid: &str) -> Option<&'a Value> {
+    let roles = framework.opened()["status"]["attemptStatus"]["taskRoleStatuses"].as_array()?;
     roles.iter().find(|role| {
         let tasks = role["taskStatuses"].as_array().into_iter().flatten();
         tasks.into_iter().any(|task| task["attemptStatus"]["podUID"] == uid)

@@ -5,7 +5,10 @@ use std::time::Duration;
 use framework_sim::{Behaviour, History, Meta, Options, Rates, SimCluster, User, Verb, check};
 use serde_json::Value;
 
-use super::SECOND;
+use super::controller::{Controller, Setup};
+use super::manifest::Manifest;
+use super::wire::{Fuse, Moment};
+use super::{SECOND, simulate};
 
 /// How long a life may take.
 pub const PATIENCE: Duration = Duration::from_secs(300);
@@ -26,7 +29,7 @@ pub fn calm() -> Options {
 /// What a Framework came to, without names of instances and without times: two lives compare by it.
 pub fn outcome(user: &User, framework: &str) -> String {
     let Some(framework) = user.get("frameworks", framework) else { return "gone".to_owned() };
-    let status = &framework["status"];
+    let status = &framework.opened()["status"];
     let mut told = vec![line(status, "the Framework")];
     for role in status["attemptStatus"]["taskRoleStatuses"].as_array().into_iter().flatten() {
         for task in role["taskStatuses"].as_array().into_iter().flatten() {
@@ -71,4 +74,41 @@ pub fn requests(history: &History) -> Vec<String> {
     };
     let of_frameworks = history.exchanges.iter().filter(|one| counted(one.verb, &one.plural));
     of_frameworks.map(|one| format!("{:?} {}", one.verb, one.plural)).collect()
+}
+
+/// Runs a Framework under an undisturbed controller; `then` happens meanwhile. Gives what it came to.
+pub fn lives<F: Future<Output = ()>>(manifest: Manifest, then: impl FnOnce(SimCluster) -> F) -> String {
+    simulate(1, calm(), |cluster| async move {
+        manifest.create(&cluster.user());
+        let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
+        then(cluster.clone()).await;
+        lived_well(&cluster, "job").await.unwrap();
+        outcome(&cluster.user(), "job")
+    })
+}
+
+/// Waits until the Framework `job` runs.
+pub async fn until_running(cluster: &SimCluster) {
+    let running = |user: &User| user.get("frameworks", "job").unwrap()["status"]["state"] == "AttemptRunning";
+    assert!(cluster.until(SECOND * 60, running).await, "it never runs");
+}
+
+/// What a life comes to in which the first controller ends at its n-th request, and another
+/// follows, both set up so.
+/// `None`: it made fewer requests.
+pub fn killed_at(job: &Manifest, nth: usize, moment: Moment, setup: &Setup) -> Option<String> {
+    simulate(nth as u64, calm(), |cluster| async move {
+        job.clone().create(&cluster.user());
+        let fuse = Fuse::new(nth, moment);
+        let first = Controller::start_fused(&cluster, 1, 1, setup, Some(fuse.clone()));
+        tokio::select! {
+            biased;
+            () = fuse.blown() => {}
+            _ = ended(&cluster, "job") => return None,
+        }
+        first.crash().await;
+        let _second = Controller::start(&cluster, 2, 2, setup);
+        lived_well(&cluster, "job").await.unwrap_or_else(|what| panic!("{moment:?} request {nth}: {what}"));
+        Some(outcome(&cluster.user(), "job"))
+    })
 }

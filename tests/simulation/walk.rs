@@ -3,6 +3,7 @@
 //! been kept at every moment of the way.
 
 use fastrand::Rng;
+use framework_api::config::CompressionCodec;
 use framework_core::Policy;
 use framework_sim::{History, SimCluster, User};
 
@@ -114,9 +115,14 @@ impl Stage {
     pub fn restart(&mut self) {
         if self.controller.is_none() {
             self.incarnation += 1;
-            let setup: &Setup = &self.conditions.setup;
+            let mut setup: Setup = self.conditions.setup.clone();
+            // Each controller goes on with what the one before has compressed, and compresses otherwise.
+            setup.settings.compression.codec = match self.incarnation % 2 {
+                0 => CompressionCodec::Gzip,
+                _ => CompressionCodec::Zstd,
+            };
             let seed = self.seed.rotate_left(17);
-            self.controller = Some(Controller::start(&self.cluster, self.incarnation, seed, setup));
+            self.controller = Some(Controller::start(&self.cluster, self.incarnation, seed, &setup));
         }
     }
 

@@ -130,7 +130,7 @@ impl Recording {
         let (changes, recorded) = watch::channel(Vec::new());
         block_on(async {
             let all = Api::namespaced(client.clone(), namespace);
-            record(all, changes.clone(), |object| Object::Framework(Box::new(object))).await;
+            record(all, changes.clone(), opened).await;
             let all = Api::namespaced(client.clone(), namespace);
             record(all, changes.clone(), |object| Object::ConfigMap(Box::new(object))).await;
             let all = Api::namespaced(client.clone(), namespace);
@@ -226,6 +226,14 @@ fn is_ours<K: Resource>(object: &K) -> bool {
 fn version<K: Resource>(object: &K) -> u64 {
     let version = object.meta().resource_version.as_deref().expect("an object has a version");
     version.parse().expect("a version is a number")
+}
+
+/// A Framework with its status readable.
+fn opened(mut framework: Framework) -> Object {
+    if let Some(status) = &mut framework.status {
+        status.decompress().expect("the controller writes what can be read");
+    }
+    Object::Framework(framework.into())
 }
 
 /// Records a kind from now on, in the background of the stand's runtime.

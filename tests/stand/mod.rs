@@ -8,7 +8,7 @@ pub mod promises;
 pub mod told;
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,7 @@ pub fn stand() -> &'static Cluster {
 }
 
 /// Starts a controller with further lines in its config file; returns its pid. It ends with the cluster.
+/// `FRAMEWORK_CONTROLLER` names another program than the one built with the tests.
 /// Unless those lines say otherwise, it may send as much as it likes.
 pub fn start_controller(name: &'static str, config: &str) -> u32 {
     let cluster = installed();
@@ -96,8 +97,9 @@ pub fn start_controller(name: &'static str, config: &str) -> u32 {
     std::fs::write(&path, text).expect("the config file is written");
     let arguments =
         ["--config".to_owned(), path.display().to_string(), "--metrics-address=127.0.0.1:0".to_owned()];
-    let program = Path::new(env!("CARGO_BIN_EXE_frameworkcontroller"));
-    cluster.host(name, program, &arguments, cluster.dir()).expect("the controller starts")
+    let named = std::env::var_os("FRAMEWORK_CONTROLLER").map(PathBuf::from);
+    let program = named.unwrap_or_else(|| env!("CARGO_BIN_EXE_frameworkcontroller").into());
+    cluster.host(name, &program, &arguments, cluster.dir()).expect("the controller starts")
 }
 
 /// What a hosted controller has logged so far.

@@ -1,5 +1,5 @@
-//! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask storm`, `cargo xtask demo`,
-//! `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`.
+//! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask large`, `cargo xtask storm`,
+//! `cargo xtask demo`, `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`.
 
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ mod cluster;
 mod demo;
 mod differential;
 mod environment;
+mod large;
 mod sim;
 mod storm;
 mod test;
@@ -33,6 +34,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Play the same Frameworks on another controller's program and on ours, and compare.
     Differential(differential::Arguments),
+    /// Run a Framework of 10,000 Tasks on a real control plane, and print what it takes.
+    Large(large::Arguments),
     /// Walk more seeds through the simulated cluster than the gate does.
     Sim(sim::Arguments),
     /// Rescale Frameworks at random on a real control plane, more of them than the gate does.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Cluster(command) => cluster::run(command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),
+        Command::Large(arguments) => large::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Storm(arguments) => storm::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),

@@ -12,7 +12,7 @@ use base64::write::EncoderStringWriter;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::Serialize;
-use zstd::zstd_safe::CParameter;
+use zstd::zstd_safe::{CParameter, Strategy};
 
 use crate::config::CompressionCodec;
 
@@ -129,14 +129,20 @@ fn compress(
     Ok(text.into_inner())
 }
 
+/// Small windows and tables: each Task's entry is much like the one before it, a kilobyte away, so that a
+/// larger window finds nothing better, takes longer and wants memory, here and of whoever reads.
 fn parameters(effort: Effort) -> Vec<CParameter> {
     let level = match effort {
-        Effort::Fast => vec![CParameter::CompressionLevel(3), CParameter::WindowLog(21)],
+        Effort::Fast => vec![CParameter::CompressionLevel(1), CParameter::WindowLog(18)],
         Effort::Best => vec![
             CParameter::CompressionLevel(19),
-            CParameter::WindowLog(22),
-            CParameter::HashLog(18),
-            CParameter::ChainLog(20),
+            CParameter::WindowLog(18),
+            CParameter::HashLog(17),
+            CParameter::ChainLog(17),
+            CParameter::SearchLog(5),
+            CParameter::MinMatch(5),
+            CParameter::TargetLength(999),
+            CParameter::Strategy(Strategy::ZSTD_btultra2),
         ],
     };
     level.into_iter().chain([CParameter::ChecksumFlag(true)]).collect()

@@ -333,6 +333,35 @@ impl FrameworkStatus {
         self.attempt_status.decompress()
     }
 
+    /// This status with its TaskRole statuses in this compressed form instead, or with none at all.
+    pub fn stored(&self, compressed: Option<String>) -> FrameworkStatus {
+        let attempt = &self.attempt_status;
+        FrameworkStatus {
+            start_time: self.start_time,
+            run_time: self.run_time,
+            completion_time: self.completion_time,
+            state: self.state,
+            transition_time: self.transition_time,
+            retry_policy_status: self.retry_policy_status,
+            attempt_status: FrameworkAttemptStatus {
+                id: attempt.id,
+                start_time: attempt.start_time,
+                run_time: attempt.run_time,
+                completion_time: attempt.completion_time,
+                instance_uid: attempt.instance_uid.clone(),
+                config_map_name: attempt.config_map_name.clone(),
+                config_map_uid: attempt.config_map_uid.clone(),
+                completion_status: attempt.completion_status.clone(),
+                task_role_statuses: None,
+                task_role_statuses_compressed: compressed,
+            },
+            observed_generation: self.observed_generation,
+            conditions: self.conditions.clone(),
+            task_counts: self.task_counts,
+            tasks: self.tasks.clone(),
+        }
+    }
+
     /// The TaskRole statuses of the current attempt; empty while they are compressed.
     pub fn task_roles(&self) -> &[TaskRoleStatus] {
         self.attempt_status.task_role_statuses.as_deref().unwrap_or_default()

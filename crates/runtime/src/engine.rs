@@ -22,6 +22,7 @@ use crate::event::{Effect, Event, Key, Now, Ticket};
 use crate::history::Line;
 use crate::outbox::{Label, Lookup};
 use crate::ownership::Ownership;
+use crate::pack::Compression;
 use crate::ready::Ready;
 use crate::server_time::ServerTime;
 use crate::status_write::Windows;
@@ -49,6 +50,8 @@ pub struct EngineSettings {
     pub record: Duration,
     /// So many bytes of one Framework's status a second, at most.
     pub status_bytes_per_second: u64,
+    /// When and how statuses are compressed.
+    pub compression: Compression,
 }
 
 impl Default for EngineSettings {
@@ -61,6 +64,7 @@ impl Default for EngineSettings {
             gather: Duration::from_millis(100),
             record: Duration::from_millis(250),
             status_bytes_per_second: 1 << 20,
+            compression: Compression::default(),
         }
     }
 }
@@ -109,6 +113,8 @@ enum What {
     },
     /// The read after a write that conflicted or got no reply.
     Read,
+    /// The conditions of a Framework that cannot be read.
+    Quarantine,
     Act(Action),
     Lookup(Lookup),
     Label(Label),
@@ -122,7 +128,7 @@ impl What {
                 matches!(action, Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. })
             }
             What::Lookup(_) | What::Label(_) => true,
-            What::Write { .. } | What::Read => false,
+            What::Write { .. } | What::Read | What::Quarantine => false,
         }
     }
 }

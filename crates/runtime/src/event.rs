@@ -11,6 +11,7 @@ use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, PodFacts};
 use framework_core::plan::Report;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::value::RawValue;
 
 use crate::history::Line;
@@ -115,7 +116,35 @@ pub struct FrameworkObject {
     /// Length of its metadata and spec as the API server wrote them, which is how it stores them.
     pub stored_bytes: usize,
     /// The decoded object, status apart; or why it cannot be decoded, in which case it is left alone.
-    pub content: Result<Content, Arc<str>>,
+    pub content: Result<Content, Unreadable>,
+    /// How its status is stored.
+    pub form: Form,
+}
+
+/// How a status is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Whether its TaskRole statuses are compressed.
+    pub compressed: bool,
+    /// How long it is, as JSON.
+    pub bytes: usize,
+}
+
+/// Why a Framework cannot be read, and what can be read of it all the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unreadable {
+    /// Which field, and why.
+    pub reason: Arc<str>,
+    /// Metadata and spec.
+    pub framework: Option<Arc<Framework>>,
+    /// The conditions in its status.
+    pub conditions: Option<Vec<Condition>>,
+}
+
+impl From<&str> for Unreadable {
+    fn from(reason: &str) -> Self {
+        Unreadable { reason: reason.into(), framework: None, conditions: None }
+    }
 }
 
 /// A ConfigMap with the name of a FrameworkAttempt's.
@@ -192,6 +221,17 @@ pub enum Request {
         resource_version: u128,
         /// The new status.
         status: Arc<FrameworkStatus>,
+        /// Whether it is compressed in any case, because its attempt has been so far.
+        compressed: bool,
+    },
+    /// Merge patch of the conditions of a Framework that cannot be read, guarded by UID and resourceVersion.
+    PatchConditions {
+        /// The object: gives name, namespace and UID.
+        framework: Arc<Framework>,
+        /// Guard.
+        resource_version: u128,
+        /// All of them.
+        conditions: Vec<Condition>,
     },
     /// One of the core's actions; creates are rendered from the persisted status when they are sent.
     Act {

@@ -17,10 +17,9 @@ use framework_core::observed::{Create, Instance, Objects, Outcome};
 use framework_core::plan::Report;
 use framework_core::snapshot::{Snapshot, Trigger};
 use framework_core::{Action, Policy};
-use tracing::warn;
 
 use crate::dispatch::Class;
-use crate::event::{FrameworkObject, Key};
+use crate::event::{Form, FrameworkObject, Key, Unreadable};
 use crate::history::{Gap, Line};
 use crate::holds::{Hold, Holds};
 use crate::known::{Known, Source};
@@ -38,6 +37,8 @@ pub struct Persisted {
     pub status: Option<Arc<FrameworkStatus>>,
     /// Length of metadata and spec as the API server stores them.
     pub stored_bytes: usize,
+    /// How the status is stored.
+    pub form: Form,
 }
 
 /// The books of one Framework.
@@ -53,6 +54,14 @@ pub struct Ledger {
     pub epoch: u64,
     /// That version; `None`: it cannot be decoded and is left alone.
     pub persisted: Option<Persisted>,
+    /// Why not, then.
+    pub unreadable: Option<Unreadable>,
+    /// A condition is to be written that says so.
+    pub quarantines: bool,
+    /// The reason that an Event last told.
+    pub told_unreadable: Option<Arc<str>>,
+    /// An Event told that a status was compressed although compression is off.
+    pub told_compressed: bool,
     /// Metadata and spec as the watch last showed them.
     #[cfg(feature = "defects")]
     pub watched: Option<Arc<Framework>>,
@@ -92,14 +101,18 @@ pub struct Ledger {
 impl Ledger {
     /// The books of a Framework that is seen for the first time; nothing was sent for it yet.
     pub fn open(object: FrameworkObject, epoch: u64) -> Self {
-        Ledger {
+        let mut ledger = Ledger {
             slot: name::slot(&object.uid),
             uid: Arc::clone(&object.uid),
             resource_version: object.resource_version,
             epoch,
             #[cfg(feature = "defects")]
             watched: object.content.as_ref().ok().map(|(framework, _)| Arc::clone(framework)),
-            persisted: read(object),
+            persisted: None,
+            unreadable: None,
+            quarantines: false,
+            told_unreadable: None,
+            told_compressed: false,
             #[cfg(feature = "defects")]
             overwrite: None,
             write: StatusWrite::default(),
@@ -116,7 +129,9 @@ impl Ledger {
             dirty_since: Duration::ZERO,
             rested: Duration::ZERO,
             wake: None,
-        }
+        };
+        ledger.take_in(object);
+        ledger
     }
 
     /// Something happened: the Framework is to be evaluated.
@@ -200,7 +215,7 @@ impl Ledger {
 
     /// Whether there is something to send in a class.
     pub fn wants(&self, class: Class, now: Duration) -> bool {
-        let write = class == Class::Record && self.write.is_due(now);
+        let write = class == Class::Record && (self.write.is_due(now) || self.quarantines);
         now >= self.paused_until && !self.lost && (write || self.outbox.len(class) > 0)
     }
 
@@ -214,7 +229,7 @@ impl Ledger {
     pub fn advance(&mut self, object: FrameworkObject, source: Source, policy: &Policy) -> Vec<Report> {
         self.resource_version = object.resource_version;
         self.lost = false;
-        self.persisted = read(object);
+        self.take_in(object);
         #[cfg(feature = "defects")]
         if let (Some(persisted), Some(watched)) = (&mut self.persisted, &self.watched)
             && source == Source::Reply
@@ -375,17 +390,6 @@ impl Ledger {
         let count = self.failures.entry(what.to_owned()).or_default();
         *count = count.saturating_add(1);
         *count
-    }
-}
-
-fn read(object: FrameworkObject) -> Option<Persisted> {
-    let stored_bytes = object.stored_bytes;
-    match object.content {
-        Ok((framework, status)) => Some(Persisted { framework, status, stored_bytes }),
-        Err(reason) => {
-            warn!(framework = %object.key, %reason, "the Framework cannot be read and is left alone");
-            None
-        }
     }
 }
 

@@ -29,6 +29,8 @@ pub mod metrics;
 pub mod outbox;
 pub mod ownership;
 pub mod pace;
+pub mod pack;
+pub mod quarantine;
 pub mod ready;
 pub mod recorder;
 pub mod records;

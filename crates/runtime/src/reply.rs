@@ -56,6 +56,7 @@ fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
         Request::PutStatus { framework, status, .. } => {
             wire::acknowledged(framework, status, body).map(Reply::Framework)
         }
+        Request::PatchConditions { .. } => Ok(Reply::Done),
         Request::GetFramework { .. } => {
             let object = wire::decode::<FrameworkObject>(body).map_err(text)?;
             object.map(Reply::Framework).ok_or_else(|| "no Framework".to_owned())
@@ -114,7 +115,7 @@ fn foreign(body: &[u8], kind: &str) -> Result<Reply, serde_json::Error> {
 
 fn is_write(request: &Request) -> bool {
     match request {
-        Request::PutStatus { .. } | Request::RestoreLabel { .. } => true,
+        Request::PutStatus { .. } | Request::PatchConditions { .. } | Request::RestoreLabel { .. } => true,
         Request::GetFramework { .. } | Request::GetHolder { .. } => false,
         Request::Act { action, .. } => match action {
             Action::CreateConfigMap { .. }

@@ -47,8 +47,16 @@ pub enum Error {
 /// Renders a request.
 pub fn render(request: &Request) -> Result<Call, Error> {
     match request {
-        Request::PutStatus { framework, resource_version, status } => {
+        Request::PutStatus { framework, resource_version, status, .. } => {
             put_status(framework, *resource_version, status)
+        }
+        Request::PatchConditions { framework, resource_version, conditions } => {
+            let patch = json!({
+                "metadata": {"uid": uid_of(framework)?, "resourceVersion": resource_version.to_string()},
+                "status": {"conditions": conditions},
+            });
+            let target = Target::status(framework);
+            Ok(target.call(Method::PATCH, "patch", MERGE_PATCH, patch.to_string().into_bytes()))
         }
         Request::Act { framework, status, action } => act_on(framework, status, action),
         Request::GetFramework { key } => Ok(Target::framework(&key.namespace, &key.name).get()),
@@ -73,7 +81,8 @@ pub fn render(request: &Request) -> Result<Call, Error> {
     }
 }
 
-fn put_status(
+/// Renders the write of a status in the form in which it is to be stored.
+pub fn put_status(
     framework: &Framework,
     resource_version: u128,
     status: &FrameworkStatus,
@@ -99,10 +108,7 @@ fn put_status(
         Metadata { name, namespace, uid: uid_of(framework)?, resource_version: resource_version.to_string() };
     // The API server takes spec and metadata from the stored object, whatever a status write says of them.
     let body = Body { api_version: name::API_VERSION, kind: name::KIND, metadata, status };
-    let mut target = Target::framework(namespace, name);
-    target.resource = "frameworks/status";
-    target.path.push_str("/status");
-    Ok(target.call(Method::PUT, "update", JSON, to_vec(&body)))
+    Ok(Target::status(framework).call(Method::PUT, "update", JSON, to_vec(&body)))
 }
 
 fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Result<Call, Error> {
@@ -156,6 +162,14 @@ impl Target {
     fn framework(namespace: &str, own: &str) -> Self {
         let path = format!("/apis/{}/namespaces/{namespace}/frameworks/{own}", name::API_VERSION);
         Target { path, resource: "frameworks" }
+    }
+
+    fn status(framework: &Framework) -> Self {
+        let (namespace, own) = names(framework);
+        let mut target = Target::framework(namespace, own);
+        target.resource = "frameworks/status";
+        target.path.push_str("/status");
+        target
     }
 
     fn config_maps(namespace: &str) -> Self {

@@ -28,6 +28,7 @@ use crate::health::{Health, Synced};
 use crate::history::Line;
 use crate::journal::{Full, Journal, Receipt};
 use crate::metrics::Metrics;
+use crate::pack::Packer;
 use crate::recorder::Recorder;
 use crate::seeds::Seeds;
 use crate::send::{Answer, send};
@@ -80,7 +81,8 @@ pub enum Error {
 /// Runs a controller until it is told to stop.
 pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let (sink, mut events) = mpsc::channel(EVENTS);
-    let sink = Sink { events: sink, metrics: Arc::clone(&parts.metrics) };
+    let packer = Arc::new(Packer::new(parts.settings.compression));
+    let sink = Sink { events: sink, metrics: Arc::clone(&parts.metrics), packer: Arc::clone(&packer) };
     let (recorder, writer) =
         Recorder::new(parts.client.clone(), parts.clock, &parts.instance, Arc::clone(&parts.metrics));
     let mut recording = JoinSet::new();
@@ -91,7 +93,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
 
     let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
     let lifetime = parts.settings.request_lifetime;
-    let mut controller = Controller::new(parts, recorder);
+    let mut controller = Controller::new(parts, recorder, packer);
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
     while !controller.drained {
@@ -180,6 +182,7 @@ struct Controller {
     journal: Arc<dyn Journal>,
     /// What has to be written before a request of this turn leaves.
     told: BTreeMap<Ticket, Result<Receipt, Full>>,
+    packer: Arc<Packer>,
     /// Requests whose reply is awaited; the engine bounds how many.
     requests: JoinSet<(Ticket, Answer)>,
     drained: bool,
@@ -188,7 +191,7 @@ struct Controller {
 }
 
 impl Controller {
-    fn new(parts: Parts, recorder: Recorder) -> Self {
+    fn new(parts: Parts, recorder: Recorder, packer: Arc<Packer>) -> Self {
         Controller {
             engine: Engine::new(parts.settings, parts.policy),
             client: parts.client,
@@ -199,6 +202,7 @@ impl Controller {
             recorder,
             journal: parts.journal,
             told: BTreeMap::new(),
+            packer,
             requests: JoinSet::new(),
             drained: false,
             measure_at: None,
@@ -271,7 +275,8 @@ impl Controller {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Send { ticket, request } => {
-                let sending = send(self.client.clone(), request, Arc::clone(&self.metrics));
+                let packer = Arc::clone(&self.packer);
+                let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), packer);
                 let told = self.told.remove(&ticket);
                 self.requests.spawn(async move {
                     if let Some(told) = told

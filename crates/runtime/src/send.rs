@@ -9,8 +9,9 @@ use kube::client::Body;
 use tokio::time::{Instant, timeout};
 
 use crate::client::REPLY_TIMEOUT;
-use crate::event::{Reply, Request};
+use crate::event::{Form, Reply, Request};
 use crate::metrics::Metrics;
+use crate::pack::{Packer, open_aside, work_on};
 use crate::reply;
 use crate::request::{self, Call};
 
@@ -18,19 +19,46 @@ use crate::request::{self, Call};
 pub type Answer = (Reply, Option<Time>);
 
 /// Sends `request` once. Rendering its body may take milliseconds: call it off the engine's thread.
-pub async fn send(client: kube::Client, request: Request, metrics: Arc<Metrics>) -> Answer {
-    let call = match request::render(&request) {
-        Ok(call) => call,
+pub async fn send(
+    client: kube::Client,
+    request: Request,
+    metrics: Arc<Metrics>,
+    packer: Arc<Packer>,
+) -> Answer {
+    let (call, compressed) = match render(&request, &packer) {
+        Ok(rendered) => rendered,
         Err(error) => return (Reply::NotSent(error.to_string()), None),
     };
+    let bytes = call.body.len();
     if let Request::PutStatus { .. } = request {
-        metrics.status_written(call.body.len());
+        metrics.status_written(bytes);
     }
     let (verb, resource) = (call.verb, call.resource);
     let begun = Instant::now();
-    let (answer, code) = exchange(&client, &request, call).await;
+    let ((mut reply, server), code) = exchange(&client, &request, call).await;
     metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
-    answer
+    match (&mut reply, &request) {
+        (Reply::Framework(object), Request::PutStatus { .. }) => object.form = Form { compressed, bytes },
+        (Reply::Framework(object), _) => open_aside(&packer, object),
+        _ => {}
+    }
+    (reply, server)
+}
+
+/// The call, and whether it carries a compressed status.
+fn render(request: &Request, packer: &Packer) -> Result<(Call, bool), request::Error> {
+    let Request::PutStatus { framework, resource_version, status, compressed } = request else {
+        return Ok((request::render(request)?, false));
+    };
+    work_on(status, || {
+        let Some(packed) = packer.pack(status, *compressed) else {
+            return Ok((request::render(request)?, false));
+        };
+        let call = request::put_status(framework, *resource_version, &packed)?;
+        // Before it is sent: the watch may be faster than the reply.
+        packer.remember(&framework.metadata.uid.as_deref().unwrap_or_default().into(), packed, status);
+        Ok((call, true))
+    })
 }
 
 async fn exchange(client: &kube::Client, request: &Request, call: Call) -> (Answer, Option<StatusCode>) {

@@ -36,20 +36,12 @@ impl Windows {
         }
     }
 
-    /// The least time between writes of a status of so many Tasks: a large one is written less often, so that
-    /// the bytes written stay linear in the number of Tasks.
-    fn between(&self, tasks: usize) -> Duration {
-        const BYTES_PER_TASK: u64 = 450;
+    /// The least time between writes of a status that takes so many bytes: a large one is written less often,
+    /// so that the bytes written stay linear in the number of Tasks.
+    fn between(&self, bytes: usize) -> Duration {
         const SMALL: u64 = 32 * 1024;
-        const LARGE: u64 = 700 * 1024;
-        // What is larger is compressed, at least so well.
-        const COMPRESSION: u64 = 4;
-        let plain = u64::try_from(tasks).unwrap_or(u64::MAX).saturating_mul(BYTES_PER_TASK);
-        let bytes = match plain {
-            ..SMALL => 0,
-            SMALL..LARGE => plain,
-            LARGE.. => plain / COMPRESSION,
-        };
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let bytes = if bytes < SMALL { 0 } else { bytes };
         Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1))
     }
 }
@@ -137,20 +129,20 @@ impl StatusWrite {
         }
     }
 
-    /// Makes the write due, if it is time; else says when to evaluate again. `tasks` is the size of the
-    /// status.
+    /// Makes the write due, if it is time; else says when to evaluate again. `bytes` is the size of the
+    /// status as it is stored now.
     pub fn propose(
         &mut self,
         draft: Draft,
         urgency: Urgency,
-        tasks: usize,
+        bytes: usize,
         windows: &Windows,
         now: Duration,
     ) -> Option<Duration> {
         let first = *self.first_change.get_or_insert(now);
         let window = windows.of(urgency);
         let gathered = (self.last_event + window).min(first + window * LONGEST);
-        let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(tasks));
+        let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
         let due = gathered.max(spaced).max(self.not_before);
         if due > now {
             self.stage = Stage::Idle;

@@ -16,6 +16,7 @@ use tracing::{debug, warn};
 use crate::event::{Change, ConfigMapObject, Event, FrameworkObject, PodObject, Stranger};
 use crate::metrics::Metrics;
 use crate::pace::paced;
+use crate::pack::Packer;
 use crate::wire::{Watched, Wire};
 
 /// Objects in one page of a LIST.
@@ -30,17 +31,26 @@ pub struct Sink {
     pub events: mpsc::Sender<Event>,
     /// Counts.
     pub metrics: Arc<Metrics>,
+    /// Opens what is compressed.
+    pub packer: Arc<Packer>,
 }
 
 /// A kind that is watched.
 pub trait Kind: Wire {
     /// The event that tells of a change.
     fn event(change: Change<Self>) -> Event;
+
+    /// Makes readable what is compressed in it.
+    fn open(_change: &mut Change<Self>, _packer: &Packer) {}
 }
 
 impl Kind for FrameworkObject {
     fn event(change: Change<Self>) -> Event {
         Event::Framework(change)
+    }
+
+    fn open(change: &mut Change<Self>, packer: &Packer) {
+        packer.open_change(change);
     }
 }
 
@@ -108,7 +118,8 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
                 continue;
             }
         };
-        let Some(change) = change else { continue };
+        let Some(mut change) = change else { continue };
+        T::open(&mut change, &sink.packer);
         let synced = matches!(change, Change::Synced);
         if sink.events.send(T::event(change)).await.is_err() {
             return;

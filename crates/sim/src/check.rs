@@ -8,7 +8,7 @@
 //!   with `user`. A restarted controller must be a client of another name than the one before it, such as
 //!   `controller-1` and `controller-2`: what the one was told, the other does not know.
 //!
-//! A status whose Tasks are compressed cannot be read here and is reported as such.
+//! A compressed status is decompressed; one that cannot be is reported as such.
 
 pub mod afterlife;
 pub mod creation;

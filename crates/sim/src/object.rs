@@ -16,13 +16,14 @@ pub const ORPHAN: &str = "orphan";
 pub struct Object {
     value: Value,
     json: OnceLock<Bytes>,
+    opened: OnceLock<Option<Value>>,
 }
 
 impl Object {
     /// Wraps a value.
     #[must_use]
     pub fn new(value: Value) -> Self {
-        Self { value, json: OnceLock::new() }
+        Self { value, json: OnceLock::new(), opened: OnceLock::new() }
     }
 
     /// The serialized form.
@@ -30,6 +31,23 @@ impl Object {
     pub fn json(&self) -> Bytes {
         self.json.get_or_init(|| Bytes::from(self.value.to_string())).clone()
     }
+
+    /// The value; if its TaskRole statuses are compressed, they stand in their place beside the compressed
+    /// text. A text that cannot be read stays alone.
+    #[must_use]
+    pub fn opened(&self) -> &Value {
+        self.opened.get_or_init(|| open(&self.value)).as_ref().unwrap_or(&self.value)
+    }
+}
+
+fn open(value: &Value) -> Option<Value> {
+    let attempt = &value["status"]["attemptStatus"];
+    let text =
+        attempt["taskRoleStatusesCompressed"].as_str().filter(|_| attempt["taskRoleStatuses"].is_null())?;
+    let roles = serde_json::from_slice(&framework_api::codec::decode(text).ok()?).ok()?;
+    let mut value = value.clone();
+    value["status"]["attemptStatus"]["taskRoleStatuses"] = roles;
+    Some(value)
 }
 
 impl Deref for Object {

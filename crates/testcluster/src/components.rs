@@ -140,6 +140,8 @@ fn apiserver(dir: &Path, ports: Ports, certificates: &Certificates, users: &User
         "--endpoint-reconciler-type=none".into(),
         file("audit-policy-file", &dir.join("audit-policy.yaml")),
         file("audit-log-path", &audit_log(dir)),
+        // One file, however large: places in it are remembered. In megabytes; the default is 100.
+        "--audit-log-maxsize=100000".into(),
     ]
 }
 

@@ -64,7 +64,7 @@ impl Engine {
         let mut batch = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get(key) else { continue };
-            let Some(Persisted { framework, status, stored_bytes }) = &ledger.persisted else { continue };
+            let Some(Persisted { framework, status, stored_bytes, .. }) = &ledger.persisted else { continue };
             let objects = &known.objects;
             #[cfg(feature = "defects")]
             let objects =
@@ -114,7 +114,8 @@ impl Engine {
         let urgency = if draining { Urgency::Now } else { plan.urgency };
         let history = ledger.history(plan.snapshots);
         let draft = Draft { status, reports: plan.report, history };
-        if let Some(due) = ledger.write.propose(draft, urgency, tasks, &self.windows, now.steady) {
+        let bytes = ledger.persisted.as_ref().map_or(0, |persisted| persisted.form.bytes);
+        if let Some(due) = ledger.write.propose(draft, urgency, bytes, &self.windows, now.steady) {
             ledger.wake = Some(ledger.wake.map_or(due, |wake| wake.min(due)));
         }
     }

@@ -48,6 +48,7 @@ impl Engine {
             (What::Act(Action::ConfirmTime { .. }), _) => self.told_time(now, &key, server),
             (What::Write { base }, reply) => self.written(now, &key, base, reply, jitter),
             (What::Read, reply) => self.framework_read(now, &key, reply, jitter),
+            (What::Quarantine, reply) => self.quarantined(now, &key, &reply, jitter),
             (What::Act(action), reply) => self.acted(now, sent.at, &key, action, reply, jitter),
             (What::Lookup(lookup), reply) => self.looked_up(now, &key, lookup, reply, jitter),
             (What::Label(label), reply) => self.labelled(now, &key, label, reply, jitter),
@@ -78,10 +79,12 @@ impl Engine {
     }
 
     fn written(&mut self, now: Now, key: &Key, base: u128, reply: Reply, jitter: u64) {
+        let compression = self.settings.compression;
         let Some(ledger) = self.ledger(key) else { return };
         match reply {
             Reply::Framework(object) => {
-                let reports = ledger.write.accepted();
+                let mut reports = ledger.write.accepted();
+                reports.extend(ledger.tell_compressed(&object, &compression));
                 ledger.stir(now.steady);
                 self.apply_framework(now, object, Source::Reply);
                 self.publish(key, reports);
@@ -139,6 +142,20 @@ impl Engine {
                 let delay = delay(&reply, ledger.write.refused(), jitter);
                 ledger.write.wait_until(now.steady + delay);
             }
+        }
+    }
+
+    fn quarantined(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
+        let Some(ledger) = self.ledger(key) else { return };
+        match reply {
+            // It has changed, or is gone: the watch will say so, and then it is looked at anew.
+            Reply::Refused(Rejection { code: 404 | 409 | 422, .. }) => {}
+            Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
+                ledger.quarantines = ledger.unreadable.is_some();
+                let delay = delay(reply, ledger.fail("quarantine"), jitter);
+                ledger.pause(now.steady + delay);
+            }
+            _ => drop(ledger.failures.remove("quarantine")),
         }
     }
 

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use framework_api::Time;
 use framework_core::Action;
+use jiff::Timestamp;
 
 use super::{Engine, Sent, What};
 use crate::cache::Entry;
 use crate::dispatch::Class;
 use crate::event::{Effect, Key, Now, Request, Ticket};
 use crate::ledger::{Ledger, Persisted};
+use crate::quarantine;
 
 impl Engine {
     /// Sends until the budget or what waits is used up.
@@ -58,7 +61,7 @@ impl Engine {
             return None;
         }
         if class == Class::Record
-            && let Some(found) = record(ledger, now, key)
+            && let Some(found) = quarantine(ledger, self.time.now(now)).or_else(|| record(ledger, now, key))
         {
             return Some(found);
         }
@@ -85,6 +88,18 @@ impl Engine {
     }
 }
 
+/// The condition that says why a Framework cannot be read.
+fn quarantine(ledger: &mut Ledger, at: Timestamp) -> Option<(What, Request)> {
+    let unreadable = ledger.unreadable.as_ref().filter(|_| ledger.quarantines)?;
+    ledger.quarantines = false;
+    let framework = Arc::clone(unreadable.framework.as_ref()?);
+    let present = unreadable.conditions.as_deref()?;
+    let conditions = quarantine::conditions(present, &unreadable.reason, Time::floor(at))?;
+    let request =
+        Request::PatchConditions { framework, resource_version: ledger.resource_version, conditions };
+    Some((What::Quarantine, request))
+}
+
 /// The status write, the read after it, and the follow-ups of replies.
 fn record(ledger: &mut Ledger, now: Now, key: &Key) -> Option<(What, Request)> {
     let base = ledger.resource_version;
@@ -97,10 +112,9 @@ fn record(ledger: &mut Ledger, now: Now, key: &Key) -> Option<(What, Request)> {
         && let Some(status) = ledger.write.send(now.steady)
     {
         let framework = Arc::clone(framework);
-        return Some((
-            What::Write { base },
-            Request::PutStatus { framework, resource_version: base, status },
-        ));
+        let compressed = ledger.stays_compressed(&status);
+        let request = Request::PutStatus { framework, resource_version: base, status, compressed };
+        return Some((What::Write { base }, request));
     }
     if let Some(lookup) = ledger.outbox.take_lookup() {
         let request = Request::GetHolder { key: key.clone(), action: lookup.action.clone() };

@@ -10,6 +10,7 @@ mod creates;
 mod drain;
 mod history;
 mod lifecycle;
+mod quarantine;
 mod relist;
 mod rules;
 mod server;

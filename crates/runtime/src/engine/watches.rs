@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::Engine;
 use crate::cache::News;
-use crate::event::{Change, ConfigMapObject, FrameworkObject, Key, Now, PodObject, Stranger};
+use crate::event::{Change, ConfigMapObject, Effect, FrameworkObject, Key, Now, PodObject, Stranger};
 use crate::history::{Gap, LastSeen, LastState, Line};
 use crate::known::Source;
 use crate::ledger::Ledger;
@@ -89,6 +89,9 @@ impl Engine {
         }
         self.tell(lines, None);
         self.publish(&key, reports);
+        if let Some((framework, report)) = self.ledger(&key).and_then(Ledger::tell_unreadable) {
+            self.effects.push(Effect::Publish { framework, reports: vec![report] });
+        }
         self.schedule(now, &key);
     }
 

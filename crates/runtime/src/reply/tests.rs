@@ -98,7 +98,12 @@ fn only_an_answer_given_before_anything_is_stored_is_a_refusal_of_a_write() {
         (504, failure(504, "Timeout", "gave up"), false),
         (408, json!("slow"), false),
     ];
-    let put = Request::PutStatus { framework: framework(), resource_version: 1, status: status() };
+    let put = Request::PutStatus {
+        framework: framework(),
+        resource_version: 1,
+        status: status(),
+        compressed: false,
+    };
     for (code, body, refused) in table {
         for request in [&put, &act(create_pod()), &act(delete_pod())] {
             let reply = answer(request, code, &body);

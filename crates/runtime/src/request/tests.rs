@@ -39,7 +39,12 @@ fn body(call: &Call) -> Value {
 
 #[test]
 fn a_status_write_carries_its_guard_and_nothing_of_the_spec() {
-    let request = Request::PutStatus { framework: framework(), resource_version: 77, status: status() };
+    let request = Request::PutStatus {
+        framework: framework(),
+        resource_version: 77,
+        status: status(),
+        compressed: false,
+    };
     let call = render(&request).unwrap();
     assert_eq!(call.method, Method::PUT);
     let path = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/ns/frameworks/job/status?timeout=10s";

@@ -240,7 +240,7 @@ async fn history_that_nothing_waits_for_is_counted_when_it_is_dropped() {
     let parts = stage.parts(Duration::from_secs(1));
     let (recorder, _writer) =
         Recorder::new(parts.client.clone(), parts.clock, "fc-0", Arc::clone(&parts.metrics));
-    let mut controller = Controller::new(parts, recorder);
+    let mut controller = Controller::new(parts, recorder, Arc::default());
     let (key, uid) = (Key::new("ns", "job"), "f".into());
     let lines = vec![Line::Unreadable { key, uid, resource_version: 7 }];
     controller.perform(Effect::Tell { lines: lines.clone(), before: None });

@@ -63,10 +63,10 @@ fn changes_gather_no_longer_than_five_windows() {
 #[test]
 fn a_large_status_is_written_less_often() {
     let mut write = StatusWrite::default();
-    write.propose(draft(State::AttemptPreparing), Urgency::Now, 1000, &windows(), ms(0));
+    write.propose(draft(State::AttemptPreparing), Urgency::Now, 450_000, &windows(), ms(0));
     write.send(ms(0));
     write.accepted();
-    let due = write.propose(draft(State::AttemptRunning), Urgency::Now, 1000, &windows(), ms(1)).unwrap();
+    let due = write.propose(draft(State::AttemptRunning), Urgency::Now, 450_000, &windows(), ms(1)).unwrap();
     // 450 kB at 1 MiB a second.
     assert!(due > ms(420) && due < ms(440), "{due:?}");
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::meta::Meta;
 use super::{Read, Wire};
-use crate::event::{Content, FrameworkObject, Key};
+use crate::event::{Content, Form, FrameworkObject, Key, Unreadable};
 
 #[derive(Deserialize)]
 struct FrameworkWire {
@@ -36,23 +36,44 @@ impl Wire for FrameworkObject {
             uid: meta.uid.as_str().into(),
             resource_version: meta.version(),
             stored_bytes: stored_bytes(&wire.metadata, wire.spec.as_deref()),
-            content: wire.content().map_err(Arc::from),
+            form: Form { compressed: false, bytes: wire.status.as_ref().map_or(0, |raw| raw.get().len()) },
+            content: wire.content(),
         };
+        let object =
+            FrameworkObject { form: Form { compressed: is_compressed(&object), ..object.form }, ..object };
         Ok(Read { resource_version: meta.resource_version, object: Some(object), stranger: None })
     }
 }
 
 impl FrameworkWire {
-    fn content(&self) -> Result<Content, String> {
-        let spec = self.spec.as_deref().ok_or("spec: missing")?;
-        let spec: FrameworkSpec = part("spec", spec)?;
-        let status: Option<FrameworkStatus> =
-            self.status.as_deref().map(|status| part("status", status)).transpose()?;
-        if status.as_ref().is_some_and(is_compressed) {
-            return Err("status: it is compressed, and this version cannot read that".to_owned());
+    /// What it says; a compressed status is left so.
+    fn content(&self) -> Result<Content, Unreadable> {
+        let framework = Arc::new(self.framework().map_err(|reason| Unreadable::from(&*reason))?);
+        let status = self.status.as_deref().map(|status| part("status", status)).transpose();
+        match status {
+            Ok(status) => Ok((framework, status.map(Arc::new))),
+            Err(reason) => Err(Unreadable {
+                reason: reason.into(),
+                framework: Some(framework),
+                conditions: self.conditions(),
+            }),
         }
-        let framework = Framework { metadata: metadata(&self.metadata)?, spec, status: None };
-        Ok((Arc::new(framework), status.map(Arc::new)))
+    }
+
+    fn framework(&self) -> Result<Framework, String> {
+        let spec: FrameworkSpec = part("spec", self.spec.as_deref().ok_or("spec: missing")?)?;
+        Ok(Framework { metadata: metadata(&self.metadata)?, spec, status: None })
+    }
+
+    /// The conditions of a status whose rest cannot be read.
+    fn conditions(&self) -> Option<Vec<Condition>> {
+        #[derive(Deserialize)]
+        struct Status {
+            #[serde(default)]
+            conditions: Vec<Condition>,
+        }
+        let status: Status = serde_json::from_str(self.status.as_deref()?.get()).ok()?;
+        Some(status.conditions)
     }
 }
 
@@ -67,7 +88,8 @@ fn stored_bytes(metadata: &RawValue, spec: Option<&RawValue>) -> usize {
     metadata.get().len() + spec.map_or(0, |spec| spec.get().len())
 }
 
-fn is_compressed(status: &FrameworkStatus) -> bool {
+fn is_compressed(object: &FrameworkObject) -> bool {
+    let Ok((_, Some(status))) = &object.content else { return false };
     let attempt = &status.attempt_status;
     attempt.task_role_statuses.is_none() && attempt.task_role_statuses_compressed.is_some()
 }
@@ -108,6 +130,7 @@ pub(crate) fn acknowledged(
         resource_version: meta.version(),
         stored_bytes: stored_bytes(reply.metadata, reply.spec),
         content: Ok((Arc::new(framework), Some(Arc::clone(status)))),
+        form: Form::default(),
     })
 }
 
@@ -183,7 +206,7 @@ mod tests {
             .items
             .into_iter()
             .map(|item| {
-                item.object.unwrap().content.map_or_else(|reason| reason.to_string(), |_| "fine".into())
+                item.object.unwrap().content.map_or_else(|bad| bad.reason.to_string(), |_| "fine".into())
             })
             .collect();
         assert!(reasons[0].starts_with("spec.taskRoles[0].taskNumber: "), "{reasons:?}");

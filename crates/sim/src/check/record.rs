@@ -93,7 +93,8 @@ fn config_map(
 }
 
 fn framework(change: &Change) -> Result<(), String> {
-    match Status::of(change.object()) {
+    let object = change.new.as_ref().or(change.old.as_ref());
+    match object.and_then(|object| Status::of(object)) {
         Some(status) if status.is("Completed") => Ok(()),
         _ => Err("a Framework was deleted that was not completed".to_owned()),
     }

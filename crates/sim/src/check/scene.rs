@@ -129,8 +129,8 @@ pub(crate) struct Status<'a>(pub &'a Value);
 
 impl<'a> Status<'a> {
     /// The persisted status of a Framework, `None` while there is none.
-    pub(crate) fn of(framework: &'a Value) -> Option<Self> {
-        framework.get("status").filter(|status| status.is_object()).map(Self)
+    pub(crate) fn of(framework: &'a Object) -> Option<Self> {
+        framework.opened().get("status").filter(|status| status.is_object()).map(Self)
     }
 
     pub(crate) fn state(self) -> &'a str {
@@ -177,6 +177,12 @@ impl<'a> Status<'a> {
         self.0["deletionPending"] == true
     }
 
+    /// Whether it is stored compressed.
+    pub(crate) fn packed(self) -> bool {
+        self.attempt()["taskRoleStatusesCompressed"].is_string()
+    }
+
+    /// Whether its Tasks are compressed so that nobody can read them.
     pub(crate) fn compressed(self) -> bool {
         self.attempt()["taskRoleStatuses"].is_null()
             && self.attempt()["taskRoleStatusesCompressed"].is_string()

@@ -47,6 +47,9 @@ fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Resul
     let Some(old) = old else { return first(new, false) };
     let stopped = change.object()["spec"]["executionType"] == "Stop";
     moves(old, new, change, (false, stopped))?;
+    if old.packed() && !new.packed() && old.attempt_id() == new.attempt_id() {
+        return Err("it is not compressed any more, in the same attempt".to_owned());
+    }
     if new.compressed() || old.compressed() {
         return Ok(());
     }

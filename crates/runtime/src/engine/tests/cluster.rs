@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::engine::{Engine, EngineSettings};
 use crate::event::{
-    Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, Now, PodObject, Rejection, Reply, Request,
-    Ticket,
+    Change, ConfigMapObject, Effect, Event, Form, FrameworkObject, Key, Now, PodObject, Rejection, Reply,
+    Request, Ticket,
 };
 use crate::history::Line;
 
@@ -76,6 +76,7 @@ pub fn words(request: &Request) -> String {
         Request::PutStatus { framework, status, .. } => {
             format!("put {} {:?}", name_of(framework), status.state)
         }
+        Request::PatchConditions { framework, .. } => format!("quarantine {}", name_of(framework)),
         Request::GetFramework { key } => format!("get {}", key.name),
         Request::GetHolder { key, action } => format!("holder {}", pod_of(action).unwrap_or(&key.name)),
         Request::RestoreLabel { framework, pod, .. } => {
@@ -197,6 +198,7 @@ impl Cluster {
             resource_version,
             stored_bytes: 1000,
             content: Ok((Arc::new(framework), None)),
+            form: Form::default(),
         };
         self.frameworks.insert(name.to_owned(), object.clone());
         self.watch.push_back(Event::Framework(Change::Applied(object)));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use framework_api::{Framework, FrameworkStatus};
 use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, Deletion, Instance, PodFacts, PodPhase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::cluster::{Cluster, name_of, not_found, pod_of, refusal};
 use crate::event::{Change, ConfigMapObject, Event, Key, PodObject, Reply, Request};
@@ -13,7 +14,7 @@ impl Cluster {
     /// What the API server does with a request.
     pub fn perform(&mut self, request: &Request) -> Reply {
         match request {
-            Request::PutStatus { framework, resource_version, status } => {
+            Request::PutStatus { framework, resource_version, status, .. } => {
                 self.put_status(&name_of(framework), *resource_version, status)
             }
             Request::GetFramework { key } => self
@@ -24,6 +25,9 @@ impl Cluster {
                 Some(pod) => self.get_pod(pod),
                 None => self.get_config_map(&key.name),
             },
+            Request::PatchConditions { framework, conditions, .. } => {
+                self.patch_conditions(&name_of(framework), conditions)
+            }
             Request::RestoreLabel { pod, .. } => {
                 let name = pod.as_ref().unwrap();
                 self.change_pod(name, |_| ());
@@ -43,8 +47,18 @@ impl Cluster {
         }
         object.resource_version = version;
         object.content.as_mut().unwrap().1 = Some(Arc::clone(status));
+        object.form.bytes = serde_json::to_vec(&**status).unwrap().len();
         self.watch.push_back(Event::Framework(Change::Applied(object.clone())));
         Reply::Framework(object.clone())
+    }
+
+    fn patch_conditions(&mut self, name: &str, conditions: &[Condition]) -> Reply {
+        let version = self.version();
+        let Some(object) = self.frameworks.get_mut(name) else { return not_found() };
+        object.resource_version = version;
+        object.content.as_mut().unwrap_err().conditions = Some(conditions.to_vec());
+        self.watch.push_back(Event::Framework(Change::Applied(object.clone())));
+        Reply::Done
     }
 
     fn get_pod(&self, name: &str) -> Reply {

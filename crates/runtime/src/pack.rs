@@ -1,0 +1,198 @@
+//! The stored form of a status: compressed for a write where the settings say so, decompressed after a read.
+//!
+//! Guarantees: an attempt whose persisted status is compressed stays compressed, whatever the settings; what
+//! we wrote ourselves is recognised when it comes back, by the watch or by a read, and is not decoded again;
+//! a status that cannot be decoded makes its own Framework unreadable and no other. Large ones keep off the
+//! threads that move bytes, and only one at a time is compressed with much effort: that costs memory.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use framework_api::codec::{self, Effort};
+use framework_api::config::CompressionCodec;
+use framework_api::{FrameworkStatus, State};
+use framework_core::plan::Report;
+use serde::Serialize;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tracing::error;
+
+use crate::event::{Change, FrameworkObject, Unreadable};
+use crate::ledger::{Ledger, Persisted};
+
+/// What a status takes at most that is stored as it is.
+pub const LARGEST_RAW: usize = 1 << 20;
+/// From so many Tasks on, work on a status is worth a thread of its own.
+const LARGE: usize = 200;
+
+/// When and how statuses are compressed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compression {
+    /// From this length of `taskRoleStatuses`, as JSON; `None`: only what would pass [`LARGEST_RAW`].
+    pub threshold: Option<usize>,
+    /// With what.
+    pub codec: CompressionCodec,
+}
+
+/// Compresses and decompresses statuses.
+#[derive(Debug, Default)]
+pub struct Packer {
+    settings: Compression,
+    /// What is stored compressed, as far as we wrote or read it, by UID.
+    known: Mutex<BTreeMap<Arc<str>, Known>>,
+    /// Held by whoever compresses with much effort.
+    effort: Mutex<()>,
+}
+
+#[derive(Debug)]
+struct Known {
+    text: String,
+    /// While nobody has it any more there is nothing to save.
+    status: Weak<FrameworkStatus>,
+}
+
+impl Packer {
+    /// A packer with these settings.
+    pub fn new(settings: Compression) -> Self {
+        Packer { settings, ..Packer::default() }
+    }
+
+    /// The form in which a status is to be stored, if not as it is. `stays`: its attempt is compressed
+    /// already.
+    pub fn pack(&self, status: &FrameworkStatus, stays: bool) -> Option<FrameworkStatus> {
+        if !stays && !self.is_too_large(status) {
+            return None;
+        }
+        let completed = status.state == State::Completed;
+        let effort = if completed { Effort::Best } else { Effort::Fast };
+        let guard = completed.then(|| self.effort.lock().unwrap_or_else(PoisonError::into_inner));
+        let text = codec::encode_json(&status.task_roles(), self.settings.codec, effort);
+        drop(guard);
+        match text {
+            Ok(text) => Some(status.stored(Some(text))),
+            Err(error) => {
+                error!(%error, "a status is stored as it is");
+                None
+            }
+        }
+    }
+
+    fn is_too_large(&self, status: &FrameworkStatus) -> bool {
+        match self.settings.threshold {
+            Some(threshold) => is_longer(&status.task_roles(), threshold.saturating_sub(1)),
+            None => is_longer(status, LARGEST_RAW),
+        }
+    }
+
+    /// Remembers what a packed status stands for: it is about to be stored, or was read.
+    pub fn remember(&self, uid: &Arc<str>, packed: FrameworkStatus, status: &Arc<FrameworkStatus>) {
+        let Some(text) = packed.attempt_status.task_role_statuses_compressed else { return };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, one| one.status.strong_count() > 0);
+        known.insert(Arc::clone(uid), Known { text, status: Arc::downgrade(status) });
+    }
+
+    /// Makes an object readable whose status is compressed.
+    pub fn open(&self, object: &mut FrameworkObject) {
+        let Ok((framework, Some(status))) = &mut object.content else { return };
+        let Some(text) = &status.attempt_status.task_role_statuses_compressed else { return };
+        if let Some(known) = self.recall(&object.uid, text, status) {
+            *status = known;
+            return;
+        }
+        let packed = status.stored(Some(text.clone()));
+        match Arc::make_mut(status).decompress() {
+            Ok(true) => self.remember(&object.uid, packed, status),
+            Ok(false) => {}
+            Err(error) => {
+                object.content = Err(Unreadable {
+                    reason: format!("status.attemptStatus.taskRoleStatusesCompressed: {error}").into(),
+                    framework: Some(Arc::clone(framework)),
+                    conditions: Some(packed.conditions),
+                });
+            }
+        }
+    }
+
+    fn recall(&self, uid: &Arc<str>, text: &str, status: &FrameworkStatus) -> Option<Arc<FrameworkStatus>> {
+        if status.attempt_status.task_role_statuses.is_some() {
+            return None;
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours = known.get(uid).filter(|known| known.text == text)?.status.upgrade()?;
+        drop(known);
+        (ours.stored(None) == status.stored(None)).then_some(ours)
+    }
+
+    /// Makes what a watch tells readable.
+    pub fn open_change(&self, change: &mut Change<FrameworkObject>) {
+        if let Change::Listed(object) | Change::Applied(object) | Change::Deleted(object) = change {
+            open_aside(self, object);
+        }
+    }
+}
+
+impl Ledger {
+    /// Whether a status is compressed in any case: an attempt that was compressed once stays so.
+    pub fn stays_compressed(&self, next: &FrameworkStatus) -> bool {
+        let Some(Persisted { status: Some(status), form, .. }) = &self.persisted else { return false };
+        form.compressed && status.attempt_status.id == next.attempt_status.id
+    }
+
+    /// A status was accepted. If compression is off and it is the first that was compressed all the same,
+    /// says so.
+    pub fn tell_compressed(&mut self, object: &FrameworkObject, settings: &Compression) -> Option<Report> {
+        let first = object.form.compressed && !std::mem::replace(&mut self.told_compressed, true);
+        let before = self.persisted.as_ref().is_some_and(|persisted| persisted.form.compressed);
+        let note = || {
+            format!(
+                "the status would take more than {LARGEST_RAW} bytes: taskRoleStatuses is compressed, though \
+                 largeFrameworkCompression is off"
+            )
+        };
+        (first && !before && settings.threshold.is_none()).then(|| Report::normal("StatusCompressed", note()))
+    }
+}
+
+/// [`Packer::open`], aside if it is compressed.
+pub fn open_aside(packer: &Packer, object: &mut FrameworkObject) {
+    if object.form.compressed {
+        aside(|| packer.open(object));
+    } else {
+        packer.open(object);
+    }
+}
+
+/// Does what is to be done with a status, aside if it is large.
+pub fn work_on<R>(status: &FrameworkStatus, work: impl FnOnce() -> R) -> R {
+    let tasks: usize = status.task_roles().iter().map(|role| role.task_statuses.len()).sum();
+    if tasks < LARGE { work() } else { aside(work) }
+}
+
+/// Does work of milliseconds to seconds while other threads take over what this one would have done. A
+/// runtime of one thread, as in simulation, has no others: there it is done in place, and replays.
+fn aside<R>(work: impl FnOnce() -> R) -> R {
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
+/// Whether the JSON of a value is longer than that; it is not written any further than needed to know.
+fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
+    struct Allowance(usize);
+    impl Write for Allowance {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.checked_sub(text.len()).ok_or(io::ErrorKind::StorageFull)?;
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    serde_json::to_writer(Allowance(bytes), value).is_err()
+}
+
+#[cfg(test)]
+mod tests;

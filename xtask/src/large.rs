@@ -1,0 +1,39 @@
+//! `cargo xtask large`: a Framework of 10,000 Tasks on a real control plane, with an optimised controller.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cluster::root;
+use crate::environment::told_by_cargo;
+
+/// How large.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// How many Tasks.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tasks: u32,
+}
+
+/// Runs it and prints what it took; an error says that it went wrong, or took too much.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let built = cargo(&["build", "--release", "--bin=frameworkcontroller"]).status();
+    ensure!(built.context("starting cargo")?.success(), "building the controller failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    let status = cargo(&["test", "--test=e2e_large", "--", "--nocapture"])
+        .env("FRAMEWORK_LARGE_TASKS", arguments.tasks.to_string())
+        .env("FRAMEWORK_CONTROLLER", target.join("release/frameworkcontroller"))
+        .status()
+        .context("starting cargo")?;
+    ensure!(status.success(), "it did not end as it should, or took more than it may");
+    Ok(())
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for name in told_by_cargo() {
+        cargo.env_remove(name);
+    }
+    cargo.args(arguments).current_dir(root());
+    cargo
+}

@@ -274,6 +274,8 @@ fn a_pod_that_does_not_end_is_waited_for_until_somebody_deletes_it_by_force() {
     assert_kept(&recording.end());
 }
 
+/// What the gate draws from; long runs choose others.
+const SEED: u64 = 1;
 /// How many steps the mixed run takes, by default few enough for the gate.
 const STEPS: usize = 20;
 
@@ -281,7 +283,7 @@ const STEPS: usize = 20;
 fn any_mix_of_disturbances_and_wishes_keeps_all_four_guarantees() {
     let _alone = alone();
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let seed = number("SEED").unwrap_or_else(|| fastrand::u64(..));
+    let seed = number("SEED").unwrap_or(SEED);
     let steps = number("GUARANTEE_STEPS").map_or(STEPS, |steps| usize::try_from(steps).expect("it fits"));
     println!("repeat it with SEED={seed} GUARANTEE_STEPS={steps}");
     let mut mix = Mix::start(&namespace("guarantee-mix"), seed);

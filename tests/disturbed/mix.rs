@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams};
 
 use super::relay::KINDS;
 use super::{Controller, Crashed, Stopped, record};
 use crate::stand::history::{History, Recording};
-use crate::stand::{self, block_on, completed, delete, manifest, task_number};
+use crate::stand::{self, block_on, completed, delete, halfway, manifest, task_number};
 
 /// How many Frameworks it has.
 const FRAMEWORKS: usize = 4;
@@ -69,11 +69,17 @@ impl Mix {
     /// Deletes all Frameworks, and returns what happened.
     pub fn end(self) -> History {
         self.controller.relay.release();
-        for name in (0..FRAMEWORKS).map(|number| format!("f{number}")) {
-            let deleted = ["--cascade=foreground", "--ignore-not-found", "--timeout=110s"];
-            stand::kubectl(
-                &[&["delete", "fw", &name, "--namespace", &self.namespace], &deleted[..]].concat(),
-            );
+        let all = ["delete", "fw", "--all", "--namespace", &self.namespace];
+        stand::kubectl(&[&all[..], &["--cascade=foreground", "--wait=false"]].concat());
+        let deadline = Instant::now() + stand::PATIENCE;
+        while !block_on(stand::frameworks(&self.namespace).list(&ListParams::default()))
+            .expect("a list")
+            .items
+            .is_empty()
+        {
+            assert!(Instant::now() < deadline, "Frameworks that were deleted are still there");
+            halfway::finish(&self.namespace);
+            std::thread::sleep(Duration::from_millis(200));
         }
         self.recording.end()
     }

@@ -125,8 +125,9 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
     }
     let rv: u64 = object.meta("resourceVersion").parse().map_err(|_| "no resourceVersion".to_owned())?;
     let version = history.of("frameworks").find(|change| change.rv == rv && rv <= telling.rv);
-    let version = version.ok_or("no such version was persisted by then")?.object();
-    let status = &version["status"];
+    let version = version.and_then(|change| change.new.clone().or(change.old.clone()));
+    let version = version.ok_or("no such version was persisted by then")?;
+    let status = &read_status(&version);
     let persisted = match object["kind"].as_str() {
         Some("Framework") => status,
         _ => task(status, object.uid()).ok_or("the version has no such Task")?,
@@ -143,6 +144,15 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
     if state == expected { Ok(()) } else { Err(format!("it is in {state}")) }
 }
 
+/// The status as readers see it: what is compressed is history uncompressed.
+fn read_status(object: &Object) -> Value {
+    let mut status = object.opened()["status"].clone();
+    if let Some(attempt) = status.pointer_mut("/attemptStatus").and_then(Value::as_object_mut) {
+        attempt.remove("taskRoleStatusesCompressed");
+    }
+    status
+}
+
 fn tasks(status: &Value) -> impl Iterator<Item = &Value> {
     let roles = status["attemptStatus"]["taskRoleStatuses"].as_array().into_iter().flatten();
     roles.flat_map(|role| role["taskStatuses"].as_array().into_iter().flatten())
@@ -154,7 +164,7 @@ fn task<'a>(status: &'a Value, uid: &str) -> Option<&'a Value> {
 
 /// What one version of a Framework has and the next one has not any more.
 fn replaced(old: &Object, new: &Object) -> Vec<Fact> {
-    let (old_status, new_status) = (&old["status"], &new["status"]);
+    let (old_status, new_status) = (&old.opened()["status"], &new.opened()["status"]);
     if old_status.is_null() {
         return Vec::new();
     }
@@ -189,7 +199,8 @@ fn deleted(history: &History) -> Vec<Fact> {
                 let state = task["state"].as_str().unwrap_or_default();
                 ["AttemptPreparing", "AttemptRunning"].contains(&state)
             };
-            let pods = tasks(&change.object()["status"]).filter(shown);
+            let status = change.new.as_ref().map_or(&Value::Null, |object| &object.opened()["status"]);
+            let pods = tasks(status).filter(shown);
             let uids = pods.filter_map(|task| task["attemptStatus"]["podUID"].as_str());
             seen.extend(uids.map(str::to_owned));
         }

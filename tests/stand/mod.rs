@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod guarantees;
+pub mod halfway;
 pub mod history;
 pub mod promises;
 pub mod told;

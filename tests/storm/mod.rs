@@ -11,13 +11,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use framework_api::State;
 use framework_testcluster::audit::Record;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::stand::{TEST, block_on, frameworks, pods, state};
-
-/// A deletion that should be over at once is cut off if it lasts so long.
-const HALFWAY: jiff::SignedDuration = jiff::SignedDuration::from_secs(3);
+use crate::stand::{TEST, block_on, frameworks, halfway, pods, state};
 
 /// The pid of the first controller.
 pub static CONTROLLER: OnceLock<u32> = OnceLock::new();
@@ -46,26 +43,8 @@ pub fn await_ends(namespace: &str, number: usize) {
             return;
         }
         assert!(Instant::now() < deadline, "{} of {number} do not end: {:#?}", open.len(), open.first());
-        collect(namespace);
+        halfway::finish(namespace);
         std::thread::sleep(Duration::from_millis(500));
-    }
-}
-
-/// Removes Pods whose deletion was cut off halfway, as it happens when the one who asks is killed: the API
-/// server stored a grace period of 0 and went no further. Elsewhere a kubelet, or the garbage collector of
-/// Pods, does this; here nobody would.
-fn collect(namespace: &str) {
-    let all = block_on(pods(namespace).list(&ListParams::default())).expect("a list").items;
-    let half = all.iter().filter(|pod| {
-        let (begun, grace) = (&pod.metadata.deletion_timestamp, pod.metadata.deletion_grace_period_seconds);
-        let old =
-            begun.as_ref().is_some_and(|begun| jiff::Timestamp::now().duration_since(begun.0) > HALFWAY);
-        old && grace == Some(0)
-    });
-    for pod in half {
-        let name = pod.metadata.name.as_deref().expect("a name");
-        // It may be gone by now.
-        let _ = block_on(pods(namespace).delete(name, &DeleteParams::default().grace_period(0)));
     }
 }
 

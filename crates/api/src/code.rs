@@ -113,6 +113,9 @@ pub struct CodeRow {
 /// Phrase of a completion whose code is the exit code of a container that matched no pattern.
 pub const UNRECOGNIZED_PHRASE: &str = "ContainerUnrecognizedFailed";
 
+/// Reason of the condition `Failed`, and of the Event, of a Framework that ran past its deadline.
+pub const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+
 const TABLE: &str = include_str!("../data/completion_codes.csv");
 
 static ROWS: LazyLock<Vec<CodeRow>> = LazyLock::new(|| TABLE.lines().skip(1).filter_map(row).collect());

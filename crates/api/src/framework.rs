@@ -49,6 +49,14 @@ pub struct FrameworkSpec {
     /// Whether a completed FrameworkAttempt is followed by another.
     #[serde(default)]
     pub retry_policy: RetryPolicy,
+    /// Seconds from creation until the Framework is ended as failed, held or not: 1 to 3,153,600,000 (100
+    /// years); unset: no limit. Fixed at creation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_deadline_seconds: Option<i64>,
+    /// Seconds from its completion until the Framework is deleted: 0 (at once) to 2,147,483,647; unset: it is
+    /// kept. Fixed at creation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds_after_finished: Option<i32>,
     /// The kinds of Tasks, at most 100, with at most 10,000 Tasks in all.
     #[schemars(length(max = crate::crd::MAX_TASK_ROLES), transform = crate::crd::task_role_map)]
     pub task_roles: Vec<TaskRole>,

@@ -71,7 +71,14 @@ fn spec(rng: &mut Rng) -> FrameworkSpec {
         task_roles[0] = refused(rng, task_roles[0].clone());
     }
     let execution_type = if rng.u8(..5) == 0 { ExecutionType::Create } else { ExecutionType::Start };
-    FrameworkSpec { description: None, execution_type, retry_policy, task_roles }
+    FrameworkSpec {
+        description: None,
+        execution_type,
+        retry_policy,
+        active_deadline_seconds: None,
+        ttl_seconds_after_finished: None,
+        task_roles,
+    }
 }
 
 fn retry(rng: &mut Rng) -> RetryPolicy {

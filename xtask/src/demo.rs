@@ -7,13 +7,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use framework_api::Framework;
 use kube::api::{Api, PostParams};
-use tokio::signal::unix::{SignalKind, signal};
 
 mod chronicle;
 pub(crate) mod controller;
@@ -31,8 +29,7 @@ use example::EXAMPLES;
 use place::Place;
 use screen::Screen;
 
-/// How long work that cannot be interrupted may take to notice that it was.
-const LAST_WORK: Duration = Duration::from_secs(2);
+use crate::interrupt;
 
 /// What can be asked of the demo.
 #[derive(clap::Args)]
@@ -47,22 +44,8 @@ pub(crate) struct Arguments {
 
 /// Runs the demo.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let interrupted = Arc::new(AtomicBool::new(false));
-    let outcome = runtime.block_on(async {
-        let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        tokio::select! {
-            biased;
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            outcome = play(arguments, &interrupted) => return outcome,
-        }
-        bail!("interrupted; nothing is left running")
-    });
-    interrupted.store(outcome.is_err(), Ordering::Relaxed);
-    runtime.shutdown_timeout(LAST_WORK);
-    outcome
+    interrupt::run(play(arguments, &interrupted), &interrupted)
 }
 
 async fn play(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result<()> {

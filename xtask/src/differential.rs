@@ -7,11 +7,11 @@
 //! in the end. A difference that no row of `docs/compatibility.md` explains fails the command.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use futures::StreamExt;
-use tokio::signal::unix::{SignalKind, signal};
 
 mod compare;
 mod draw;
@@ -36,10 +36,10 @@ use side::Side;
 
 use crate::cluster;
 use crate::demo::controller;
+use crate::interrupt;
 
 /// How long what a controller logs last may take to reach its log.
 const LAST_LINES: Duration = Duration::from_secs(2);
-const LAST_WORK: Duration = Duration::from_secs(2);
 
 /// What is compared with what.
 #[derive(clap::Args)]
@@ -66,20 +66,7 @@ pub(crate) struct Arguments {
 
 /// Runs it; an error says that something differs without a reason, or that it could not be compared.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(async {
-        let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        tokio::select! {
-            biased;
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            outcome = perform(arguments) => return outcome,
-        }
-        bail!("interrupted; nothing is left running")
-    });
-    runtime.shutdown_timeout(LAST_WORK);
-    outcome
+    interrupt::run(perform(arguments), &AtomicBool::new(false))
 }
 
 async fn perform(arguments: &Arguments) -> Result<()> {

@@ -10,6 +10,7 @@ mod cluster;
 mod demo;
 mod differential;
 mod environment;
+mod interrupt;
 mod large;
 mod sim;
 mod storm;

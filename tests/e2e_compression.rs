@@ -3,18 +3,15 @@
 
 mod stand;
 
-use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use framework_api::codec::{DECODED_LIMIT, Effort, encode};
 use framework_api::config::CompressionCodec;
 use framework_api::{Framework, State};
 use serde_json::json;
+use stand::alone::{Alone, namespace};
 use stand::history::Recording;
-use stand::{
-    PATIENCE, block_on, code, execute, frameworks, installed, kubectl, manifest, running, start_controller,
-    state, wait,
-};
+use stand::{PATIENCE, block_on, code, execute, frameworks, kubectl, manifest, running, state, wait};
 
 /// Every status is compressed, with this codec.
 fn config(codec: &str) -> String {
@@ -22,33 +19,6 @@ fn config(codec: &str) -> String {
         "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 0\n\
          largeFrameworkCompressionCodec: {codec}"
     )
-}
-
-/// At most one controller runs at a time, so that each test waits for the other one's to end.
-fn alone() -> MutexGuard<'static, ()> {
-    static CONTROLLER: Mutex<()> = Mutex::new(());
-    CONTROLLER.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// A controller that ends with this value.
-struct Controller(u32);
-
-impl Controller {
-    fn start(codec: &str) -> Controller {
-        Controller(start_controller("controller", &config(codec)))
-    }
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        // A test that failed may have ended it already.
-        let _ = installed().kill_hosted(self.0);
-    }
-}
-
-fn namespace(name: &str) -> String {
-    block_on(installed().namespace(name)).expect("the namespace gets ready");
-    name.to_owned()
 }
 
 /// The compressed text of a Framework's status, which has no raw one.
@@ -84,10 +54,10 @@ fn get(namespace: &str, name: &str) -> Framework {
 
 #[test]
 fn compressed_statuses_look_as_others_do_and_outlive_a_change_of_codec() {
-    let _alone = alone();
+    let alone = Alone::wait();
     let ns = namespace("compression");
     let recording = Recording::start(&ns);
-    let first = Controller::start("zstd");
+    let first = alone.start("controller", &config("zstd"));
     manifest("endless").role("w", 3, &[]).create(&ns);
     let zstd = running(&ns, "endless", 3);
     assert!(text(&zstd).starts_with("KLUv/"), "zstd");
@@ -96,7 +66,7 @@ fn compressed_statuses_look_as_others_do_and_outlive_a_change_of_codec() {
     kubectl_wait(&ns, "endless", "Running");
     drop(first);
 
-    let _second = Controller::start("gzip");
+    let _second = alone.start("controller", &config("gzip"));
     execute(&ns, "endless", "Stop");
     manifest("short").role("w", 2, &[("exit-code", "0")]).create(&ns);
     kubectl_wait(&ns, "short", "Complete");
@@ -140,9 +110,9 @@ fn told(namespace: &str) -> String {
 
 #[test]
 fn a_bomb_is_quarantined_and_others_go_on() {
-    let _alone = alone();
+    let alone = Alone::wait();
     let ns = namespace("bomb");
-    let _controller = Controller::start("zstd");
+    let _controller = alone.start("controller", &config("zstd"));
     manifest("bad").role("w", 2, &[]).create(&ns);
     let good = text(&running(&ns, "bad", 2));
     let size = usize::try_from(DECODED_LIMIT).expect("64 MiB") + 1;

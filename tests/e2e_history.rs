@@ -3,43 +3,21 @@
 
 mod stand;
 
-use std::sync::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
+use stand::alone::{Alone, namespace};
 use stand::history::{History, Object, Recording, What};
 use stand::told::{Telling, assert_replaced_are_told, assert_whole, told};
-use stand::{block_on, installed, log_of, manifest, merge, running, start_controller, wait};
+use stand::{block_on, log_of, manifest, merge, running, wait};
 
 /// How long a line may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 const CONTROLLER: &str = "history";
-
-/// At most one controller runs at a time.
-struct Controller(u32, #[expect(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
-
-impl Controller {
-    fn start(config: &str) -> Controller {
-        static CONTROLLER_RUNS: Mutex<()> = Mutex::new(());
-        let alone = CONTROLLER_RUNS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Controller(start_controller(CONTROLLER, config), alone)
-    }
-}
-
-impl Drop for Controller {
-    fn drop(&mut self) {
-        // A test that failed may have ended it already.
-        let _ = installed().kill_hosted(self.0);
-    }
-}
-
-fn namespace(name: &str) -> String {
-    block_on(installed().namespace(name)).expect("the namespace gets ready");
-    name.to_owned()
-}
 
 /// Waits until what was told of a namespace is as asked, and gives it.
 fn await_told(namespace: &str, what: &str, is: impl Fn(&[Telling]) -> bool) -> Vec<Telling> {
@@ -83,12 +61,27 @@ fn flaky() -> stand::Manifest {
 
 #[test]
 fn retries_removals_and_the_end_by_retention_are_told_as_they_were_stored() {
-    let ns = namespace("history-retries");
-    let _controller = Controller::start("frameworkCompletedRetainSec: 1");
+    tells_two_lives("history-retries", "", false);
+}
+
+#[test]
+fn frameworks_that_are_stored_compressed_are_told_as_others_are() {
+    let config = "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 0\n";
+    tells_two_lives("history-compressed", config, true);
+}
+
+/// What a controller with this configuration tells of a Framework that is retried, and of one that is scaled
+/// down; both end by retention.
+fn tells_two_lives(namespace: &str, config: &str, compressed: bool) {
+    let ns = stand::alone::namespace(namespace);
+    let alone = Alone::wait();
+    let _controller = alone.start(CONTROLLER, &format!("{config}frameworkCompletedRetainSec: 1"));
     let recording = Recording::start(&ns);
     flaky().create(&ns);
     manifest("scaled").role("w", 3, &[]).create(&ns);
-    running(&ns, "scaled", 3);
+    let stored = running(&ns, "scaled", 3).status.expect("a status").attempt_status;
+    assert_eq!(stored.task_role_statuses_compressed.is_some(), compressed);
+    assert_eq!(stored.task_role_statuses.is_none(), compressed);
     merge(&ns, "scaled", json!({"taskRoles": [scaled_role(1)]}));
     let removed = |told: &[Telling]| told.iter().filter(|one| one.trigger == "OnTaskDeletion").count() >= 2;
     await_told(&ns, "two removed Tasks", removed);
@@ -99,13 +92,19 @@ fn retries_removals_and_the_end_by_retention_are_told_as_they_were_stored() {
         changes.iter().any(|change| change.what == What::Gone && gone(&change.object))
     });
     stand::execute(&ns, "scaled", "Stop");
-    let told = await_told(&ns, "scaled is deleted", |told| count(told, "OnFrameworkDeletion", "scaled") > 1);
+    await_one(&ns, "OnFrameworkDeletion", "scaled");
     let history = recording.end();
+    let told = await_told(&ns, "every Pod that is gone", |told| {
+        let pods = told.iter().filter(|one| one.trigger == "OnPodDeletion").count();
+        pods >= history.pods.iter().filter(|life| life.gone.is_some()).count()
+    });
     assert_replaced_are_told(&history, &told);
-    assert_eq!(count(&told, "OnFrameworkRetry", "flaky"), 1);
-    assert_eq!(count(&told, "OnTaskRetry", "flaky-a-0"), 2, "once in each attempt");
+    assert_eq!(counts(&told), TOLD);
     for telling in told.iter().filter(|one| one.object["kind"] == "Framework") {
-        assert_whole(telling);
+        let framework = assert_whole(telling);
+        let status = framework.status.expect("a status");
+        let tasks: usize = status.task_roles().iter().map(|role| role.task_statuses.len()).sum();
+        assert_eq!(tasks, if telling.meta("name") == "flaky" { 2 } else { 1 });
     }
     assert_pods_are_told(&history, &told);
     let task = told.iter().find(|one| one.trigger == "OnTaskDeletion").expect("a removed Task");
@@ -113,6 +112,30 @@ fn retries_removals_and_the_end_by_retention_are_told_as_they_were_stored() {
     let retried = told.iter().find(|one| one.trigger == "OnTaskRetry").expect("a retried Task");
     assert!(retried.object["metadata"].get("deletionTimestamp").is_none(), "it lives on");
     assert_eq!(retried.object["status"]["attemptStatus"]["completionStatus"]["code"], 200);
+}
+
+/// All that is told of the two, and how often: flaky-a-0 is retried once in each attempt.
+const TOLD: [(&str, &str, usize); 11] = [
+    ("OnFrameworkDeletion", "flaky", 1),
+    ("OnFrameworkDeletion", "scaled", 1),
+    ("OnFrameworkRetry", "flaky", 1),
+    ("OnPodDeletion", "flaky-a-0", 4),
+    ("OnPodDeletion", "flaky-b-0", 2),
+    ("OnPodDeletion", "scaled-w-0", 1),
+    ("OnPodDeletion", "scaled-w-1", 1),
+    ("OnPodDeletion", "scaled-w-2", 1),
+    ("OnTaskDeletion", "scaled-w-1", 1),
+    ("OnTaskDeletion", "scaled-w-2", 1),
+    ("OnTaskRetry", "flaky-a-0", 2),
+];
+
+/// How often what was told of which object; a fact that was told twice counts once.
+fn counts(told: &[Telling]) -> Vec<(&str, &str, usize)> {
+    let (mut counts, mut facts) = (BTreeMap::new(), BTreeSet::new());
+    for telling in told.iter().filter(|telling| facts.insert(telling.fact())) {
+        *counts.entry((telling.trigger.as_str(), telling.meta("name"))).or_insert(0) += 1;
+    }
+    counts.into_iter().map(|((trigger, name), count)| (trigger, name, count)).collect()
 }
 
 fn scaled_role(number: u32) -> Value {
@@ -176,7 +199,8 @@ fn assert_pods_are_told(history: &History, told: &[Telling]) {
 #[test]
 fn however_a_framework_is_deleted_it_and_its_pods_are_told() {
     let ns = namespace("history-deletions");
-    let _controller = Controller::start("");
+    let alone = Alone::wait();
+    let _controller = alone.start(CONTROLLER, "");
     let ways = [
         ("foreground", PropagationPolicy::Foreground),
         ("background", PropagationPolicy::Background),
@@ -219,7 +243,8 @@ fn however_a_framework_is_deleted_it_and_its_pods_are_told() {
 #[test]
 fn a_pod_that_loses_its_label_is_not_told_and_one_that_ends_is() {
     let ns = namespace("history-label");
-    let _controller = Controller::start("");
+    let alone = Alone::wait();
+    let _controller = alone.start(CONTROLLER, "");
     manifest("job").role("w", 1, &[]).create(&ns);
     running(&ns, "job", 1);
     stand::kubectl(&[
@@ -248,7 +273,9 @@ fn a_pod_that_loses_its_label_is_not_told_and_one_that_ends_is() {
 #[test]
 fn what_is_switched_off_is_not_told() {
     let ns = namespace("history-off");
-    let _controller = Controller::start(
+    let alone = Alone::wait();
+    let _controller = alone.start(
+        CONTROLLER,
         "frameworkCompletedRetainSec: 1\nlogObjectSnapshot:\n  framework: {onFrameworkRetry: false, \
          onFrameworkDeletion: false}\n  task: {onTaskRetry: false, onTaskDeletion: false}\n  pod: \
          {onPodDeletion: false}",

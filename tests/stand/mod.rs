@@ -2,6 +2,7 @@
 //! it, which acts with the rights that `deploy/` grants and no others.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod alone;
 pub mod guarantees;
 pub mod halfway;
 pub mod history;

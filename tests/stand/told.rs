@@ -33,7 +33,7 @@ impl Telling {
     }
 
     /// What names the fact: trigger, UID and attempt, which only retries have.
-    fn fact(&self) -> (String, String, Option<i64>) {
+    pub fn fact(&self) -> (String, String, Option<i64>) {
         let attempt = self.object["status"]["attemptStatus"]["id"].as_i64();
         let attempt = attempt.filter(|_| self.trigger.ends_with("Retry"));
         (self.trigger.clone(), self.meta("uid").to_owned(), attempt)

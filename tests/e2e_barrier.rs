@@ -18,6 +18,7 @@ fn settings(namespace: &str) -> Settings {
         name: "train".to_owned(),
         interval: Duration::from_millis(200),
         timeout: Duration::from_secs(120),
+        mount: framework_barrier::MOUNT.into(),
         directions: Directions { kubeconfig_file, ..Directions::default() },
     }
 }

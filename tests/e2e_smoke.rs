@@ -3,7 +3,6 @@
 mod program;
 
 use framework_testcluster::{pod, shared};
-use program::Program;
 use serde_json::{Value, json};
 
 #[test]
@@ -11,7 +10,7 @@ fn two_tasks_run_to_completion_and_nothing_is_left_over() {
     let cluster = shared();
     let crds = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds/");
     kubectl(&["apply", "--server-side", "-f", crds], "");
-    let mut program = Program::start(cluster.kubeconfig_path(), "");
+    let mut program = program::start(cluster.kubeconfig_path(), "");
     program.says("started");
     let framework = json!({
         "apiVersion": "frameworkcontroller.microsoft.com/v1",

@@ -7,8 +7,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use framework_testcluster::running::Running;
 use framework_testcluster::{Cluster, Options, shared};
-use program::Program;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -22,7 +22,7 @@ fn cluster() -> &'static Cluster {
 }
 
 /// Asks a probe of the program that logged where it listens.
-fn probe(program: &mut Program, path: &str) -> String {
+fn probe(program: &mut Running, path: &str) -> String {
     let line = program.says("serving metrics and probes");
     let address = line.split("address=").nth(1).expect("the line has the address").trim();
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -44,7 +44,7 @@ fn kubeconfig(server: &str) -> tempfile::NamedTempFile {
 
 #[test]
 fn a_bad_config_file_ends_it_with_one_line() {
-    let program = Program::start(Path::new("/nowhere"), "kubeClientQps: 0\n");
+    let mut program = program::start(Path::new("/nowhere"), "kubeClientQps: 0\n");
     let (code, log) = program.end();
     assert_eq!(code, Some(2));
     let expected = "frameworkcontroller: config file frameworkcontroller.yaml: line 1: kubeClientQps: 0 is not \
@@ -55,7 +55,7 @@ fn a_bad_config_file_ends_it_with_one_line() {
 #[test]
 fn an_api_server_that_is_not_there_is_awaited_with_a_line_and_a_stop_is_obeyed() {
     let file = kubeconfig("http://127.0.0.1:1");
-    let mut program = Program::start(file.path(), "");
+    let mut program = program::start(file.path(), "");
     let line = program.says("waiting:");
     assert!(line.contains("the API server cannot be reached: Connection refused"), "{line}");
     let ready = probe(&mut program, "/readyz");
@@ -69,7 +69,7 @@ fn an_api_server_that_is_not_there_is_awaited_with_a_line_and_a_stop_is_obeyed()
 #[test]
 fn a_missing_definition_ends_it_with_the_command_that_installs_it() {
     let cluster = Cluster::start(Options::default()).expect("a cluster of its own, without the CRD");
-    let program = Program::start(cluster.kubeconfig_path(), "crdEstablishedCheckTimeoutSec: 10\n");
+    let mut program = program::start(cluster.kubeconfig_path(), "crdEstablishedCheckTimeoutSec: 10\n");
     let (code, log) = program.end();
     assert_eq!(code, Some(3), "{log}");
     assert_eq!(log.matches("waiting:").count(), 1, "one line, not one each second\n{log}");
@@ -80,7 +80,7 @@ fn a_missing_definition_ends_it_with_the_command_that_installs_it() {
 #[test]
 fn missing_rights_are_named_until_they_are_given() {
     let cluster = cluster();
-    let mut program = Program::start(cluster.kubeconfig_for("controller").expect("a user"), "");
+    let mut program = program::start(cluster.kubeconfig_for("controller").expect("a user"), "");
     let line = program.says("waiting:");
     for words in [
         "user \"controller\" may not list/watch/get/delete frameworks",
@@ -107,7 +107,7 @@ fn missing_rights_are_named_until_they_are_given() {
 
 #[test]
 fn once_all_is_listed_it_is_ready_and_a_stop_is_graceful() {
-    let mut program = Program::start(cluster().kubeconfig_path(), "");
+    let mut program = program::start(cluster().kubeconfig_path(), "");
     ready(&mut program);
     let metrics = probe(&mut program, "/metrics");
     for resource in ["frameworks", "configmaps", "pods"] {
@@ -122,7 +122,7 @@ fn once_all_is_listed_it_is_ready_and_a_stop_is_graceful() {
     assert!(begun.elapsed() < Duration::from_secs(10), "nothing is in flight: {:?}", begun.elapsed());
 }
 
-fn ready(program: &mut Program) {
+fn ready(program: &mut Running) {
     let deadline = Instant::now() + LIMIT;
     loop {
         let reply = probe(program, "/readyz");

@@ -125,6 +125,7 @@ fn settings(cluster: &Cluster, namespace: &str) -> Settings {
         name: NAME.to_owned(),
         interval: INTERVAL,
         timeout: PATIENCE,
+        mount: framework_barrier::MOUNT.into(),
         directions: Directions { kubeconfig_file, ..Directions::default() },
     }
 }

@@ -111,7 +111,7 @@ impl Error {
     }
 }
 
-/// Runs the program: reads the environment, waits, and writes the files here and to [`MOUNT`].
+/// Runs the program: reads the environment, waits, and writes the files here and to the volume.
 pub fn start() -> Result<(), Error> {
     let settings = Settings::read(|name| std::env::var_os(name))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -147,7 +147,7 @@ async fn work(settings: &Settings) -> Result<(), Error> {
     );
     let client = client::connect(config, concat!("frameworkbarrier/", env!("CARGO_PKG_VERSION")))?;
     // The same directory twice is no harm.
-    let places = [PathBuf::from("."), PathBuf::from(MOUNT)];
+    let places = [PathBuf::from("."), settings.mount.clone()];
     run(settings, client, fastrand::Rng::new(), &places).await
 }
 

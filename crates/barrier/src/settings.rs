@@ -1,9 +1,11 @@
 //! The environment becomes settings that are known to be good.
 //!
-//! Names, defaults and bounds are those of the original, so that its manifests work as they stand.
+//! Names, defaults and bounds are those of the original, so that its manifests work as they stand; new is
+//! that the volume may be elsewhere.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use framework_access::Directions;
@@ -13,6 +15,8 @@ use framework_api::name::{is_dns_word, variable};
 pub const INTERVAL: &str = "BARRIER_CHECK_INTERVAL_SEC";
 /// Variable: seconds after which nothing is awaited any more.
 pub const TIMEOUT: &str = "BARRIER_CHECK_TIMEOUT_SEC";
+/// Variable: where the volume is that the app containers share.
+pub const MOUNT: &str = "BARRIER_MOUNT_PATH";
 
 const DEFAULT_INTERVAL: u64 = 10;
 const DEFAULT_TIMEOUT: u64 = 600;
@@ -31,6 +35,8 @@ pub struct Settings {
     pub interval: Duration,
     /// After so long nothing is awaited any more.
     pub timeout: Duration,
+    /// Where the files go, besides the working directory.
+    pub mount: PathBuf,
     /// What the environment says of the API server.
     pub directions: Directions,
 }
@@ -79,6 +85,7 @@ impl Settings {
             )?,
             interval: seconds(INTERVAL, read(INTERVAL), DEFAULT_INTERVAL, INTERVALS)?,
             timeout: seconds(TIMEOUT, read(TIMEOUT), DEFAULT_TIMEOUT, TIMEOUTS)?,
+            mount: read(MOUNT).map_or_else(|| crate::MOUNT.into(), Into::into),
             directions: Directions {
                 address: text("KUBE_APISERVER_ADDRESS"),
                 kubeconfig_file: None,
@@ -130,6 +137,8 @@ mod tests {
         assert_eq!((settings.interval.as_secs(), settings.timeout.as_secs()), (10, 600));
         assert_eq!(settings.directions.address.as_deref(), Some("10.0.0.1"));
         assert_eq!(settings.directions.kubeconfig, Some("/k".into()));
+        assert_eq!(settings.mount, PathBuf::from("/mnt/frameworkbarrier"));
+        assert_eq!(read(&[(MOUNT, "/data")]).unwrap().mount, PathBuf::from("/data"));
     }
 
     #[test]

@@ -2,77 +2,32 @@
 
 mod stand;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, kill_process};
+use framework_testcluster::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use stand::{Job, PATIENCE, PAUSE, at, cluster, kubectl};
 use tempfile::TempDir;
 
-/// A running barrier.
-struct Program {
-    child: Child,
-    dir: TempDir,
+/// Starts a barrier with this environment.
+fn start(variables: &[(&str, &str)]) -> Running {
+    let environment: Vec<(&str, &OsStr)> =
+        variables.iter().map(|(name, value)| (*name, OsStr::new(*value))).collect();
+    let program = Path::new(env!("CARGO_BIN_EXE_frameworkbarrier"));
+    Running::start(program, tempfile::tempdir().unwrap(), &[], &environment)
 }
 
-impl Program {
-    fn start(variables: &[(&str, &str)]) -> Program {
-        let dir = tempfile::tempdir().unwrap();
-        let log = std::fs::File::create(dir.path().join("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_frameworkbarrier"))
-            .current_dir(dir.path())
-            .env_clear()
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Program { child, dir }
-    }
-
-    /// One that waits for a Framework, as the user of a kubeconfig.
-    fn of(namespace: &str, name: &str, kubeconfig: &Path) -> Program {
-        Program::start(&[
-            ("FC_FRAMEWORK_NAMESPACE", namespace),
-            ("FC_FRAMEWORK_NAME", name),
-            ("KUBECONFIG", kubeconfig.to_str().unwrap()),
-        ])
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
-    }
-
-    fn says(&mut self, words: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.log().contains(words) {
-            let ended = self.child.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < deadline, "{words:?} is not in\n{}", self.log());
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    fn end(mut self) -> (Option<i32>, String) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return (status.code(), self.log());
-            }
-            assert!(Instant::now() < deadline, "it does not end\n{}", self.log());
-            std::thread::sleep(PAUSE);
-        }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts one that waits for a Framework, as the user of a kubeconfig. Its volume is in its directory.
+fn start_for(namespace: &str, name: &str, kubeconfig: &Path) -> Running {
+    start(&[
+        ("FC_FRAMEWORK_NAMESPACE", namespace),
+        ("FC_FRAMEWORK_NAME", name),
+        ("KUBECONFIG", kubeconfig.to_str().unwrap()),
+        ("BARRIER_MOUNT_PATH", "volume"),
+    ])
 }
 
 /// A kubeconfig with a real token of a ServiceAccount.
@@ -120,7 +75,7 @@ fn a_bad_environment_ends_it_with_210() {
         (("BARRIER_CHECK_INTERVAL_SEC", "4"), "BARRIER_CHECK_INTERVAL_SEC=\"4\" is not allowed"),
         (("BARRIER_CHECK_TIMEOUT_SEC", "1201"), "BARRIER_CHECK_TIMEOUT_SEC=\"1201\" is not allowed"),
     ] {
-        let (code, log) = Program::start(&[&named[..], &[variable]].concat()).end();
+        let (code, log) = start(&[&named[..], &[variable]].concat()).end();
         assert_eq!(code, Some(210), "{log}");
         assert!(log.starts_with(&format!("frameworkbarrier: exit code 210: {words}")), "{log}");
     }
@@ -129,14 +84,14 @@ fn a_bad_environment_ends_it_with_210() {
 #[test]
 fn no_api_server_to_be_known_ends_it_with_1() {
     let named = [("FC_FRAMEWORK_NAMESPACE", "default"), ("FC_FRAMEWORK_NAME", "train")];
-    let (code, log) = Program::start(&named).end();
+    let (code, log) = start(&named).end();
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("no API server is known: set KUBE_APISERVER_ADDRESS or KUBECONFIG"), "{log}");
 }
 
 #[test]
 fn a_framework_that_does_not_exist_ends_it_with_210() {
-    let (code, log) = Program::of("nowhere", "nobody", cluster().kubeconfig_path()).end();
+    let (code, log) = start_for("nowhere", "nobody", cluster().kubeconfig_path()).end();
     assert_eq!(code, Some(210), "{log}");
     assert!(log.contains("exit code 210: there is no Framework nobody in namespace nowhere: "), "{log}");
 }
@@ -145,9 +100,9 @@ fn a_framework_that_does_not_exist_ends_it_with_210() {
 fn a_signal_ends_it_at_once() {
     let job = Job::create("signal");
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
-        let mut program = Program::of(&job.namespace, "train", cluster().kubeconfig_path());
+        let mut program = start_for(&job.namespace, "train", cluster().kubeconfig_path());
         program.says("waiting: 3 of 3 Tasks have no IP yet");
-        kill_process(Pid::from_child(&program.child), signal).unwrap();
+        program.signal(signal);
         let (ended, log) = program.end();
         assert_eq!(ended, Some(code), "{log}");
     }
@@ -160,18 +115,18 @@ fn credentials_that_are_not_accepted_end_it_after_three_tries() {
     let path = service_account(&dir, &job.namespace, "default");
     let text = std::fs::read_to_string(&path).unwrap().replace("\"token\":\"", "\"token\":\"x");
     std::fs::write(&path, text).unwrap();
-    let (code, log) = Program::of(&job.namespace, "train", &path).end();
+    let (code, log) = start_for(&job.namespace, "train", &path).end();
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("the API server does not accept the credentials of this Pod (401: "), "{log}");
 }
 
-#[tokio::test]
-async fn a_missing_right_is_named_after_three_tries_and_the_shipped_role_grants_it() {
+#[test]
+fn a_missing_right_is_named_after_three_tries_and_the_shipped_role_grants_it() {
     let job = Job::create("default");
     job.status(&[at("10.0.0.1")], &[at("10.0.0.2"), at("10.0.0.3")]);
     let dir = tempfile::tempdir().unwrap();
     let kubeconfig = service_account(&dir, "default", "default");
-    let (code, log) = Program::of("default", "train", &kubeconfig).end();
+    let (code, log) = start_for("default", "train", &kubeconfig).end();
     assert_eq!(code, Some(1), "{log}");
     assert!(
         log.contains(
@@ -189,10 +144,14 @@ async fn a_missing_right_is_named_after_three_tries_and_the_shipped_role_grants_
     let printed = log.split_once("kubectl apply -f -:\n").expect("the manifest is in the message").1;
     assert_eq!(serde_saphyr::from_multiple::<Value>(printed).unwrap(), shipped);
     kubectl(&["apply", "-f", "-"], printed);
-    let mut settings = job.settings();
-    settings.directions.kubeconfig_file = Some(kubeconfig);
-    Job::wait(&settings, &[dir.path().to_owned()]).await.unwrap();
-    assert!(dir.path().join("injector.sh").exists());
+    let mut granted = start_for("default", "train", &kubeconfig);
+    let (code, log) = granted.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("every Task has an IP"), "{log}");
+    for name in ["injector.sh", "framework.json"] {
+        let here = std::fs::read(granted.dir().join(name)).expect("it is in the working directory");
+        assert_eq!(here, std::fs::read(granted.dir().join("volume").join(name)).unwrap(), "{name}");
+    }
 
     let may = |verb: &str, resource: &str| {
         let account = "--as=system:serviceaccount:default:default";

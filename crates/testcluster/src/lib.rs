@@ -49,6 +49,7 @@
 
 pub mod audit;
 pub mod pod;
+pub mod running;
 
 mod binaries;
 mod certificates;

@@ -104,6 +104,7 @@ impl Job {
             name: "train".to_owned(),
             interval: Duration::from_millis(200),
             timeout: PATIENCE,
+            mount: framework_barrier::MOUNT.into(),
             directions: Directions {
                 kubeconfig_file: Some(cluster().kubeconfig_path().to_owned()),
                 ..Directions::default()

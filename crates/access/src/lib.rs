@@ -1,13 +1,14 @@
 //! Which API server, and with whose rights: address, kubeconfig or the Pod's own account.
 //!
 //! An address and a kubeconfig together: the address replaces the kubeconfig's server. An address alone
-//! means no authentication. Neither: the Pod's own account. [`client`] makes the way there.
+//! means no authentication. Neither: the Pod's own [`account`]. [`client`] makes the way there.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
+pub mod account;
 pub mod client;
 
 /// What a program was told of the API server.
@@ -50,7 +51,7 @@ pub enum Error {
         "no API server is known: set KUBE_APISERVER_ADDRESS or KUBECONFIG (in a config file \
          kubeApiServerAddress or kubeConfigFilePath), or run in a cluster ({0})"
     )]
-    Nowhere(#[source] InClusterError),
+    Nowhere(#[source] account::Error),
 }
 
 /// Finds the API server.
@@ -58,7 +59,10 @@ pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
     let address = directions.address.as_deref().filter(|address| !address.is_empty());
     let address = address.map(parse).transpose()?;
     let found = match (kubeconfigs(directions).as_slice(), address) {
-        ([], None) => kube::Config::incluster().map_err(Error::Nowhere)?,
+        ([], None) => {
+            let variable = |name: &str| std::env::var(name).ok();
+            account::own(Path::new(account::MOUNT), variable).await.map_err(Error::Nowhere)?
+        }
         ([], Some(address)) => kube::Config::new(address),
         (paths, address) => {
             let mut found = read(paths).await?;

@@ -3,7 +3,7 @@
 
 mod stand;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use framework_api::{Framework, State};
 use framework_testcluster::audit::{Mark, Record};
@@ -202,5 +202,52 @@ fn an_attempt_ends_although_its_config_map_is_deleted_while_its_pods_hang() {
     assert_eq!(code(&completed(&ns, "job")), (-100, "ConfigMapExternalDeleted".to_owned()));
     let requests = forced(&ns, since);
     pods.iter().for_each(|pod| assert_forced(&requests, pod, 2));
+    stand::assert_nothing_is_left(&ns, "job");
+}
+
+/// Waits until the Event that names who holds a Pod is there.
+fn held(namespace: &str) -> String {
+    let deadline = Instant::now() + stand::PATIENCE;
+    loop {
+        let of = "--field-selector=reason=PodHeld";
+        let events = stand::kubectl(&["get", "events", "--namespace", namespace, of, "--no-headers"]);
+        if !events.is_empty() {
+            return events;
+        }
+        assert!(Instant::now() < deadline, "no Event:\n{}", stand::log_of("controller"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_forced_pod_that_a_finalizer_holds_is_not_taken_for_gone() {
+    let ns = namespace("force-held");
+    let since = mark();
+    stuck("job", 1, Some(1)).task_retry(true, 0).create(&ns);
+    running(&ns, "job", 1);
+    let finalizers = |value: &str| {
+        let patch = format!(r#"{{"metadata": {{"finalizers": {value}}}}}"#);
+        stand::kubectl(&["patch", "pod", "job-a-0", "--namespace", &ns, "--type=merge", "-p", &patch]);
+    };
+    finalizers(r#"["test.example.com/held"]"#);
+    delete_pod(&ns, "job-a-0");
+    let pod = terminating(&ns, "job-a-0");
+    let words = "job-a-0 was deleted by force and waits for its finalizers: test.example.com/held";
+    assert!(held(&ns).contains(words));
+    // Whatever the controller would do, it has done before it serves another Framework to its end.
+    manifest("other").role("a", 1, &[("exit-code", "0")]).create(&ns);
+    completed(&ns, "other");
+    let seen = block_on(stand::frameworks(&ns).get("job")).expect("it is there");
+    assert_eq!(state_of(&seen, 0), Some(State::AttemptDeleting));
+    assert_forced(&forced(&ns, since), &pod, 1);
+
+    finalizers("null");
+    wait(&ns, "job", "running its second attempt", |framework| {
+        let task = framework.status.as_ref().and_then(|status| status.task("a", 0));
+        task.is_some_and(|task| task.attempt_status.id == 1 && task.state == State::AttemptRunning)
+    });
+    assert_eq!(forced(&ns, since).len(), 1);
+    stand::execute(&ns, "job", "Stop");
+    completed(&ns, "job");
     stand::assert_nothing_is_left(&ns, "job");
 }

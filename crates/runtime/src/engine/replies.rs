@@ -184,6 +184,9 @@ impl Engine {
                 self.created(now, at, key, &action, reply, jitter);
             }
             Action::DeletePod { name, uid, force } => {
+                if *force {
+                    self.tell_held(key, &reply);
+                }
                 let hold = if *force { Hold::ForcedDelete(uid.clone()) } else { Hold::Delete(uid.clone()) };
                 self.deleted(now, key, Some(name), uid, hold, reply, jitter);
             }
@@ -255,6 +258,17 @@ impl Engine {
                 }
                 ledger.stir(now.steady);
             }
+        }
+    }
+
+    /// Not even force ends a Pod that somebody holds: users are told by whom, because only they can help.
+    fn tell_held(&mut self, key: &Key, reply: &Reply) {
+        let Reply::Pod(pod) = reply else { return };
+        let holders = pod.finalizers();
+        if !holders.is_empty() {
+            let (name, holders) = (&pod.name, holders.join(", "));
+            let note = format!("the Pod {name} was deleted by force and waits for its finalizers: {holders}");
+            self.publish(key, vec![Report::warning("PodHeld", note)]);
         }
     }
 

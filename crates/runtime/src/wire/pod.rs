@@ -124,6 +124,24 @@ impl PodWire {
     }
 }
 
+impl PodObject {
+    /// Who holds a Pod that is being deleted; empty: nobody, or the object was not shown whole.
+    pub fn finalizers(&self) -> Vec<String> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Held {
+            metadata: Holders,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Holders {
+            finalizers: Option<Vec<String>>,
+        }
+        let held = self.last.as_ref().and_then(|json| serde_json::from_str::<Held>(json.get()).ok());
+        held.and_then(|held| held.metadata.finalizers).unwrap_or_default()
+    }
+}
+
 /// A Pod that is not ours may have been: its name tells of which Framework.
 fn stranger(metadata: &Meta) -> Option<Stranger> {
     let (framework, _) = metadata.name.split_once('-')?;

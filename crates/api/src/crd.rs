@@ -6,6 +6,7 @@
 //! such an object still takes status writes and unrelated edits. No rule needs a webhook.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps,
@@ -16,6 +17,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Number, Value};
 
 use crate::framework::Framework;
+use crate::seconds;
 
 /// The most Tasks that a Framework may have, over all TaskRoles.
 pub const MAX_TASKS: usize = 10_000;
@@ -92,6 +94,45 @@ pub(crate) fn never_zero(schema: &mut Schema) {
         .message("0 is not allowed: give -1 to switch the policy off, or a count of at least 1")
         .optional_old_self(true);
     add(schema, rule);
+}
+
+/// `activeDeadlineSeconds` has bounds.
+pub(crate) fn active_deadline(schema: &mut Schema) {
+    let way_out =
+        "counted from the Framework's creation (3153600000 are 100 years); leave it out for no limit";
+    bounded(schema, seconds::ACTIVE_DEADLINE, way_out);
+}
+
+/// `ttlSecondsAfterFinished` has bounds.
+pub(crate) fn ttl_after_finished(schema: &mut Schema) {
+    let way_out = "counted from the Framework's completion (0 deletes it at once); leave it out to keep it";
+    bounded(schema, seconds::TTL_AFTER_FINISHED, way_out);
+}
+
+/// A rule rather than `minimum` and `maximum`, because it can say what to do instead. A value that an older
+/// schema stored may stay, as it cannot be changed.
+fn bounded(schema: &mut Schema, bounds: RangeInclusive<i64>, way_out: &str) {
+    let (least, most) = (bounds.start(), bounds.end());
+    let rule = Rule::new(format!("({least} <= self && self <= {most}) || oldSelf.hasValue()"))
+        .message(&*format!("give {least} to {most} seconds, {way_out}"))
+        .optional_old_self(true);
+    add(schema, rule);
+}
+
+/// Two fields of the spec stay as they are, set or not. Only a rule of the object that they are in sees that
+/// one was added or removed; to it, null is as good as left out.
+pub(crate) fn fixed_at_creation(schema: &mut Schema) {
+    let fixed = "is fixed when the Framework is created: it cannot be added, changed or removed later";
+    for (field, way_out) in [
+        ("activeDeadlineSeconds", "to end the Framework now, set executionType to Stop"),
+        ("ttlSecondsAfterFinished", "to be rid of the Framework, delete it"),
+    ] {
+        let rule = Rule::new(format!("self.?{field} == oldSelf.?{field}"))
+            .message(&*format!("{field} {fixed}; {way_out}; for another value, delete it and create it anew"))
+            .reason(Reason::FieldValueForbidden)
+            .field_path(format!(".{field}"));
+        add(schema, rule);
+    }
 }
 
 /// TaskRoles are a map keyed by name, of a limited number of Tasks.

@@ -37,6 +37,7 @@ use crate::status::FrameworkStatus;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::crd::fixed_at_creation)]
 pub struct FrameworkSpec {
     /// Free text for people; the controller does not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,12 +51,22 @@ pub struct FrameworkSpec {
     #[serde(default)]
     pub retry_policy: RetryPolicy,
     /// Seconds from creation until the Framework is ended as failed, held or not: 1 to 3,153,600,000 (100
-    /// years); unset: no limit. Fixed at creation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// years); unset: no limit. Fixed at creation. What is out of bounds is read as unset.
+    #[serde(
+        default,
+        deserialize_with = "crate::seconds::active_deadline",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(transform = crate::crd::active_deadline)]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds from its completion until the Framework is deleted: 0 (at once) to 2,147,483,647; unset: it is
-    /// kept. Fixed at creation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// kept. Fixed at creation. What is out of bounds is read as unset.
+    #[serde(
+        default,
+        deserialize_with = "crate::seconds::ttl_after_finished",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(transform = crate::crd::ttl_after_finished)]
     pub ttl_seconds_after_finished: Option<i32>,
     /// The kinds of Tasks, at most 100, with at most 10,000 Tasks in all.
     #[schemars(length(max = crate::crd::MAX_TASK_ROLES), transform = crate::crd::task_role_map)]

@@ -11,6 +11,7 @@ pub mod crd;
 pub mod framework;
 pub mod name;
 pub mod pod_failure;
+pub mod seconds;
 pub mod status;
 pub mod time;
 

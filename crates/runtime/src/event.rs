@@ -119,6 +119,8 @@ pub struct FrameworkObject {
     pub content: Result<Content, Unreadable>,
     /// How its status is stored.
     pub form: Form,
+    /// Which fields of its spec count as not set because they are not what they may be.
+    pub ignored: Option<String>,
 }
 
 /// How a status is stored.

@@ -24,6 +24,7 @@ use crate::history::{Gap, Line};
 use crate::holds::{Hold, Holds};
 use crate::known::{Known, Source};
 use crate::outbox::{Lookup, Outbox, Why};
+use crate::quarantine::Trouble;
 #[cfg(feature = "defects")]
 use crate::status_write::Draft;
 use crate::status_write::StatusWrite;
@@ -58,8 +59,8 @@ pub struct Ledger {
     pub unreadable: Option<Unreadable>,
     /// A condition is to be written that says so.
     pub quarantines: bool,
-    /// The reason that an Event last told.
-    pub told_unreadable: Option<Arc<str>>,
+    /// What Events told, or have to tell, of an object that is not as it should be.
+    pub trouble: Trouble,
     /// An Event told that a status was compressed although compression is off.
     pub told_compressed: bool,
     /// Metadata and spec as the watch last showed them.
@@ -111,7 +112,7 @@ impl Ledger {
             persisted: None,
             unreadable: None,
             quarantines: false,
-            told_unreadable: None,
+            trouble: Trouble::default(),
             told_compressed: false,
             #[cfg(feature = "defects")]
             overwrite: None,

@@ -17,10 +17,23 @@ use crate::ledger::{Ledger, Persisted};
 
 /// Reason of the Event, and of the condition `Running`, which is `Unknown` meanwhile.
 pub const REASON: &str = "StatusUnreadable";
+/// Reason of the Event about a field of the spec that counts as not set.
+pub const FIELD_IGNORED: &str = "InvalidFieldIgnored";
 /// Type of the condition.
 const RUNNING: &str = framework_core::summary::RUNNING;
 /// The API server takes no longer ones; decoders' words are short.
 const MESSAGE_CHARS: usize = 8000;
+
+/// What is told once of an object that is not as it should be.
+#[derive(Debug, Default)]
+pub struct Trouble {
+    /// Why the Framework cannot be read, as an Event last told.
+    told_unreadable: Option<Arc<str>>,
+    /// Fields of the spec that count as not set.
+    ignored: Option<String>,
+    /// Those that an Event last told of.
+    told_ignored: Option<String>,
+}
 
 /// The conditions that say why a Framework cannot be read; `None`: those that it has say so already.
 pub fn conditions(present: &[Condition], reason: &str, at: Time) -> Option<Vec<Condition>> {
@@ -53,8 +66,9 @@ pub fn conditions(present: &[Condition], reason: &str, at: Time) -> Option<Vec<C
 impl Ledger {
     /// What is persisted from now on, or why it cannot be read.
     pub fn take_in(&mut self, object: FrameworkObject) {
-        let FrameworkObject { stored_bytes, form, content, key, .. } = object;
+        let FrameworkObject { stored_bytes, form, content, key, ignored, .. } = object;
         self.quarantines = false;
+        self.trouble.ignored = ignored;
         (self.persisted, self.unreadable) = match content {
             Ok((framework, status)) => {
                 debug_assert!(
@@ -63,7 +77,7 @@ impl Ledger {
                     }),
                     "what reaches the engine is not compressed"
                 );
-                self.told_unreadable = None;
+                self.trouble.told_unreadable = None;
                 (Some(Persisted { framework, status, stored_bytes, form }), None)
             }
             Err(unreadable) => {
@@ -74,6 +88,14 @@ impl Ledger {
         };
     }
 
+    /// Fields of the spec count as not set, and nobody was told so since this program started.
+    pub fn tell_ignored(&mut self) -> Option<Report> {
+        let Trouble { ignored, told_ignored, .. } = &mut self.trouble;
+        let news = ignored.take().filter(|news| told_ignored.as_ref() != Some(news))?;
+        *told_ignored = Some(news.clone());
+        Some(Report::warning(FIELD_IGNORED, news))
+    }
+
     /// The Framework cannot be read, and nobody was told why: whom to tell of what. Has the condition
     /// written, unless it is there, which also means that an Event told of it before.
     pub fn tell_unreadable(&mut self) -> Option<(Arc<Framework>, Report)> {
@@ -82,7 +104,8 @@ impl Ledger {
         let says = |present| conditions(present, reason, Time::floor(Timestamp::UNIX_EPOCH)).is_none();
         let is_said = present.is_some_and(says);
         self.quarantines = present.is_some() && !is_said;
-        let is_told = self.told_unreadable.replace(Arc::clone(reason)).is_some_and(|told| told == *reason);
+        let is_told =
+            self.trouble.told_unreadable.replace(Arc::clone(reason)).is_some_and(|told| told == *reason);
         let note = format!("the Framework is left alone until it can be read: {reason}");
         let framework = framework.as_ref().filter(|_| !is_said && !is_told)?;
         Some((Arc::clone(framework), Report::warning(REASON, note)))

@@ -168,6 +168,8 @@ fn controller_manager(kubeconfig: &Path) -> Vec<String> {
         "resourcequota-controller",
         "serviceaccount-controller",
         "ttl-after-finished-controller",
+        // Says whether the expressions of a policy are right by the schema that they are about.
+        "validatingadmissionpolicy-status-controller",
     ];
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),

@@ -87,6 +87,7 @@ impl Engine {
                 entry.ledger.insert(Ledger::open(object, epoch)).event(now.steady);
             }
         }
+        reports.extend(entry.ledger.iter_mut().flat_map(Ledger::tell_ignored));
         self.tell(lines, None);
         self.publish(&key, reports);
         if let Some((framework, report)) = self.ledger(&key).and_then(Ledger::tell_unreadable) {

@@ -40,6 +40,7 @@ fn object(status: FrameworkStatus) -> FrameworkObject {
         stored_bytes: 100,
         form: Form { compressed: true, bytes: 100 },
         content: Ok((Arc::new(framework), Some(Arc::new(status)))),
+        ignored: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name};
+use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, seconds};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -37,10 +37,14 @@ impl Wire for FrameworkObject {
             resource_version: meta.version(),
             stored_bytes: stored_bytes(&wire.metadata, wire.spec.as_deref()),
             form: Form { compressed: false, bytes: wire.status.as_ref().map_or(0, |raw| raw.get().len()) },
+            ignored: None,
             content: wire.content(),
         };
-        let object =
-            FrameworkObject { form: Form { compressed: is_compressed(&object), ..object.form }, ..object };
+        let object = FrameworkObject {
+            form: Form { compressed: is_compressed(&object), ..object.form },
+            ignored: wire.ignored(&object.content),
+            ..object
+        };
         Ok(Read { resource_version: meta.resource_version, object: Some(object), stranger: None })
     }
 }
@@ -63,6 +67,12 @@ impl FrameworkWire {
     fn framework(&self) -> Result<Framework, String> {
         let spec: FrameworkSpec = part("spec", self.spec.as_deref().ok_or("spec: missing")?)?;
         Ok(Framework { metadata: metadata(&self.metadata)?, spec, status: None })
+    }
+
+    /// Which fields of a spec that can be read count as not set.
+    fn ignored(&self, content: &Result<Content, Unreadable>) -> Option<String> {
+        let (Some(json), Ok((framework, _))) = (&self.spec, content) else { return None };
+        seconds::ignored(&framework.spec, json.get())
     }
 
     /// The conditions of a status whose rest cannot be read.
@@ -131,6 +141,8 @@ pub(crate) fn acknowledged(
         stored_bytes: stored_bytes(reply.metadata, reply.spec),
         content: Ok((Arc::new(framework), Some(Arc::clone(status)))),
         form: Form::default(),
+        // They were told of when the spec was read.
+        ignored: None,
     })
 }
 
@@ -213,6 +225,18 @@ mod tests {
         assert!(reasons[1].starts_with("status."), "{reasons:?}");
         assert_eq!(reasons[2], "spec: missing");
         assert_eq!(reasons[3], "fine");
+    }
+
+    #[test]
+    fn seconds_that_are_none_hide_nothing_else() {
+        let mut odd = framework("odd");
+        odd["spec"]["ttlSecondsAfterFinished"] = json!(-1);
+        odd["spec"]["activeDeadlineSeconds"] = json!(7);
+        let object = read(&odd);
+        assert!(object.ignored.unwrap().starts_with("spec.ttlSecondsAfterFinished counts as not set: -1 "));
+        let (framework, _) = object.content.unwrap();
+        let seconds = (framework.spec.active_deadline_seconds, framework.spec.ttl_seconds_after_finished);
+        assert_eq!(seconds, (Some(7), None));
     }
 
     #[test]

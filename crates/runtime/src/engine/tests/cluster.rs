@@ -199,6 +199,7 @@ impl Cluster {
             stored_bytes: 1000,
             content: Ok((Arc::new(framework), None)),
             form: Form::default(),
+            ignored: None,
         };
         self.frameworks.insert(name.to_owned(), object.clone());
         self.watch.push_back(Event::Framework(Change::Applied(object)));

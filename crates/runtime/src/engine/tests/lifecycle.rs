@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use framework_api::State;
+use framework_core::plan::Report;
 
 use super::cluster::{Cluster, policy};
 
@@ -100,6 +101,28 @@ fn a_framework_that_cannot_be_read_is_left_alone_and_others_go_on() {
     assert_eq!(cluster.state("good"), State::Completed);
     assert!(cluster.log.iter().all(|line| !line.contains("bad")), "{:?}", cluster.log);
     assert_eq!(cluster.engine.gauges().unreadable_frameworks, 1);
+}
+
+#[test]
+fn a_field_that_counts_as_not_set_is_told_of_once() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    let note = "spec.ttlSecondsAfterFinished counts as not set: -1 is not …".to_owned();
+    let told = |cluster: &Cluster| {
+        let same = |report: &&Report| report.reason == "InvalidFieldIgnored" && report.note == note;
+        cluster.reports.iter().filter(same).count()
+    };
+    for _ in 0..3 {
+        let version = cluster.version();
+        let object = cluster.frameworks.get_mut("job").unwrap();
+        object.ignored = Some(note.clone());
+        object.resource_version = version;
+        let object = object.clone();
+        cluster.watch.push_back(crate::event::Event::Framework(crate::event::Change::Applied(object)));
+        cluster.deliver();
+        cluster.settle();
+        assert_eq!(told(&cluster), 1);
+    }
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Controller {
         }
         let clock = Clock::system();
         let (health, metrics) = (Arc::new(Health::new(clock)), Metrics::new());
-        let serving = admin::serve(listener, Arc::clone(&health), Arc::clone(&metrics));
+        let serving = admin::serve(listener, clock, Arc::clone(&health), Arc::clone(&metrics));
         let stop = stop.boxed().shared();
         let working = async {
             let patience = Patience {

@@ -88,7 +88,7 @@ fn parts(object: &FrameworkObject) -> (Arc<Framework>, Arc<FrameworkStatus>) {
 
 fn plan(framework: &Framework, status: Option<&FrameworkStatus>) -> framework_core::Plan {
     let objects = Objects::default();
-    let observed = Observed { framework, stored_bytes: 1000, status, objects: &objects };
+    let observed = Observed { framework, stored_bytes: 1000, status, told: None, objects: &objects };
     let moment = Moment { now: "2026-01-01T00:00:00Z".parse().unwrap(), server: None, seed: 1 << 100 };
     let policy = Policy::new(Classifier::new(&[]).expect("no rules are good rules"));
     framework_core::sync(&observed, moment, &policy)
@@ -213,11 +213,7 @@ async fn a_pod_of_somebody_else_is_named_as_the_holder() {
 #[tokio::test]
 async fn the_servers_time_comes_with_every_reply() {
     let scene = Scene::new("times").await;
-    let object = scene.persist().await;
-    let (framework, status) = parts(&object);
-    let due = status.start_time;
-    let request = Request::Act { framework, status, action: Action::ConfirmTime { due } };
-    let (reply, server) = send(scene.client.clone(), request, Metrics::new(), Arc::default()).await;
+    let (reply, server) = send(scene.client.clone(), Request::AskTime, Metrics::new(), Arc::default()).await;
     assert!(matches!(reply, Reply::Done), "{reply:?}");
     let server = server.expect("a Date").unix();
     let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;

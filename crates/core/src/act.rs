@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::licence::{self, role_of_pod, task_of_pod};
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::plan::{Action, Plan};
-use crate::{framework, pod};
+use crate::{framework, lifetime, pod};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -249,17 +249,17 @@ impl Acts<'_> {
         }
     }
 
-    /// Force-deletes a Pod that is still terminating at `due`, by the API server's clock.
+    /// Force-deletes a Pod that is still terminating at `due`, by the API server's clock. The deletion was
+    /// asked for up to 1 s after the whole second that its timestamp shows: no Pod gets less than its time.
     fn force(&mut self, name: &str, pod: &PodFacts, due: Time) {
-        if self.is_due(due) && !self.o.objects.forced_deletes.contains(&pod.uid) {
+        if self.is_due(due.plus_seconds(1)) && !self.o.objects.forced_deletes.contains(&pod.uid) {
             self.act(Action::DeletePod { name: name.to_owned(), uid: pod.uid.clone(), force: true });
         }
     }
 
     /// Whether `due` has passed on the API server's clock (rule A8). If only the local clock says so, asks
-    /// for the server's; if neither does, asks to be woken. A `Date` has whole seconds, so 1 s is added.
+    /// for the server's; if neither does, asks to be woken.
     fn is_due(&mut self, due: Time) -> bool {
-        let due = due.plus_seconds(1);
         #[cfg(feature = "defects")]
         if self.policy.lacks(crate::observed::Defect::TrustLocalClock) && self.m.time() >= due {
             return true;
@@ -268,10 +268,7 @@ impl Acts<'_> {
             return true;
         }
         if self.m.time() >= due {
-            let ask = Action::ConfirmTime { due };
-            if !self.plan.act.contains(&ask) {
-                self.act(ask);
-            }
+            self.plan.asks_time = true;
         } else {
             self.wake_at(due);
         }
@@ -294,16 +291,21 @@ impl Acts<'_> {
         }
     }
 
-    /// Waits for a decided retry, and deletes a completed Framework when its retention has run out.
+    /// Waits for a decided retry and for the deadline, and deletes a completed Framework when it has expired.
     fn retire(&mut self) {
+        let deadline = lifetime::deadline(self.o.framework);
+        let awaited = self.status.state != State::Completed && !lifetime::is_over(self.o, self.m);
+        if let Some(due) = deadline.filter(|_| awaited) {
+            // It is not over: asks when it may be.
+            let _ = self.is_due(due);
+        }
         match self.status.state {
             State::AttemptCompleted if self.status.retry_policy_status.retry_delay_sec.is_some() => {
                 self.wake_at(framework::retry_due(self.status));
             }
             State::Completed if self.o.framework.metadata.deletion_timestamp.is_none() => {
-                let completed = self.status.completion_time.unwrap_or(self.status.transition_time);
-                let due = completed.plus_seconds(self.policy.framework_completed_retain_sec);
-                if self.is_due(due) {
+                let expiry = lifetime::expiry(self.o.framework, self.status, self.policy);
+                if expiry.is_some_and(|expiry| self.is_due(expiry.due)) {
                     self.act(Action::DeleteFramework);
                 }
             }

@@ -4,7 +4,7 @@
 //! always persisted by itself, because the retry decision needs it; other states may be passed within one
 //! write.
 
-use framework_api::code::{Code, CompletionType};
+use framework_api::code::{Code, CompletionType, DEADLINE_EXCEEDED};
 use framework_api::status::{
     FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskRoleStatus, TaskStatus,
 };
@@ -16,7 +16,7 @@ use crate::plan::Report;
 use crate::retry::{self, Decision};
 use crate::size::{self, Room};
 use crate::task::{self, Advance};
-use crate::{completion, rescale};
+use crate::{completion, lifetime, rescale};
 
 /// The status of a Framework that has none.
 pub(crate) fn init(o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkStatus {
@@ -101,9 +101,38 @@ impl Step<'_> {
             _ if is_stopped(self.o) => {
                 self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
             }
+            State::AttemptCreationPending | State::AttemptCreationRequested if self.is_over() => {
+                self.end_late(next, reports);
+            }
             State::AttemptCreationPending => self.created(next),
             State::AttemptCreationRequested => self.awaited(next),
+            _ if self.is_over() => self.run_out(next, reports),
             _ => self.run(next, reports),
+        }
+    }
+
+    /// Whether the deadline has passed on the API server's clock.
+    fn is_over(&self) -> bool {
+        lifetime::is_over(self.o, self.m)
+    }
+
+    /// Ends the attempt because the deadline has passed.
+    fn end_late(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        let completed = lifetime::exceeded(self.o);
+        reports.push(Report::warning(DEADLINE_EXCEEDED, completed.diagnostics.clone()));
+        self.end(next, completed);
+    }
+
+    /// The deadline has passed: ends the attempt, unless what is seen ends it all the same. No Task is
+    /// retried any more.
+    fn run_out(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        let (mut ended, told) = (next.clone(), reports.len());
+        self.run(&mut ended, reports);
+        if ended.attempt_status.completion_status.is_some() {
+            *next = ended;
+        } else {
+            reports.truncate(told);
+            self.end_late(next, reports);
         }
     }
 
@@ -278,11 +307,13 @@ impl Step<'_> {
         );
         match (next.retry_policy_status.retry_delay_sec, decision) {
             (None, Decision::Stop) => self.complete(next, reports),
+            // Whether another attempt may begin, the API server's clock is about to tell.
+            (_, Decision::Retry { .. }) if !self.is_over() && lifetime::may_be_over(self.o, self.m) => {}
             (None, Decision::Retry { accountable, conflict }) => {
                 let (least, most) =
                     (self.policy.min_conflict_retry_delay_sec, self.policy.max_conflict_retry_delay_sec);
                 let delay = if conflict { retry::random_delay(least, most, self.m.seed) } else { 0 };
-                if delay > 0 && !is_stopped(self.o) {
+                if delay > 0 && !is_stopped(self.o) && !self.is_over() {
                     reports.push(Report::normal(
                         "RetryDelayed",
                         format!(
@@ -296,7 +327,9 @@ impl Step<'_> {
                 }
             }
             // Decided before: only the time, or a Stop, is awaited.
-            (Some(_), decision) if is_stopped(self.o) || self.m.time() >= retry_due(next) => {
+            (Some(_), decision)
+                if is_stopped(self.o) || self.is_over() || self.m.time() >= retry_due(next) =>
+            {
                 let accountable = matches!(decision, Decision::Retry { accountable: true, .. });
                 self.retry(next, accountable, &end, reports);
             }
@@ -311,13 +344,15 @@ impl Step<'_> {
         end: &FrameworkAttemptCompletionStatus,
         reports: &mut Vec<Report>,
     ) {
-        reports.push(Report::normal(
-            "Retrying",
-            format!(
-                "attempt {} ended as {} ({}); another follows",
-                next.attempt_status.id, end.phrase, end.code
-            ),
-        ));
+        if !self.is_over() {
+            reports.push(Report::normal(
+                "Retrying",
+                format!(
+                    "attempt {} ended as {} ({}); another follows",
+                    next.attempt_status.id, end.phrase, end.code
+                ),
+            ));
+        }
         let retried = &mut next.retry_policy_status;
         retried.total_retried_count += 1;
         retried.accountable_retried_count += i32::from(accountable);
@@ -326,6 +361,8 @@ impl Step<'_> {
         transition(next, State::AttemptCreationPending, self.m.time());
         if is_stopped(self.o) {
             self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
+        } else if self.is_over() {
+            self.end_late(next, reports);
         }
     }
 

@@ -20,6 +20,7 @@ pub mod cut;
 mod framework;
 pub mod instance;
 pub mod licence;
+pub mod lifetime;
 pub mod observed;
 pub mod plan;
 pub mod pod;

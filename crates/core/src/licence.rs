@@ -39,7 +39,7 @@ pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action
             attempt.config_map_uid.as_ref() != Some(uid) || attempt.completion_status.is_some()
         }
         Action::DeleteFramework => status.state == State::Completed,
-        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => true,
+        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } => true,
     }
 }
 

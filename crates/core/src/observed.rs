@@ -21,6 +21,9 @@ pub struct Observed<'a> {
     pub stored_bytes: usize,
     /// The persisted status, decompressed: the newer of the cache and our last acknowledged write.
     pub status: Option<&'a FrameworkStatus>,
+    /// The latest `Date` that was asked for since the Framework was first seen: proof of a deadline that has
+    /// passed, which stays one.
+    pub told: Option<Time>,
     /// Its ConfigMap and Pods.
     pub objects: &'a Objects,
 }
@@ -178,9 +181,8 @@ pub enum Refusal {
 pub struct Moment {
     /// Now, corrected to the API server's clock as well as is known.
     pub now: Timestamp,
-    /// The API server's time, as its response to [`ConfirmTime`](crate::Action::ConfirmTime) told; `None`:
-    /// it was not asked for since the last evaluation. Forced deletions and retention act on this alone,
-    /// never on `now` (rule A8).
+    /// The `Date` that the API server answered with when it was last asked; `None`: it was not asked since
+    /// the last evaluation. Forced deletions and expiries act on this alone, never on `now` (rule A8).
     pub server: Option<Time>,
     /// Unique for every evaluation, and not to be guessed; instance UIDs and random delays derive from it.
     pub seed: u128,

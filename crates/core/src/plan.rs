@@ -1,6 +1,6 @@
 //! What the core answers: a status to persist, licensed acts, when to look again, and what to report.
 
-use framework_api::{FrameworkStatus, Time};
+use framework_api::FrameworkStatus;
 use jiff::Timestamp;
 
 use crate::observed::Instance;
@@ -17,6 +17,9 @@ pub struct Plan {
     pub act: Vec<Action>,
     /// When to evaluate again though nothing happens.
     pub wake: Option<Timestamp>,
+    /// Something is due by the local clock, and the API server's decides (rule A8): a fresh `Date` is to be
+    /// fetched, and then the Framework evaluated again.
+    pub asks_time: bool,
     /// What users should hear of, once `persist` is written (at once if there is none).
     pub report: Vec<Report>,
     /// What `persist` replaces for ever: to be told before that is written.
@@ -87,13 +90,8 @@ pub enum Action {
         /// The UID looked for.
         uid: String,
     },
-    /// Delete the Framework: foreground, by UID. Its retention has run out.
+    /// Delete the Framework: foreground, by UID. It has expired.
     DeleteFramework,
-    /// Learn the API server's time: something is due by the local clock, and the server's decides.
-    ConfirmTime {
-        /// When it is due.
-        due: Time,
-    },
 }
 
 /// Something that users should hear of: an Event, and a line of the log.

@@ -2,7 +2,7 @@
 //!
 //! Derived from the rest of the status and from what holds the Framework up; nothing decides by it.
 
-use framework_api::code::Code;
+use framework_api::code::{Code, DEADLINE_EXCEEDED};
 use framework_api::status::{FrameworkAttemptCompletionStatus, TaskCounts};
 use framework_api::{FrameworkStatus, State, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
@@ -116,6 +116,7 @@ fn reason_of(end: &FrameworkAttemptCompletionStatus) -> String {
         && end.phrase.len() <= 1024
         && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | ',' | ':'));
     match end.code {
+        code if code == Code::ActiveDeadlineExceeded.number() => DEADLINE_EXCEEDED.to_owned(),
         _ if valid => end.phrase.clone(),
         code if code < 0 => format!("CodeMinus{}", code.unsigned_abs()),
         code => format!("Code{code}"),

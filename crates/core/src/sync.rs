@@ -10,7 +10,7 @@ use crate::framework::{self, Step, is_open};
 use crate::licence::licensed;
 use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::plan::{Action, Plan, Report, Urgency};
-use crate::{rescale, size, snapshot, summary};
+use crate::{lifetime, rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
@@ -19,6 +19,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         if o.framework.metadata.deletion_timestamp.is_none() {
             let mut next = framework::init(o, &m, policy);
             let held = size::excess(o, policy);
+            plan.report.extend(lifetime::warning(o.framework));
             plan.report.extend(trouble(&mut next, o, &m, held.as_deref()));
             plan.persist = Some(Box::new(next));
             plan.urgency = Urgency::Now;
@@ -31,7 +32,9 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     }
     let mut next = status.clone();
     let held = held(status, o, policy);
-    let rescaled = is_open(status) && rescale::rescale(&mut next, o, &m, held.is_some());
+    // An attempt that is about to end gets no other Tasks.
+    let over = lifetime::is_over(o, &m);
+    let rescaled = is_open(status) && !over && rescale::rescale(&mut next, o, &m, held.is_some());
     let followed = status.state != State::Completed && rescale::follow_timeouts(&mut next, o);
     let rescaled = rescaled || followed;
     if !rescaled {

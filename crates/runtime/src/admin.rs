@@ -10,22 +10,28 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use crate::clock::Clock;
 use crate::health::Health;
 use crate::metrics::Metrics;
 
 /// Answers on `listener` for ever.
-pub async fn serve(listener: TcpListener, health: Arc<Health>, metrics: Arc<Metrics>) -> std::io::Result<()> {
-    axum::serve(listener, router(health, metrics)).await
+pub async fn serve(
+    listener: TcpListener,
+    clock: Clock,
+    health: Arc<Health>,
+    metrics: Arc<Metrics>,
+) -> std::io::Result<()> {
+    axum::serve(listener, router(clock, health, metrics)).await
 }
 
-fn router(health: Arc<Health>, metrics: Arc<Metrics>) -> Router {
+fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>) -> Router {
     let alive = {
         let health = Arc::clone(&health);
         move || async move { probe(health.not_alive()) }
     };
     let ready = move || async move { probe(health.not_ready()) };
     let metrics = move || async move {
-        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.text())
+        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.text(clock.now()))
     };
     Router::new()
         .route("/healthz", get(alive.clone()))
@@ -44,7 +50,6 @@ fn probe(problem: Option<String>) -> impl IntoResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
     use crate::health::Synced;
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
@@ -60,8 +65,9 @@ mod tests {
 
     #[tokio::test]
     async fn readiness_says_what_is_missing() {
-        let health = Arc::new(Health::new(Clock::system()));
-        let router = router(Arc::clone(&health), Metrics::new());
+        let clock = Clock::system();
+        let health = Arc::new(Health::new(clock));
+        let router = router(clock, Arc::clone(&health), Metrics::new());
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
         let missing = "not listed yet: frameworks, configmaps, pods\n".to_owned();
@@ -78,8 +84,9 @@ mod tests {
         metrics.watch_started("pods");
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let health = Arc::new(Health::new(Clock::system()));
-        let serving = tokio::spawn(serve(listener, health, metrics));
+        let clock = Clock::system();
+        let health = Arc::new(Health::new(clock));
+        let serving = tokio::spawn(serve(listener, clock, health, metrics));
         let client = crate::client::connect(kube::Config::new(url.parse().unwrap()), "test").unwrap();
         let request = http::Request::get("/metrics").body(kube::client::Body::empty()).unwrap();
         let reply = client.send(request).await.unwrap();

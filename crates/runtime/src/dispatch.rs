@@ -27,9 +27,7 @@ impl Class {
     /// The class of an act.
     pub fn of(action: &Action) -> Self {
         match action {
-            Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => {
-                Class::Record
-            }
+            Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } => Class::Record,
             Action::DeleteConfigMap { .. } | Action::DeletePod { .. } | Action::DeleteFramework => {
                 Class::Delete
             }

@@ -10,16 +10,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::State;
+use framework_api::code::DEADLINE_EXCEEDED;
+use framework_api::{Framework, FrameworkStatus, State, Time};
 use framework_core::observed::{Objects, Outcome};
 use framework_core::plan::Report;
-use framework_core::{Action, Policy};
+use framework_core::{Action, Policy, lifetime};
 
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::dispatch::{Class, Dispatch};
-use crate::event::{Effect, Event, Key, Now, Ticket};
+use crate::event::{Effect, Event, Key, Measure, Now, Ticket};
 use crate::history::Line;
+use crate::inquiry::Inquiry;
 use crate::outbox::{Label, Lookup};
 use crate::ownership::Ownership;
 use crate::pack::Compression;
@@ -90,6 +92,12 @@ pub struct Gauges {
     pub in_flight: usize,
     /// Creates without a recorded outcome.
     pub unrecorded_creates: usize,
+    /// Completed Frameworks that wait for their `ttlSecondsAfterFinished` to pass.
+    pub ttl_pending: usize,
+    /// Deadlines of Frameworks that have not completed.
+    pub deadlines: Vec<Time>,
+    /// The API server's clock.
+    pub time: ServerTime,
     /// Since when, on the steady clock, the oldest event has been waiting for its Framework's evaluation.
     pub oldest_event: Option<Duration>,
 }
@@ -145,6 +153,7 @@ pub struct Engine {
     dispatch: Dispatch,
     budget: Budget,
     time: ServerTime,
+    inquiry: Inquiry,
     in_flight: BTreeMap<Ticket, Sent>,
     tickets: u64,
     effects: Vec<Effect>,
@@ -173,6 +182,7 @@ impl Engine {
             ready: Ready::default(),
             dispatch: Dispatch::default(),
             time: ServerTime::default(),
+            inquiry: Inquiry::default(),
             in_flight: BTreeMap::new(),
             tickets: 0,
             effects: Vec::new(),
@@ -191,9 +201,6 @@ impl Engine {
             Event::ConfigMap(change) => self.config_map_changed(now, change),
             Event::Pod(change) => self.pod_changed(now, change),
             Event::Reply { ticket, reply, server } => {
-                if let Some(date) = server {
-                    self.time.heard(date, now);
-                }
                 self.replied(now, ticket, reply, server);
             }
             Event::Tick => {}
@@ -218,13 +225,18 @@ impl Engine {
         let sending = if self.dispatch.is_empty() { None } else { self.budget.next(self.now) };
         let draining =
             self.draining.filter(|_| !self.drained).map(|since| since + self.settings.request_lifetime);
-        [self.ready.next(), sending, draining].into_iter().flatten().min()
+        let asking = self.inquiry.next().and_then(|at| Some(at.max(self.budget.next(self.now)?)));
+        [self.ready.next(), sending, asking, draining].into_iter().flatten().min()
     }
 
     /// Counts everything: costs O(Frameworks).
     pub fn gauges(&self) -> Gauges {
-        let mut gauges =
-            Gauges { in_flight: self.in_flight.len(), timers: self.ready.len(), ..Gauges::default() };
+        let mut gauges = Gauges {
+            in_flight: self.in_flight.len(),
+            timers: self.ready.len(),
+            time: self.time,
+            ..Gauges::default()
+        };
         for (_, entry) in self.cache.iter() {
             let objects = &entry.known.objects;
             gauges.pods += objects.pods.len();
@@ -234,7 +246,10 @@ impl Engine {
             match (&ledger.persisted, ledger.status()) {
                 (None, _) => gauges.unreadable_frameworks += 1,
                 (_, None) => gauges.new_frameworks += 1,
-                (_, Some(status)) => *gauges.frameworks.entry(status.state).or_default() += 1,
+                (Some(persisted), Some(status)) => {
+                    *gauges.frameworks.entry(status.state).or_default() += 1;
+                    self.gauge_lifetime(&mut gauges, &persisted.framework, status);
+                }
             }
             for class in Class::ALL {
                 let writes = usize::from(class == Class::Record && ledger.write.is_due(self.now));
@@ -244,6 +259,15 @@ impl Engine {
             gauges.oldest_event = gauges.oldest_event.into_iter().chain(waiting).min();
         }
         gauges
+    }
+
+    fn gauge_lifetime(&self, gauges: &mut Gauges, framework: &Framework, status: &FrameworkStatus) {
+        let expiry = lifetime::expiry(framework, status, &self.policy);
+        let is_kept = framework.metadata.deletion_timestamp.is_none();
+        gauges.ttl_pending += usize::from(is_kept && expiry.is_some_and(|expiry| expiry.by_ttl));
+        if status.state != State::Completed {
+            gauges.deadlines.extend(lifetime::deadline(framework));
+        }
     }
 
     /// No new acts; what is not recorded is written a last time.
@@ -260,6 +284,12 @@ impl Engine {
             }
             self.schedule(now, &key);
         }
+    }
+
+    /// Whether anything may be decided: all is listed, and the API server has told its time. A status says
+    /// when things happened, and a local clock that is wrong would say it for ever.
+    fn is_ready(&self) -> bool {
+        self.cache.is_synced() && self.time.is_known()
     }
 
     fn is_drained(&self) -> bool {
@@ -283,11 +313,17 @@ impl Engine {
             self.ready.set(key, None);
             return self.cache.tidy(key);
         };
-        self.ready.set(key, ledger.next(now.steady, self.cache.is_synced()));
+        self.ready.set(key, ledger.next(now, self.is_ready().then_some(&self.time)));
         for class in Class::ALL {
             if ledger.wants(class, now.steady) {
                 self.dispatch.offer(class, key);
             }
+        }
+    }
+
+    fn schedule_all(&mut self, now: Now) {
+        for key in self.cache.keys() {
+            self.schedule(now, &key);
         }
     }
 
@@ -315,6 +351,9 @@ impl Engine {
         if let Some(persisted) = ledger.and_then(|ledger| ledger.persisted.as_ref())
             && !reports.is_empty()
         {
+            if reports.iter().any(|report| report.reason == DEADLINE_EXCEEDED) {
+                self.effects.push(Effect::Measure(Measure::DeadlineExceeded));
+            }
             self.effects.push(Effect::Publish { framework: Arc::clone(&persisted.framework), reports });
         }
     }

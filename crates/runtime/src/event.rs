@@ -200,6 +200,8 @@ pub enum Effect {
         /// What to say.
         reports: Vec<Report>,
     },
+    /// Count what came of a lifetime.
+    Measure(Measure),
     /// Write lines of the history.
     Tell {
         /// The lines.
@@ -210,6 +212,18 @@ pub enum Effect {
     },
     /// Everything is settled after [`Event::Drain`]: the program may end.
     Drained,
+}
+
+/// The end of a lifetime, as metrics count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The API server accepted the deletion of a Framework whose `ttlSecondsAfterFinished` had passed.
+    TtlDeletion {
+        /// How long before.
+        late: Duration,
+    },
+    /// It is persisted that a Framework ran past its `activeDeadlineSeconds`.
+    DeadlineExceeded,
 }
 
 /// A request to the API server. Each carries what keeps it from hitting anything else than it means.
@@ -244,6 +258,8 @@ pub enum Request {
         /// The act.
         action: Action,
     },
+    /// Fetches a `Date`.
+    AskTime,
     /// GET of a Framework, after a conflict or a reply that never came.
     GetFramework {
         /// Its name.

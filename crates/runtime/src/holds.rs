@@ -18,8 +18,6 @@ pub enum Hold {
     Confirm(String),
     /// The deletion of the Framework is not repeated yet.
     Retire,
-    /// The time is not asked for again yet.
-    Time,
     /// The GET of a name's holder is repeated.
     Lookup(Lookup),
     /// The return of a label is repeated.

@@ -299,7 +299,7 @@ impl Known {
             Action::ConfirmPod { name, uid } => {
                 objects.gone.contains(uid) || objects.pod(name, uid).is_some_and(|pod| !pod.unwatched)
             }
-            Action::DeleteFramework | Action::ConfirmTime { .. } => false,
+            Action::DeleteFramework => false,
         }
     }
 

@@ -17,14 +17,16 @@ use framework_core::observed::{Create, Instance, Objects, Outcome};
 use framework_core::plan::Report;
 use framework_core::snapshot::{Snapshot, Trigger};
 use framework_core::{Action, Policy};
+use jiff::Timestamp;
 
 use crate::dispatch::Class;
-use crate::event::{Form, FrameworkObject, Key, Unreadable};
+use crate::event::{Form, FrameworkObject, Key, Now, Unreadable};
 use crate::history::{Gap, Line};
 use crate::holds::{Hold, Holds};
 use crate::known::{Known, Source};
 use crate::outbox::{Lookup, Outbox, Why};
 use crate::quarantine::Trouble;
+use crate::server_time::ServerTime;
 #[cfg(feature = "defects")]
 use crate::status_write::Draft;
 use crate::status_write::StatusWrite;
@@ -81,10 +83,11 @@ pub struct Ledger {
     pub failures: BTreeMap<String, u32>,
     /// Its deletion was asked for.
     pub retires: bool,
-    /// The API server's time was asked for.
-    pub asks_time: bool,
-    /// What it answered, until the next evaluation: whatever is due later has to ask again.
+    /// The `Date` that it was waiting for, until the next evaluation: whatever is due later has to ask again,
+    /// because the API server's clock may have been set back meanwhile.
     pub server_time: Option<Time>,
+    /// The latest of these.
+    pub told: Option<Time>,
     /// Nothing is sent before: the API server asked for it, or requests do not even leave.
     pub paused_until: Duration,
     /// A write said that the Framework is gone: the watch will say so too.
@@ -95,8 +98,10 @@ pub struct Ledger {
     pub dirty_since: Duration,
     /// When it may be evaluated again: bursts are not evaluated event by event.
     pub rested: Duration,
-    /// When the last plan wants to be looked at again.
+    /// When the last plan wants to be looked at again, on the steady clock.
     pub wake: Option<Duration>,
+    /// The same on the API server's clock.
+    pub due: Option<Timestamp>,
 }
 
 impl Ledger {
@@ -122,14 +127,15 @@ impl Ledger {
             creates: BTreeMap::new(),
             failures: BTreeMap::new(),
             retires: false,
-            asks_time: false,
             server_time: None,
+            told: None,
             paused_until: Duration::ZERO,
             lost: false,
             dirty: false,
             dirty_since: Duration::ZERO,
             rested: Duration::ZERO,
             wake: None,
+            due: None,
         };
         ledger.take_in(object);
         ledger
@@ -201,14 +207,20 @@ impl Ledger {
         })
     }
 
-    /// When it is to be looked at again: what is already due to be sent needs no look.
-    pub fn next(&self, now: Duration, synced: bool) -> Option<Duration> {
-        let evaluation = (synced && self.is_evaluable())
-            .then(|| {
-                let dirty = self.dirty.then(|| self.rested.max(self.dirty_since));
-                [dirty, self.wake].into_iter().flatten().min()
-            })
-            .flatten();
+    /// Whether the last plan wants to be looked at again by now.
+    pub fn is_due(&self, now: Now, time: &ServerTime) -> bool {
+        self.wake.is_some_and(|wake| wake <= now.steady) || self.due.is_some_and(|due| due <= time.now(now))
+    }
+
+    /// When it is to be looked at again: what is already due to be sent needs no look. `time`: as far as
+    /// anything may be decided.
+    pub fn next(&self, now: Now, time: Option<&ServerTime>) -> Option<Duration> {
+        let evaluation = time.filter(|_| self.is_evaluable()).and_then(|time| {
+            let dirty = self.dirty.then(|| self.rested.max(self.dirty_since));
+            let due = self.due.map(|due| time.steady(now, due));
+            [dirty, self.wake, due].into_iter().flatten().min()
+        });
+        let now = now.steady;
         let reading = self.write.next().filter(|at| *at > now);
         let paused = (self.paused_until > now).then_some(self.paused_until);
         [evaluation, reading, paused, self.holds.next()].into_iter().flatten().min()
@@ -284,14 +296,12 @@ impl Ledger {
     /// license, and what is on its way or held.
     pub fn queue(&mut self, acts: Vec<Action>, next: Option<&FrameworkStatus>, policy: &Policy) {
         let Some(Persisted { framework, .. }) = &self.persisted else { return };
-        let mut asks_time = self.asks_time;
         #[cfg(feature = "defects")]
         let next = next.filter(|_| !policy.lacks(Defect::SendUnlicensed));
         let _ = policy;
         let wanted = |action: &Action| {
             next.is_none_or(|next| licensed(next, framework, action))
                 && match action {
-                    Action::ConfirmTime { .. } => !std::mem::replace(&mut asks_time, true),
                     Action::DeleteFramework => !self.retires,
                     Action::CreatePod { name, .. } => !self.creates.contains_key(&Some(name.clone())),
                     Action::CreateConfigMap { .. } => !self.creates.contains_key(&None),
@@ -323,7 +333,6 @@ impl Ledger {
                 objects.confirms.insert(uid.clone());
             }
             Action::DeleteFramework => self.retires = true,
-            Action::ConfirmTime { .. } => self.asks_time = true,
         }
     }
 
@@ -381,7 +390,6 @@ impl Ledger {
                 Hold::Lookup(lookup) => self.outbox.look_up(lookup),
                 Hold::Label(label) => self.outbox.label(label),
                 Hold::Retire => self.retires = false,
-                Hold::Time => self.asks_time = false,
             }
         }
     }

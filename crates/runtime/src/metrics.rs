@@ -1,14 +1,18 @@
 //! What Prometheus is told. Base units, `_total` for counters, and never an object's name as a label.
+//!
+//! Those on lifetimes have the names that users were promised; all others share a prefix.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder,
 };
 
 use crate::engine::Gauges;
+use crate::event::{Measure, Now};
+use crate::remaining::Remaining;
 
 /// All metrics of one controller, in a registry of their own.
 #[derive(Debug)]
@@ -31,12 +35,18 @@ pub struct Metrics {
     frameworks: IntGaugeVec,
     held: IntGaugeVec,
     oldest_event: Gauge,
+    ttl_deletions: IntCounter,
+    ttl_deletion_seconds: Histogram,
+    ttl_pending: IntGauge,
+    deadlines_exceeded: IntCounter,
+    remaining: Remaining,
 }
 
 const REQUEST_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const TURN_BUCKETS: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
+const LATENESS_BUCKETS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0];
 const COUNT_BUCKETS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
 impl Metrics {
@@ -108,12 +118,37 @@ impl Metrics {
                 "oldest_event_age_seconds",
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
             ),
+            ttl_deletions: maker.contract(IntCounter::with_opts(Opts::new(
+                "framework_ttl_deletions_total",
+                "Frameworks whose deletion was accepted because ttlSecondsAfterFinished had passed.",
+            ))),
+            ttl_deletion_seconds: maker.contract(Histogram::with_opts(
+                HistogramOpts::new(
+                    "framework_ttl_deletion_latency_seconds",
+                    "How long after the end of ttlSecondsAfterFinished the deletion was accepted.",
+                )
+                .buckets(LATENESS_BUCKETS.to_vec()),
+            )),
+            ttl_pending: maker.contract(IntGauge::with_opts(Opts::new(
+                "framework_ttl_pending_deletions",
+                "Completed Frameworks that ttlSecondsAfterFinished will delete.",
+            ))),
+            deadlines_exceeded: maker.contract(IntCounter::with_opts(Opts::new(
+                "framework_deadline_exceeded_total",
+                "Frameworks that ran past their activeDeadlineSeconds.",
+            ))),
+            remaining: maker.contract(Remaining::new(
+                "framework_active_deadline_remaining_seconds",
+                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
+                 Not cumulative over time: it shows those of now.",
+            )),
             registry: maker.registry,
         })
     }
 
-    /// The text that `/metrics` answers with.
-    pub fn text(&self) -> String {
+    /// The text that `/metrics` answers with at `now`.
+    pub fn text(&self, now: Now) -> String {
+        self.remaining.set_now(now);
         let mut text = Vec::new();
         // A text encoder fails only if a family has no name; ours have.
         let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
@@ -206,6 +241,19 @@ impl Metrics {
         self.queue("requests_in_flight", gauges.in_flight);
         let waiting = gauges.oldest_event.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         self.oldest_event.set(waiting.as_secs_f64());
+        self.ttl_pending.set(whole(gauges.ttl_pending));
+        self.remaining.set(gauges.deadlines.clone(), gauges.time);
+    }
+
+    /// A lifetime has ended.
+    pub fn lifetime_ended(&self, measure: Measure) {
+        match measure {
+            Measure::TtlDeletion { late } => {
+                self.ttl_deletions.inc();
+                self.ttl_deletion_seconds.observe(late.as_secs_f64());
+            }
+            Measure::DeadlineExceeded => self.deadlines_exceeded.inc(),
+        }
     }
 }
 
@@ -227,6 +275,11 @@ impl Maker {
         let collector = made.expect("a metric of a constant name can be made");
         self.registry.register(Box::new(collector.clone())).expect("each metric is registered once");
         collector
+    }
+
+    /// A metric whose whole name is a promise to users.
+    fn contract<C: prometheus::core::Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
+        self.register(made)
     }
 
     fn counter(&self, name: &str, help: &str) -> IntCounter {
@@ -259,7 +312,39 @@ impl Maker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server_time::ServerTime;
     use framework_api::State;
+
+    fn now() -> Now {
+        Now { steady: Duration::from_secs(40), wall: jiff::Timestamp::UNIX_EPOCH }
+    }
+
+    #[test]
+    fn lifetimes_are_told_by_the_names_that_were_promised() {
+        let metrics = Metrics::new();
+        metrics.lifetime_ended(Measure::TtlDeletion { late: Duration::from_millis(300) });
+        metrics.lifetime_ended(Measure::DeadlineExceeded);
+        let mut time = ServerTime::default();
+        let at = |second| framework_api::Time::floor(jiff::Timestamp::from_second(second).unwrap());
+        time.heard(at(1000), Duration::from_secs(10), Now { steady: Duration::from_secs(10), ..now() });
+        let deadlines = vec![at(1045), at(1029), at(9000)];
+        let gauges = Gauges { ttl_pending: 7, deadlines, time, ..Gauges::default() };
+        metrics.engine(&gauges, Duration::from_secs(10));
+        let text = metrics.text(now());
+        for line in [
+            "framework_ttl_deletions_total 1",
+            r#"framework_ttl_deletion_latency_seconds_bucket{le="0.25"} 0"#,
+            r#"framework_ttl_deletion_latency_seconds_bucket{le="0.5"} 1"#,
+            "framework_ttl_pending_deletions 7",
+            "framework_deadline_exceeded_total 1",
+            r#"framework_active_deadline_remaining_seconds_bucket{le="0"} 1"#,
+            r#"framework_active_deadline_remaining_seconds_bucket{le="60"} 2"#,
+            r#"framework_active_deadline_remaining_seconds_bucket{le="+Inf"} 3"#,
+            "framework_active_deadline_remaining_seconds_count 3",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
 
     #[test]
     fn the_text_has_what_was_counted() {
@@ -270,7 +355,7 @@ mod tests {
         let frameworks = [(State::Completed, 4)].into();
         let gauges = Gauges { frameworks, oldest_event: Some(Duration::from_secs(3)), ..Gauges::default() };
         metrics.engine(&gauges, Duration::from_secs(5));
-        let text = metrics.text();
+        let text = metrics.text(now());
         for line in [
             r#"frameworkcontroller_api_requests_total{code="201",resource="pods",verb="create"} 1"#,
             r#"frameworkcontroller_api_requests_total{code="none",resource="pods",verb="create"} 1"#,
@@ -289,9 +374,9 @@ mod tests {
         let metrics = Metrics::new();
         let frameworks = [(State::AttemptRunning, 1)].into();
         metrics.engine(&Gauges { frameworks, ..Gauges::default() }, Duration::ZERO);
-        assert!(metrics.text().contains("AttemptRunning"));
+        assert!(metrics.text(now()).contains("AttemptRunning"));
         metrics.engine(&Gauges::default(), Duration::ZERO);
-        assert!(!metrics.text().contains("AttemptRunning"), "{}", metrics.text());
+        assert!(!metrics.text(now()).contains("AttemptRunning"), "{}", metrics.text(now()));
     }
 
     #[test]
@@ -299,7 +384,10 @@ mod tests {
         let metrics = Metrics::new();
         for family in metrics.registry.gather() {
             let name = family.name();
-            assert!(name.starts_with("frameworkcontroller_"), "{name}");
+            let promised = name.starts_with("framework_ttl_")
+                || name.starts_with("framework_deadline_")
+                || name.starts_with("framework_active_deadline_");
+            assert!(promised || name.starts_with("frameworkcontroller_"), "{name}");
             let counter = family.get_field_type() == prometheus::proto::MetricType::COUNTER;
             assert_eq!(counter, name.ends_with("_total"), "{name}");
         }

@@ -56,7 +56,7 @@ fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
         Request::PutStatus { framework, status, .. } => {
             wire::acknowledged(framework, status, body).map(Reply::Framework)
         }
-        Request::PatchConditions { .. } => Ok(Reply::Done),
+        Request::PatchConditions { .. } | Request::AskTime => Ok(Reply::Done),
         Request::GetFramework { .. } => {
             let object = wire::decode::<FrameworkObject>(body).map_err(text)?;
             object.map(Reply::Framework).ok_or_else(|| "no Framework".to_owned())
@@ -85,7 +85,7 @@ fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
                 Ok(Some(map)) if map.facts.deleting => Reply::ConfigMap(map),
                 _ => Reply::Done,
             }),
-            Action::DeleteFramework | Action::ConfirmTime { .. } => Ok(Reply::Done),
+            Action::DeleteFramework => Ok(Reply::Done),
         },
     }
 }
@@ -116,14 +116,14 @@ fn foreign(body: &[u8], kind: &str) -> Result<Reply, serde_json::Error> {
 fn is_write(request: &Request) -> bool {
     match request {
         Request::PutStatus { .. } | Request::PatchConditions { .. } | Request::RestoreLabel { .. } => true,
-        Request::GetFramework { .. } | Request::GetHolder { .. } => false,
+        Request::GetFramework { .. } | Request::GetHolder { .. } | Request::AskTime => false,
         Request::Act { action, .. } => match action {
             Action::CreateConfigMap { .. }
             | Action::CreatePod { .. }
             | Action::DeleteConfigMap { .. }
             | Action::DeletePod { .. }
             | Action::DeleteFramework => true,
-            Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => false,
+            Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } => false,
         },
     }
 }

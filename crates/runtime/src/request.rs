@@ -59,6 +59,8 @@ pub fn render(request: &Request) -> Result<Call, Error> {
             Ok(target.call(Method::PATCH, "patch", MERGE_PATCH, patch.to_string().into_bytes()))
         }
         Request::Act { framework, status, action } => act_on(framework, status, action),
+        // Any response has a Date; this one costs the API server nothing, and everyone may ask for it.
+        Request::AskTime => Ok(Target { path: "/version".to_owned(), resource: "version" }.get()),
         Request::GetFramework { key } => Ok(Target::framework(&key.namespace, &key.name).get()),
         Request::GetHolder { key, action } => Ok(match action {
             Action::CreatePod { name, .. } => Target::pod(&key.namespace, name).get(),
@@ -121,7 +123,6 @@ fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> R
         }
         Action::DeletePod { name, .. } | Action::ConfirmPod { name, .. } => Target::pod(namespace, name),
         Action::DeleteFramework => Target::framework(namespace, own),
-        Action::ConfirmTime { .. } => Target { path: "/version".to_owned(), resource: "version" },
     };
     Ok(match action {
         Action::CreateConfigMap { .. } | Action::CreatePod { .. } => {
@@ -132,9 +133,7 @@ fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> R
         Action::DeleteConfigMap { uid } => target.delete(uid, Some("Background"), false),
         Action::DeletePod { uid, force, .. } => target.delete(uid, None, *force),
         Action::DeleteFramework => target.delete(uid_of(framework)?, Some("Foreground"), false),
-        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } | Action::ConfirmTime { .. } => {
-            target.get()
-        }
+        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } => target.get(),
     })
 }
 

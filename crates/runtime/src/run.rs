@@ -288,6 +288,7 @@ impl Controller {
                     (ticket, sending.await)
                 });
             }
+            Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
             Effect::Tell { lines, before } => self.tell(lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(

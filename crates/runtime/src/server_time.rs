@@ -1,4 +1,10 @@
-//! The API server's clock, as its responses tell it.
+//! The API server's clock, as the `Date` of its responses tells it.
+//!
+//! What is known of it is kept against the steady clock, so a wall clock that is wrong, or that is set while
+//! the program runs, changes nothing once the first response is in. A `Date` is cut down to whole seconds: the
+//! server's clock showed it, or less than a second more, at some moment between the request and its response.
+//! Of all responses the one that says most is kept, so the estimate is behind by about the shortest time that
+//! a response takes, and never ahead by more than the clocks drift between two responses.
 
 use std::time::Duration;
 
@@ -7,50 +13,88 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::event::Now;
 
-/// Clocks that differ by less are taken for equal: a `Date` header has whole seconds, and travels.
-const TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
+/// Timers are looked at again after so long: the steady clock may stand still while the machine sleeps.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// If the estimate moves by more, timers that were set by the old one come too late.
+const JUMP: SignedDuration = SignedDuration::from_millis(100);
 
 /// What is known of the API server's clock.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
-    offset: SignedDuration,
+    /// What it showed when the steady clock began, or less.
+    zero: Option<Timestamp>,
 }
 
 impl ServerTime {
-    /// A response received at `now` carries `date`.
-    pub fn heard(&mut self, date: Time, now: Now) {
-        // The second that the header speaks of lasts until its end.
-        let behind = now.wall.duration_since(date.timestamp());
-        let differs = behind < -TOLERANCE || behind > TOLERANCE + SignedDuration::from_secs(1);
-        self.offset = if differs { -behind } else { SignedDuration::ZERO };
+    /// The response to a request that was sent at `sent` on the steady clock is received at `now`, and
+    /// carries `date`. Says whether timers are to be set anew.
+    pub fn heard(&mut self, date: Time, sent: Duration, now: Now) -> bool {
+        let least = minus(date.timestamp(), now.steady);
+        let most = minus(date.plus_seconds(1).timestamp(), sent);
+        match self.zero {
+            // Later than possible: it was set back, or is another server's.
+            Some(zero) if zero <= most => {
+                self.zero = Some(zero.max(least));
+                least.duration_since(zero) > JUMP
+            }
+            known => {
+                self.zero = Some(least);
+                known.is_none()
+            }
+        }
     }
 
-    /// The wall clock, corrected to the API server's.
+    /// The API server answers, and does not tell its time: the local wall clock is taken for it. What acts on
+    /// a `Date` alone waits for one.
+    pub fn give_up(&mut self, now: Now) {
+        self.zero.get_or_insert(minus(now.wall, now.steady));
+    }
+
+    /// Whether the API server has told its time yet.
+    pub fn is_known(&self) -> bool {
+        self.zero.is_some()
+    }
+
+    /// What the API server's clock shows about now; the wall clock as long as it has not told.
     pub fn now(&self, now: Now) -> Timestamp {
-        now.wall.checked_add(self.offset).unwrap_or(now.wall)
+        self.zero.map_or(now.wall, |zero| plus(zero, now.steady))
     }
 
-    /// The moment `delay` from now on the corrected wall clock.
+    /// The moment `delay` from now on the API server's clock.
     pub fn after(&self, now: Now, delay: Duration) -> Timestamp {
-        let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
-        self.now(now).checked_add(delay).unwrap_or(Timestamp::MAX)
+        plus(self.now(now), delay)
     }
 
-    /// When, on the steady clock, the corrected wall clock shows `at`. An hour at most: the wall may be set.
+    /// When, on the steady clock, the API server's clock shows `at`; an hour from now if that is earlier.
     pub fn steady(&self, now: Now, at: Timestamp) -> Duration {
-        const LONGEST: Duration = Duration::from_secs(3600);
         let wait = Duration::try_from(at.duration_since(self.now(now))).unwrap_or(Duration::ZERO);
         now.steady + wait.min(LONGEST)
     }
+}
+
+fn plus(at: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn minus(at: Timestamp, by: Duration) -> Timestamp {
+    let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
+    at.checked_sub(by).unwrap_or(Timestamp::MIN)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(second: i64, millisecond: i64) -> Now {
-        let wall = Timestamp::from_millisecond(second * 1000 + millisecond).unwrap();
-        Now { steady: Duration::from_secs(7), wall }
+    const HOUR: i64 = 3600;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// `steady` ms after the start, on a machine whose wall clock shows `wall` s.
+    fn at(steady: u64, wall: i64) -> Now {
+        Now { steady: ms(steady), wall: Timestamp::from_second(wall).unwrap() }
     }
 
     fn date(second: i64) -> Time {
@@ -58,29 +102,58 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_agree_are_not_corrected() {
+    fn the_wall_clock_serves_until_the_api_server_has_told() {
         let mut time = ServerTime::default();
-        for second in [99, 100, 101] {
-            time.heard(date(second), at(100, 700));
-            assert_eq!(time.now(at(100, 0)), at(100, 0).wall, "{second}");
-        }
+        assert!(!time.is_known());
+        assert_eq!(time.now(at(5, 100)), at(5, 100).wall);
+        assert!(time.heard(date(200), ms(5), at(5, 100)), "timers are set anew");
+        assert_eq!(time.now(at(5, 100)), date(200).timestamp());
     }
 
     #[test]
-    fn a_clock_that_is_wrong_is_corrected() {
-        for (local, server) in [(100, 160), (160, 100)] {
+    fn a_wall_clock_that_is_set_changes_nothing() {
+        for wall in [-HOUR, HOUR] {
             let mut time = ServerTime::default();
-            time.heard(date(server), at(local, 0));
-            assert_eq!(time.now(at(local + 10, 0)), at(server + 10, 0).wall);
+            time.heard(date(200), ms(0), at(0, 200));
+            let later = Now { steady: ms(10_000), ..at(0, 210 + wall) };
+            assert_eq!(time.now(later), date(210).timestamp());
         }
+    }
+
+    /// The server's clock shows 100.3 s when ours starts; requests take 20 ms there and 20 ms back.
+    #[test]
+    fn many_responses_tell_it_to_the_travel_time_and_never_ahead() {
+        let mut time = ServerTime::default();
+        for sent in (0..3000).step_by(70) {
+            let server = 100_300 + sent + 20;
+            time.heard(date(i64::try_from(server / 1000).unwrap()), ms(sent), at(sent + 40, 0));
+            let now = time.now(at(sent + 40, 0)).as_millisecond();
+            let real = i64::try_from(100_300 + sent + 40).unwrap();
+            assert!(now <= real, "{now} is ahead of {real}");
+            assert!(now > real - 1000, "{now}, at {real}");
+        }
+        let behind = 100_300 + 3000 - time.now(at(3000, 0)).as_millisecond();
+        assert!((0..=90).contains(&behind), "{behind} ms behind");
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_followed_and_timers_hear_of_it_if_they_are_late() {
+        let mut time = ServerTime::default();
+        time.heard(date(1000), ms(0), at(0, 0));
+        assert!(!time.heard(date(1060), ms(59_990), at(60_000, 0)), "it goes as ours");
+        assert!(time.heard(date(1100), ms(59_990), at(60_000, 0)), "forward");
+        assert_eq!(time.now(at(60_000, 0)), date(1100).timestamp());
+        assert!(!time.heard(date(500), ms(59_990), at(60_000, 0)), "back: timers come early and ask again");
+        assert_eq!(time.now(at(60_000, 0)), date(500).timestamp());
     }
 
     #[test]
     fn wakes_are_on_the_steady_clock_and_not_too_far() {
-        let time = ServerTime::default();
-        let now = at(100, 0);
-        assert_eq!(time.steady(now, at(103, 0).wall), Duration::from_secs(10));
-        assert_eq!(time.steady(now, at(90, 0).wall), Duration::from_secs(7));
-        assert_eq!(time.steady(now, Timestamp::MAX), Duration::from_secs(7 + 3600));
+        let mut time = ServerTime::default();
+        time.heard(date(100), ms(7000), at(7000, 0));
+        let now = at(7000, 0);
+        assert_eq!(time.steady(now, date(103).timestamp()), ms(10_000));
+        assert_eq!(time.steady(now, date(90).timestamp()), ms(7000));
+        assert_eq!(time.steady(now, Timestamp::MAX), ms(7000) + LONGEST);
     }
 }

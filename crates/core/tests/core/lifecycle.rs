@@ -211,11 +211,7 @@ fn a_stuck_pod_is_forced_only_after_its_timeout_on_the_servers_clock() {
     let mut moment = world.moment();
     moment.server = Some(world.now.plus_seconds(-5));
     let plan = framework_core::sync(&world.observed(), moment, &world.policy);
-    assert!(
-        matches!(plan.act[..], [Action::ConfirmTime { .. }]),
-        "the server's clock decides: {:?}",
-        plan.act
-    );
+    assert!(plan.act.is_empty() && plan.asks_time, "the server's clock decides: {:?}", plan.act);
     world.settle();
     assert!(matches!(world.acts.last(), Some(Action::DeleteConfigMap { .. })));
     assert!(world.acts.iter().any(|act| matches!(act, Action::DeletePod { force: true, .. })));
@@ -232,7 +228,7 @@ fn without_a_timeout_a_stuck_pod_is_waited_for() {
 #[test]
 fn a_completed_framework_is_deleted_after_its_retention() {
     let mut world = framework().role("a", 1).world();
-    world.settle().run().exit("a", 0, 0).settle().pass(2_592_000).settle();
+    world.settle().run().exit("a", 0, 0).settle().pass(2_591_999).settle();
     assert!(!world.acts.contains(&Action::DeleteFramework));
     world.pass(1).settle();
     assert_eq!(world.acts.last(), Some(&Action::DeleteFramework));

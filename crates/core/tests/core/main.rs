@@ -6,6 +6,7 @@ mod creation;
 mod defects;
 mod force;
 mod lifecycle;
+mod lifetime;
 mod property;
 mod rescale;
 mod retry;

@@ -39,22 +39,22 @@ impl Engine {
     }
 
     fn wants_evaluation(&mut self, now: Now, key: &Key) -> bool {
-        let synced = self.cache.is_synced();
+        let ready = self.is_ready();
         let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return false };
         ledger.release(now.steady, known);
-        if !synced || !ledger.is_evaluable() {
+        if !ready || !ledger.is_evaluable() {
             return false;
         }
         let draining = self.draining.is_some() && !has_unrecorded(&known.objects);
         if draining || !self.ownership.may_act(ledger.slot, now.steady) {
             // Whoever makes it wanted again stirs it.
             ledger.dirty = false;
-            ledger.wake = None;
+            (ledger.wake, ledger.due) = (None, None);
             ledger.write.withdraw();
             return false;
         }
         let dirty = ledger.dirty && ledger.rested <= now.steady;
-        dirty || ledger.wake.is_some_and(|wake| wake <= now.steady)
+        dirty || ledger.is_due(now, &self.time)
     }
 
     fn plan(&self, now: Now, seed: u128, keys: &[Key]) -> Vec<Plan> {
@@ -69,8 +69,13 @@ impl Engine {
             #[cfg(feature = "defects")]
             let objects =
                 if self.policy.lacks(Defect::ForgetInFlight) { &forgetful[batch.len()] } else { objects };
-            let observed =
-                Observed { framework, stored_bytes: *stored_bytes, status: status.as_deref(), objects };
+            let observed = Observed {
+                framework,
+                stored_bytes: *stored_bytes,
+                status: status.as_deref(),
+                told: ledger.told,
+                objects,
+            };
             let moment = Moment { now: wall, server: ledger.server_time, seed: derive(seed, index) };
             batch.push((observed, moment));
         }
@@ -98,7 +103,10 @@ impl Engine {
         ledger.rested = if rest < LEAST_REST { now.steady } else { now.steady + rest };
         // What is due already is in the plan: only a later wake adds to it.
         let wake = plan.wake.filter(|wake| *wake > self.time.now(now));
-        ledger.wake = wake.map(|wake| self.time.steady(now, wake));
+        (ledger.wake, ledger.due) = (None, wake);
+        if plan.asks_time && self.draining.is_none() {
+            self.inquiry.wait(key);
+        }
         let status: Option<Arc<_>> = plan.persist.map(Arc::from);
         let draining = self.draining.is_some();
         let acts = if draining { Vec::new() } else { plan.act };

@@ -16,6 +16,12 @@ use crate::quarantine;
 impl Engine {
     /// Sends until the budget or what waits is used up.
     pub(super) fn send(&mut self, now: Now) {
+        if self.inquiry.is_due(now.steady) && self.budget.take(now.steady) {
+            self.tickets += 1;
+            let ticket = Ticket(self.tickets);
+            self.inquiry.send(ticket, now.steady);
+            self.effects.push(Effect::Send { ticket, request: Request::AskTime });
+        }
         while !self.dispatch.is_empty() && self.budget.take(now.steady) {
             if !self.send_next(now) {
                 self.budget.give_back();

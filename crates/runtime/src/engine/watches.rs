@@ -178,9 +178,10 @@ impl Engine {
         if !self.cache.is_synced() {
             return;
         }
-        for key in self.cache.keys() {
-            self.schedule(now, &key);
+        if !self.time.is_known() {
+            return self.inquiry.want();
         }
+        self.schedule_all(now);
     }
 }
 

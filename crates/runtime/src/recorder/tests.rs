@@ -95,7 +95,11 @@ async fn events_are_limited_in_rate_and_number() {
         recorder.record(&framework(&number.to_string()), report("QuotaExceeded"));
     }
     let metrics = Arc::clone(&recorder.metrics);
-    assert!(metrics.text().contains("frameworkcontroller_events_dropped_total 10"), "{}", metrics.text());
+    assert!(
+        metrics.text(Clock::system().now()).contains("frameworkcontroller_events_dropped_total 10"),
+        "{}",
+        metrics.text(Clock::system().now())
+    );
     drop(recorder);
     writer.run().await;
     let sent = sent.lock().unwrap();

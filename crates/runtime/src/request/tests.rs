@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::event::Key;
-use framework_api::{FrameworkSpec, Time};
+use framework_api::FrameworkSpec;
 use serde_json::Value;
 
 fn framework() -> Arc<Framework> {
@@ -112,7 +112,7 @@ fn confirmations_and_holders_are_read_by_name_without_a_cache() {
             act(Action::ConfirmPod { name: "job-worker-0".into(), uid: "p".into() }),
             "/api/v1/namespaces/ns/pods/job-worker-0",
         ),
-        (act(Action::ConfirmTime { due: Time::floor(jiff::Timestamp::UNIX_EPOCH) }), "/version"),
+        (render(&Request::AskTime), "/version"),
         (
             render(&Request::GetHolder {
                 key: Key::new("ns", "job"),

@@ -172,7 +172,10 @@ async fn a_framework_that_is_listed_gets_its_status_and_its_config_map() {
     let map = place("POST /api/v1/namespaces/ns/configmaps");
     assert!(place("GET /api/v1/pods?") < status, "nothing is done before all is listed\n{asked:#?}");
     assert!(status < map, "persist, then act\n{asked:#?}");
-    assert!(stage.metrics.text().contains("frameworkcontroller_frameworks{state="), "the gauges are taken");
+    assert!(
+        stage.metrics.text(Clock::system().now()).contains("frameworkcontroller_frameworks{state="),
+        "the gauges are taken"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -228,7 +231,7 @@ async fn a_retry_is_written_only_after_its_history_is() {
             Manner::IsBlocked => assert!((2..20).contains(&lines.len()), "{} times", lines.len()),
             Manner::IsFull => assert!(lines.is_empty()),
         }
-        let dropped = stage.metrics.text().contains("_snapshots_dropped_total{");
+        let dropped = stage.metrics.text(Clock::system().now()).contains("_snapshots_dropped_total{");
         assert!(!dropped, "what is not sent is not lost");
     }
 }
@@ -246,7 +249,7 @@ async fn history_that_nothing_waits_for_is_counted_when_it_is_dropped() {
     controller.perform(Effect::Tell { lines: lines.clone(), before: None });
     let count = |metric: &str| {
         let line = format!("frameworkcontroller_{metric}{{trigger=\"OnFrameworkDeletion\"}} 1");
-        stage.metrics.text().contains(&line)
+        stage.metrics.text(Clock::system().now()).contains(&line)
     };
     assert!(count("snapshots_dropped_total") && !count("snapshots_total"));
     *stage.journal.manner.lock().unwrap() = Manner::Writes;

@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::engine::{Engine, EngineSettings};
 use crate::event::{
-    Change, ConfigMapObject, Effect, Event, Form, FrameworkObject, Key, Now, PodObject, Rejection, Reply,
-    Request, Ticket,
+    Change, ConfigMapObject, Effect, Event, Form, FrameworkObject, Key, Measure, Now, PodObject, Rejection,
+    Reply, Request, Ticket,
 };
 use crate::history::Line;
 
@@ -65,6 +65,9 @@ pub struct Cluster {
     /// What was told, and before which request.
     pub told: Vec<(Line, Option<Ticket>)>,
     pub drained: bool,
+    pub measured: Vec<Measure>,
+    /// Whether the first question for the time was answered.
+    tells_time: bool,
     version: u128,
     uids: u64,
     seed: u128,
@@ -77,6 +80,7 @@ pub fn words(request: &Request) -> String {
             format!("put {} {:?}", name_of(framework), status.state)
         }
         Request::PatchConditions { framework, .. } => format!("quarantine {}", name_of(framework)),
+        Request::AskTime => "time".to_owned(),
         Request::GetFramework { key } => format!("get {}", key.name),
         Request::GetHolder { key, action } => format!("holder {}", pod_of(action).unwrap_or(&key.name)),
         Request::RestoreLabel { framework, pod, .. } => {
@@ -93,7 +97,6 @@ pub fn words(request: &Request) -> String {
                 Action::ConfirmConfigMap { .. } => format!("confirm map {own}"),
                 Action::ConfirmPod { name, .. } => format!("confirm {name}"),
                 Action::DeleteFramework => format!("retire {own}"),
-                Action::ConfirmTime { .. } => "time".to_owned(),
             }
         }
     }
@@ -148,6 +151,8 @@ impl Cluster {
             reports: Vec::new(),
             told: Vec::new(),
             drained: false,
+            measured: Vec::new(),
+            tells_time: false,
             version: 100,
             uids: 0,
             seed: 1,
@@ -305,8 +310,22 @@ impl Cluster {
         }
     }
 
-    /// Lets the engine decide; takes its requests, answers none.
+    /// Lets the engine decide; takes its requests, answers none but the first one for the time, without which
+    /// nothing is decided.
     pub fn turn(&mut self) {
+        self.decide();
+        let asked = self.open.iter().find(|(_, request)| matches!(request, Request::AskTime));
+        if let Some((&ticket, _)) = asked.filter(|_| !self.tells_time) {
+            self.tells_time = true;
+            self.open.remove(&ticket);
+            self.log.retain(|words| words != "time");
+            let server = Some(self.server_time());
+            self.step(Event::Reply { ticket, reply: Reply::Done, server });
+            self.decide();
+        }
+    }
+
+    fn decide(&mut self) {
         self.seed += 1;
         let seed = self.seed << 64 | self.seed;
         for effect in self.engine.turn(self.now(), seed) {
@@ -320,6 +339,7 @@ impl Cluster {
                     assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "told too late");
                     self.told.extend(lines.into_iter().map(|line| (line, before)));
                 }
+                Effect::Measure(measure) => self.measured.push(measure),
                 Effect::Drained => self.drained = true,
             }
         }

@@ -36,6 +36,7 @@ impl Cluster {
                 Reply::Pod(pod.clone())
             }
             Request::Act { framework, action, .. } => self.act(framework, action),
+            Request::AskTime => Reply::Done,
         }
     }
 
@@ -125,7 +126,6 @@ impl Cluster {
                 self.watch.push_back(Event::Framework(Change::Deleted(object)));
                 Reply::Done
             }
-            Action::ConfirmTime { .. } => Reply::Done,
         }
     }
 

@@ -58,27 +58,26 @@ fn what_is_within_bounds_is_stored_as_given() {
 #[test]
 fn what_is_out_of_bounds_is_refused_and_the_message_says_what_to_give() {
     let space = Space::new("lifetime-refused");
+    let integer = |field: &str| format!("spec.{field} in body must be of type int");
     let cases = [
-        (TTL, json!(-1), format!("spec.{TTL}: Invalid value: -1: {TTL_BOUNDS}")),
+        (TTL, json!(-1), TTL_BOUNDS.to_owned()),
         (TTL, json!(-2_147_483_649_i64), TTL_BOUNDS.to_owned()),
-        (TTL, json!(2_147_483_648_i64), format!("spec.{TTL}: Invalid value: 2147483648: {TTL_BOUNDS}")),
+        (TTL, json!(2_147_483_648_i64), TTL_BOUNDS.to_owned()),
         (TTL, json!(i64::MAX), TTL_BOUNDS.to_owned()),
-        (TTL, json!(1.5), format!("spec.{TTL} in body must be of type int32")),
-        (TTL, json!("60"), format!("spec.{TTL} in body must be of type integer: \"string\"")),
-        (DEADLINE, json!(0), format!("spec.{DEADLINE}: Invalid value: 0: {DEADLINE_BOUNDS}")),
-        (DEADLINE, json!(-1), format!("spec.{DEADLINE}: Invalid value: -1: {DEADLINE_BOUNDS}")),
-        (
-            DEADLINE,
-            json!(3_153_600_001_i64),
-            format!("spec.{DEADLINE}: Invalid value: 3153600001: {DEADLINE_BOUNDS}"),
-        ),
-        (DEADLINE, json!(i64::MAX), format!("{}: {DEADLINE_BOUNDS}", i64::MAX)),
-        (DEADLINE, json!(1e30), format!("spec.{DEADLINE} in body must be of type int64")),
-        (DEADLINE, json!("1h"), format!("spec.{DEADLINE} in body must be of type integer: \"string\"")),
+        (TTL, json!(1.5), integer(TTL)),
+        (TTL, json!("60"), integer(TTL)),
+        (DEADLINE, json!(0), DEADLINE_BOUNDS.to_owned()),
+        (DEADLINE, json!(-1), DEADLINE_BOUNDS.to_owned()),
+        (DEADLINE, json!(3_153_600_001_i64), DEADLINE_BOUNDS.to_owned()),
+        (DEADLINE, json!(i64::MAX), DEADLINE_BOUNDS.to_owned()),
+        (DEADLINE, json!(1e30), integer(DEADLINE)),
+        (DEADLINE, json!("1h"), integer(DEADLINE)),
     ];
     for (field, value, words) in cases {
         let refusal = space.create(&with("job", &[(field, value.clone())])).expect_err(&format!("{value}"));
-        assert!(refusal.contains(&words), "{field} {value}: {words:?} is missing in\n{refusal}");
+        // What follows, up to the words, differs from version to version of Kubernetes.
+        let named = refusal.contains(&format!("spec.{field}: Invalid value: "));
+        assert!(named && refusal.contains(&words), "{field} {value}: {words:?} is missing in\n{refusal}");
     }
     assert_eq!(space.names(), Vec::<String>::new());
 }

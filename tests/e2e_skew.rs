@@ -10,6 +10,8 @@ use framework_api::{Framework, State};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
+use kube::runtime::conditions::is_deleted;
+use kube::runtime::wait::await_condition;
 use serde_json::{Value, json};
 use stand::{
     PATIENCE, block_on, code, completed, execute, frameworks, installed, kubectl, manifest, running,
@@ -133,6 +135,15 @@ fn namespace(name: &str) -> String {
     name.to_owned()
 }
 
+/// Waits until a Framework is gone.
+fn gone(namespace: &str, name: &str) {
+    let Some(there) = block_on(frameworks(namespace).get_opt(name)).expect("an answer") else { return };
+    let is_gone = is_deleted(there.metadata.uid.as_deref().expect("a UID"));
+    let gone = await_condition(frameworks(namespace), name, is_gone);
+    let gone = block_on(async { tokio::time::timeout(PATIENCE, gone).await });
+    gone.expect("it goes in time").expect("it is watched");
+}
+
 const NEITHER: (Value, Value) = (Value::Null, Value::Null);
 
 #[test]
@@ -175,6 +186,11 @@ fn an_upgrade_of_the_crd_leaves_old_frameworks_alone_and_serves_new_ones() {
     create(&ns, &object("new", &[(TTL, json!(3600)), (DEADLINE, json!(86_400))]));
     running(&ns, "new", 1);
     assert_eq!(fields(&ns, "new"), (json!(3600), json!(86_400)));
+
+    create(&ns, &decorated(manifest("brief").role("a", 1, &[("exit-code", "0")]), &[(TTL, json!(0))]));
+    gone(&ns, "brief");
+    create(&ns, &object("late", &[(DEADLINE, json!(3))]));
+    assert_eq!(code(&completed(&ns, "late")).0, -240);
 
     for name in ["old", "new"] {
         execute(&ns, name, "Stop");

@@ -127,7 +127,10 @@ pub(crate) fn fixed_at_creation(schema: &mut Schema) {
         ("activeDeadlineSeconds", "to end the Framework now, set executionType to Stop"),
         ("ttlSecondsAfterFinished", "to be rid of the Framework, delete it"),
     ] {
-        let rule = Rule::new(format!("self.?{field} == oldSelf.?{field}"))
+        // Not `self.?x == oldSelf.?x`: Kubernetes 1.30 cannot bound what comparing two optionals costs.
+        let (now, old) = (format!("self.{field}"), format!("oldSelf.{field}"));
+        let same = format!("has({now}) == has({old}) && (!has({now}) || {now} == {old})");
+        let rule = Rule::new(same)
             .message(&*format!("{field} {fixed}; {way_out}; for another value, delete it and create it anew"))
             .reason(Reason::FieldValueForbidden)
             .field_path(format!(".{field}"));

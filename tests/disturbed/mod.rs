@@ -1,6 +1,7 @@
 //! What disturbs a controller: an API server that stands still or dies, watches that lag, and its own death.
 //!
 //! Whatever a test stops goes on when its value is dropped, also by a failed test.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod mix;
 pub mod relay;

@@ -153,6 +153,11 @@ impl Recording {
         self.changes.borrow().clone()
     }
 
+    /// Looks at what was recorded so far, of each kind in order.
+    pub fn look<T>(&self, at: impl FnOnce(&[Change]) -> T) -> T {
+        at(&self.changes.borrow())
+    }
+
     /// How many steps the controller has done.
     pub fn steps(&self) -> usize {
         self.changes.borrow().iter().filter(|change| change.is_step()).count()

@@ -10,7 +10,7 @@ pub mod promises;
 pub mod told;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -86,6 +86,17 @@ pub fn stand() -> &'static Cluster {
 /// `FRAMEWORK_CONTROLLER` names another program than the one built with the tests.
 /// Unless those lines say otherwise, it may send as much as it likes.
 pub fn start_controller(name: &'static str, config: &str) -> u32 {
+    start_program(name, &program(), config)
+}
+
+/// The controller's program.
+pub fn program() -> PathBuf {
+    let named = std::env::var_os("FRAMEWORK_CONTROLLER").map(PathBuf::from);
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_frameworkcontroller").into())
+}
+
+/// The same with a program that is the controller, or becomes it.
+pub fn start_program(name: &'static str, program: &Path, config: &str) -> u32 {
     let cluster = installed();
     let kubeconfig = cluster.kubeconfig_for("controller").expect("the user exists");
     let mut text = format!("kubeConfigFilePath: {}\n", kubeconfig.display());
@@ -99,9 +110,7 @@ pub fn start_controller(name: &'static str, config: &str) -> u32 {
     std::fs::write(&path, text).expect("the config file is written");
     let arguments =
         ["--config".to_owned(), path.display().to_string(), "--metrics-address=127.0.0.1:0".to_owned()];
-    let named = std::env::var_os("FRAMEWORK_CONTROLLER").map(PathBuf::from);
-    let program = named.unwrap_or_else(|| env!("CARGO_BIN_EXE_frameworkcontroller").into());
-    cluster.host(name, &program, &arguments, cluster.dir()).expect("the controller starts")
+    cluster.host(name, program, &arguments, cluster.dir()).expect("the controller starts")
 }
 
 /// What a hosted controller has logged so far.
@@ -176,6 +185,12 @@ impl Manifest {
     /// The last TaskRole, for changes that have no builder of their own.
     pub fn last_role(mut self, change: impl FnOnce(&mut Value)) -> Self {
         change(self.0["spec"]["taskRoles"].as_array_mut().expect("a list").last_mut().expect("a TaskRole"));
+        self
+    }
+
+    /// A field of the spec that has no builder of its own.
+    pub fn field(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0["spec"][name] = value.into();
         self
     }
 

@@ -1,0 +1,148 @@
+//! Frameworks whose `ttlSecondsAfterFinished` or `activeDeadlineSeconds` passes while the controller is down
+//! or the API server is away, or under a controller that takes it to be another time: never early, never
+//! lost. And the retention of all Frameworks beside a Framework's own.
+
+mod disturbed;
+mod lifetime;
+mod stand;
+
+use disturbed::{Crashed, Stopped, alone, namespace, record};
+use framework_api::Framework;
+use jiff::{SignedDuration, Timestamp};
+use lifetime::clock::start_off_by;
+use lifetime::{DEADLINE, Scene, TTL, created, ended, expiry, metrics, until_past};
+use stand::{Manifest, installed, manifest, start_controller};
+
+const HOUR: i64 = 3600;
+const FOREVER: (&str, &str) = ("run-duration", "forever");
+
+/// A controller that ends with this value.
+struct Controller(u32);
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        // A test that failed may have ended it already.
+        let _ = installed().kill_hosted(self.0);
+    }
+}
+
+fn quick(name: &str) -> Manifest {
+    manifest(name).role("a", 1, &[("exit-code", "0")])
+}
+
+/// Recorded from another API server: a recording goes on after its test, while the next one stops the first.
+fn scene(namespace: &str) -> Scene {
+    static COLLECTED: std::sync::Once = std::sync::Once::new();
+    COLLECTED.call_once(lifetime::collect);
+    Scene::of(namespace, record(namespace))
+}
+
+fn deadline_of(seen: &Framework) -> Timestamp {
+    created(seen) + SignedDuration::from_secs(seen.spec.active_deadline_seconds.expect("it has one"))
+}
+
+/// One Framework that has finished and one that runs, with so many seconds left to each.
+fn pair(scene: &Scene, number: usize, seconds: i64) -> [Framework; 2] {
+    let (done, busy) = (format!("done{number}"), format!("busy{number}"));
+    manifest(&busy).role("a", 2, &[FOREVER]).field(DEADLINE, seconds + 2).create(&scene.namespace);
+    quick(&done).field(TTL, seconds).create(&scene.namespace);
+    [scene.completed(&done), scene.ran(&busy, 2)]
+}
+
+/// When the later one of a pair is due.
+fn due([done, busy]: &[Framework; 2]) -> Timestamp {
+    expiry(done).max(deadline_of(busy))
+}
+
+/// Asserts that both are acted on, once, and not before they are due.
+fn assert_acted_on(scene: &Scene, [done, busy]: &[Framework; 2]) {
+    scene.gone(done);
+    let deletes = scene.deletes(done.metadata.name.as_deref().expect("a name"));
+    // One whose sender was lost may have been accepted, or not.
+    assert!(!deletes.is_empty());
+    deletes.iter().for_each(|delete| lifetime::assert_is_deletion(delete, done, expiry(done)));
+    scene.assert_exceeded(busy.metadata.name.as_deref().expect("a name"));
+}
+
+#[test]
+fn a_controller_that_was_down_acts_late_and_the_next_one_knows_when_all_others_are_due() {
+    let _alone = alone();
+    let ns = namespace("outage-controller");
+    let controller = Controller(start_controller("controller", ""));
+    let scene = scene(&ns).disturbed();
+    let later = pair(&scene, 2, 9);
+    let missed = pair(&scene, 1, 2);
+    drop(controller);
+    until_past(due(&missed));
+    let _next = Controller(start_controller("controller", ""));
+    assert_acted_on(&scene, &missed);
+    assert_acted_on(&scene, &later);
+    ["busy1", "busy2"].into_iter().for_each(|name| stand::assert_nothing_is_left(&ns, name));
+}
+
+#[test]
+fn an_api_server_that_is_away_delays_both_and_loses_none() {
+    let _alone = alone();
+    let ns = namespace("outage-server");
+    let _controller = Controller(start_controller("controller", ""));
+    let scene = scene(&ns).disturbed();
+
+    let frozen = pair(&scene, 1, 2);
+    let stopped = Stopped::now();
+    let rest = due(&frozen).duration_since(Timestamp::now()).unsigned_abs();
+    stopped.for_a_while(rest + std::time::Duration::from_secs(1));
+    drop(stopped);
+    assert_acted_on(&scene, &frozen);
+
+    let orphaned = pair(&scene, 2, 2);
+    let crashed = Crashed::now();
+    until_past(due(&orphaned));
+    drop(crashed);
+    assert_acted_on(&scene, &orphaned);
+    ["busy1", "busy2"].into_iter().for_each(|name| stand::assert_nothing_is_left(&ns, name));
+}
+
+/// Ends what is due, and nothing else, under a wall clock that is so many seconds ahead.
+fn acts_in_time_by_the_servers_clock(name: &'static str, ahead: i64) {
+    let _alone = alone();
+    let ns = namespace(name);
+    let _controller = Controller(start_off_by(name, ahead, ""));
+    let scene = scene(&ns);
+    let kept = [quick("kept").field(TTL, HOUR - 600), manifest("goeson").role("a", 1, &[FOREVER])];
+    kept[0].create(&ns);
+    kept[1].clone().field(DEADLINE, HOUR - 600).create(&ns);
+    let due = pair(&scene, 1, 2);
+    assert_acted_on(&scene, &due);
+    assert!(scene.deletes("kept").is_empty());
+    let seen = scene.versions("goeson").pop().expect("it is there").1;
+    assert_eq!(seen.status.and_then(|status| status.attempt_status.completion_status), None);
+}
+
+#[test]
+fn a_controller_whose_clock_is_an_hour_ahead_is_not_early() {
+    acts_in_time_by_the_servers_clock("clock-ahead", HOUR);
+}
+
+#[test]
+fn a_controller_whose_clock_is_an_hour_behind_is_not_late() {
+    acts_in_time_by_the_servers_clock("clock-behind", -HOUR);
+}
+
+#[test]
+fn the_earlier_of_retention_and_its_own_ttl_deletes_a_framework() {
+    let _alone = alone();
+    let ns = namespace("retention");
+    let _controller = Controller(start_controller("retaining", "frameworkCompletedRetainSec: 3"));
+    let scene = scene(&ns);
+    for (name, ttl) in [("retained", None), ("patient", Some(HOUR)), ("hasty", Some(1))] {
+        let framework = quick(name);
+        ttl.map_or(framework.clone(), |ttl| framework.field(TTL, ttl)).create(&ns);
+    }
+    for (name, seconds) in [("retained", 3), ("patient", 3), ("hasty", 1)] {
+        let completed = scene.completed(name);
+        scene.gone(&completed);
+        scene.assert_deleted_once(&completed, ended(&completed) + SignedDuration::from_secs(seconds));
+    }
+    let count = || metrics::value(&metrics::scrape("retaining"), "framework_ttl_deletions_total");
+    assert_eq!(count(), 1, "retention is no TTL");
+}

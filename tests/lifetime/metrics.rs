@@ -1,0 +1,30 @@
+//! What a controller answers at `/metrics`.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::until;
+use crate::stand::log_of;
+
+/// All metrics of the controller that was started last under this name.
+pub fn scrape(controller: &str) -> String {
+    let mut address = None;
+    until("the controller says where its metrics are", || {
+        let log = log_of(controller);
+        let line = log.lines().rfind(|line| line.contains("serving metrics and probes"));
+        address = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
+        address.is_some()
+    });
+    let mut stream = TcpStream::connect(address.expect("it was told")).expect("it listens");
+    write!(stream, "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("it answers");
+    reply
+}
+
+/// The value of a series, by its name with its labels; 0 if it is not there.
+pub fn value(metrics: &str, series: &str) -> u64 {
+    let mut lines = metrics.lines().filter_map(|line| line.rsplit_once(' '));
+    let found = lines.find(|(name, _)| *name == series);
+    found.map_or(0, |(_, value)| value.parse().unwrap_or_else(|error| panic!("{series} {value}: {error}")))
+}

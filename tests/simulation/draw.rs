@@ -35,6 +35,8 @@ pub struct Conditions {
     pub steps: usize,
     /// How many Frameworks there are.
     pub frameworks: usize,
+    /// Whether Frameworks are ended by deadlines and deleted after their end.
+    pub lifetimes: bool,
 }
 
 impl Conditions {
@@ -56,6 +58,7 @@ impl Conditions {
             clock_jumps,
             steps: rng.usize(4..=24),
             frameworks: rng.usize(1..=4),
+            lifetimes: rng.clone().u8(..3) == 0,
         }
     }
 }
@@ -136,6 +139,14 @@ pub fn random_framework(rng: &mut Rng, name: &str) -> Manifest {
         0 => manifest.execution("Create"),
         _ => manifest,
     }
+}
+
+/// With a deadline, or with a time for which it is kept, or with both.
+pub fn limited(rng: &mut Rng, manifest: Manifest) -> Manifest {
+    let which = rng.u8(..4);
+    let (deadline, kept) = (one(rng, &[1, 3, 10, 30, 120]), one(rng, &[0, 0, 1, 5, 30, 90]));
+    let manifest = if which == 1 { manifest } else { manifest.deadline(deadline) };
+    if which == 2 { manifest } else { manifest.kept_for(kept) }
 }
 
 fn retries(rng: &mut Rng) -> i32 {

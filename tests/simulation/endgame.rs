@@ -49,7 +49,7 @@ pub async fn play(stage: &mut Stage) -> Ended {
         if framework["spec"]["executionType"] == "Create" {
             let _ = if stage.rng.bool() { stage.user.start(framework.name()) } else { true };
         }
-        if runs_for_ever(&framework) {
+        if runs_for_ever(&framework) && !has_deadline(&framework) {
             stage.stop(framework.name());
         }
     }
@@ -71,7 +71,11 @@ pub async fn play(stage: &mut Stage) -> Ended {
 /// What was broken, and at which resourceVersion, if anything.
 pub fn judge(history: &History, ended: Ended, conditions: &Conditions) -> Option<(String, Option<u64>)> {
     let limit = conditions.setup.policy.unrecorded_creates_limit;
-    if let Err(violation) = check::always(history).and_then(|()| check::loss::check(history, limit)) {
+    let retained = conditions.setup.policy.framework_completed_retain_sec;
+    let always = check::always(history)
+        .and_then(|()| check::loss::check(history, limit))
+        .and_then(|()| check::lifetime::check(history, retained));
+    if let Err(violation) = always {
         return Some((violation.to_string(), Some(violation.rv)));
     }
     let unrest = match ended {
@@ -94,9 +98,17 @@ fn any_terminates(user: &User) -> bool {
     user.list("pods").iter().any(|pod| pod.deleting())
 }
 
+/// Whether nothing is to happen to it any more: one that is held waits for its deadline, and a completed one
+/// for its expiry.
 fn has_ended(framework: &Object) -> bool {
-    let waits = framework["spec"]["executionType"] == "Create" && !framework.deleting();
-    waits || framework["status"]["state"] == "Completed" && !framework.deleting()
+    let spec = &framework["spec"];
+    let waits = spec["executionType"] == "Create" && !has_deadline(framework);
+    let stays = framework["status"]["state"] == "Completed" && spec["ttlSecondsAfterFinished"].is_null();
+    (waits || stays) && !framework.deleting()
+}
+
+fn has_deadline(framework: &Value) -> bool {
+    !framework["spec"]["activeDeadlineSeconds"].is_null()
 }
 
 fn what_did_not_end(user: &User) -> String {

@@ -71,6 +71,20 @@ impl Manifest {
         self
     }
 
+    /// With a number of seconds after which it is ended.
+    #[must_use]
+    pub fn deadline(mut self, seconds: i64) -> Self {
+        self.0["spec"]["activeDeadlineSeconds"] = json!(seconds);
+        self
+    }
+
+    /// With a number of seconds for which it is kept once it has completed.
+    #[must_use]
+    pub fn kept_for(mut self, seconds: i64) -> Self {
+        self.0["spec"]["ttlSecondsAfterFinished"] = json!(seconds);
+        self
+    }
+
     /// With an execution type.
     #[must_use]
     pub fn execution(mut self, execution: &str) -> Self {

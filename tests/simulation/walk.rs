@@ -8,7 +8,7 @@ use framework_core::Policy;
 use framework_sim::{History, SimCluster, User};
 
 use super::controller::{AFTERMATH, Controller, Setup};
-use super::draw::{Conditions, random_framework};
+use super::draw::{Conditions, limited, random_framework};
 use super::manifest::Deeds;
 use super::{SECOND, endgame, history, mischief, pass, simulate};
 
@@ -55,6 +55,9 @@ pub struct Stage {
     pub controller: Option<Controller>,
     incarnation: usize,
     seed: u64,
+    /// How long Frameworks may be active and are kept: drawn aside, so that the rest of a walk does not
+    /// depend on it.
+    aside: Rng,
 }
 
 /// Does the walk of a seed.
@@ -67,7 +70,9 @@ pub fn walk(seed: u64, manner: Manner<'_>) -> Walked {
     }
     simulate(seed, conditions.options.clone(), |cluster| async move {
         let user = cluster.user();
-        let mut stage = Stage { cluster, user, rng, conditions, controller: None, incarnation: 0, seed };
+        let aside = Rng::with_seed(!seed);
+        let mut stage =
+            Stage { cluster, user, rng, conditions, controller: None, incarnation: 0, seed, aside };
         stage.go().await
     })
 }
@@ -101,7 +106,10 @@ impl Stage {
 
     /// Creates a random Framework. Says whether the name was free.
     pub fn create(&mut self, name: &str) -> bool {
-        let manifest = random_framework(&mut self.rng, name);
+        let mut manifest = random_framework(&mut self.rng, name);
+        if self.conditions.lifetimes {
+            manifest = limited(&mut self.aside, manifest);
+        }
         self.user.create(manifest.value()).is_ok()
     }
 

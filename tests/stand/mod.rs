@@ -214,6 +214,12 @@ impl Manifest {
         self
     }
 
+    /// A number in the spec, such as a deadline.
+    pub fn set(mut self, field: &str, value: i64) -> Self {
+        self.0["spec"][field] = json!(value);
+        self
+    }
+
     /// The object itself.
     pub fn object(&self) -> Framework {
         serde_json::from_value(self.0.clone()).expect("a Framework")

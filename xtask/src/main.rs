@@ -1,5 +1,6 @@
 //! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask large`, `cargo xtask storm`,
-//! `cargo xtask demo`, `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`.
+//! `cargo xtask demo`, `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`,
+//! `cargo xtask wave`.
 
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ mod large;
 mod sim;
 mod storm;
 mod test;
+mod wave;
 
 /// The project's commands.
 #[derive(Parser)]
@@ -43,6 +45,8 @@ enum Command {
     Storm(storm::Arguments),
     /// Run all that a change has to pass.
     Test(test::Arguments),
+    /// Let deadlines pass and Frameworks expire in one second, and print how late everything is.
+    Wave(wave::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Storm(arguments) => storm::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
+        Command::Wave(arguments) => wave::run(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

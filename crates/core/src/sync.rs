@@ -45,7 +45,9 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     }
     plan.report = merged(std::mem::take(&mut plan.report));
     plan.report.extend(trouble(&mut next, o, &m, held.as_deref()));
-    if next != *status {
+    // A deletion raises the generation, and nobody reads the summary of what has completed and is leaving.
+    let leaves = status.state == State::Completed && o.framework.metadata.deletion_timestamp.is_some();
+    if next != *status && !leaves {
         // What the next status licenses no more is not begun: the write would have to wait for it (rule A1).
         #[cfg(feature = "defects")]
         let lacks = policy.lacks(crate::observed::Defect::SendUnlicensed);

@@ -14,6 +14,7 @@ pub mod afterlife;
 pub mod creation;
 pub mod force;
 pub mod guard;
+pub mod lifetime;
 pub mod loss;
 pub mod record;
 pub mod rest;
@@ -60,8 +61,8 @@ impl std::error::Error for Violation {}
 /// The form of every checker.
 pub type Checker = fn(&History) -> Result<(), Violation>;
 
-/// The checkers that hold at every moment of every run, by name. [`loss::check`] does too, for the limit that
-/// the controller was given.
+/// The checkers that hold at every moment of every run, by name. [`loss::check`] and
+/// [`lifetime::check`] do too, for the limits that the controller was given.
 pub const ALWAYS: &[(&str, Checker)] = &[
     ("force", force::check),
     ("creation", creation::check),

@@ -158,6 +158,8 @@ pub struct Exchange {
     pub name: String,
     /// Status code the server gave, `None` when it never saw the request.
     pub code: Option<u16>,
+    /// What the server's clock showed then: the reply's `Date` is its whole second.
+    pub clock: Option<Timestamp>,
     /// When the reply reached the client, `None` while it has not, or never will.
     pub answered: Option<Duration>,
     /// When the client knew that no more will come: with the reply, or as the connection broke. `None` while

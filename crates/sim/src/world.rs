@@ -189,6 +189,7 @@ impl World {
             namespace,
             name,
             code: None,
+            clock: None,
             answered: None,
             settled: None,
         });
@@ -222,6 +223,7 @@ impl World {
             self.trace.note(now, format_args!("{number} answered {code}"));
             if let Some(exchange) = self.store.history.exchanges.get_mut(index(number)) {
                 exchange.code = Some(code);
+                exchange.clock = Some(self.clock.server_now());
             }
         }
         let answer = match (plan.fault, response) {

@@ -284,3 +284,16 @@ fn a_held_framework_that_is_started_late_has_only_what_is_left() {
     world.run().pass(10).settle();
     assert_exceeded(&world);
 }
+
+#[test]
+fn nothing_is_written_of_a_completed_framework_that_is_leaving() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run().exit("a", 0, 0).settle();
+    assert_eq!(world.state(), State::Completed);
+    // As a deletion does.
+    world.framework.metadata.generation = Some(2);
+    assert!(world.plan().persist.is_some(), "the summary names the generation");
+    world.framework.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created().timestamp()));
+    assert_eq!(world.plan().persist, None);
+}

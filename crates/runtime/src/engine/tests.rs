@@ -14,4 +14,5 @@ mod quarantine;
 mod relist;
 mod rules;
 mod server;
+mod timers;
 mod writes;

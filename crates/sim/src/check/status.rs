@@ -18,6 +18,9 @@ const SET_ONCE: &[&str] = &["startTime", "runTime", "completionTime"];
 const SET_ONCE_IN_ATTEMPT: &[&str] =
     &["startTime", "runTime", "completionTime", "instanceUID", "configMapUID", "podUID", "completionStatus"];
 
+/// The code of a Framework that its deadline ended.
+pub(crate) const EXCEEDED: i64 = -240;
+
 /// By so much the clocks of controller and server may differ without being corrected, whole seconds included.
 const CLOCKS: jiff::SignedDuration = jiff::SignedDuration::from_secs(3);
 
@@ -143,6 +146,8 @@ fn next_attempt(
     }
     first(new, ending)?;
     let delay = old.0["retryPolicyStatus"]["retryDelaySec"].as_i64().unwrap_or(0);
+    // A deadline ends what waits, too.
+    let cut_short = cut_short || new.completion()["code"] == EXCEEDED;
     let end = old.attempt()["completionTime"].as_str().and_then(|time| time.parse::<jiff::Timestamp>().ok());
     if let Some(end) = end
         && !cut_short

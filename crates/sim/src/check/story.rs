@@ -67,6 +67,18 @@ impl Story {
         self.store.patch(&caller, kind, &Key::new("default", "f"), Part::Main, &Patch::Merge(patch)).unwrap();
     }
 
+    /// The user limits how long it is kept and how long it may be active.
+    pub(crate) fn limit(&mut self, ttl: Option<i64>, deadline: Option<i64>) {
+        let (caller, kind) = (self.caller("user", 0), self.kind("frameworks"));
+        let patch = json!({ "spec": { "ttlSecondsAfterFinished": ttl, "activeDeadlineSeconds": deadline } });
+        self.store.patch(&caller, kind, &Key::new("default", "f"), Part::Main, &Patch::Merge(patch)).unwrap();
+    }
+
+    /// The controller asks for the time.
+    pub(crate) fn ask_time(&mut self) {
+        self.request(Verb::Other, "/version", "");
+    }
+
     /// The ConfigMap is there and recorded, the Task's Pod announced.
     pub(crate) fn started() -> Self {
         let mut story = Self::announced();
@@ -144,6 +156,7 @@ impl Story {
             namespace: "default".to_owned(),
             name: name.to_owned(),
             code: Some(200),
+            clock: Some(self.now()),
             answered: Some(self.at),
             settled: Some(self.at),
         });
@@ -285,6 +298,15 @@ impl Story {
         let options = DeleteOptions { grace, ..DeleteOptions::of_uid(&self.uid(plural, name)) };
         let caller = self.request(Verb::Delete, plural, name);
         let (kind, key) = (self.kind(plural), Key::new("default", name));
+        self.store.delete(&caller, kind, &key, &options).unwrap();
+    }
+
+    /// The controller deletes the Framework as it should.
+    pub(crate) fn delete_foreground(&mut self, name: &str) {
+        let propagation = Some("Foreground".to_owned());
+        let options = DeleteOptions { propagation, ..DeleteOptions::of_uid(&self.uid("frameworks", name)) };
+        let caller = self.request(Verb::Delete, "frameworks", name);
+        let (kind, key) = (self.kind("frameworks"), Key::new("default", name));
         self.store.delete(&caller, kind, &key, &options).unwrap();
     }
 

@@ -4,15 +4,17 @@
 mod stand;
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use framework_access::{Directions, client};
 use framework_barrier::settings::Settings;
+use framework_testcluster::audit::Mark;
 use serde_json::Value;
-use stand::{block_on, manifest, merge, namespace, running, stand};
+use stand::alone::{Alone, namespace};
+use stand::{block_on, installed, manifest, merge, running};
 
 fn settings(namespace: &str) -> Settings {
-    let kubeconfig_file = Some(stand().kubeconfig_path().to_owned());
+    let kubeconfig_file = Some(installed().kubeconfig_path().to_owned());
     Settings {
         namespace: namespace.to_owned(),
         name: "train".to_owned(),
@@ -29,15 +31,29 @@ async fn wait(settings: &Settings, place: &Path) -> Result<(), framework_barrier
     framework_barrier::run(settings, client, fastrand::Rng::new(), &[place.to_owned()]).await
 }
 
+/// How often barriers have asked for the whole object since then.
+fn whole_reads(mark: Mark) -> usize {
+    let records = installed().audit().since(mark).expect("the audit log can be read");
+    let ours = records.iter().filter(|record| record.user_agent == "frameworkbarrier/e2e");
+    ours.filter(|record| !record.request_uri.contains("includeObject=None")).count()
+}
+
+fn mark() -> Mark {
+    installed().audit().mark().expect("the audit log is there")
+}
+
 #[test]
 fn what_the_controller_writes_lets_it_pass_with_one_whole_read() {
+    let alone = Alone::wait();
+    let controller = alone.start("controller", "");
     let namespace = namespace("barrier");
-    let mark = stand().audit().mark().expect("the audit log is there");
+    let begun = mark();
     manifest("train").role("server", 1, &[("start-delay", "1s")]).role("worker", 2, &[]).create(&namespace);
     // It waits while there is a status, and as an init container it starts after that.
     stand::wait(&namespace, "train", "begun", |framework| framework.status.is_some());
     let place = tempfile::tempdir().expect("a directory");
-    block_on(wait(&settings(&namespace), place.path())).expect("it passes");
+    let settings = settings(&namespace);
+    block_on(wait(&settings, place.path())).expect("it passes");
 
     let read = |name: &str| std::fs::read_to_string(place.path().join(name)).expect("the file is there");
     let framework: Value = serde_json::from_str(&read("framework.json")).expect("it is JSON");
@@ -49,18 +65,27 @@ fn what_the_controller_writes_lets_it_pass_with_one_whole_read() {
     let script = read("injector.sh");
     assert!(script.contains(&format!("export FB_SERVER_IPS=\"{}\"\n", ip(0, 0))), "{script}");
     assert!(script.contains(&format!("export FB_WORKER_IPS=\"{},{}\"\n", ip(1, 0), ip(1, 1))), "{script}");
-    let records = stand().audit().since(mark).expect("the audit log can be read");
-    let ours = records.iter().filter(|record| record.user_agent == "frameworkbarrier/e2e");
-    let whole = ours.filter(|record| !record.request_uri.contains("includeObject=None"));
-    assert_eq!(whole.count(), 1);
+    assert_eq!(whole_reads(begun), 1);
 
-    // A worker more is awaited as well.
+    // A worker more is awaited as well, although no controller has heard of it and all that the status knows
+    // are there.
+    drop(controller);
     let mut roles = framework["spec"]["taskRoles"].clone();
     roles[1]["taskNumber"] = 3.into();
     merge(&namespace, "train", serde_json::json!({ "taskRoles": roles }));
-    block_on(wait(&settings(&namespace), place.path())).expect("it passes");
-    let workers = read("injector.sh");
-    let workers = workers.lines().find(|line| line.starts_with("export FB_WORKER_IPS=")).expect("a line");
-    assert_eq!(workers.split(',').count(), 3, "{workers}");
-    running(&namespace, "train", 4);
+    let begun = mark();
+    std::thread::scope(|scope| {
+        let passes = scope.spawn(|| block_on(wait(&settings, place.path())));
+        let deadline = Instant::now() + stand::PATIENCE;
+        while whole_reads(begun) == 0 {
+            assert!(Instant::now() < deadline, "it does not look at the whole object");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _controller = alone.start("controller", "");
+        passes.join().expect("it says why not").expect("it passes");
+        let workers = read("injector.sh");
+        let workers = workers.lines().find(|line| line.starts_with("export FB_WORKER_IPS=")).expect("a line");
+        assert_eq!(workers.split(',').count(), 3, "{workers}");
+        running(&namespace, "train", 4);
+    });
 }

@@ -1,6 +1,7 @@
 //! SafetyGuarantee1 at work: the completion policy and the scale change as one, and what the spec says now is
 //! what the Tasks that stay are measured by.
 
+use framework_api::State;
 use serde_json::json;
 
 use super::{Job, end, job, name_is, replace};
@@ -61,9 +62,11 @@ fn a_removed_role_takes_its_policy_along() {
 
 #[test]
 fn a_scale_down_and_a_policy_in_one_patch_never_meet_halfway() {
-    // Task 1 and 2 have failed; both go by the patch that lowers the minimum to one failure.
+    // Task 1 and 2 have failed; both go by the patch that lowers the minimum to one failure. Task 3 hangs, so
+    // that they stay in the status for a while, Completed and deletionPending.
     let job = job("rescale-halfway", "job");
-    let job = job.start(&manifest("job").role("a", 3, &[]).policy(3, 2), 3);
+    let job = job.start(&manifest("job").role("a", 4, &[]).policy(3, 2), 4);
+    job.hang("job-a-3", true);
     for index in [1, 2] {
         crate::stand::delete_pod(&job.namespace, &format!("job-a-{index}"));
     }
@@ -74,11 +77,21 @@ fn a_scale_down_and_a_policy_in_one_patch_never_meet_halfway() {
         replace(0, FAILED, 1),
         replace(0, SUCCEEDED, 1),
     ]));
+    let waiting = job.wait("waiting for the Task that hangs", |status| {
+        status.task("a", 3).is_some_and(|task| task.state == State::AttemptDeleting)
+    });
+    for index in [1, 2] {
+        let task = super::task(&waiting, "a", index);
+        assert!(task.deletion_pending && task.state == State::Completed, "{task:?}");
+    }
+    job.hang("job-a-3", false);
     let status = job.running(1);
     assert!(status.attempt_status.completion_status.is_none());
     crate::stand::delete_pod(&job.namespace, "job-a-0");
     assert_eq!(job.completed(), -101);
     let last = job.get().status.expect("a status");
     assert_eq!(end(super::task(&last, "a", 0)), Some((-101, "PodExternalDeleted")));
+    let trigger = last.attempt_status.completion_status.and_then(|end| end.trigger).expect("a trigger");
+    assert_eq!(trigger.task_index, 0, "those that went did not count: {}", trigger.message);
     job.judge();
 }

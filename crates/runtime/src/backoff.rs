@@ -14,6 +14,25 @@ pub const REFUSED: Backoff = Backoff { first: Duration::from_secs(1), last: Dura
 /// A request never left: nothing was spent, but the network may be down.
 pub const NOT_SENT: Backoff = Backoff { first: Duration::from_millis(50), last: Duration::from_secs(10) };
 
+/// Failures of one request in a row: of those that left, or of those that did not. That the API server could
+/// not be reached for a while says nothing of how it will take what reaches it again.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Failures {
+    count: u32,
+    sent: bool,
+}
+
+impl Failures {
+    /// Counts one more, of a request that was sent or was not: how many there were.
+    pub fn another(&mut self, sent: bool) -> u32 {
+        if self.sent != sent {
+            *self = Failures { count: 0, sent };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count
+    }
+}
+
 impl Backoff {
     /// The delay after `failures` failures in a row (at least one), less up to a quarter of it by `seed`.
     pub fn delay(self, failures: u32, seed: u64) -> Duration {
@@ -46,6 +65,13 @@ mod tests {
                 assert!(delay <= whole && delay >= whole * 3 / 4, "{failures} failures: {delay:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_did_not_leave_is_not_counted_among_what_was_refused() {
+        let mut failures = Failures::default();
+        let counts = [false, false, false, true, true, false].map(|sent| failures.another(sent));
+        assert_eq!(counts, [1, 2, 3, 1, 2, 1]);
     }
 
     #[test]

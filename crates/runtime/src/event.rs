@@ -306,6 +306,13 @@ pub enum Reply {
     Unknown(String),
 }
 
+impl Reply {
+    /// Whether the request may have reached the API server.
+    pub fn was_sent(&self) -> bool {
+        !matches!(self, Reply::NotSent(_))
+    }
+}
+
 /// An error that the API server answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {

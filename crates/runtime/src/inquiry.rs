@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::backoff::Failures;
 use crate::event::{Key, Ticket};
 
 /// Who waits for a `Date` that may be late enough, and the request that fetches it.
@@ -19,7 +20,7 @@ pub struct Inquiry {
     sent: Option<Sent>,
     /// Not sent before.
     rested: Duration,
-    failures: u32,
+    failures: Failures,
 }
 
 #[derive(Debug)]
@@ -62,12 +63,11 @@ impl Inquiry {
         self.sent.as_ref().filter(|sent| sent.ticket == ticket).map(|sent| sent.at)
     }
 
-    /// The request ended without a `Date`: how often in a row.
-    pub fn failed(&mut self) -> u32 {
+    /// The request was sent, or was not, and ended without a `Date`: how often in a row.
+    pub fn failed(&mut self, sent: bool) -> u32 {
         self.wanted = true;
         self.waiting.extend(self.sent.take().into_iter().flat_map(|sent| sent.asked));
-        self.failures = self.failures.saturating_add(1);
-        self.failures
+        self.failures.another(sent)
     }
 
     /// Not sent again before `at`.
@@ -77,7 +77,7 @@ impl Inquiry {
 
     /// The time was told: who had waited for it when it was asked for.
     pub fn told(&mut self) -> BTreeSet<Key> {
-        self.failures = 0;
+        self.failures = Failures::default();
         self.sent.take().map(|sent| sent.asked).unwrap_or_default()
     }
 }
@@ -111,11 +111,11 @@ mod tests {
         let mut inquiry = Inquiry::default();
         inquiry.wait(&Key::new("ns", "a"));
         inquiry.send(Ticket(1), ms(0));
-        assert_eq!(inquiry.failed(), 1);
+        assert_eq!(inquiry.failed(true), 1);
         inquiry.rest_until(ms(50));
         assert_eq!(inquiry.next(), Some(ms(50)));
         inquiry.send(Ticket(2), ms(50));
-        assert_eq!(inquiry.failed(), 2);
+        assert_eq!(inquiry.failed(true), 2);
         inquiry.send(Ticket(3), ms(150));
         assert_eq!(inquiry.told().len(), 1);
     }

@@ -19,6 +19,7 @@ use framework_core::snapshot::{Snapshot, Trigger};
 use framework_core::{Action, Policy};
 use jiff::Timestamp;
 
+use crate::backoff::Failures;
 use crate::dispatch::Class;
 use crate::event::{Form, FrameworkObject, Key, Now, Unreadable};
 use crate::history::{Gap, Line};
@@ -80,7 +81,7 @@ pub struct Ledger {
     /// Creates without a known outcome, by Pod name (`None`: the ConfigMap).
     pub creates: BTreeMap<Option<String>, Action>,
     /// How often a create, delete or confirmation failed in a row, by what it is of.
-    pub failures: BTreeMap<String, u32>,
+    pub failures: BTreeMap<String, Failures>,
     /// Its deletion was asked for.
     pub retires: bool,
     /// The `Date` that it was waiting for, until the next evaluation: whatever is due later has to ask again,
@@ -394,11 +395,9 @@ impl Ledger {
         }
     }
 
-    /// Counts a failure in a row of what is named so.
-    pub fn fail(&mut self, what: &str) -> u32 {
-        let count = self.failures.entry(what.to_owned()).or_default();
-        *count = count.saturating_add(1);
-        *count
+    /// Counts a failure in a row of what is named so and was sent or was not.
+    pub fn fail(&mut self, what: &str, sent: bool) -> u32 {
+        self.failures.entry(what.to_owned()).or_default().another(sent)
     }
 }
 

@@ -11,6 +11,7 @@ use framework_api::FrameworkStatus;
 use framework_core::Urgency;
 use framework_core::plan::Report;
 
+use crate::backoff::Failures;
 use crate::history::Line;
 
 /// How long changes gather before they are written.
@@ -80,7 +81,7 @@ pub struct StatusWrite {
     last_event: Duration,
     last_sent: Option<Duration>,
     not_before: Duration,
-    failures: u32,
+    failures: Failures,
 }
 
 impl StatusWrite {
@@ -199,18 +200,18 @@ impl StatusWrite {
 
     /// The write was accepted: what to publish.
     pub fn accepted(&mut self) -> Vec<Report> {
-        self.failures = 0;
+        self.failures = Failures::default();
         match std::mem::take(&mut self.stage) {
             Stage::InFlight(draft) => draft.reports,
             _ => Vec::new(),
         }
     }
 
-    /// The write or the read had no effect; what is written next waits. Says how often that was so in a row.
-    pub fn refused(&mut self) -> u32 {
+    /// The write or the read had no effect, though it was `sent` or because it was not; what is written next
+    /// waits. Says how often that was so in a row.
+    pub fn refused(&mut self, sent: bool) -> u32 {
         self.stage = if matches!(self.stage, Stage::Reading) { Stage::Unread } else { Stage::Idle };
-        self.failures = self.failures.saturating_add(1);
-        self.failures
+        self.failures.another(sent)
     }
 
     /// Nothing is sent before `at`.
@@ -237,7 +238,7 @@ impl StatusWrite {
     pub fn read(&mut self) {
         if matches!(self.stage, Stage::Unread | Stage::Reading) {
             self.stage = Stage::Idle;
-            self.failures = 0;
+            self.failures = Failures::default();
         }
     }
 

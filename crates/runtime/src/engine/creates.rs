@@ -76,7 +76,7 @@ impl Engine {
             (None, Reply::NotSent(reason)) => {
                 debug!(framework = %key, pod, reason, "a create was not sent");
                 ledger.settle_create(pod, None, objects);
-                let delay = NOT_SENT.delay(ledger.fail(label(pod)), jitter);
+                let delay = NOT_SENT.delay(ledger.fail(label(pod), false), jitter);
                 ledger.pause(now.steady + delay);
             }
             (None, reply) => {
@@ -132,7 +132,7 @@ impl Engine {
                 self.refuse(now, key, pod, refusal, &Reply::Foreign(message), jitter);
             }
             reply => {
-                let delay = delay(&reply, ledger.fail(label(pod)), jitter);
+                let delay = delay(&reply, ledger.fail(label(pod), reply.was_sent()), jitter);
                 ledger.holds.add(now.steady + delay, Hold::Lookup(lookup));
             }
         }
@@ -155,7 +155,7 @@ impl Engine {
             Reply::Foreign(message) => message.clone(),
             _ => String::new(),
         };
-        let retry_at = time.after(now, delay(reply, ledger.fail(label(pod)), jitter));
+        let retry_at = time.after(now, delay(reply, ledger.fail(label(pod), reply.was_sent()), jitter));
         let outcome = Outcome::Refused { refusal, message, retry_at };
         ledger.settle_create(pod, Some(outcome), &mut known.objects);
     }

@@ -107,11 +107,11 @@ impl Engine {
                 }
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
-                ledger.write.refused();
+                ledger.write.refused(true);
                 lose(ledger);
             }
             Reply::Refused(rejection) => {
-                let delay = REFUSED.delay(ledger.write.refused(), jitter).max(asked(&rejection));
+                let delay = REFUSED.delay(ledger.write.refused(true), jitter).max(asked(&rejection));
                 ledger.write.wait_until(now.steady + delay);
                 ledger.stir(now.steady);
                 let Rejection { code, message, .. } = rejection;
@@ -123,7 +123,7 @@ impl Engine {
             }
             Reply::NotSent(reason) => {
                 debug!(framework = %key, reason, "a status write was not sent");
-                let delay = NOT_SENT.delay(ledger.write.refused(), jitter);
+                let delay = NOT_SENT.delay(ledger.write.refused(false), jitter);
                 ledger.write.wait_until(now.steady + delay);
                 ledger.stir(now.steady);
             }
@@ -142,11 +142,11 @@ impl Engine {
                 self.read_is_done(now, key);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
-                ledger.write.refused();
+                ledger.write.refused(true);
                 lose(ledger);
             }
             reply => {
-                let delay = delay(&reply, ledger.write.refused(), jitter);
+                let delay = delay(&reply, ledger.write.refused(reply.was_sent()), jitter);
                 ledger.write.wait_until(now.steady + delay);
             }
         }
@@ -159,7 +159,7 @@ impl Engine {
             Reply::Refused(Rejection { code: 404 | 409 | 422, .. }) => {}
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 ledger.quarantines = ledger.unreadable.is_some();
-                let delay = delay(reply, ledger.fail("quarantine"), jitter);
+                let delay = delay(reply, ledger.fail("quarantine", reply.was_sent()), jitter);
                 ledger.pause(now.steady + delay);
             }
             _ => drop(ledger.failures.remove("quarantine")),
@@ -213,7 +213,7 @@ impl Engine {
         match reply {
             Reply::Refused(Rejection { code: 404 | 409, .. }) => lose(ledger),
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
-                let delay = delay(reply, ledger.fail("retire"), jitter);
+                let delay = delay(reply, ledger.fail("retire", reply.was_sent()), jitter);
                 ledger.holds.add(now.steady + delay, Hold::Retire);
                 if let Reply::Refused(Rejection { code, message, .. }) = reply {
                     let wait = delay.as_secs().max(1);
@@ -257,7 +257,7 @@ impl Engine {
                 self.time.give_up(now);
                 self.schedule_all(now);
             }
-            let delay = delay(reply, self.inquiry.failed(), jitter);
+            let delay = delay(reply, self.inquiry.failed(reply.was_sent()), jitter);
             return self.inquiry.rest_until(now.steady + delay);
         }
         self.inquiry.rest_until(now.steady + TICK);
@@ -292,7 +292,7 @@ impl Engine {
             }
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 debug!(framework = %key, pod, uid, ?reply, "a delete did not work and is tried again");
-                let delay = delay(&reply, ledger.fail(uid), jitter);
+                let delay = delay(&reply, ledger.fail(uid, reply.was_sent()), jitter);
                 ledger.holds.add(now.steady + delay, hold);
             }
             Reply::Done if pod.is_none() => {
@@ -328,7 +328,7 @@ impl Engine {
         let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
         match (found, &reply) {
             (Some(found), _) if found == uid => {
-                let delay = REFUSED.delay(ledger.fail(uid), jitter);
+                let delay = REFUSED.delay(ledger.fail(uid, true), jitter);
                 ledger.holds.add(now.steady + delay, Hold::Confirm(uid.to_owned()));
             }
             (Some(_), _) | (None, Reply::Foreign(_) | Reply::Refused(Rejection { code: 404, .. })) => {
@@ -339,7 +339,7 @@ impl Engine {
                 }
             }
             (None, reply) => {
-                let delay = delay(reply, ledger.fail(uid), jitter);
+                let delay = delay(reply, ledger.fail(uid, reply.was_sent()), jitter);
                 ledger.holds.add(now.steady + delay, Hold::Confirm(uid.to_owned()));
             }
         }
@@ -380,7 +380,7 @@ impl Engine {
             // It has changed since: whoever needs to know of it asks again.
             Reply::Refused(Rejection { code: 409, .. }) => known.forget_unwatched(label.pod.as_deref()),
             reply => {
-                let delay = delay(reply, ledger.fail(&label.uid), jitter);
+                let delay = delay(reply, ledger.fail(&label.uid, reply.was_sent()), jitter);
                 ledger.holds.add(now.steady + delay, Hold::Label(label));
             }
         }

@@ -98,7 +98,7 @@ fn a_refused_read_is_repeated_and_a_refused_write_is_not() {
     let mut write = StatusWrite::default();
     propose(&mut write, Urgency::Now, 0);
     write.send(ms(0));
-    assert_eq!(write.refused(), 1);
+    assert_eq!(write.refused(true), 1);
     assert!(!write.is_busy() && !write.is_due(ms(0)));
     write.wait_until(ms(500));
     assert_eq!(propose(&mut write, Urgency::Now, 10), Some(ms(500)));
@@ -106,7 +106,7 @@ fn a_refused_read_is_repeated_and_a_refused_write_is_not() {
     write.send(ms(500));
     assert!(write.conflicted().is_some());
     write.send_read();
-    assert_eq!(write.refused(), 2);
+    assert_eq!(write.refused(true), 2);
     write.wait_until(ms(900));
     assert!(write.is_busy() && !write.is_due(ms(899)));
     assert_eq!(write.next(), Some(ms(900)));

@@ -209,3 +209,18 @@ fn a_write_that_did_not_leave_is_sent_again_soon() {
     cluster.pass(Duration::from_millis(60));
     assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"]);
 }
+
+#[test]
+fn a_refusal_after_an_outage_is_tried_again_soon() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    for _ in 0..8 {
+        cluster.answer("put", Reply::NotSent("connection refused".into()));
+        cluster.pass(Duration::from_secs(11));
+    }
+    cluster.answer("put", refusal(403, "Forbidden", "the API server has just started"));
+    cluster.pass(Duration::from_millis(1100));
+    assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"]);
+}

@@ -57,7 +57,9 @@ fn due([done, busy]: &[Framework; 2]) -> Timestamp {
 /// Asserts that both are acted on, once, and not before they are due.
 fn assert_acted_on(scene: &Scene, [done, busy]: &[Framework; 2]) {
     scene.gone(done);
-    let deletes = scene.deletes(done.metadata.name.as_deref().expect("a name"));
+    let mut deletes = scene.deletes(done.metadata.name.as_deref().expect("a name"));
+    // A server that has just started knows of no rights, and does not read what it refuses.
+    deletes.retain(|delete| delete.code != 403);
     // One whose sender was lost may have been accepted, or not.
     assert!(!deletes.is_empty());
     deletes.iter().for_each(|delete| lifetime::assert_is_deletion(delete, done, expiry(done)));

@@ -79,14 +79,12 @@ impl Race {
         // Time is counted from the whole second in which the Framework was created.
         let left = u64::try_from(seconds).expect("positive") * 1000 - fraction;
         let about = |rng: &mut Rng| Duration::from_millis((left + rng.u64(0..1_200)).saturating_sub(800));
-        let rates = one(rng, &[0, 1, 2]);
-        let rates = match rates {
+        let rates = match rng.u8(..3) {
             0 => Rates::calm(),
             1 => Rates { latency: Duration::ZERO..=Duration::from_millis(200), ..Rates::calm() },
             _ => Rates { quota: 0.0, hang: 0.0, ..Rates::rough() },
         };
-        let mut setup = Setup::default();
-        setup.wrong_by = SignedDuration::from_millis(one(rng, &[0, 0, 900, -900, 3_600_000, -3_600_000]));
+        let wrong_by = SignedDuration::from_millis(one(rng, &[0, 0, 900, -900, 3_600_000, -3_600_000]));
         Race {
             rival: one(rng, &RIVALS),
             seconds,
@@ -95,7 +93,7 @@ impl Race {
             dies_at: (rng.u8(..3) == 0).then(|| about(rng)),
             fraction: Duration::from_millis(fraction),
             options: Options { rates, keep_trace: false, ..calm() },
-            setup,
+            setup: Setup { wrong_by, ..Setup::default() },
         }
     }
 

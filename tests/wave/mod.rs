@@ -130,3 +130,20 @@ pub fn first_writes(records: &[Record], is: impl Fn(&Value) -> bool) -> Vec<Reco
 pub fn code(status: &Value) -> Option<i64> {
     status["attemptStatus"]["completionStatus"]["code"].as_i64()
 }
+
+/// The first writes that say that a deadline ended a Framework: those that ended its attempt, and those of
+/// which another end of the attempt was stored before, so that its Pods had to go first.
+pub fn exceeded(records: &[Record], exceeded: i64) -> (Vec<Record>, Vec<Record>) {
+    let (mut ended, mut waited) = (Vec::new(), Vec::new());
+    let mut last: BTreeMap<String, Option<i64>> = BTreeMap::new();
+    for (record, status) in writes(records) {
+        let before = last.insert(record.name.clone(), code(status)).flatten();
+        match (before, code(status)) {
+            (Some(before), Some(now)) if before == now => {}
+            (None, Some(now)) if now == exceeded => ended.push(record.clone()),
+            (Some(_), Some(now)) if now == exceeded => waited.push(record.clone()),
+            _ => {}
+        }
+    }
+    (ended, waited)
+}

@@ -1,6 +1,6 @@
 //! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask large`, `cargo xtask storm`,
 //! `cargo xtask demo`, `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`,
-//! `cargo xtask wave`.
+//! `cargo xtask wave`, `cargo xtask oldest`.
 
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ mod differential;
 mod environment;
 mod interrupt;
 mod large;
+mod oldest;
 mod sim;
 mod storm;
 mod test;
@@ -39,6 +40,8 @@ enum Command {
     Differential(differential::Arguments),
     /// Run a Framework of 10,000 Tasks on a real control plane, and print what it takes.
     Large(large::Arguments),
+    /// Run tests on the oldest version of Kubernetes that is supported.
+    Oldest(oldest::Arguments),
     /// Walk more seeds through the simulated cluster than the gate does.
     Sim(sim::Arguments),
     /// Rescale Frameworks at random on a real control plane, more of them than the gate does.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),
         Command::Large(arguments) => large::run(&arguments),
+        Command::Oldest(arguments) => oldest::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Storm(arguments) => storm::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),

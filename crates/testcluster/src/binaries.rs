@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -14,6 +15,8 @@ use crate::error::Error;
 
 /// The version of Kubernetes that is built and that the programs report.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
+/// The oldest version of Kubernetes that is supported, in its last release.
+pub const OLDEST_KUBERNETES_VERSION: &str = "v1.30.14";
 
 /// A program of the control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,12 @@ impl Program {
             _ => &MODULES[2],
         }
     }
+
+    /// Whether it is as old as the API server, in a cluster of the oldest version. kubectl is not: users
+    /// have a new one.
+    fn ages(self) -> bool {
+        matches!(self, Program::KubeApiserver | Program::KubeControllerManager | Program::KubeScheduler)
+    }
 }
 
 /// A Go module of ours that pins the sources of some programs.
@@ -97,6 +106,12 @@ static MODULES: [Module; 3] = [
     },
 ];
 
+static OLDEST: Module = Module {
+    name: "kubernetes-oldest",
+    go_mod: include_str!("../go/kubernetes-oldest/go.mod"),
+    go_sum: include_str!("../go/kubernetes-oldest/go.sum"),
+};
+
 /// A directory that holds every program.
 #[derive(Clone, Debug)]
 pub struct Binaries {
@@ -117,9 +132,30 @@ impl Binaries {
         let root = cache_root()?.join(version_hash());
         let cached = Binaries { dir: root.join("bin") };
         if !cached.missing().is_empty() {
-            cached.build(&root)?;
+            cached.build(&root, |program| {
+                cached.build_one(&root, program, program.module(), &linker_flags())
+            })?;
         }
         Ok(cached)
+    }
+
+    /// The programs of a cluster of the oldest version that is supported; builds what the cache lacks.
+    ///
+    /// That takes about as long as the first build of the others, so that no test does it by itself: name the
+    /// directory in `KUBEBUILDER_ASSETS` to have it used.
+    pub fn oldest() -> Result<Binaries, Error> {
+        let others = Binaries::locate()?;
+        let flags = version_flags(OLDEST_KUBERNETES_VERSION, "30");
+        let root = cache_root()?.join(hash([OLDEST.go_mod, OLDEST.go_sum, &flags, &version_hash()]));
+        let oldest = Binaries { dir: root.join("bin") };
+        if !oldest.missing().is_empty() {
+            oldest.build(&root, |program| match program.ages() {
+                true => oldest.build_one(&root, program, &OLDEST, &flags),
+                false => symlink(others.path(program), oldest.path(program))
+                    .map_err(Error::io(format!("linking {}", program.name()))),
+            })?;
+        }
+        Ok(oldest)
     }
 
     /// The directory, for a PATH.
@@ -137,7 +173,7 @@ impl Binaries {
     }
 
     /// Builds what is missing while holding the cache's lock.
-    fn build(&self, root: &Path) -> Result<(), Error> {
+    fn build(&self, root: &Path, one: impl Fn(Program) -> Result<(), Error>) -> Result<(), Error> {
         fs::create_dir_all(&self.dir).map_err(Error::io(format!("creating {}", self.dir.display())))?;
         let lock = File::create(root.join("lock")).map_err(Error::io("creating the lock of the builds"))?;
         if lock.try_lock().is_err() {
@@ -150,11 +186,10 @@ impl Binaries {
             require_go()?;
             say(&format!("building {} programs into {}, once", missing.len(), self.dir.display()));
         }
-        missing.into_iter().try_for_each(|program| self.build_one(root, program))
+        missing.into_iter().try_for_each(one)
     }
 
-    fn build_one(&self, root: &Path, program: Program) -> Result<(), Error> {
-        let module = program.module();
+    fn build_one(&self, root: &Path, program: Program, module: &Module, flags: &str) -> Result<(), Error> {
         let source = root.join("src").join(module.name);
         fs::create_dir_all(&source).map_err(Error::io(format!("creating {}", source.display())))?;
         fs::write(source.join("go.mod"), module.go_mod).map_err(Error::io("writing go.mod"))?;
@@ -163,15 +198,7 @@ impl Binaries {
         let began = Instant::now();
         let unfinished = root.join(format!("{}.unfinished", program.name()));
         let output = Command::new("go")
-            .args([
-                "build",
-                "-mod=readonly",
-                "-trimpath",
-                "-buildvcs=false",
-                "-ldflags",
-                &linker_flags(),
-                "-o",
-            ])
+            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o"])
             .arg(&unfinished)
             .arg(program.package())
             .current_dir(&source)
@@ -207,27 +234,32 @@ fn require_go() -> Result<(), Error> {
     }
 }
 
-/// No symbols, and the version that `go build` outside of Kubernetes' own tree cannot know.
 fn linker_flags() -> String {
+    version_flags(KUBERNETES_VERSION, "36")
+}
+
+/// No symbols, and the version that `go build` outside of Kubernetes' own tree cannot know.
+fn version_flags(version: &str, minor: &str) -> String {
     let stamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].map(|package| {
         format!(
-            "-X {package}.gitVersion={KUBERNETES_VERSION} -X {package}.gitMajor=1 -X {package}.gitMinor=36 \
+            "-X {package}.gitVersion={version} -X {package}.gitMajor=1 -X {package}.gitMinor={minor} \
              -X {package}.gitTreeState=clean"
         )
     });
     format!("-s -w {}", stamps.join(" "))
 }
 
-/// FNV-1a over all that decides what the programs are: whoever changes a version gets a directory of its own.
 fn version_hash() -> String {
     let flags = linker_flags();
     let parts = MODULES.iter().flat_map(|module| [module.go_mod, module.go_sum]);
-    let hash = parts
-        .chain([flags.as_str(), std::env::consts::ARCH])
-        .flat_map(str::bytes)
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+    hash(parts.chain([flags.as_str(), std::env::consts::ARCH]))
+}
+
+/// FNV-1a over all that decides what the programs are: whoever changes a version gets a directory of its own.
+fn hash<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let hash = parts.into_iter().flat_map(str::bytes).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     format!("{hash:016x}")
 }
 
@@ -257,6 +289,15 @@ mod tests {
             let (module, package) = (program.module(), program.package());
             assert!(module.go_mod.contains(&package), "{package} is no tool of {}", module.name);
         }
+    }
+
+    #[test]
+    fn what_is_as_old_as_the_api_server_is_a_tool_of_the_oldest_module() {
+        assert!(OLDEST.go_mod.contains(&format!("k8s.io/kubernetes {OLDEST_KUBERNETES_VERSION}")));
+        assert!(version_flags(OLDEST_KUBERNETES_VERSION, "30").contains("gitVersion=v1.30.14"));
+        let tools = Program::ALL.into_iter().filter(|program| OLDEST.go_mod.contains(&program.package()));
+        let aging = Program::ALL.into_iter().filter(|program| program.ages());
+        assert!(tools.eq(aging));
     }
 
     #[test]

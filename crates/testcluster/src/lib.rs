@@ -11,7 +11,8 @@
 //! - The programs are built on first use from the Go module proxy ([`Binaries`]) and cached outside the work
 //!   tree. Set `KUBEBUILDER_ASSETS` to use ready ones, `FRAMEWORK_TESTCLUSTER_CACHE` to choose the cache.
 //! - Another version: change `go/<module>/go.mod`, run `go mod tidy` there, adapt [`KUBERNETES_VERSION`].
-//!   The new programs get a directory of their own in the cache.
+//!   The new programs get a directory of their own in the cache. `go/kubernetes-oldest` and
+//!   [`Binaries::oldest`] are of the oldest version that is supported.
 //! - A cluster lives in a temporary directory and on free ports of 127.0.0.1. It ends with its [`Cluster`],
 //!   or with the process however that ends. `FRAMEWORK_KEEP=1` leaves the directory behind.
 //! - Every request to the API server is in the audit log ([`audit`]).
@@ -62,7 +63,7 @@ mod process;
 mod ready;
 mod shared;
 
-pub use binaries::{Binaries, KUBERNETES_VERSION, Program};
+pub use binaries::{Binaries, KUBERNETES_VERSION, OLDEST_KUBERNETES_VERSION, Program};
 pub use cluster::{Cluster, Options};
 pub use components::Component;
 pub use error::Error;

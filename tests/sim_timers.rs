@@ -62,7 +62,7 @@ fn asked(history: &History, from: Duration) -> (usize, usize, usize) {
 fn span(history: &History) -> (Duration, Duration) {
     let mut deletes = history.exchanges.iter().filter(|one| one.verb == Verb::Delete).map(|one| one.at);
     let first = deletes.next().expect("there are some");
-    (first, deletes.last().unwrap_or(first))
+    (first, deletes.next_back().unwrap_or(first))
 }
 
 /// Lets all expire under a controller that is killed so long after their completion; another follows.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::licence::{self, role_of_pod, task_of_pod};
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::plan::{Action, Plan};
-use crate::{framework, lifetime, pod};
+use crate::{framework, lifetime, pod, sequel};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -301,7 +301,7 @@ impl Acts<'_> {
         }
         match self.status.state {
             State::AttemptCompleted if self.status.retry_policy_status.retry_delay_sec.is_some() => {
-                self.wake_at(framework::retry_due(self.status));
+                self.wake_at(sequel::retry_due(self.status));
             }
             State::Completed if self.o.framework.metadata.deletion_timestamp.is_none() => {
                 let expiry = lifetime::expiry(self.o.framework, self.status, self.policy);

@@ -13,7 +13,6 @@ use framework_api::{ExecutionType, FrameworkStatus, State, Time, name};
 use crate::instance::Instances;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
 use crate::plan::Report;
-use crate::retry::{self, Decision};
 use crate::size::{self, Room};
 use crate::task::{self, Advance};
 use crate::{completion, lifetime, rescale};
@@ -36,7 +35,7 @@ pub(crate) fn init(o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkSt
     }
 }
 
-fn new_attempt(id: i32, o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkAttemptStatus {
+pub(crate) fn new_attempt(id: i32, o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkAttemptStatus {
     let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
     // Tasks that do not fit are added once they do.
     let roles = if size::excess(o, policy).is_some() { &[][..] } else { &o.framework.spec.task_roles };
@@ -56,7 +55,7 @@ fn new_attempt(id: i32, o: &Observed<'_>, m: &Moment, policy: &Policy) -> Framew
 }
 
 /// Whether the user asks for an end.
-fn is_stopped(o: &Observed<'_>) -> bool {
+pub(crate) fn is_stopped(o: &Observed<'_>) -> bool {
     o.framework.spec.execution_type == ExecutionType::Stop
 }
 
@@ -66,7 +65,7 @@ pub(crate) fn is_open(status: &FrameworkStatus) -> bool {
         && !matches!(status.state, State::AttemptCompleted | State::Completed)
 }
 
-fn transition(next: &mut FrameworkStatus, to: State, at: Time) {
+pub(crate) fn transition(next: &mut FrameworkStatus, to: State, at: Time) {
     if next.state != to {
         next.state = to;
         next.transition_time = at;
@@ -98,9 +97,7 @@ impl Step<'_> {
             State::AttemptCompleted => self.decide(next, reports),
             State::Completed => {}
             _ if next.attempt_status.completion_status.is_some() => self.wind_down(next),
-            _ if is_stopped(self.o) => {
-                self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
-            }
+            _ if is_stopped(self.o) => self.stop(next),
             State::AttemptCreationPending | State::AttemptCreationRequested if self.is_over() => {
                 self.end_late(next, reports);
             }
@@ -111,13 +108,18 @@ impl Step<'_> {
         }
     }
 
+    /// Ends the attempt because the user wants it.
+    pub(crate) fn stop(&self, next: &mut FrameworkStatus) {
+        self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
+    }
+
     /// Whether the deadline has passed on the API server's clock.
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         lifetime::is_over(self.o, self.m)
     }
 
     /// Ends the attempt because the deadline has passed.
-    fn end_late(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+    pub(crate) fn end_late(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
         let completed = lifetime::exceeded(self.o);
         reports.push(Report::warning(DEADLINE_EXCEEDED, completed.diagnostics.clone()));
         self.end(next, completed);
@@ -293,92 +295,6 @@ impl Step<'_> {
             transition(next, State::AttemptDeleting, at);
         }
     }
-
-    /// AttemptCompleted, as persisted: retries, now or later, or completes.
-    fn decide(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
-        let Some(end) = next.attempt_status.completion_status.clone() else {
-            return self.complete(next, reports);
-        };
-        let decision = retry::decide(
-            self.o.framework.spec.retry_policy,
-            next.retry_policy_status,
-            end.code,
-            &end.r#type,
-        );
-        match (next.retry_policy_status.retry_delay_sec, decision) {
-            (None, Decision::Stop) => self.complete(next, reports),
-            // Whether another attempt may begin, the API server's clock is about to tell.
-            (_, Decision::Retry { .. }) if !self.is_over() && lifetime::may_be_over(self.o, self.m) => {}
-            (None, Decision::Retry { accountable, conflict }) => {
-                let (least, most) =
-                    (self.policy.min_conflict_retry_delay_sec, self.policy.max_conflict_retry_delay_sec);
-                let delay = if conflict { retry::random_delay(least, most, self.m.seed) } else { 0 };
-                if delay > 0 && !is_stopped(self.o) && !self.is_over() {
-                    reports.push(Report::normal(
-                        "RetryDelayed",
-                        format!(
-                            "attempt {} ended as {}; the next starts in {delay} s",
-                            next.attempt_status.id, end.phrase
-                        ),
-                    ));
-                    next.retry_policy_status.retry_delay_sec = Some(delay);
-                } else {
-                    self.retry(next, accountable, &end, reports);
-                }
-            }
-            // Decided before: only the time, or a Stop, is awaited.
-            (Some(_), decision)
-                if is_stopped(self.o) || self.is_over() || self.m.time() >= retry_due(next) =>
-            {
-                let accountable = matches!(decision, Decision::Retry { accountable: true, .. });
-                self.retry(next, accountable, &end, reports);
-            }
-            (Some(_), _) => {}
-        }
-    }
-
-    fn retry(
-        &self,
-        next: &mut FrameworkStatus,
-        accountable: bool,
-        end: &FrameworkAttemptCompletionStatus,
-        reports: &mut Vec<Report>,
-    ) {
-        if !self.is_over() {
-            reports.push(Report::normal(
-                "Retrying",
-                format!(
-                    "attempt {} ended as {} ({}); another follows",
-                    next.attempt_status.id, end.phrase, end.code
-                ),
-            ));
-        }
-        let retried = &mut next.retry_policy_status;
-        retried.total_retried_count += 1;
-        retried.accountable_retried_count += i32::from(accountable);
-        retried.retry_delay_sec = None;
-        next.attempt_status = new_attempt(retried.total_retried_count, self.o, self.m, self.policy);
-        transition(next, State::AttemptCreationPending, self.m.time());
-        if is_stopped(self.o) {
-            self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
-        } else if self.is_over() {
-            self.end_late(next, reports);
-        }
-    }
-
-    fn complete(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
-        let at = self.m.time();
-        next.completion_time = Some(at);
-        next.retry_policy_status.retry_delay_sec = None;
-        transition(next, State::Completed, at);
-        let Some(end) = &next.attempt_status.completion_status else { return };
-        let note = describe(end);
-        reports.push(if end.r#type.is_failed() {
-            Report::warning("Failed", note)
-        } else {
-            Report::normal("Succeeded", note)
-        });
-    }
 }
 
 /// How an attempt ended, in a sentence.
@@ -388,12 +304,6 @@ pub(crate) fn describe(end: &FrameworkAttemptCompletionStatus) -> String {
         format!("; Task {}-{}: {}", trigger.task_role_name, trigger.task_index, trigger.message)
     });
     format!("{name:?} as {} ({}): {}{trigger}", end.phrase, end.code, end.diagnostics)
-}
-
-/// When a decided retry starts.
-pub(crate) fn retry_due(status: &FrameworkStatus) -> Time {
-    let completed = status.attempt_status.completion_time.unwrap_or(status.transition_time);
-    completed.plus_seconds(status.retry_policy_status.retry_delay_sec.unwrap_or(0))
 }
 
 fn record_config_map(next: &mut FrameworkStatus, uid: String) {

@@ -26,6 +26,7 @@ pub mod plan;
 pub mod pod;
 mod rescale;
 pub mod retry;
+mod sequel;
 pub mod size;
 pub mod snapshot;
 pub mod summary;

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::event::Key;
+use crate::ledger::{Ledger, Persisted};
 
 /// What stands between the sentence, with its trigger, and the object.
 pub const MARKER: &str = ": ObjectSnapshot: ";
@@ -302,6 +303,42 @@ fn with_kind(json: &str) -> String {
     match json.strip_prefix('{') {
         Some(rest) if !fields.is_empty() => format!("{{{fields}{rest}"),
         _ => json.to_owned(),
+    }
+}
+
+impl Ledger {
+    /// The lines that tell what a plan says is replaced, of what is persisted: the plan was made from that.
+    pub fn history(&self, snapshots: Vec<Snapshot>) -> Vec<Line> {
+        let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else {
+            return Vec::new();
+        };
+        let line = |snapshot| match snapshot {
+            Snapshot::FrameworkRetry => Line::Framework {
+                trigger: Trigger::OnFrameworkRetry,
+                framework: Arc::clone(framework),
+                status: Some(Arc::clone(status)),
+                gap: None,
+            },
+            snapshot => Line::Task { snapshot, framework: Arc::clone(framework), status: Arc::clone(status) },
+        };
+        snapshots.into_iter().map(line).collect()
+    }
+
+    /// The line that tells the end of the Framework, as it is persisted.
+    pub fn last_line(&self, key: &Key, gap: Option<Gap>) -> Line {
+        match &self.persisted {
+            Some(Persisted { framework, status, .. }) => Line::Framework {
+                trigger: Trigger::OnFrameworkDeletion,
+                framework: Arc::clone(framework),
+                status: status.clone(),
+                gap,
+            },
+            None => Line::Unreadable {
+                key: key.clone(),
+                uid: Arc::clone(&self.uid),
+                resource_version: self.resource_version,
+            },
+        }
     }
 }
 

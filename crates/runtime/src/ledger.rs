@@ -15,14 +15,12 @@ use framework_core::licence::licensed;
 use framework_core::observed::Defect;
 use framework_core::observed::{Create, Instance, Objects, Outcome};
 use framework_core::plan::Report;
-use framework_core::snapshot::{Snapshot, Trigger};
 use framework_core::{Action, Policy};
 use jiff::Timestamp;
 
 use crate::backoff::Failures;
 use crate::dispatch::Class;
-use crate::event::{Form, FrameworkObject, Key, Now, Unreadable};
-use crate::history::{Gap, Line};
+use crate::event::{Form, FrameworkObject, Now, Unreadable};
 use crate::holds::{Hold, Holds};
 use crate::known::{Known, Source};
 use crate::outbox::{Lookup, Outbox, Why};
@@ -164,40 +162,6 @@ impl Ledger {
     /// The persisted status.
     pub fn status(&self) -> Option<&Arc<FrameworkStatus>> {
         self.persisted.as_ref()?.status.as_ref()
-    }
-
-    /// The lines that tell what a plan says is replaced, of what is persisted: the plan was made from that.
-    pub fn history(&self, snapshots: Vec<Snapshot>) -> Vec<Line> {
-        let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else {
-            return Vec::new();
-        };
-        let line = |snapshot| match snapshot {
-            Snapshot::FrameworkRetry => Line::Framework {
-                trigger: Trigger::OnFrameworkRetry,
-                framework: Arc::clone(framework),
-                status: Some(Arc::clone(status)),
-                gap: None,
-            },
-            snapshot => Line::Task { snapshot, framework: Arc::clone(framework), status: Arc::clone(status) },
-        };
-        snapshots.into_iter().map(line).collect()
-    }
-
-    /// The line that tells the end of the Framework, as it is persisted.
-    pub fn last_line(&self, key: &Key, gap: Option<Gap>) -> Line {
-        match &self.persisted {
-            Some(Persisted { framework, status, .. }) => Line::Framework {
-                trigger: Trigger::OnFrameworkDeletion,
-                framework: Arc::clone(framework),
-                status: status.clone(),
-                gap,
-            },
-            None => Line::Unreadable {
-                key: key.clone(),
-                uid: Arc::clone(&self.uid),
-                resource_version: self.resource_version,
-            },
-        }
     }
 
     /// How many Tasks the status has, or will have.

@@ -1,8 +1,8 @@
 //! The API server's clock, as the `Date` of its responses tells it.
 //!
 //! What is known of it is kept against the steady clock, so a wall clock that is wrong, or that is set while
-//! the program runs, changes nothing once the first response is in. A `Date` is cut down to whole seconds: the
-//! server's clock showed it, or less than a second more, at some moment between the request and its response.
+//! the program runs, changes nothing once the first response is in. A `Date` is cut down to whole seconds:
+//! the server's clock showed it, or less than a second more, between the request and its response.
 //! Of all responses the one that says most is kept, so the estimate is behind by about the shortest time that
 //! a response takes, and never ahead by more than the clocks drift between two responses.
 

@@ -1,0 +1,103 @@
+//! What follows an attempt that has completed: another one, now or later, or the end of the Framework.
+
+use framework_api::status::FrameworkAttemptCompletionStatus;
+use framework_api::{FrameworkStatus, State, Time};
+
+use crate::framework::{Step, describe, is_stopped, new_attempt, transition};
+use crate::lifetime;
+use crate::plan::Report;
+use crate::retry::{self, Decision};
+
+impl Step<'_> {
+    /// AttemptCompleted, as persisted: retries, now or later, or completes.
+    pub(crate) fn decide(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        let Some(end) = next.attempt_status.completion_status.clone() else {
+            return self.complete(next, reports);
+        };
+        let decision = retry::decide(
+            self.o.framework.spec.retry_policy,
+            next.retry_policy_status,
+            end.code,
+            &end.r#type,
+        );
+        match (next.retry_policy_status.retry_delay_sec, decision) {
+            (None, Decision::Stop) => self.complete(next, reports),
+            // Whether another attempt may begin, the API server's clock is about to tell.
+            (_, Decision::Retry { .. }) if !self.is_over() && lifetime::may_be_over(self.o, self.m) => {}
+            (None, Decision::Retry { accountable, conflict }) => {
+                let (least, most) =
+                    (self.policy.min_conflict_retry_delay_sec, self.policy.max_conflict_retry_delay_sec);
+                let delay = if conflict { retry::random_delay(least, most, self.m.seed) } else { 0 };
+                if delay > 0 && !is_stopped(self.o) && !self.is_over() {
+                    reports.push(Report::normal(
+                        "RetryDelayed",
+                        format!(
+                            "attempt {} ended as {}; the next starts in {delay} s",
+                            next.attempt_status.id, end.phrase
+                        ),
+                    ));
+                    next.retry_policy_status.retry_delay_sec = Some(delay);
+                } else {
+                    self.retry(next, accountable, &end, reports);
+                }
+            }
+            // Decided before: only the time, or a Stop, is awaited.
+            (Some(_), decision)
+                if is_stopped(self.o) || self.is_over() || self.m.time() >= retry_due(next) =>
+            {
+                let accountable = matches!(decision, Decision::Retry { accountable: true, .. });
+                self.retry(next, accountable, &end, reports);
+            }
+            (Some(_), _) => {}
+        }
+    }
+
+    fn retry(
+        &self,
+        next: &mut FrameworkStatus,
+        accountable: bool,
+        end: &FrameworkAttemptCompletionStatus,
+        reports: &mut Vec<Report>,
+    ) {
+        if !self.is_over() {
+            reports.push(Report::normal(
+                "Retrying",
+                format!(
+                    "attempt {} ended as {} ({}); another follows",
+                    next.attempt_status.id, end.phrase, end.code
+                ),
+            ));
+        }
+        let retried = &mut next.retry_policy_status;
+        retried.total_retried_count += 1;
+        retried.accountable_retried_count += i32::from(accountable);
+        retried.retry_delay_sec = None;
+        next.attempt_status = new_attempt(retried.total_retried_count, self.o, self.m, self.policy);
+        transition(next, State::AttemptCreationPending, self.m.time());
+        if is_stopped(self.o) {
+            self.stop(next);
+        } else if self.is_over() {
+            self.end_late(next, reports);
+        }
+    }
+
+    fn complete(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        let at = self.m.time();
+        next.completion_time = Some(at);
+        next.retry_policy_status.retry_delay_sec = None;
+        transition(next, State::Completed, at);
+        let Some(end) = &next.attempt_status.completion_status else { return };
+        let note = describe(end);
+        reports.push(if end.r#type.is_failed() {
+            Report::warning("Failed", note)
+        } else {
+            Report::normal("Succeeded", note)
+        });
+    }
+}
+
+/// When a decided retry starts.
+pub(crate) fn retry_due(status: &FrameworkStatus) -> Time {
+    let completed = status.attempt_status.completion_time.unwrap_or(status.transition_time);
+    completed.plus_seconds(status.retry_policy_status.retry_delay_sec.unwrap_or(0))
+}

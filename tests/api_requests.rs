@@ -5,12 +5,19 @@ use std::sync::Arc;
 use framework_api::{Framework, FrameworkStatus, crd, name};
 use framework_core::classify::Classifier;
 use framework_core::observed::{Moment, Objects, Observed};
+use framework_core::size::SizeLimits;
 use framework_core::{Action, Policy};
 use framework_runtime::event::{ConfigMapObject, FrameworkObject, Key, Reply, Request};
 use framework_runtime::metrics::Metrics;
 use framework_runtime::send::{Answer, send};
 use framework_testcluster::shared;
 use serde_json::json;
+
+/// The write of a status that is stored as it is.
+fn put(framework: Arc<Framework>, resource_version: u128, status: Arc<FrameworkStatus>) -> Request {
+    let room = SizeLimits::default();
+    Request::PutStatus { framework, resource_version, status, compressed: false, room }
+}
 
 /// A namespace with one Framework.
 struct Scene {
@@ -56,7 +63,7 @@ impl Scene {
         let (framework, _) = object.content.clone().expect("it is good");
         let status = first_status(&framework);
         let resource_version = object.resource_version;
-        match self.send(Request::PutStatus { framework, resource_version, status, compressed: false }).await {
+        match self.send(put(framework, resource_version, status)).await {
             Reply::Framework(object) => object,
             other => panic!("{other:?}"),
         }
@@ -127,18 +134,11 @@ async fn a_status_write_on_an_old_version_or_another_object_is_refused() {
     let before = scene.get().await;
     let now = scene.persist().await;
     let (framework, status) = parts(&now);
-    let stale = Request::PutStatus {
-        framework: Arc::clone(&framework),
-        resource_version: before.resource_version,
-        status: Arc::clone(&status),
-        compressed: false,
-    };
+    let stale = put(Arc::clone(&framework), before.resource_version, Arc::clone(&status));
     assert_eq!(refused(&scene.send(stale).await), (409, "Conflict"));
     let mut other = Framework::clone(&framework);
     other.metadata.uid = Some("00000000-0000-4000-8000-000000000000".into());
-    let resource_version = now.resource_version;
-    let write =
-        Request::PutStatus { framework: Arc::new(other), resource_version, status, compressed: false };
+    let write = put(Arc::new(other), now.resource_version, status);
     assert_eq!(refused(&scene.send(write).await), (409, "Conflict"));
 }
 

@@ -9,7 +9,8 @@ pub struct Alone(#[expect(dead_code, reason = "it is held")] MutexGuard<'static,
 
 /// A running controller.
 pub struct Controller<'a> {
-    pid: u32,
+    /// Of its process.
+    pub pid: u32,
     #[expect(dead_code, reason = "it is held")]
     alone: &'a Alone,
 }

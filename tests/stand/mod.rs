@@ -8,6 +8,7 @@ pub mod halfway;
 pub mod history;
 pub mod promises;
 pub mod told;
+pub mod toll;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

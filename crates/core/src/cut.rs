@@ -2,7 +2,8 @@
 //!
 //! A text's weight is about what it may add to a compressed status: its bytes, and more for each character
 //! that JSON escapes, because such a character is not found again in the diagnostics, where the text stands
-//! as JSON inside JSON. Both ends of a text are kept: a log says at its end what went wrong.
+//! as JSON inside JSON, and because it is stored escaped where the Framework repeats it uncompressed. Both
+//! ends of a text are kept: a log says at its end what went wrong.
 
 use std::borrow::Cow;
 
@@ -18,8 +19,9 @@ fn weigh(c: char) -> usize {
     c.len_utf8()
         + match c {
             '"' | '\\' | '\n' | '\r' | '\t' => 1,
-            // The API server stores these three escaped, however they were sent.
-            '<' | '>' | '&' => 1,
+            // The API server stores these in six bytes, however they were sent.
+            '<' | '>' | '&' => 5,
+            '\u{2028}' | '\u{2029}' => 3,
             c if c.is_ascii_control() => 3,
             _ => 0,
         }
@@ -87,7 +89,7 @@ mod tests {
     #[test]
     fn what_json_escapes_weighs_more() {
         for (text, expected) in
-            [("abc", 3), ("a\"b", 4), ("\n", 2), ("\u{1}", 4), ("<&>", 6), ("\u{1f600}", 4)]
+            [("abc", 3), ("a\"b", 4), ("\n", 2), ("\u{1}", 4), ("<&>", 18), ("\u{2028}", 6), ("\u{1f600}", 4)]
         {
             assert_eq!(weight(text), expected, "{text:?}");
         }

@@ -54,6 +54,12 @@ const NEIGHBOURS: usize = 16;
 const PLAIN: usize = 900;
 
 impl SizeLimits {
+    /// What is left of them beside so many bytes.
+    #[must_use]
+    pub fn beside(&self, stored_bytes: usize) -> SizeLimits {
+        SizeLimits { object: self.object.saturating_sub(stored_bytes), ..*self }
+    }
+
     /// What a compressed status may take before base64 makes four bytes of three.
     fn wanted(&self, stored_bytes: usize) -> usize {
         self.object.saturating_sub(stored_bytes).min(self.compressed) / 4 * 3

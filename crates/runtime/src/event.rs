@@ -10,6 +10,7 @@ use framework_api::{Framework, FrameworkStatus, Time};
 use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, PodFacts};
 use framework_core::plan::Report;
+use framework_core::size::SizeLimits;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::value::RawValue;
@@ -239,6 +240,8 @@ pub enum Request {
         status: Arc<FrameworkStatus>,
         /// Whether it is compressed in any case, because its attempt has been so far.
         compressed: bool,
+        /// What it may take, beside metadata and spec.
+        room: SizeLimits,
     },
     /// Merge patch of the conditions of a Framework that cannot be read, guarded by UID and resourceVersion.
     PatchConditions {

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use framework_api::codec::{self, Effort};
+use framework_api::codec::{self, Effort, EncodeError};
 use framework_api::config::CompressionCodec;
 use framework_api::{FrameworkStatus, State};
 use framework_core::plan::Report;
+use framework_core::size::SizeLimits;
 use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::error;
@@ -20,7 +21,7 @@ use tracing::error;
 use crate::event::{Change, FrameworkObject, Unreadable};
 use crate::ledger::{Ledger, Persisted};
 
-/// What a status takes at most that is stored as it is.
+/// What a status takes at most that is stored as it is, even where there is room for more.
 pub const LARGEST_RAW: usize = 1 << 20;
 /// From so many Tasks on, work on a status is worth a thread of its own.
 const LARGE: usize = 200;
@@ -28,7 +29,7 @@ const LARGE: usize = 200;
 /// When and how statuses are compressed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compression {
-    /// From this length of `taskRoleStatuses`, as JSON; `None`: only what would pass [`LARGEST_RAW`].
+    /// From this length of `taskRoleStatuses`, as JSON; `None`: only what would be too large as it is.
     pub threshold: Option<usize>,
     /// With what.
     pub codec: CompressionCodec,
@@ -58,17 +59,12 @@ impl Packer {
     }
 
     /// The form in which a status is to be stored, if not as it is. `stays`: its attempt is compressed
-    /// already.
-    pub fn pack(&self, status: &FrameworkStatus, stays: bool) -> Option<FrameworkStatus> {
-        if !stays && !self.is_too_large(status) {
+    /// already. `room`: what is left beside metadata and spec.
+    pub fn pack(&self, status: &FrameworkStatus, stays: bool, room: &SizeLimits) -> Option<FrameworkStatus> {
+        if !stays && !self.is_too_large(status, room) {
             return None;
         }
-        let completed = status.state == State::Completed;
-        let effort = if completed { Effort::Best } else { Effort::Fast };
-        let guard = completed.then(|| self.effort.lock().unwrap_or_else(PoisonError::into_inner));
-        let text = codec::encode_json(&status.task_roles(), self.settings.codec, effort);
-        drop(guard);
-        match text {
+        match self.compress(status, room) {
             Ok(text) => Some(status.stored(Some(text))),
             Err(error) => {
                 error!(%error, "a status is stored as it is");
@@ -77,11 +73,29 @@ impl Packer {
         }
     }
 
-    fn is_too_large(&self, status: &FrameworkStatus) -> bool {
-        match self.settings.threshold {
-            Some(threshold) => is_longer(&status.task_roles(), threshold.saturating_sub(1)),
-            None => is_longer(status, LARGEST_RAW),
+    fn is_too_large(&self, status: &FrameworkStatus, room: &SizeLimits) -> bool {
+        let reached = |threshold: usize| is_longer(&status.task_roles(), threshold.saturating_sub(1));
+        self.settings.threshold.is_some_and(reached) || takes_more(status, LARGEST_RAW.min(room.object))
+    }
+
+    /// Compresses with as much effort as it takes to fit. Should the chosen codec not do, which the rules of
+    /// what a Task may say exclude unless somebody changed spec or codec since, zstd does: a status that
+    /// some old client cannot read is better than one that cannot be stored.
+    fn compress(&self, status: &FrameworkStatus, room: &SizeLimits) -> Result<String, EncodeError> {
+        let most = room.compressed.min(room.object);
+        let chosen = self.settings.codec;
+        if status.state != State::Completed {
+            let text = codec::encode_json(&status.task_roles(), chosen, Effort::Fast)?;
+            if text.len() <= most {
+                return Ok(text);
+            }
         }
+        let _alone = self.effort.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = codec::encode_json(&status.task_roles(), chosen, Effort::Best)?;
+        if text.len() <= most || chosen == CompressionCodec::Zstd {
+            return Ok(text);
+        }
+        codec::encode_json(&status.task_roles(), CompressionCodec::Zstd, Effort::Best)
     }
 
     /// Remembers what a packed status stands for: it is about to be stored, or was read.
@@ -146,8 +160,8 @@ impl Ledger {
         let before = self.persisted.as_ref().is_some_and(|persisted| persisted.form.compressed);
         let note = || {
             format!(
-                "the status would take more than {LARGEST_RAW} bytes: taskRoleStatuses is compressed, though \
-                 largeFrameworkCompression is off"
+                "the status would take more than {LARGEST_RAW} bytes, or not fit beside the spec: \
+                 taskRoleStatuses is compressed, though largeFrameworkCompression is off"
             )
         };
         (first && !before && settings.threshold.is_none()).then(|| Report::normal("StatusCompressed", note()))
@@ -178,12 +192,37 @@ fn aside<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Whether the JSON of a value is longer than that; it is not written any further than needed to know.
+/// Whether the JSON of a value is longer than that.
 fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
-    struct Allowance(usize);
-    impl Write for Allowance {
+    exceeds(value, bytes, |_, _| 1)
+}
+
+/// Whether the JSON of a value takes more than that in the store, where the API server escapes what other
+/// writers of JSON do not.
+fn takes_more(value: &impl Serialize, bytes: usize) -> bool {
+    exceeds(value, bytes, |before, byte| match (before, byte) {
+        (_, b'<' | b'>' | b'&') => 6,
+        // The ends of U+2028 and U+2029.
+        ([0xe2, 0x80], 0xa8 | 0xa9) => 4,
+        _ => 1,
+    })
+}
+
+/// Whether the JSON of a value weighs more than that; it is not written any further than needed to know.
+/// `weigh` is told a byte and the two before it.
+fn exceeds(value: &impl Serialize, limit: usize, weigh: impl Fn([u8; 2], u8) -> usize) -> bool {
+    struct Scale<W> {
+        left: usize,
+        before: [u8; 2],
+        weigh: W,
+    }
+    impl<W: Fn([u8; 2], u8) -> usize> Write for Scale<W> {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            self.0 = self.0.checked_sub(text.len()).ok_or(io::ErrorKind::StorageFull)?;
+            for byte in text {
+                let weight = (self.weigh)(self.before, *byte);
+                self.left = self.left.checked_sub(weight).ok_or(io::ErrorKind::StorageFull)?;
+                self.before = [self.before[1], *byte];
+            }
             Ok(text.len())
         }
 
@@ -191,7 +230,7 @@ fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
             Ok(())
         }
     }
-    serde_json::to_writer(Allowance(bytes), value).is_err()
+    serde_json::to_writer(Scale { left: limit, before: [0; 2], weigh }, value).is_err()
 }
 
 #[cfg(test)]

@@ -47,11 +47,11 @@ pub async fn send(
 
 /// The call, and whether it carries a compressed status.
 fn render(request: &Request, packer: &Packer) -> Result<(Call, bool), request::Error> {
-    let Request::PutStatus { framework, resource_version, status, compressed } = request else {
+    let Request::PutStatus { framework, resource_version, status, compressed, room } = request else {
         return Ok((request::render(request)?, false));
     };
     work_on(status, || {
-        let Some(packed) = packer.pack(status, *compressed) else {
+        let Some(packed) = packer.pack(status, *compressed, room) else {
             return Ok((request::render(request)?, false));
         };
         let call = request::put_status(framework, *resource_version, &packed)?;

@@ -32,6 +32,7 @@
 //! | `signal` | number | signal that ended the first container; the exit code defaults to 128 + signal |
 //! | `reason` | text | reason of the first container's end; default `Completed` or `Error` |
 //! | `message` | text | termination message of the first container |
+//! | `random-message` | number | instead of that so many characters that are another for every Pod |
 //! | `exit-code.<container>` and so on | as above | the same for the container of that name |
 //! | `pod-reason` | text, such as `Evicted` | the Pod as a whole fails with this reason |
 //! | `pod-message` | text | the message that goes with it |

@@ -14,6 +14,8 @@ pub const SIGNAL: &str = "test.frameworkcontroller.microsoft.com/signal";
 pub const REASON: &str = "test.frameworkcontroller.microsoft.com/reason";
 /// The termination message of the first container, or with `.<container>` appended that container's.
 pub const MESSAGE: &str = "test.frameworkcontroller.microsoft.com/message";
+/// A number: how many characters of noise the termination message of the first container has.
+pub const RANDOM_MESSAGE: &str = "test.frameworkcontroller.microsoft.com/random-message";
 /// The reason for which the Pod as a whole fails.
 pub const POD_REASON: &str = "test.frameworkcontroller.microsoft.com/pod-reason";
 /// The message that goes with [`POD_REASON`].
@@ -38,7 +40,7 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("pub const ")?.split('"').nth(1)?.split('/').nth(1))
             .collect();
-        assert_eq!(names.len(), 13);
+        assert_eq!(names.len(), 14);
         for name in names {
             let read = [format!("microsoft.com/{name}"), format!("\"{name}\"")];
             assert!(read.iter().any(|name| STAGES.contains(name)), "no stage reads {name}");

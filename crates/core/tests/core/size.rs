@@ -18,6 +18,10 @@ pub fn running(tasks: usize) -> World {
     world
 }
 
+fn limits(object: usize, compressed: usize) -> SizeLimits {
+    SizeLimits { object, compressed }
+}
+
 /// The Pod of a Task fails and says so.
 pub fn fail(world: &mut World, index: i32, message: &str) {
     world.exit("a", index, 1);
@@ -67,7 +71,7 @@ fn small_frameworks_keep_what_their_tasks_say() {
 #[test]
 fn what_is_cut_says_how_much_and_stays_as_it_was_first() {
     let mut world = running(20);
-    world.policy.size = SizeLimits { object: 40_000, compressed: 30_000 };
+    world.policy.size = limits(40_000, 30_000);
     for index in 0..20 {
         fail(&mut world, index, &format!("begin {}\n\"end\"", noise(index as usize, 4000)));
         world.step();
@@ -90,7 +94,7 @@ fn what_is_cut_says_how_much_and_stays_as_it_was_first() {
 #[test]
 fn the_first_to_fail_may_say_more_than_the_last() {
     let mut world = running(200);
-    world.policy.size = SizeLimits { object: 600_000, compressed: 500_000 };
+    world.policy.size = limits(600_000, 500_000);
     for index in (0..200).rev() {
         fail(&mut world, index, &noise(index as usize, 4096));
         world.step();
@@ -102,7 +106,7 @@ fn the_first_to_fail_may_say_more_than_the_last() {
 #[test]
 fn what_all_tasks_say_alike_is_kept() {
     let mut world = running(300);
-    world.policy.size = SizeLimits { object: 400_000, compressed: 300_000 };
+    world.policy.size = limits(400_000, 300_000);
     let message = noise(1, 3000);
     for index in 0..300 {
         fail(&mut world, index, &message);
@@ -115,7 +119,7 @@ fn what_all_tasks_say_alike_is_kept() {
 #[test]
 fn a_refusal_of_the_api_server_is_cut_too() {
     let mut world = framework().role("a", 1).world();
-    world.policy.size = SizeLimits { object: 20_000, compressed: 20_000 };
+    world.policy.size = limits(20_000, 20_000);
     while !matches!(world.plan().act[..], [Action::CreatePod { .. }]) {
         assert!(world.step());
     }
@@ -194,7 +198,7 @@ fn an_attempt_that_would_not_fit_any_more_is_held() {
 #[test]
 fn a_scale_up_that_would_not_fit_waits_while_the_others_go_on() {
     let mut world = framework().role("a", 3).role("b", 2).world();
-    world.policy.size = SizeLimits { object: 10_000, compressed: 10_000 };
+    world.policy.size = limits(10_000, 10_000);
     world.settle().run();
     world.edit(|spec| spec.task_roles[0].task_number = 2000).settle();
     assert_eq!(world.status().task_roles()[0].task_statuses.len(), 3);
@@ -235,7 +239,7 @@ proptest! {
         messages in prop::collection::vec((0..250usize, message()), 1..120),
     ) {
         let mut world = running(tasks);
-        world.policy.size = SizeLimits { object, compressed: object / 3 * 2 };
+        world.policy.size = limits(object, object / 3 * 2);
         let half = messages.len() / 2;
         for (position, (index, message)) in messages.iter().enumerate() {
             let index = (index % (tasks + grown)) as i32;

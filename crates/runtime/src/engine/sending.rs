@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use framework_api::Time;
-use framework_core::Action;
+use framework_core::{Action, Policy};
 use jiff::Timestamp;
 
 use super::{Engine, Sent, What};
@@ -67,7 +67,8 @@ impl Engine {
             return None;
         }
         if class == Class::Record
-            && let Some(found) = quarantine(ledger, self.time.now(now)).or_else(|| record(ledger, now, key))
+            && let Some(found) =
+                quarantine(ledger, self.time.now(now)).or_else(|| record(ledger, now, key, &self.policy))
         {
             return Some(found);
         }
@@ -107,19 +108,20 @@ fn quarantine(ledger: &mut Ledger, at: Timestamp) -> Option<(What, Request)> {
 }
 
 /// The status write, the read after it, and the follow-ups of replies.
-fn record(ledger: &mut Ledger, now: Now, key: &Key) -> Option<(What, Request)> {
+fn record(ledger: &mut Ledger, now: Now, key: &Key, policy: &Policy) -> Option<(What, Request)> {
     let base = ledger.resource_version;
     if ledger.write.is_unread() {
         if ledger.write.is_due(now.steady) {
             ledger.write.send_read();
             return Some((What::Read, Request::GetFramework { key: key.clone() }));
         }
-    } else if let Some(Persisted { framework, .. }) = &ledger.persisted
+    } else if let Some(Persisted { framework, stored_bytes, .. }) = &ledger.persisted
         && let Some(status) = ledger.write.send(now.steady)
     {
         let framework = Arc::clone(framework);
         let compressed = ledger.stays_compressed(&status);
-        let request = Request::PutStatus { framework, resource_version: base, status, compressed };
+        let room = policy.size.beside(*stored_bytes);
+        let request = Request::PutStatus { framework, resource_version: base, status, compressed, room };
         return Some((What::Write { base }, request));
     }
     if let Some(lookup) = ledger.outbox.take_lookup() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use framework_api::{Framework, FrameworkSpec, FrameworkStatus};
+use framework_core::size::SizeLimits;
 use serde_json::{Value, json};
 
 fn framework() -> Arc<Framework> {
@@ -103,6 +104,7 @@ fn only_an_answer_given_before_anything_is_stored_is_a_refusal_of_a_write() {
         resource_version: 1,
         status: status(),
         compressed: false,
+        room: SizeLimits::default(),
     };
     for (code, body, refused) in table {
         for request in [&put, &act(create_pod()), &act(delete_pod())] {

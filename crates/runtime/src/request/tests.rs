@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::event::Key;
 use framework_api::FrameworkSpec;
+use framework_core::size::SizeLimits;
 use serde_json::Value;
 
 fn framework() -> Arc<Framework> {
@@ -44,6 +45,7 @@ fn a_status_write_carries_its_guard_and_nothing_of_the_spec() {
         resource_version: 77,
         status: status(),
         compressed: false,
+        room: SizeLimits::default(),
     };
     let call = render(&request).unwrap();
     assert_eq!(call.method, Method::PUT);

@@ -83,9 +83,10 @@ pub fn refused(since: Mark) -> Vec<Record> {
     let bytes = |record: &Record| record.request_object.as_ref().map_or(0, |body| body.to_string().len());
     let writes: Vec<usize> = writes.map(bytes).collect();
     let total = records.len();
-    // 429 tells of a busy machine, not of the request.
+    // These tell of a busy machine, not of the request.
+    let is_busy = |record: &Record| matches!(record.code, 429 | 503 | 504);
     let (busy, refused): (Vec<_>, Vec<_>) =
-        records.into_iter().filter(|record| record.code >= 400).partition(|record| record.code == 429);
+        records.into_iter().filter(|record| record.code >= 400).partition(is_busy);
     println!(
         "status writes: {}, {:.2} MB in all, the largest {:.3} MB\n\
          requests: {total}, refused: {}, put off by a busy API server: {}",

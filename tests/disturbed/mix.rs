@@ -108,6 +108,13 @@ impl Mix {
         format!("f{}", self.random.usize(..FRAMEWORKS))
     }
 
+    /// A Framework that is not being deleted: others may be gone before they are asked for anything.
+    fn living(&mut self) -> Option<String> {
+        let name = self.name();
+        let there = block_on(stand::frameworks(&self.namespace).get_opt(&name)).expect("an answer");
+        there.filter(|framework| framework.metadata.deletion_timestamp.is_none()).map(|_| name)
+    }
+
     /// Creates the Frameworks that are not there.
     fn create(&mut self) {
         for name in (0..FRAMEWORKS).map(|number| format!("f{number}")) {
@@ -167,20 +174,17 @@ impl Mix {
                 let _ = block_on(stand::config_maps(&ns).delete(&name, params));
             }
             Step::Rescale => {
-                let (name, number) = (self.name(), self.random.u32(0..8));
-                task_number(&ns, &name, number);
+                let (name, number) = (self.living(), self.random.u32(0..8));
+                name.iter().for_each(|name| task_number(&ns, name, number));
             }
             Step::StopFramework => {
-                let name = self.name();
+                let Some(name) = self.living() else { return };
                 stand::execute(&ns, &name, "Stop");
                 self.controller.relay.release();
                 completed(&ns, &name);
                 delete(&ns, &name);
             }
-            Step::DeleteFramework => {
-                let name = self.name();
-                delete(&ns, &name);
-            }
+            Step::DeleteFramework => self.living().iter().for_each(|name| delete(&ns, name)),
         }
     }
 

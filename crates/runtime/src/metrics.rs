@@ -35,6 +35,12 @@ pub struct Metrics {
     frameworks: IntGaugeVec,
     held: IntGaugeVec,
     oldest_event: Gauge,
+    lifetimes: Lifetimes,
+}
+
+/// What comes of `activeDeadlineSeconds` and `ttlSecondsAfterFinished`.
+#[derive(Debug)]
+struct Lifetimes {
     ttl_deletions: IntCounter,
     ttl_deletion_seconds: Histogram,
     ttl_pending: IntGauge,
@@ -118,37 +124,14 @@ impl Metrics {
                 "oldest_event_age_seconds",
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
             ),
-            ttl_deletions: maker.contract(IntCounter::with_opts(Opts::new(
-                "framework_ttl_deletions_total",
-                "Frameworks whose deletion was accepted because ttlSecondsAfterFinished had passed.",
-            ))),
-            ttl_deletion_seconds: maker.contract(Histogram::with_opts(
-                HistogramOpts::new(
-                    "framework_ttl_deletion_latency_seconds",
-                    "How long after the end of ttlSecondsAfterFinished the deletion was accepted.",
-                )
-                .buckets(LATENESS_BUCKETS.to_vec()),
-            )),
-            ttl_pending: maker.contract(IntGauge::with_opts(Opts::new(
-                "framework_ttl_pending_deletions",
-                "Completed Frameworks that ttlSecondsAfterFinished will delete.",
-            ))),
-            deadlines_exceeded: maker.contract(IntCounter::with_opts(Opts::new(
-                "framework_deadline_exceeded_total",
-                "Frameworks that ran past their activeDeadlineSeconds.",
-            ))),
-            remaining: maker.contract(Remaining::new(
-                "framework_active_deadline_remaining_seconds",
-                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
-                 Not cumulative over time: it shows those of now.",
-            )),
+            lifetimes: Lifetimes::new(&maker),
             registry: maker.registry,
         })
     }
 
     /// The text that `/metrics` answers with at `now`.
     pub fn text(&self, now: Now) -> String {
-        self.remaining.set_now(now);
+        self.lifetimes.remaining.set_now(now);
         let mut text = Vec::new();
         // A text encoder fails only if a family has no name; ours have.
         let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
@@ -241,18 +224,49 @@ impl Metrics {
         self.queue("requests_in_flight", gauges.in_flight);
         let waiting = gauges.oldest_event.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         self.oldest_event.set(waiting.as_secs_f64());
-        self.ttl_pending.set(whole(gauges.ttl_pending));
-        self.remaining.set(gauges.deadlines.clone(), gauges.time);
+        self.lifetimes.ttl_pending.set(whole(gauges.ttl_pending));
+        self.lifetimes.remaining.set(gauges.deadlines.clone(), gauges.time);
     }
 
     /// A lifetime has ended.
     pub fn lifetime_ended(&self, measure: Measure) {
         match measure {
             Measure::TtlDeletion { late } => {
-                self.ttl_deletions.inc();
-                self.ttl_deletion_seconds.observe(late.as_secs_f64());
+                self.lifetimes.ttl_deletions.inc();
+                self.lifetimes.ttl_deletion_seconds.observe(late.as_secs_f64());
             }
-            Measure::DeadlineExceeded => self.deadlines_exceeded.inc(),
+            Measure::DeadlineExceeded => self.lifetimes.deadlines_exceeded.inc(),
+        }
+    }
+}
+
+impl Lifetimes {
+    fn new(maker: &Maker) -> Self {
+        Lifetimes {
+            ttl_deletions: maker.contract(IntCounter::with_opts(Opts::new(
+                "framework_ttl_deletions_total",
+                "Frameworks whose deletion was accepted because ttlSecondsAfterFinished had passed.",
+            ))),
+            ttl_deletion_seconds: maker.contract(Histogram::with_opts(
+                HistogramOpts::new(
+                    "framework_ttl_deletion_latency_seconds",
+                    "How long after the end of ttlSecondsAfterFinished the deletion was accepted.",
+                )
+                .buckets(LATENESS_BUCKETS.to_vec()),
+            )),
+            ttl_pending: maker.contract(IntGauge::with_opts(Opts::new(
+                "framework_ttl_pending_deletions",
+                "Completed Frameworks that ttlSecondsAfterFinished will delete.",
+            ))),
+            deadlines_exceeded: maker.contract(IntCounter::with_opts(Opts::new(
+                "framework_deadline_exceeded_total",
+                "Frameworks that ran past their activeDeadlineSeconds.",
+            ))),
+            remaining: maker.contract(Remaining::new(
+                "framework_active_deadline_remaining_seconds",
+                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
+                 Not cumulative over time: it shows those of now.",
+            )),
         }
     }
 }

@@ -157,14 +157,13 @@ impl Ledger {
     /// says so.
     pub fn tell_compressed(&mut self, object: &FrameworkObject, settings: &Compression) -> Option<Report> {
         let first = object.form.compressed && !std::mem::replace(&mut self.told_compressed, true);
-        let before = self.persisted.as_ref().is_some_and(|persisted| persisted.form.compressed);
         let note = || {
             format!(
                 "the status would take more than {LARGEST_RAW} bytes, or not fit beside the spec: \
                  taskRoleStatuses is compressed, though largeFrameworkCompression is off"
             )
         };
-        (first && !before && settings.threshold.is_none()).then(|| Report::normal("StatusCompressed", note()))
+        (first && settings.threshold.is_none()).then(|| Report::normal("StatusCompressed", note()))
     }
 }
 

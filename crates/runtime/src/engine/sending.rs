@@ -115,9 +115,11 @@ fn record(ledger: &mut Ledger, now: Now, key: &Key, policy: &Policy) -> Option<(
             ledger.write.send_read();
             return Some((What::Read, Request::GetFramework { key: key.clone() }));
         }
-    } else if let Some(Persisted { framework, stored_bytes, .. }) = &ledger.persisted
+    } else if let Some(Persisted { framework, stored_bytes, form, .. }) = &ledger.persisted
         && let Some(status) = ledger.write.send(now.steady)
     {
+        // By the time of the reply the watch may have shown the new one.
+        ledger.told_compressed |= form.compressed;
         let framework = Arc::clone(framework);
         let compressed = ledger.stays_compressed(&status);
         let room = policy.size.beside(*stored_bytes);

@@ -1,5 +1,5 @@
 //! Many completed Frameworks that are all due in one second, in the simulated cluster with the production
-//! controller: nothing is asked for while they wait, and then one question and as many DELETEs are.
+//! controller: nothing is asked for while they wait, and then a few questions and as many DELETEs are.
 //!
 //! `FRAMEWORK_SIM_TIMERS` chooses how many; the gate does a slice.
 
@@ -92,7 +92,7 @@ fn expire(killed: Duration, started: Duration) -> (History, Duration) {
 }
 
 #[test]
-fn many_that_are_due_in_one_second_survive_a_restart_and_take_one_question() {
+fn many_that_are_due_in_one_second_survive_a_restart_and_take_a_few_questions() {
     let wave = SECOND * u32::try_from(many()).expect("few") / QPS;
     let (early, due) = (SECOND * (TTL / 2), SECOND * TTL);
     // While they wait, in the midst of their deletion, and away over the expiry.
@@ -114,7 +114,7 @@ fn many_that_are_due_in_one_second_survive_a_restart_and_take_one_question() {
         // Those on their way when the first controller was killed may be asked for once more.
         assert!((many()..=many() + 200).contains(&deletes), "{deletes} DELETEs");
         // Each controller asks when it starts, and when they are due.
-        assert!(questions <= 6, "{questions} questions");
+        assert!(questions <= 12, "{questions} questions");
         assert_eq!(others, 0);
         // Nobody asks for anything while all wait.
         let quiet = history.exchanges.iter().filter(|one| {

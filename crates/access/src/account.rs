@@ -37,6 +37,9 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// The authorities' file has none: nobody could be trusted.
+    #[error("no certificate in {}", .0.display())]
+    NoCertificate(PathBuf),
     /// A file, or the host, says something else than it should.
     #[error("cannot use {}: {source}", mount.display())]
     Unusable {
@@ -92,6 +95,9 @@ pub async fn own(mount: &Path, variable: impl Fn(&str) -> Option<String>) -> Res
     let read = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let unusable = |source| Error::Unusable { mount: mount.to_owned(), source: Box::new(source) };
     let mut config = read.map_err(unusable)?;
+    if config.root_cert.as_ref().is_none_or(Vec::is_empty) {
+        return Err(Error::NoCertificate(authority));
+    }
     // Read again while the program runs: authorities are renewed as tokens are.
     config.root_cert_file = Some(authority);
     // No proxy stands between a Pod and its API server, whatever the environment says of the world outside.
@@ -133,7 +139,10 @@ mod tests {
             assert!(words.starts_with(&expected), "{words}");
             std::fs::write(dir.path().join(name), "no certificate").unwrap();
         }
-        let words = complaint(&told).await;
+        let authority = dir.path().join("ca.crt");
+        assert_eq!(complaint(&told).await, format!("no certificate in {}", authority.display()));
+        let nowhere = |name: &str| Some(if name == HOST { "no host" } else { "443" }.to_owned());
+        let words = complaint(&nowhere).await;
         assert!(words.starts_with(&format!("cannot use {}: ", dir.path().display())), "{words}");
     }
 }

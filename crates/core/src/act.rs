@@ -257,22 +257,19 @@ impl Acts<'_> {
         }
     }
 
-    /// Whether `due` has passed on the API server's clock (rule A8). If only the local clock says so, asks
-    /// for the server's; if neither does, asks to be woken.
+    /// Whether `due` has passed on the API server's clock (rule A8). If that is not proved, asks for proof as
+    /// soon as there may be one.
     fn is_due(&mut self, due: Time) -> bool {
         #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::TrustLocalClock) && self.m.time() >= due {
-            return true;
-        }
-        if self.m.server.is_some_and(|server| server >= due) {
-            return true;
-        }
-        if self.m.time() >= due {
-            self.plan.asks_time = true;
-        } else {
+        if self.policy.lacks(crate::observed::Defect::TrustLocalClock) {
             self.wake_at(due);
+            return self.m.time() >= due;
         }
-        false
+        let proved = self.m.server.is_some_and(|server| server >= due);
+        if !proved {
+            self.plan.proof_due = Some(self.plan.proof_due.map_or(due, |earlier| earlier.min(due)));
+        }
+        proved
     }
 
     /// A recorded Pod is not in the cache: waits for it to appear, or finds out whether it is gone (A6).

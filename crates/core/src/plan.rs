@@ -1,6 +1,6 @@
 //! What the core answers: a status to persist, licensed acts, when to look again, and what to report.
 
-use framework_api::FrameworkStatus;
+use framework_api::{FrameworkStatus, Time};
 use jiff::Timestamp;
 
 use crate::observed::Instance;
@@ -17,9 +17,9 @@ pub struct Plan {
     pub act: Vec<Action>,
     /// When to evaluate again though nothing happens.
     pub wake: Option<Timestamp>,
-    /// Something is due by the local clock, and the API server's decides (rule A8): a fresh `Date` is to be
-    /// fetched, and then the Framework evaluated again.
-    pub asks_time: bool,
+    /// From when on something is due that a `Date` of the API server alone proves (rule A8): as soon as it may
+    /// be so late there, one is to be fetched, and then the Framework evaluated again.
+    pub proof_due: Option<Time>,
     /// What users should hear of, once `persist` is written (at once if there is none).
     pub report: Vec<Report>,
     /// What `persist` replaces for ever: to be told before that is written.

@@ -101,6 +101,8 @@ pub struct Ledger {
     pub wake: Option<Duration>,
     /// The same on the API server's clock.
     pub due: Option<Timestamp>,
+    /// When a `Date` is to be fetched for it, on the API server's clock.
+    pub proof_due: Option<Time>,
 }
 
 impl Ledger {
@@ -135,6 +137,7 @@ impl Ledger {
             rested: Duration::ZERO,
             wake: None,
             due: None,
+            proof_due: None,
         };
         ledger.take_in(object);
         ledger
@@ -183,7 +186,8 @@ impl Ledger {
         let evaluation = time.filter(|_| self.is_evaluable()).and_then(|time| {
             let dirty = self.dirty.then(|| self.rested.max(self.dirty_since));
             let due = self.due.map(|due| time.steady(now, due));
-            [dirty, self.wake, due].into_iter().flatten().min()
+            let proof = self.proof_due.map(|due| time.earliest(now, due.timestamp()));
+            [dirty, self.wake, due, proof].into_iter().flatten().min()
         });
         let now = now.steady;
         let reading = self.write.next().filter(|at| *at > now);

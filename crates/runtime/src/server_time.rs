@@ -3,8 +3,8 @@
 //! What is known of it is kept against the steady clock, so a wall clock that is wrong, or that is set while
 //! the program runs, changes nothing once the first response is in. A `Date` is cut down to whole seconds:
 //! the server's clock showed it, or less than a second more, between the request and its response.
-//! Of all responses the one that says most is kept, so the estimate is behind by about the shortest time that
-//! a response takes, and never ahead by more than the clocks drift between two responses.
+//! Of all responses those that say most are kept: the estimate is behind by less than a second, soon by about
+//! the shortest time that a response takes, and not ahead by more than the clocks drift between two responses.
 
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ const JUMP: SignedDuration = SignedDuration::from_millis(100);
 /// What is known of the API server's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
-    /// What it showed when the steady clock began, or less.
-    zero: Option<Timestamp>,
+    /// What it showed when the steady clock began: between the two.
+    zero: Option<(Timestamp, Timestamp)>,
 }
 
 impl ServerTime {
@@ -31,23 +31,21 @@ impl ServerTime {
     pub fn heard(&mut self, date: Time, sent: Duration, now: Now) -> bool {
         let least = minus(date.timestamp(), now.steady);
         let most = minus(date.plus_seconds(1).timestamp(), sent);
-        match self.zero {
-            // Later than possible: it was set back, or is another server's.
-            Some(zero) if zero <= most => {
-                self.zero = Some(zero.max(least));
-                least.duration_since(zero) > JUMP
-            }
-            known => {
-                self.zero = Some(least);
-                known.is_none()
-            }
-        }
+        let Some((known_least, known_most)) = self.zero else {
+            self.zero = Some((least, most));
+            return true;
+        };
+        // Otherwise it was set, or is another server's, or the clocks have drifted apart.
+        let agrees = known_least <= most && least <= known_most;
+        self.zero = Some(if agrees { (known_least.max(least), known_most.min(most)) } else { (least, most) });
+        least.duration_since(known_least) > JUMP
     }
 
     /// The API server answers, and does not tell its time: the local wall clock is taken for it. What acts on
     /// a `Date` alone waits for one.
     pub fn give_up(&mut self, now: Now) {
-        self.zero.get_or_insert(minus(now.wall, now.steady));
+        let zero = minus(now.wall, now.steady);
+        self.zero.get_or_insert((zero, zero));
     }
 
     /// Whether the API server has told its time yet.
@@ -55,9 +53,15 @@ impl ServerTime {
         self.zero.is_some()
     }
 
-    /// What the API server's clock shows about now; the wall clock as long as it has not told.
+    /// What the API server's clock shows about now, or a little less; the wall clock as long as it has not
+    /// told.
     pub fn now(&self, now: Now) -> Timestamp {
-        self.zero.map_or(now.wall, |zero| plus(zero, now.steady))
+        self.zero.map_or(now.wall, |(least, _)| plus(least, now.steady))
+    }
+
+    /// What the API server's clock shows at most.
+    pub fn latest(&self, now: Now) -> Timestamp {
+        self.zero.map_or(now.wall, |(_, most)| plus(most, now.steady))
     }
 
     /// The moment `delay` from now on the API server's clock.
@@ -67,9 +71,19 @@ impl ServerTime {
 
     /// When, on the steady clock, the API server's clock shows `at`; an hour from now if that is earlier.
     pub fn steady(&self, now: Now, at: Timestamp) -> Duration {
-        let wait = Duration::try_from(at.duration_since(self.now(now))).unwrap_or(Duration::ZERO);
-        now.steady + wait.min(LONGEST)
+        after(now, self.now(now), at)
     }
+
+    /// When, on the steady clock, the API server's clock may show `at`; an hour from now if that is earlier.
+    pub fn earliest(&self, now: Now, at: Timestamp) -> Duration {
+        after(now, self.latest(now), at)
+    }
+}
+
+/// When a clock that shows `shown` now shows `at`.
+fn after(now: Now, shown: Timestamp, at: Timestamp) -> Duration {
+    let wait = Duration::try_from(at.duration_since(shown)).unwrap_or(Duration::ZERO);
+    now.steady + wait.min(LONGEST)
 }
 
 fn plus(at: Timestamp, by: Duration) -> Timestamp {
@@ -131,9 +145,13 @@ mod tests {
             let real = i64::try_from(100_300 + sent + 40).unwrap();
             assert!(now <= real, "{now} is ahead of {real}");
             assert!(now > real - 1000, "{now}, at {real}");
+            let latest = time.latest(at(sent + 40, 0)).as_millisecond();
+            assert!((real..=real + 1040).contains(&latest), "{latest}, at {real}");
         }
         let behind = 100_300 + 3000 - time.now(at(3000, 0)).as_millisecond();
         assert!((0..=90).contains(&behind), "{behind} ms behind");
+        let ahead = time.latest(at(3000, 0)).as_millisecond() - 100_300 - 3000;
+        assert!((0..=90).contains(&ahead), "{ahead} ms ahead");
     }
 
     #[test]
@@ -155,5 +173,6 @@ mod tests {
         assert_eq!(time.steady(now, date(103).timestamp()), ms(10_000));
         assert_eq!(time.steady(now, date(90).timestamp()), ms(7000));
         assert_eq!(time.steady(now, Timestamp::MAX), ms(7000) + LONGEST);
+        assert_eq!(time.earliest(now, date(103).timestamp()), ms(9000), "it may be a second later there");
     }
 }

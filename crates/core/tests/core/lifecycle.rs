@@ -211,7 +211,7 @@ fn a_stuck_pod_is_forced_only_after_its_timeout_on_the_servers_clock() {
     let mut moment = world.moment();
     moment.server = Some(world.now.plus_seconds(-5));
     let plan = framework_core::sync(&world.observed(), moment, &world.policy);
-    assert!(plan.act.is_empty() && plan.asks_time, "the server's clock decides: {:?}", plan.act);
+    assert!(plan.act.is_empty() && plan.proof_due.is_some(), "the server's clock decides: {:?}", plan.act);
     world.settle();
     assert!(matches!(world.acts.last(), Some(Action::DeleteConfigMap { .. })));
     assert!(world.acts.iter().any(|act| matches!(act, Action::DeletePod { force: true, .. })));

@@ -150,14 +150,15 @@ fn pods_that_hang_are_forced_after_a_deadline_too() {
 fn a_controller_clock_that_is_wrong_ends_nothing_early_and_nothing_late() {
     let mut world = framework().role("a", 1).deadline(100).world();
     world.settle().run();
+    let due = created().plus_seconds(100);
     let early = plan(&world, 3700, Some(99));
-    assert!(early.persist.is_none() && early.asks_time, "an hour ahead: asks, and ends nothing");
-    assert!(plan(&world, 3700, None).asks_time);
+    assert!(early.persist.is_none() && early.proof_due == Some(due), "an hour ahead: asks, and ends nothing");
+    assert_eq!(plan(&world, 3700, None).proof_due, Some(due));
     let late = plan(&world, -3500, Some(100));
     let end = late.persist.unwrap().attempt_status.completion_status.unwrap();
     assert_eq!(end.code, -240, "an hour behind");
     let waits = plan(&world, 40, Some(40));
-    assert_eq!((waits.wake, waits.asks_time), (Some(created().plus_seconds(100).timestamp()), false));
+    assert_eq!((waits.wake, waits.proof_due), (None, Some(due)));
 }
 
 #[test]
@@ -167,7 +168,7 @@ fn a_deadline_that_is_known_to_have_passed_stays_passed() {
     world.told_time = Some(created().plus_seconds(100));
     let plan = plan(&world, 101, None);
     assert!(plan.persist.is_some_and(|next| next.attempt_status.completion_status.is_some()));
-    assert!(!plan.asks_time, "nobody is asked again");
+    assert_eq!(plan.proof_due, None, "nobody is asked again");
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn no_retry_is_begun_while_the_deadline_may_have_passed() {
         world.step();
     }
     let unsure = plan(&world, 100, Some(99));
-    assert!(unsure.persist.is_none() && unsure.asks_time, "{unsure:?}");
+    assert!(unsure.persist.is_none() && unsure.proof_due.is_some(), "{unsure:?}");
     assert!(plan(&world, 100, Some(100)).persist.is_some());
     assert!(plan(&world, 99, Some(99)).persist.is_some(), "a retry");
 }
@@ -243,7 +244,7 @@ fn a_clock_that_is_wrong_deletes_nothing_early() {
     let (world, _) = completed(framework().role("a", 1).ttl(100).world());
     for (local, server) in [(3700, Some(99)), (3700, None), (100, Some(99))] {
         let plan = plan(&world, local, server);
-        assert!(plan.act.is_empty() && plan.asks_time, "{local} {server:?}: {plan:?}");
+        assert!(plan.act.is_empty() && plan.proof_due.is_some(), "{local} {server:?}: {plan:?}");
     }
     assert_eq!(plan(&world, -3500, Some(100)).act, [Action::DeleteFramework]);
 }

@@ -25,6 +25,7 @@ impl Engine {
     pub(super) fn evaluate(&mut self, now: Now, seed: u128) {
         let mut keys = self.ready.take(now.steady);
         keys.retain(|key| {
+            self.seek_proof(now, key);
             let wanted = self.wants_evaluation(now, key);
             if !wanted {
                 self.schedule(now, key);
@@ -35,6 +36,19 @@ impl Engine {
         for (key, plan) in keys.iter().zip(plans) {
             self.absorb(now, key, plan);
             self.schedule(now, key);
+        }
+    }
+
+    /// Asks the API server for its time, if it may be late enough there for what the Framework waits for.
+    fn seek_proof(&mut self, now: Now, key: &Key) {
+        let latest = self.time.latest(now);
+        let ledger = self.cache.get_mut(key).and_then(|entry| entry.ledger.as_mut());
+        if let Some(ledger) = ledger
+            && self.draining.is_none()
+            && ledger.proof_due.is_some_and(|due| due.timestamp() <= latest)
+        {
+            ledger.proof_due = None;
+            self.inquiry.wait(key);
         }
     }
 
@@ -49,7 +63,7 @@ impl Engine {
         if draining || !self.ownership.may_act(ledger.slot, now.steady) {
             // Whoever makes it wanted again stirs it.
             ledger.dirty = false;
-            (ledger.wake, ledger.due) = (None, None);
+            (ledger.wake, ledger.due, ledger.proof_due) = (None, None, None);
             ledger.write.withdraw();
             return false;
         }
@@ -104,9 +118,9 @@ impl Engine {
         // What is due already is in the plan: only a later wake adds to it.
         let wake = plan.wake.filter(|wake| *wake > self.time.now(now));
         (ledger.wake, ledger.due) = (None, wake);
-        if plan.asks_time && self.draining.is_none() {
-            self.inquiry.wait(key);
-        }
+        ledger.proof_due = plan.proof_due;
+        self.seek_proof(now, key);
+        let Some(Entry { ledger: Some(ledger), .. }) = self.cache.get_mut(key) else { return };
         let status: Option<Arc<_>> = plan.persist.map(Arc::from);
         let draining = self.draining.is_some();
         let acts = if draining { Vec::new() } else { plan.act };

@@ -131,7 +131,7 @@ fn fifty_thousand_timers_cost_nothing_until_they_fire() {
 }
 
 #[test]
-fn fifty_thousand_that_are_due_in_one_second_take_one_question_and_the_budget() {
+fn fifty_thousand_that_are_due_in_one_second_take_a_few_questions_and_the_budget() {
     let settings = EngineSettings { qps: QPS.into(), burst: QPS, max_in_flight: 200, ..generous() };
     let (object, due) = (completed(), SECOND * (TTL + 1));
     // An engine that has known them all the time, one that is started later, and one that comes too late.
@@ -140,11 +140,11 @@ fn fifty_thousand_that_are_due_in_one_second_take_one_question_and_the_budget() 
         let burst = serve(&mut cluster);
         eprintln!("started at {started} s, due at {due:?}: {burst:?}");
         assert_eq!((burst.deletes, burst.others), (MANY, 0));
-        assert!(burst.questions <= 3, "{burst:?}");
+        assert!(burst.questions <= 6, "{burst:?}");
         let (first, last) = (burst.first.unwrap(), burst.last);
         assert!(first >= due, "{first:?} is before {due:?}");
         let could = due.max(SECOND * started);
-        assert!(first <= could + SECOND * 2, "{first:?} is long after {could:?}");
+        assert!(first <= could + SECOND * 3 / 2, "{first:?} is long after {could:?}");
         assert!(
             last - first <= SECOND * (u32::try_from(MANY).unwrap() / QPS + 1),
             "{last:?} after {first:?}"

@@ -17,8 +17,8 @@ pub struct Plan {
     pub act: Vec<Action>,
     /// When to evaluate again though nothing happens.
     pub wake: Option<Timestamp>,
-    /// From when on something is due that a `Date` of the API server alone proves (rule A8): as soon as it may
-    /// be so late there, one is to be fetched, and then the Framework evaluated again.
+    /// From when on something is due that a `Date` of the API server alone proves (rule A8): as soon as it
+    /// may be so late there, one is to be fetched, and then the Framework evaluated again.
     pub proof_due: Option<Time>,
     /// What users should hear of, once `persist` is written (at once if there is none).
     pub report: Vec<Report>,

@@ -3,8 +3,8 @@
 //! What is known of it is kept against the steady clock, so a wall clock that is wrong, or that is set while
 //! the program runs, changes nothing once the first response is in. A `Date` is cut down to whole seconds:
 //! the server's clock showed it, or less than a second more, between the request and its response.
-//! Of all responses those that say most are kept: the estimate is behind by less than a second, soon by about
-//! the shortest time that a response takes, and not ahead by more than the clocks drift between two responses.
+//! Of all responses those that say most are kept: the estimate is behind by less than a second, soon by
+//! about the shortest time that a response takes, and not ahead by more than the clocks drift meanwhile.
 
 use std::time::Duration;
 

@@ -61,6 +61,7 @@ impl Engine {
             // A reply makes no entry.
             Source::Reply => self.cache.get(&key).map_or(News::None, |entry| entry.news(&object, source)),
         };
+        let is_news = news != News::None;
         let Some(entry) = self.cache.get_mut(&key) else { return };
         let (mut reports, mut lines) = (Vec::new(), Vec::new());
         match (news, &mut entry.ledger) {
@@ -90,7 +91,9 @@ impl Engine {
         reports.extend(entry.ledger.iter_mut().flat_map(Ledger::tell_ignored));
         self.tell(lines, None);
         self.publish(&key, reports);
-        if let Some((framework, report)) = self.ledger(&key).and_then(Ledger::tell_unreadable) {
+        // Of a version that is known already everything was said, and is maybe on its way.
+        let trouble = self.ledger(&key).filter(|_| is_news).and_then(Ledger::tell_unreadable);
+        if let Some((framework, report)) = trouble {
             self.effects.push(Effect::Publish { framework, reports: vec![report] });
         }
         self.schedule(now, &key);

@@ -1,6 +1,9 @@
 //! What cargo tells the program that it runs, and what a cargo started from there should not hear.
 
 use std::ffi::OsString;
+use std::process::Command;
+
+use crate::cluster::root;
 
 /// Variables by which `cargo run` and `cargo test` describe this package.
 ///
@@ -14,4 +17,14 @@ pub(crate) fn told_by_cargo() -> impl Iterator<Item = OsString> {
         })
     };
     std::env::vars_os().map(|(name, _)| name).filter(told)
+}
+
+/// The cargo that runs this program, in the project and without what it told.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for name in told_by_cargo() {
+        cargo.env_remove(name);
+    }
+    cargo.args(arguments).current_dir(root());
+    cargo
 }

@@ -1,12 +1,10 @@
 //! `cargo xtask large [--failing]`: a Framework of 10,000 Tasks on a real control plane, with an optimised
 //! controller.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 
 use crate::cluster::root;
-use crate::environment::told_by_cargo;
+use crate::environment::cargo;
 
 /// How large.
 #[derive(clap::Args)]
@@ -40,13 +38,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .context("starting cargo")?;
     ensure!(status.success(), "it did not end as it should, or took more than it may");
     Ok(())
-}
-
-fn cargo(arguments: &[&str]) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for name in told_by_cargo() {
-        cargo.env_remove(name);
-    }
-    cargo.args(arguments).current_dir(root());
-    cargo
 }

@@ -2,14 +2,13 @@
 //!
 //! The gate has the newest only: the programs of another version take minutes to build.
 
-use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use framework_testcluster::{Binaries, OLDEST_KUBERNETES_VERSION};
 
 use crate::cluster::root;
-use crate::environment::told_by_cargo;
+use crate::environment::cargo;
 
 /// Test programs that run, beside those whose names have one of [`ABOUT`].
 const TESTS: [&str; 6] =
@@ -31,11 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let programs = Binaries::oldest()?;
     eprintln!("Kubernetes {OLDEST_KUBERNETES_VERSION} is ready after {} s", began.elapsed().as_secs());
     let tests = if arguments.test.is_empty() { chosen()? } else { arguments.test.clone() };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for name in told_by_cargo() {
-        cargo.env_remove(name);
-    }
-    cargo.args(["test", "--workspace", "--no-fail-fast"]).current_dir(root());
+    let mut cargo = cargo(&["test", "--workspace", "--no-fail-fast"]);
     for test in &tests {
         cargo.args(["--test", test]);
     }

@@ -1,13 +1,11 @@
 //! `cargo xtask wave`: deadlines that pass and Frameworks that expire in one second, on a real control plane,
 //! with an optimised controller. It prints how late everything was and holds the service levels.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
 use crate::cluster::root;
-use crate::environment::told_by_cargo;
+use crate::environment::cargo;
 
 /// Which wave.
 #[derive(clap::Args)]
@@ -64,15 +62,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         .context("starting cargo")?;
     ensure!(status.success(), "a service level was missed, or the wave never came");
     Ok(())
-}
-
-fn cargo(arguments: &[&str]) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for name in told_by_cargo() {
-        cargo.env_remove(name);
-    }
-    cargo.args(arguments).current_dir(root());
-    cargo
 }
 
 #[cfg(test)]

@@ -14,14 +14,16 @@ use source::{has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 9] = [
+const ROOMS: [Room; 11] = [
     ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
+    ("framework-audit", &[], &[]),
     ("framework-barrier", &["framework-access", "framework-api"], &["framework-testcluster"]),
     ("framework-core", &["framework-api"], &[]),
+    ("framework-loadtest", &["framework-access", "framework-api", "framework-audit"], &[]),
     ("framework-runtime", &["framework-access", "framework-api", "framework-core"], &[]),
     ("framework-sim", &["framework-api"], &["framework-testcluster"]),
-    ("framework-testcluster", &["framework-api"], &[]),
+    ("framework-testcluster", &["framework-api", "framework-audit"], &[]),
     (
         "frameworkcontroller",
         &["framework-access", "framework-api", "framework-core", "framework-runtime"],

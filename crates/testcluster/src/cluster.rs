@@ -10,11 +10,11 @@ use std::process::ExitStatus;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use framework_audit as audit;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, PostParams};
 use rustix::process::Signal;
 
-use crate::audit;
 use crate::binaries::{Binaries, Program};
 use crate::certificates::Certificates;
 use crate::components::{self, Component, Ports};
@@ -179,7 +179,7 @@ impl Cluster {
 
     /// What the API server was asked, since the cluster started.
     pub fn audit(&self) -> audit::Log {
-        audit::Log::of(&self.dir)
+        audit::Log::new(components::audit_log(&self.dir))
     }
 
     /// The process of a component.

@@ -153,8 +153,8 @@ pub(crate) fn witness(dir: &Path, ports: Ports, certificates: &Certificates, use
     arguments
 }
 
-/// Where the API server writes its audit log.
-pub(crate) fn audit_log(dir: &Path) -> std::path::PathBuf {
+/// Where the API server of a cluster in this directory writes its audit log.
+pub fn audit_log(dir: &Path) -> std::path::PathBuf {
     dir.join("audit.log")
 }
 

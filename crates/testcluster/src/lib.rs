@@ -49,7 +49,6 @@
 //! - Any change to a Pod, other than kwok's own, starts the delay that the Pod is in afresh.
 //! - Restart policies are not played: no container is ever started twice.
 
-pub mod audit;
 pub mod pod;
 pub mod running;
 
@@ -64,9 +63,11 @@ mod process;
 mod ready;
 mod shared;
 
+pub use framework_audit as audit;
+
 pub use binaries::{Binaries, KUBERNETES_VERSION, OLDEST_KUBERNETES_VERSION, Program};
 pub use cluster::{Cluster, Options};
-pub use components::Component;
+pub use components::{Component, audit_log};
 pub use error::Error;
 pub use kubectl::Output;
 pub use shared::shared;

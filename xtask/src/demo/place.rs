@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, ensure};
-use framework_testcluster::{Cluster, Options, audit};
+use framework_testcluster::{Cluster, Options, audit, audit_log};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::cluster::{self, State};
@@ -72,7 +72,7 @@ impl Place {
 
     /// What the API server was asked.
     pub(crate) fn audit(&self) -> audit::Log {
-        audit::Log::of(self.dir())
+        audit::Log::new(audit_log(self.dir()))
     }
 
     /// An error if the controller, or what it needs, has ended.

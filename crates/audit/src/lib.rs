@@ -13,7 +13,17 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::Error;
+/// Why the log could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{step} {}: {source}", file.display())]
+pub struct Error {
+    /// What was done.
+    pub step: &'static str,
+    /// The log.
+    pub file: PathBuf,
+    /// What was wrong.
+    pub source: std::io::Error,
+}
 
 /// The audit log of one cluster.
 #[derive(Clone, Debug)]
@@ -77,12 +87,8 @@ pub fn count<'a>(records: impl IntoIterator<Item = &'a Record>, agent: &str) -> 
 }
 
 impl Log {
-    /// The log of a cluster that another process holds, by [`Cluster::dir`](crate::Cluster::dir).
-    pub fn of(dir: &std::path::Path) -> Log {
-        Log::new(crate::components::audit_log(dir))
-    }
-
-    pub(crate) fn new(file: PathBuf) -> Log {
+    /// The log in this file, which need not be there yet.
+    pub fn new(file: PathBuf) -> Log {
         Log { file }
     }
 
@@ -102,7 +108,7 @@ impl Log {
             Ok(metadata) => Ok(Mark(metadata.len())),
             // Nobody has asked anything yet.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Mark::default()),
-            Err(error) => Err(Error::io("reading the audit log")(error)),
+            Err(error) => Err(self.failed("reading")(error)),
         }
     }
 
@@ -118,24 +124,28 @@ impl Log {
         let mut file = match File::open(&self.file) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(Error::io("opening the audit log")(error)),
+            Err(error) => return Err(self.failed("opening")(error)),
         };
-        file.seek(SeekFrom::Start(mark.0)).map_err(Error::io("reading the audit log"))?;
-        parse(BufReader::new(file), tell)
+        file.seek(SeekFrom::Start(mark.0)).map_err(self.failed("reading"))?;
+        parse(BufReader::new(file), tell).map_err(self.failed("reading"))
+    }
+
+    fn failed(&self, step: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+        let file = self.file.clone();
+        move |source| Error { step, file, source }
     }
 }
 
 /// Reads lines; a last one without its end is still being written and left out.
-fn parse(mut lines: impl BufRead, mut tell: impl FnMut(Record)) -> Result<(), Error> {
+fn parse(mut lines: impl BufRead, mut tell: impl FnMut(Record)) -> std::io::Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        lines.read_until(b'\n', &mut line).map_err(Error::io("reading the audit log"))?;
+        lines.read_until(b'\n', &mut line)?;
         if line.last() != Some(&b'\n') {
             return Ok(());
         }
-        let event: Event = serde_json::from_slice(&line)
-            .map_err(|error| Error::io("understanding the audit log")(error.into()))?;
+        let event: Event = serde_json::from_slice(&line)?;
         tell(event.into());
     }
 }

@@ -93,6 +93,9 @@ pub struct Totals {
     pub tasks: usize,
     /// Pods that were created for them, retries included.
     pub pods: usize,
+    /// The most Tasks that were there at one time: created and not yet ended.
+    #[serde(default)]
+    pub peak_tasks: Option<usize>,
     /// Jobs by what became of them: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`, `Unfinished`.
     pub outcomes: BTreeMap<String, usize>,
 }
@@ -171,6 +174,9 @@ pub struct Bytes {
     pub status_writes_per_task: Option<f64>,
     /// How much the store grew: what etcd wrote, old versions included.
     pub store_growth: Option<i64>,
+    /// The watch events of Frameworks, ConfigMaps and Pods that the API server sent, to all who watch.
+    #[serde(default)]
+    pub watch_events: Option<u64>,
 }
 
 /// What a process used.

@@ -64,7 +64,8 @@ pub struct Group {
     /// What has to become of each: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`.
     #[serde(default = "succeeded")]
     pub outcome: String,
-    /// How many Pods each makes, retries included, where that is certain; left out: as many as there are Tasks.
+    /// How many Pods each makes, retries included, where that is certain; left out: as many as there are
+    /// Tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<usize>,
 }

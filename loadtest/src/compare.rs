@@ -1,0 +1,235 @@
+//! `loadtest compare`: what changed beyond noise from one report to another of the same work.
+
+pub mod noise;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+
+use crate::figure::{Figure, Kind, figures};
+use crate::number::{ratio, short};
+use crate::report::{Report, Run};
+use crate::saved;
+use noise::{Verdict, bound, holds_elsewhere, judge};
+
+/// The arguments of `loadtest compare`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The report to compare with.
+    before: PathBuf,
+    /// The report that is judged.
+    after: PathBuf,
+    /// Show also what is within noise.
+    #[arg(long)]
+    all: bool,
+}
+
+/// What is different between two reports.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// What a reader should know besides.
+    pub notes: Vec<String>,
+    /// Every figure of both.
+    pub changes: Vec<Change>,
+}
+
+/// One figure in both reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The system and the figure.
+    pub name: String,
+    /// Before and after, with their ratio and the share that would be noise.
+    pub values: String,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// Compares and prints. The exit code is 0: nothing is worse, 1: something is, 2: they cannot be compared.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let compared = saved::read(&arguments.before)
+        .and_then(|before| Ok((before, saved::read(&arguments.after)?)))
+        .and_then(|(before, after)| compare(&before, &after));
+    match compared {
+        Ok(comparison) => {
+            print!("{}", comparison.shown(arguments.all));
+            Ok(if comparison.is_worse() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Ok(ExitCode::from(2))
+        }
+    }
+}
+
+/// Compares run by run. An error says why that would mean nothing.
+pub fn compare(before: &Report, after: &Report) -> Result<Comparison> {
+    let work = |report: &Report| {
+        let scenario = &report.scenario;
+        format!("{} ({} jobs, {} Tasks)", scenario.name, scenario.jobs(), scenario.tasks())
+    };
+    let same =
+        before.scenario.groups == after.scenario.groups && before.scenario.pinned == after.scenario.pinned;
+    ensure!(same, "the reports are of different work: {} and {}", work(before), work(after));
+    let mut comparison = Comparison { notes: versions(before, after), changes: Vec::new() };
+    let same_machine = is_same_machine(before, after);
+    if !same_machine {
+        comparison.notes.push("The machines differ: only counts and bytes are judged.".into());
+    }
+    let mut pairs = 0;
+    for run in &before.runs {
+        match counterpart(run, after) {
+            Some(other) => {
+                pairs += 1;
+                comparison.runs(run, other, same_machine);
+            }
+            None => comparison.notes.push(format!("{}, {} is only in the first.", run.system, run.profile)),
+        }
+    }
+    ensure!(pairs > 0, "the reports have no system in common");
+    for run in after.runs.iter().filter(|run| counterpart(run, before).is_none()) {
+        comparison.notes.push(format!("{}, {} is only in the second.", run.system, run.profile));
+    }
+    Ok(comparison)
+}
+
+/// The run of the same system and profile.
+fn counterpart<'a>(run: &Run, report: &'a Report) -> Option<&'a Run> {
+    report.runs.iter().find(|other| (&other.system, &other.profile) == (&run.system, &run.profile))
+}
+
+fn is_same_machine(before: &Report, after: &Report) -> bool {
+    let what = |report: &Report| {
+        let machine = &report.machine;
+        (machine.processor.clone(), machine.processors, machine.shared_with_cluster)
+    };
+    what(before) == what(after)
+}
+
+fn versions(before: &Report, after: &Report) -> Vec<String> {
+    let mut names: Vec<&String> = before.versions.keys().chain(after.versions.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let of =
+        |report: &Report, name: &String| report.versions.get(name).map_or("none", String::as_str).to_owned();
+    let both = names.into_iter().map(|name| (name, of(before, name), of(after, name)));
+    both.filter(|(_, one, two)| one != two)
+        .map(|(name, one, two)| format!("{name}: {one} → {two}."))
+        .collect()
+}
+
+impl Comparison {
+    /// Whether anything became worse beyond noise.
+    pub fn is_worse(&self) -> bool {
+        self.changes.iter().any(|change| change.verdict == Verdict::Worse)
+    }
+
+    fn runs(&mut self, before: &Run, after: &Run, same_machine: bool) {
+        let whose = format!("{}, {}", before.system, before.profile);
+        self.ends(before, after, &whose);
+        self.levels(before, after, &whose);
+        if before.given_up.is_some() || after.given_up.is_some() {
+            return self
+                .notes
+                .push(format!("{whose}: the figures of a run that was given up are not compared."));
+        }
+        let (first, second) = (figures(before), figures(after));
+        for figure in &first {
+            match named(&second, figure).or_else(|| absent(figure, after)) {
+                Some(other) => self.judge(&whose, figure, &other, same_machine),
+                None => self.notes.push(format!("{whose}: {} is known only of the first.", figure.name)),
+            }
+        }
+        for figure in second.iter().filter(|figure| named(&first, figure).is_none()) {
+            match absent(figure, before) {
+                Some(none) => self.judge(&whose, &none, figure, same_machine),
+                None => self.notes.push(format!("{whose}: {} is known only of the second.", figure.name)),
+            }
+        }
+    }
+
+    fn ends(&mut self, before: &Run, after: &Run, whose: &str) {
+        let verdict = match (&before.given_up, &after.given_up) {
+            (None, Some(_)) => Verdict::Worse,
+            (Some(_), None) => Verdict::Better,
+            _ => return,
+        };
+        let said = |run: &Run| run.given_up.as_ref().map_or("done".into(), |why| format!("given up: {why}"));
+        let values = format!("{} → {}", said(before), said(after));
+        self.changes.push(Change { name: format!("{whose}: the run"), values, verdict });
+    }
+
+    fn levels(&mut self, before: &Run, after: &Run, whose: &str) {
+        for level in &after.levels {
+            let Some(old) = before.levels.iter().find(|old| old.name == level.name) else { continue };
+            let verdict = match (old.met, level.met) {
+                (true, false) => Verdict::Worse,
+                (false, true) => Verdict::Better,
+                _ => continue,
+            };
+            let said = |measured: Option<f64>| measured.map_or("not measured".into(), short);
+            let values =
+                format!("{} → {} (promised {})", said(old.measured), said(level.measured), level.bound);
+            self.changes.push(Change { name: format!("{whose}: level {}", level.name), values, verdict });
+        }
+    }
+
+    fn judge(&mut self, whose: &str, before: &Figure, after: &Figure, same_machine: bool) {
+        if !same_machine && !holds_elsewhere(before.kind) {
+            return;
+        }
+        let allowed = short(bound(before, after).share * 100.0);
+        let ratio = ratio(before.value, after.value);
+        let (old, new) = (before.shown(), after.shown());
+        let values = format!("{old} → {new} ({ratio}; {allowed} % would be noise)");
+        let verdict = judge(before, after);
+        self.changes.push(Change { name: format!("{whose}: {}", before.name), values, verdict });
+    }
+
+    /// What is printed.
+    pub fn shown(&self, all: bool) -> String {
+        let mut out = String::new();
+        for note in &self.notes {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "{note}");
+        }
+        self.part(&mut out, "Worse beyond noise:", Verdict::Worse);
+        self.part(&mut out, "Better beyond noise:", Verdict::Better);
+        if all {
+            self.part(&mut out, "Within noise:", Verdict::Noise);
+        }
+        let within = self.changes.iter().filter(|change| change.verdict == Verdict::Noise).count();
+        let _ = writeln!(
+            out,
+            "{within} of {} figures are the same within noise.\n\n{}",
+            self.changes.len(),
+            noise::RULES
+        );
+        out.truncate(out.trim_end().len());
+        out + "\n"
+    }
+
+    fn part(&self, out: &mut String, title: &str, verdict: Verdict) {
+        let changes: Vec<&Change> = self.changes.iter().filter(|change| change.verdict == verdict).collect();
+        if changes.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "{title}");
+        for Change { name, values, .. } in changes {
+            let _ = writeln!(out, "  {name}: {values}");
+        }
+    }
+}
+
+fn named(figures: &[Figure], like: &Figure) -> Option<Figure> {
+    figures.iter().find(|figure| figure.name == like.name).cloned()
+}
+
+/// What was counted and is not there was there 0 times, unless nothing was counted.
+fn absent(figure: &Figure, run: &Run) -> Option<Figure> {
+    let of_requests = figure.name.starts_with("own ");
+    let counted = matches!(figure.kind, Kind::Count | Kind::Gathered)
+        && !(of_requests && run.requests.source == "none");
+    counted.then(|| Figure { value: 0.0, ..figure.clone() })
+}

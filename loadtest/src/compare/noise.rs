@@ -1,0 +1,118 @@
+//! How much two figures of the same work may differ without meaning anything.
+
+use crate::figure::{Better, Figure, Kind};
+
+/// What a difference means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    Noise,
+    /// An improvement.
+    Better,
+    /// A regression.
+    Worse,
+}
+
+/// A difference is noise if it is within one of the two.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bound {
+    /// Of the smaller figure.
+    pub share: f64,
+    /// In the figure's unit.
+    pub least: f64,
+}
+
+/// As the output says it.
+pub const RULES: &str = "\
+How noise is judged, as a share of the smaller figure:
+- counts and quotients of counts: 2 %. From 0, any is a change.
+- own requests of one kind: 10 %, since changes that coincide go out in one write. From 0, any is a change.
+- bytes: 10 %, at least 64 KiB.
+- jobs/s, Tasks/s, processor time (at least 0.1 s), memory (at least 4 MiB): 25 %.
+- latencies: 25 % and 100 % / √k, where k samples lie beyond the percentile: for the p99 of 100 jobs k is 1,
+  of 10,000 jobs 100. At least 20 ms.
+Between different machines only counts and bytes are judged.
+";
+
+/// How much of a difference between two such figures is noise.
+pub fn bound(before: &Figure, after: &Figure) -> Bound {
+    let fewest = |kind: Kind, other: Kind| match (kind, other) {
+        (Kind::Time { beyond: one }, Kind::Time { beyond: two }) => one.min(two).max(1.0),
+        _ => 1.0,
+    };
+    let (share, least) = match before.kind {
+        Kind::Count | Kind::Share => (0.02, 0.0),
+        Kind::Gathered => (0.10, 0.0),
+        Kind::Written => (0.10, 64.0 * 1024.0),
+        Kind::Rate => (0.25, 0.0),
+        Kind::Processor => (0.25, 0.1),
+        Kind::Memory => (0.25, 4.0 * 1024.0 * 1024.0),
+        Kind::Time { .. } => (0.25 + 1.0 / fewest(before.kind, after.kind).sqrt(), 0.02),
+    };
+    Bound { share, least }
+}
+
+/// What a difference between two figures of one name means.
+pub fn judge(before: &Figure, after: &Figure) -> Verdict {
+    let bound = bound(before, after);
+    let difference = after.value - before.value;
+    let smaller = before.value.min(after.value).max(0.0);
+    // The sum of decimal shares and numbers is not exact.
+    if difference.abs() <= (smaller * bound.share).max(bound.least) * (1.0 + 1e-9) {
+        return Verdict::Noise;
+    }
+    match (before.better, difference > 0.0) {
+        (Better::Less, false) | (Better::More, true) => Verdict::Better,
+        _ => Verdict::Worse,
+    }
+}
+
+/// Whether such a figure says something about the system, wherever it runs.
+pub fn holds_elsewhere(kind: Kind) -> bool {
+    matches!(kind, Kind::Count | Kind::Gathered | Kind::Share | Kind::Written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(kind: Kind, better: Better, before: f64, after: f64) -> Verdict {
+        let figure = |value| Figure { name: "x".into(), value, kind, better, short: false };
+        judge(&figure(before), &figure(after))
+    }
+
+    #[test]
+    fn counts_may_differ_by_two_in_a_hundred() {
+        for (before, after, expected) in [
+            (5000.0, 5100.0, Verdict::Noise),
+            (5000.0, 5101.0, Verdict::Worse),
+            (5101.0, 5000.0, Verdict::Better),
+            (0.0, 1.0, Verdict::Worse),
+            (1.0, 0.0, Verdict::Better),
+            (0.0, 0.0, Verdict::Noise),
+        ] {
+            assert_eq!(judged(Kind::Count, Better::Less, before, after), expected, "{before} {after}");
+        }
+    }
+
+    #[test]
+    fn a_percentile_of_few_samples_may_differ_more() {
+        let p99 = |beyond, after| judged(Kind::Time { beyond }, Better::Less, 1.0, after);
+        assert_eq!((p99(1.0, 2.2), p99(1.0, 2.3)), (Verdict::Noise, Verdict::Worse));
+        assert_eq!((p99(100.0, 1.34), p99(100.0, 1.36)), (Verdict::Noise, Verdict::Worse));
+    }
+
+    #[test]
+    fn a_small_difference_is_noise_however_large_its_share() {
+        assert_eq!(judged(Kind::Time { beyond: 1e6 }, Better::Less, 0.002, 0.02), Verdict::Noise);
+        assert_eq!(judged(Kind::Memory, Better::Less, 4e6, 8e6), Verdict::Noise);
+    }
+
+    #[test]
+    fn more_of_a_rate_is_better_and_what_should_stay_is_worse_either_way() {
+        assert_eq!(judged(Kind::Rate, Better::More, 100.0, 126.0), Verdict::Better);
+        assert_eq!(judged(Kind::Rate, Better::More, 126.0, 100.0), Verdict::Worse);
+        assert_eq!(judged(Kind::Count, Better::Same, 100.0, 90.0), Verdict::Worse);
+        assert_eq!(judged(Kind::Count, Better::Same, 90.0, 100.0), Verdict::Worse);
+    }
+}

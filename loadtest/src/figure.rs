@@ -1,0 +1,165 @@
+//! The figures of a run that can be held against those of another run.
+
+use crate::number::{short, size, time, whole};
+use crate::report::{Latency, RequestRow, Run};
+
+/// What a figure is of, which says how it is shown and how much of it is noise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Counted things.
+    Count,
+    /// Counted things of which fewer are needed if they coincide, such as status writes.
+    Gathered,
+    /// A quotient of counts.
+    Share,
+    /// Bytes that were written.
+    Written,
+    /// Seconds that something took, and how many samples lie beyond the figure.
+    Time {
+        /// At least 1.
+        beyond: f64,
+    },
+    /// Things a second.
+    Rate,
+    /// Seconds of a processor.
+    Processor,
+    /// Bytes of memory.
+    Memory,
+}
+
+/// Which of two figures is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// The smaller.
+    Less,
+    /// The larger.
+    More,
+    /// Neither: it should not change.
+    Same,
+}
+
+/// A number that a run is judged by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it is.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// Of what.
+    pub kind: Kind,
+    /// Where to.
+    pub better: Better,
+    /// Whether it belongs into a short comparison.
+    pub short: bool,
+}
+
+impl Figure {
+    fn new(name: impl Into<String>, value: f64, kind: Kind, better: Better) -> Figure {
+        Figure { name: name.into(), value, kind, better, short: false }
+    }
+
+    fn short(mut self) -> Figure {
+        self.short = true;
+        self
+    }
+
+    /// The value as people read it.
+    pub fn shown(&self) -> String {
+        match self.kind {
+            // Counts are far below what a cast would change.
+            Kind::Count | Kind::Gathered => whole(self.value as usize),
+            Kind::Share | Kind::Rate => short(self.value),
+            Kind::Written | Kind::Memory => size(self.value),
+            Kind::Time { .. } | Kind::Processor => time(self.value),
+        }
+    }
+}
+
+/// All figures of a run, the most telling first. Two runs of the same work have the same names.
+pub fn figures(run: &Run) -> Vec<Figure> {
+    let mut all = Vec::new();
+    if let Some(efficiency) = run.requests.write_efficiency {
+        all.push(Figure::new("write efficiency", efficiency, Kind::Share, Better::More).short());
+    }
+    all.push(Figure::new("jobs/s", run.jobs_per_second, Kind::Rate, Better::More).short());
+    all.push(Figure::new("Tasks/s", run.tasks_per_second, Kind::Rate, Better::More).short());
+    all.extend(run.latencies.iter().flat_map(percentiles));
+    if let Some(age) = run.queue_age_seconds {
+        all.push(Figure::new("longest wait in the queue", age, Kind::Time { beyond: 1.0 }, Better::Less));
+    }
+    all.extend(requests(run));
+    let written = [
+        ("bytes of status writes", run.bytes.status_writes.map(|bytes| bytes as f64)),
+        ("growth of the store", run.bytes.store_growth.map(|bytes| bytes as f64)),
+        ("bytes of watch events", run.bytes.watch_events.map(|bytes| bytes as f64)),
+    ];
+    all.extend(
+        written
+            .into_iter()
+            .filter_map(|(name, bytes)| Some(Figure::new(name, bytes?, Kind::Written, Better::Less).short())),
+    );
+    for process in &run.processes {
+        // So that it stands beside that of another system.
+        let name = if process.name == run.system { "the controller" } else { &process.name };
+        let peak = process.rss_peak_bytes as f64;
+        let time = format!("{name}: processor time");
+        all.push(Figure::new(time, process.cpu_seconds, Kind::Processor, Better::Less).short());
+        all.push(Figure::new(format!("{name}: peak memory"), peak, Kind::Memory, Better::Less).short());
+    }
+    all.push(Figure::new("Pods", run.totals.pods as f64, Kind::Count, Better::Less));
+    all.extend(run.totals.outcomes.iter().map(|(outcome, jobs)| {
+        Figure::new(format!("jobs that are {outcome}"), *jobs as f64, Kind::Count, Better::Same)
+    }));
+    all
+}
+
+/// How many of `count` samples lie at or beyond a percentile, at least the one that it is.
+pub fn beyond(count: usize, share: f64) -> f64 {
+    (count as f64 * (1.0 - share)).max(1.0)
+}
+
+fn percentiles(latency: &Latency) -> Vec<Figure> {
+    let figure = |name: &str, value, share| {
+        let kind = Kind::Time { beyond: beyond(latency.count, share) };
+        Figure::new(format!("{} ({}), {name}", latency.transition, latency.group), value, kind, Better::Less)
+    };
+    vec![
+        figure("p50", latency.p50, 0.5).short(),
+        figure("p90", latency.p90, 0.9),
+        figure("p99", latency.p99, 0.99).short(),
+        figure("max", latency.max, 1.0),
+    ]
+}
+
+fn requests(run: &Run) -> Vec<Figure> {
+    let requests = &run.requests;
+    if requests.source == "none" {
+        return Vec::new();
+    }
+    let count = |name: String, count: usize| Figure::new(name, count as f64, Kind::Count, Better::Less);
+    let mut all = vec![
+        count("own requests".into(), requests.own).short(),
+        count("own requests that were refused".into(), requests.refused).short(),
+        count("own GETs and LISTs".into(), requests.reads).short(),
+    ];
+    let mut kinds: Vec<(&str, &str)> = own_rows(run).map(|row| (&*row.verb, &*row.resource)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    for (verb, resource) in kinds {
+        let rows = own_rows(run).filter(|row| (&*row.verb, &*row.resource) == (verb, resource));
+        let name = format!("own requests: {verb} {resource}");
+        let sum: usize = rows.map(|row| row.count).sum();
+        all.push(Figure::new(name, sum as f64, Kind::Gathered, Better::Less));
+    }
+    all
+}
+
+/// The rows of requests on jobs, ConfigMaps and Pods that the system itself made; watches aside, of which there
+/// are as many as were cut off.
+pub fn own_rows(run: &Run) -> impl Iterator<Item = &RequestRow> {
+    const COUNTED: [&str; 4] = ["frameworks", "jobs", "configmaps", "pods"];
+    run.requests.rows.iter().filter(|row| {
+        let resource = row.resource.split('/').next().unwrap_or_default();
+        row.client == run.system && row.verb != "watch" && COUNTED.contains(&resource)
+    })
+}

@@ -1,0 +1,186 @@
+//! What is read first: what was done, whether it is good, and what to doubt.
+
+use crate::number::{short, size, time, whole};
+use crate::report::{Level, Report, Run};
+
+use super::html::{Html, of_class, plain, tag, text};
+use super::whose;
+
+/// Fewer samples than this, and a p99 is only the slowest.
+pub const FEW: usize = 100;
+
+/// Title, verdict, doubts and the figures that matter most.
+pub fn headline(report: &Report) -> Html {
+    let scenario = &report.scenario;
+    let Some(first) = report.runs.first() else {
+        return of_class("p", "verdict bad", [text("This report has no run.")]);
+    };
+    let against: Vec<String> = report.runs.iter().skip(1).map(|run| whose(report, run)).collect();
+    let beside = if against.is_empty() { String::new() } else { format!(" beside {}", against.join(", ")) };
+    let on = format!(" on {}{beside}", whose(report, first));
+    let begun = first.started_at.strftime("%Y-%m-%d %H:%M UTC");
+    [
+        of_class("p", "kicker", [text(format!("Load test report, {begun}"))]),
+        tag("h1", &[], [text(&scenario.name), plain("small", on)]),
+        plain("p", &scenario.description),
+        verdicts(report),
+        cards(first),
+        notes(report),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// One verdict for each run.
+fn verdicts(report: &Report) -> Html {
+    let several = report.runs.len() > 1;
+    report
+        .runs
+        .iter()
+        .map(|run| {
+            let (good, words) = verdict(run);
+            let words = if several { format!("{}: {words}", whose(report, run)) } else { words };
+            of_class("p", if good { "verdict" } else { "verdict bad" }, [text(words)])
+        })
+        .collect()
+}
+
+fn verdict(run: &Run) -> (bool, String) {
+    let missed: Vec<&Level> = run.levels.iter().filter(|level| !level.met).collect();
+    let mut words = Vec::new();
+    if let Some(why) = &run.given_up {
+        words.push(format!(
+            "Given up after {}: {why}. What follows is what was found until then.",
+            time(run.elapsed_seconds)
+        ));
+    }
+    match (missed.len(), run.levels.len()) {
+        // What is met so far may still be missed.
+        (0, _) if run.given_up.is_some() => {}
+        (0, 0) => words.push("Nothing was promised.".into()),
+        (0, 1) => words.push("Its level is met.".into()),
+        (0, all) => words.push(format!("All {all} levels are met.")),
+        (some, all) => {
+            let named: Vec<String> = missed.iter().map(|level| shortfall(level)).collect();
+            words.push(format!(
+                "{some} of {all} levels {} missed: {}.",
+                if some == 1 { "is" } else { "are" },
+                named.join("; ")
+            ));
+        }
+    }
+    (run.given_up.is_none() && missed.is_empty(), words.join(" "))
+}
+
+fn shortfall(level: &Level) -> String {
+    match level.measured {
+        Some(measured) => format!("{} is {}, not {}", level.name, short(measured), level.bound),
+        None => format!("{} ({}) could not be measured", level.name, level.bound),
+    }
+}
+
+fn cards(run: &Run) -> Html {
+    let totals = &run.totals;
+    let mut all = vec![
+        card(
+            "write efficiency",
+            run.requests.write_efficiency.map_or("not known".into(), short),
+            efficiency(run),
+        ),
+        card(
+            "jobs",
+            whole(totals.jobs),
+            format!("{} Tasks, {} Pods", whole(totals.tasks), whole(totals.pods)),
+        ),
+        card(
+            "Tasks/s",
+            short(run.tasks_per_second),
+            format!("{} jobs/s, {} in all", short(run.jobs_per_second), time(run.elapsed_seconds)),
+        ),
+    ];
+    let from_creation = run.latencies.iter().filter(|latency| latency.transition.starts_with("created"));
+    all.extend(from_creation.take(2).map(|latency| {
+        let few = if latency.count < FEW { format!(", of only {}", latency.count) } else { String::new() };
+        let below = format!("p99{few}; p50 {} ({})", time(latency.p50), latency.group);
+        card(&latency.transition, time(latency.p99), below)
+    }));
+    if run.requests.source != "none" {
+        let below = format!("{} for each job", short(run.requests.per_job));
+        all.push(card("own requests for each Task", short(run.requests.per_task), below));
+    }
+    for process in &run.processes {
+        if process.name == run.system {
+            let below = format!("peak; {} before", size(process.rss_before_bytes as f64));
+            all.push(card("memory of the controller", size(process.rss_peak_bytes as f64), below));
+        }
+        if process.name == run.system || process.name == "kube-apiserver" {
+            let below = format!("for each Task; {} in all", time(process.cpu_seconds));
+            all.push(card(
+                &format!("processor time of {}", process.name),
+                time(process.cpu_milliseconds_per_task / 1000.0),
+                below,
+            ));
+        }
+    }
+    of_class("dl", "cards", all)
+}
+
+fn efficiency(run: &Run) -> String {
+    let strict =
+        run.requests.write_efficiency_strict.map(|strict| format!("{} against 2n + 8", short(strict)));
+    let floor = run.requests.floor.map(|floor| format!("{} of {}", whole(floor), whole(run.requests.own)));
+    [floor, strict].into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn card(title: &str, figure: String, remark: String) -> Html {
+    of_class("div", "card", [plain("dt", title), tag("dd", &[], [text(figure), plain("small", remark)])])
+}
+
+/// What a reader has to know before the figures are believed.
+fn notes(report: &Report) -> Html {
+    let several = report.runs.len() > 1;
+    let mut all = Vec::new();
+    for run in &report.runs {
+        let start = if several { format!("{}: ", whose(report, run)) } else { String::new() };
+        all.extend(doubts(run).into_iter().map(|doubt| format!("{start}{doubt}")));
+    }
+    if report.machine.shared_with_cluster {
+        let processors = report.machine.processors;
+        all.push(format!("API server, controller and load test shared {processors} processors."));
+    }
+    match all.is_empty() {
+        true => Html::default(),
+        false => of_class("ul", "notes", all.into_iter().map(|note| plain("li", note))),
+    }
+}
+
+fn doubts(run: &Run) -> Vec<String> {
+    let mut all = Vec::new();
+    let requests = &run.requests;
+    let unfinished = run.totals.outcomes.get("Unfinished").copied().unwrap_or_default();
+    if unfinished > 0 {
+        all.push(format!("{} of {} jobs did not end.", whole(unfinished), whole(run.totals.jobs)));
+    }
+    if requests.source == "none" {
+        all.push(
+            "Requests are not known: neither the audit log nor the metrics of the API server could be read."
+                .into(),
+        );
+    }
+    if requests.refused > 0 {
+        all.push(format!("{} own requests were refused.", whole(requests.refused)));
+    }
+    if let Some(difference) = requests.unreconciled.filter(|difference| *difference != 0) {
+        let (count, what) = (difference.unsigned_abs(), if difference > 0 { "more" } else { "fewer" });
+        all.push(format!("The controller counted {count} requests {what} than the {}.", requests.source));
+    }
+    let few = run.latencies.iter().filter(|latency| latency.count < FEW).count();
+    if few > 0 {
+        all.push(format!(
+            "{few} of {} latencies are of fewer than {FEW} jobs: their p99 is only the slowest job, and is in \
+             parentheses below.",
+            run.latencies.len()
+        ));
+    }
+    all
+}

@@ -1,0 +1,165 @@
+//! The tables of one run.
+
+use std::cmp::Reverse;
+
+use crate::figure::beyond;
+use crate::number::{short, size, time, whole};
+use crate::report::{Latency, Level, Process, Report, RequestRow, Run};
+
+use super::headline::FEW;
+use super::html::{Cell, Html, of_class, plain, table, tag, text};
+use super::whose;
+
+/// Requests of other clients than the system are folded away beyond so many rows.
+const ROWS: usize = 12;
+
+/// All tables of a run below its title.
+pub fn of_run(report: &Report, run: &Run) -> Html {
+    let parts = [
+        titled("Levels", levels(run)),
+        titled("Latencies", latencies(run)),
+        titled("Processes", processes(run)),
+        titled("Totals", totals(run)),
+        titled("Requests", requests(run)),
+    ];
+    [plain("h2", whose(report, run)), plain("p", setup(run)), of_class("div", "parts", parts)]
+        .into_iter()
+        .collect()
+}
+
+fn titled(title: &str, content: Html) -> Html {
+    match content.is_empty() {
+        true => content,
+        false => of_class("section", "part", [plain("h3", title), content]),
+    }
+}
+
+fn setup(run: &Run) -> String {
+    let begun = run.started_at.strftime("%Y-%m-%d %H:%M:%S UTC");
+    format!("{}. Started {begun}, took {}.", run.profile, time(run.elapsed_seconds))
+}
+
+fn levels(run: &Run) -> Html {
+    let row = |level: &Level| {
+        let (class, verdict) = if level.met { ("good", "met") } else { ("bad", "missed") };
+        vec![
+            Cell::words(&level.name),
+            Cell::number(&level.bound),
+            Cell::number(level.measured.map_or("not measured".into(), short)),
+            Cell::of_class(class, text(verdict)),
+        ]
+    };
+    table(&["level", "promised", "measured", ""], run.levels.iter().map(row).collect())
+}
+
+fn latencies(run: &Run) -> Html {
+    let rows: Vec<Vec<Cell>> = run.latencies.iter().map(latency).collect();
+    let few = run.latencies.iter().any(|latency| latency.count < FEW);
+    let remark = "In parentheses: so few jobs that the percentile is only the slowest of them.";
+    let remark = if few { tag("p", &[("class", "quiet")], [text(remark)]) } else { Html::default() };
+    [table(&["from → to", "jobs", "p50", "p90", "p99", "max"], rows), remark].into_iter().collect()
+}
+
+fn latency(latency: &Latency) -> Vec<Cell> {
+    let percentile = |seconds: f64, share: f64| {
+        let alone = beyond(latency.count, share) <= 1.0 && latency.count < FEW;
+        Cell::number(if alone { format!("({})", time(seconds)) } else { time(seconds) })
+    };
+    vec![
+        Cell::named(&latency.transition, &latency.group),
+        Cell::number(whole(latency.count)),
+        percentile(latency.p50, 0.5),
+        percentile(latency.p90, 0.9),
+        percentile(latency.p99, 0.99),
+        Cell::number(time(latency.max)),
+    ]
+}
+
+fn totals(run: &Run) -> Html {
+    let totals = &run.totals;
+    let mut rows = vec![
+        ("jobs".into(), whole(totals.jobs)),
+        ("Tasks".into(), whole(totals.tasks)),
+        ("Pods, retries included".into(), whole(totals.pods)),
+    ];
+    rows.extend(totals.peak_tasks.map(|tasks| ("Tasks at one time, at most".into(), whole(tasks))));
+    rows.extend(
+        totals.outcomes.iter().map(|(outcome, jobs)| (format!("jobs that are {outcome}"), whole(*jobs))),
+    );
+    rows.push(("jobs/s".into(), short(run.jobs_per_second)));
+    rows.push(("Tasks/s".into(), short(run.tasks_per_second)));
+    rows.extend(run.queue_age_seconds.map(|age| ("longest wait for an evaluation".into(), time(age))));
+    let bytes = &run.bytes;
+    rows.extend(bytes.status_writes.map(|bytes| ("bytes of status writes".into(), size(bytes as f64))));
+    rows.extend(bytes.status_writes_per_task.map(|bytes| ("the same for each Task".into(), size(bytes))));
+    rows.extend(bytes.store_growth.map(|bytes| ("growth of the store".into(), size(bytes as f64))));
+    rows.extend(bytes.watch_events.map(|bytes| ("bytes of watch events".into(), size(bytes as f64))));
+    let row = |(name, value): (String, String)| vec![Cell::words(name), Cell::number(value)];
+    table(&["", ""], rows.into_iter().map(row).collect())
+}
+
+fn requests(run: &Run) -> Html {
+    let requests = &run.requests;
+    if requests.source == "none" {
+        return plain("p", "Not known.");
+    }
+    let mut known = format!(
+        "From the {}: {} own requests on jobs, ConfigMaps and Pods, {} of them refused, {} GETs and LISTs",
+        requests.source,
+        whole(requests.own),
+        whole(requests.refused),
+        whole(requests.reads)
+    );
+    if let Some(floor) = requests.floor {
+        known += &format!("; the work needs {}", whole(floor));
+    }
+    known += &match requests.unreconciled {
+        None => ". The controller's own count is not known.".to_owned(),
+        Some(0) => ". The controller counted the same.".to_owned(),
+        Some(difference) => format!(". The controller's own count differs by {difference}."),
+    };
+    let mut rows: Vec<&RequestRow> = requests.rows.iter().collect();
+    rows.sort_by_key(|row| (row.client != run.system, Reverse(row.count), *row));
+    let own = rows.iter().filter(|row| row.client == run.system).count();
+    let behind = if rows.len() > ROWS { rows.split_off(ROWS.max(own).min(rows.len())) } else { Vec::new() };
+    [plain("p", known), request_table(&rows), folded(&behind)].into_iter().collect()
+}
+
+fn folded(rows: &[&RequestRow]) -> Html {
+    if rows.is_empty() {
+        return Html::default();
+    }
+    let sum = rows.iter().map(|row| row.count).sum();
+    let summary = plain("summary", format!("{} more rows, {} requests", rows.len(), whole(sum)));
+    tag("details", &[], [summary, request_table(rows)])
+}
+
+fn request_table(rows: &[&RequestRow]) -> Html {
+    let row = |row: &&RequestRow| {
+        vec![
+            Cell::words(&row.client),
+            Cell::words(format!("{} {}", row.verb, row.resource)),
+            if row.code >= 400 { Cell::alarm(row.code) } else { Cell::number(row.code) },
+            Cell::number(whole(row.count)),
+        ]
+    };
+    table(&["client", "request", "code", "count"], rows.iter().map(row).collect())
+}
+
+fn processes(run: &Run) -> Html {
+    let row = |process: &Process| {
+        let memory = |bytes: u64| Cell::number(size(bytes as f64));
+        vec![
+            Cell::words(&process.name),
+            Cell::remarked(
+                time(process.cpu_seconds),
+                format!("{} a Task", time(process.cpu_milliseconds_per_task / 1000.0)),
+            ),
+            memory(process.rss_before_bytes),
+            memory(process.rss_after_bytes),
+            memory(process.rss_peak_bytes),
+        ]
+    };
+    let titles = ["process", "processor time", "memory before", "after", "peak"];
+    table(&titles, run.processes.iter().map(row).collect())
+}

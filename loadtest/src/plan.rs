@@ -1,0 +1,86 @@
+//! `loadtest plan`: what a cluster needs for so much work, extrapolated from reports.
+
+pub mod capacity;
+pub mod demand;
+pub mod estimate;
+pub mod source;
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+
+use crate::report::Report;
+use crate::saved;
+use demand::Demand;
+use estimate::{Estimate, estimates, remarks};
+use source::sources;
+
+/// The arguments of `loadtest plan`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The reports that the plan rests on.
+    #[arg(required = true)]
+    reports: Vec<PathBuf>,
+    /// Frameworks that there are at one time.
+    #[arg(long, required_unless_present = "markdown", value_parser = clap::value_parser!(u32).range(1..))]
+    frameworks: Option<u32>,
+    /// Tasks of each.
+    #[arg(long, required_unless_present = "markdown", value_parser = tasks_of_one())]
+    tasks: Option<u32>,
+    /// Frameworks that come and go: `10/s`, `600/min`, `36000/h`.
+    #[arg(long, required_unless_present = "markdown", value_parser = demand::rate)]
+    churn: Option<f64>,
+    /// Replicas of the controller that share the work.
+    #[arg(long, default_value = "1")]
+    replicas: NonZeroU32,
+    /// The system that is planned for.
+    #[arg(long, default_value = "frameworkcontroller")]
+    system: String,
+    /// Only runs of this profile.
+    #[arg(long)]
+    profile: Option<String>,
+    /// Write the generated part of docs/capacity.md instead.
+    #[arg(long, conflicts_with_all = ["frameworks", "tasks", "churn", "profile"])]
+    markdown: bool,
+}
+
+/// As many Tasks as a Framework may have.
+fn tasks_of_one() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=10_000)
+}
+
+/// Prints the plan.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let reports = arguments.reports.iter().map(|path| saved::read(path)).collect::<Result<Vec<Report>>>()?;
+    let (Some(frameworks), Some(tasks), Some(churn)) =
+        (arguments.frameworks, arguments.tasks, arguments.churn)
+    else {
+        print!("{}", capacity::generated(&reports));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let demand = Demand { frameworks, tasks, churn, replicas: arguments.replicas };
+    let found = sources(&reports, &arguments.system, arguments.profile.as_deref());
+    ensure!(!found.is_empty(), "no report has a run of {} that can be planned with", arguments.system);
+    println!("{}", demand.said());
+    for remark in remarks(&demand, &found) {
+        println!("{remark}");
+    }
+    println!("\n{}", columns(&estimates(&demand, &found, &arguments.system)));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The plan as a table for the terminal.
+fn columns(estimates: &[Estimate]) -> String {
+    let title = ["figure", "needed", "extrapolated from", "how far"];
+    let rows = estimates.iter().map(|one| [&*one.name, &*one.value, &*one.from, &*one.far]);
+    let rows: Vec<[&str; 4]> = [title].into_iter().chain(rows).collect();
+    let widths: Vec<usize> =
+        (0..4).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default()).collect();
+    let line = |row: &[&str; 4]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}

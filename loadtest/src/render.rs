@@ -1,0 +1,38 @@
+//! `loadtest render` and `loadtest trim`: a report as a page, and a report that is small enough to be kept.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::page::page;
+use crate::saved;
+
+/// The arguments of both.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The report.
+    report: PathBuf,
+    /// The file that is written; left out: standard output.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// Writes the page.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    write(arguments.out.as_deref(), &page(&saved::read(&arguments.report)?))
+}
+
+/// Writes the report without its course over time.
+pub fn trim(arguments: &Arguments) -> Result<ExitCode> {
+    write(arguments.out.as_deref(), &saved::text(&saved::trimmed(saved::read(&arguments.report)?))?)
+}
+
+fn write(out: Option<&Path>, text: &str) -> Result<ExitCode> {
+    match out {
+        Some(path) => std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?,
+        None => std::io::stdout().write_all(text.as_bytes()).context("writing to standard output")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,68 @@
+//! docs/capacity.md is what its generator makes of the reports that are kept.
+//! `UPDATE=1 cargo test -p framework-loadtest --test reports` rewrites it.
+
+use std::path::{Path, PathBuf};
+
+use framework_loadtest::plan::capacity::{BEGIN, END, generated};
+use framework_loadtest::report::Report;
+use framework_loadtest::saved;
+
+use crate::sample;
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+}
+
+/// The reports that are kept, by their names.
+fn kept() -> Vec<Report> {
+    let Ok(entries) = std::fs::read_dir(docs().join("reports")) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    paths.iter().map(|path| saved::read(path).unwrap_or_else(|error| panic!("{error:#}"))).collect()
+}
+
+/// The document with another generated part.
+fn with(document: &str, generated: &str) -> String {
+    let (before, rest) = document.split_once(BEGIN).expect("the document has a generated part");
+    let (_, after) = rest.split_once(END).expect("the generated part ends");
+    format!("{before}{BEGIN}\n\n{generated}\n{END}{after}")
+}
+
+#[test]
+fn the_capacity_page_is_made_from_the_reports() {
+    let path = docs().join("capacity.md");
+    let found = std::fs::read_to_string(&path).expect("the document is there");
+    let expected = with(&found, &generated(&kept()));
+    if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
+        std::fs::write(&path, &expected).expect("the document is written");
+    } else {
+        let command = "UPDATE=1 cargo test -p framework-loadtest --test reports";
+        assert!(found == expected, "docs/capacity.md is not what docs/reports make: run `{command}`");
+    }
+}
+
+#[test]
+fn kept_reports_are_trimmed() {
+    let plots =
+        kept().iter().flat_map(|report| report.runs.clone()).map(|run| run.series.len()).sum::<usize>();
+    assert_eq!(plots, 0, "`loadtest trim` makes a report small enough to be kept");
+}
+
+#[test]
+fn the_capacity_page_shows_what_was_measured_and_what_is_planned() {
+    let mut report = sample::report();
+    report.versions.insert("odd".into(), "a|b\nc".into());
+    report.runs.push(sample::run("floor client", "2n + 11", 0.8));
+    let text = generated(&[report]);
+    assert!(text.contains("\n| burst (200 × 20) | frameworkcontroller, recommended"), "{text}");
+    assert!(text.contains("odd a|b c\n") && text.contains("| floor client, 2n + 11 | 0.969 |"), "{text}");
+    assert!(text.contains("### 30,000 Frameworks of 20 Tasks, 10 Frameworks/s"), "{text}");
+    assert!(
+        text.contains("| frameworkcontroller: memory | 9.79 GiB (17.1 KiB for each Task) | burst"),
+        "{text}"
+    );
+    let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());
+    assert!(widths.into_iter().all(|width| [0, 3, 9].contains(&width)), "{text}");
+    assert!(generated(&[]).starts_with("No report is kept"));
+}

@@ -1,0 +1,105 @@
+//! What changed from one report to another.
+
+use framework_loadtest::compare::noise::Verdict;
+use framework_loadtest::compare::{Comparison, compare};
+use framework_loadtest::report::Report;
+
+use crate::sample;
+
+/// What one change to the sample report comes to.
+fn after(change: impl Fn(&mut Report)) -> Comparison {
+    let mut report = sample::report();
+    change(&mut report);
+    compare(&sample::report(), &report).expect("they are of the same work")
+}
+
+/// The names of what became worse or better, without their run.
+fn changed(comparison: &Comparison, verdict: Verdict) -> Vec<&str> {
+    let changes = comparison.changes.iter().filter(|change| change.verdict == verdict);
+    changes.filter_map(|change| Some(change.name.rsplit_once(": ")?.1)).collect()
+}
+
+#[test]
+fn a_report_is_the_same_as_itself() {
+    let same = after(|_| ());
+    assert!(!same.is_worse() && same.changes.len() > 20, "{same:?}");
+    assert!(same.changes.iter().all(|change| change.verdict == Verdict::Noise));
+    assert!(same.shown(false).contains("figures are the same within noise.\n\nHow noise is judged"));
+}
+
+#[test]
+fn a_request_too_many_is_a_regression_and_a_slower_second_is_noise() {
+    let slower = after(|report| report.runs[0].latencies[0].p50 *= 1.2);
+    assert!(!slower.is_worse());
+    let asking = after(|report| report.runs[0].requests.reads = 1);
+    assert_eq!(changed(&asking, Verdict::Worse), ["own GETs and LISTs"]);
+    assert!(asking.shown(false).contains("Worse beyond noise:\n  frameworkcontroller, recommended"));
+}
+
+#[test]
+fn a_kind_of_request_that_is_new_counts_from_zero() {
+    let patching = after(|report| {
+        let rows = &mut report.runs[0].requests.rows;
+        let row = rows.iter().find(|row| row.resource == "pods").expect("a row").clone();
+        rows.push(framework_loadtest::report::RequestRow { verb: "patch".into(), count: 40, ..row });
+    });
+    assert_eq!(changed(&patching, Verdict::Worse), ["patch pods"]);
+    assert!(patching.changes.iter().any(|change| change.values.starts_with("0 → 40")));
+}
+
+#[test]
+fn an_improvement_is_no_regression() {
+    let better = after(|report| report.runs[0].processes[1].cpu_seconds /= 2.0);
+    assert!(!better.is_worse());
+    assert_eq!(changed(&better, Verdict::Better), ["processor time"]);
+}
+
+#[test]
+fn a_level_that_is_missed_and_a_run_that_is_given_up_are_regressions() {
+    let missed = after(|report| report.runs[0].levels[0].met = false);
+    assert_eq!(changed(&missed, Verdict::Worse), ["level writeEfficiency"]);
+    let given_up = after(|report| {
+        report.runs[0].given_up = Some("nothing moved".into());
+        report.runs[0].tasks_per_second = 1.0;
+    });
+    assert_eq!(changed(&given_up, Verdict::Worse), ["the run"]);
+    assert!(given_up.notes.iter().any(|note| note.contains("are not compared")));
+}
+
+#[test]
+fn between_different_machines_times_are_not_judged() {
+    let elsewhere = |report: &mut Report| {
+        report.machine.processors = 64;
+        report.runs[0].tasks_per_second /= 9.0;
+        report.runs[0].latencies[0].p50 *= 9.0;
+    };
+    let slower = after(elsewhere);
+    assert!(!slower.is_worse() && slower.notes.iter().any(|note| note.contains("machines differ")));
+    let asking = after(|report| {
+        elsewhere(report);
+        report.runs[0].requests.own += 1000;
+    });
+    assert_eq!(changed(&asking, Verdict::Worse), ["own requests"]);
+}
+
+#[test]
+fn reports_of_different_work_or_systems_are_not_compared() {
+    let mut other = sample::report();
+    other.scenario.groups[0].jobs = 100;
+    let error = compare(&sample::report(), &other).expect_err("it is other work");
+    let expected =
+        "the reports are of different work: burst (200 jobs, 4000 Tasks) and burst (100 jobs, 2000 Tasks)";
+    assert_eq!(error.to_string(), expected);
+    let mut other = sample::report();
+    other.runs[0].system = "another".into();
+    assert!(compare(&sample::report(), &other).is_err());
+}
+
+#[test]
+fn systems_of_only_one_report_and_other_versions_are_told() {
+    let other = after(|report| {
+        report.runs.push(sample::run("floor client", "", 1.0));
+        report.versions.insert("kubernetes".into(), "v1.37.0".into());
+    });
+    assert_eq!(other.notes, ["kubernetes: v1.36.3 → v1.37.0.", "floor client,  is only in the second."]);
+}

@@ -1,0 +1,80 @@
+//! What a page says.
+
+use framework_loadtest::page::page;
+
+use crate::sample;
+
+fn assert_says(page: &str, words: &[&str]) {
+    for words in words {
+        assert!(page.contains(words), "the page does not say {words:?}");
+    }
+}
+
+#[test]
+fn a_page_says_first_whether_the_levels_are_met() {
+    let page = page(&sample::report());
+    let head = &page[page.find("<h1>").expect("a title")..page.find("Over time").expect("plots")];
+    assert_says(
+        head,
+        &["burst", "frameworkcontroller", "All 2 levels are met.", "write efficiency", "0.969"],
+    );
+    assert_says(head, &["10,200 of 10,529; 0.912 against 2n + 8", "shared 2 processors"]);
+    assert!(!head.contains("verdict bad"));
+}
+
+#[test]
+fn a_page_says_plainly_what_is_wrong() {
+    let page = page(&sample::odd_report());
+    assert_says(
+        &page,
+        &[
+            "2 of 3 levels are missed: writeEfficiency is 0.812, not ≥ 0.95; controllerPeakMebibytes (≤ 128) could",
+            "could not be measured.",
+            "Given up after 93 s: after 900 s 17 jobs had not ended.",
+            "What follows is what was found until then.",
+            "17 of 200 jobs did not end.",
+            "3 own requests were refused.",
+            "The controller counted 2 requests fewer than the audit log.",
+            "Requests are not known",
+            "latencies are of fewer than 100 jobs",
+            "<td class=\"n\">not measured</td>",
+            "<td class=\"bad\">missed</td>",
+            "(2.2 s)",
+        ],
+    );
+}
+
+#[test]
+fn a_page_holds_no_markup_of_its_report() {
+    let page = page(&sample::odd_report());
+    assert!(!page.contains("<script"), "text became markup");
+    assert_says(
+        &page,
+        &["burst-&lt;script&gt;alert(&#39;never&#39;)&lt;/script&gt;", "defaults &amp; &quot;quotes&quot;"],
+    );
+}
+
+#[test]
+fn several_systems_stand_side_by_side_with_their_ratio_to_the_first() {
+    let page = page(&sample::odd_report());
+    let beside =
+        &page[page.find("Side by side").expect("a comparison")..page.find("Over time").expect("plots")];
+    assert_says(beside, &["floor client", "batch/v1 Job", "×0.8", "×3.1", "the controller: peak memory"]);
+    assert!(!page_of_one().contains("Side by side"));
+}
+
+fn page_of_one() -> String {
+    page(&sample::report())
+}
+
+#[test]
+fn a_trimmed_report_is_a_page_without_plots() {
+    let page = page(&framework_loadtest::saved::trimmed(sample::report()));
+    assert!(!page.contains("<svg"));
+    assert_says(&page, &["This report has no course over time", "created → AttemptRunning"]);
+}
+
+#[test]
+fn too_many_lines_of_a_plot_are_counted_instead_of_drawn() {
+    assert_says(&page(&sample::odd_report()), &["and 6 smaller, not drawn", "no data", "a plot of tomorrow"]);
+}

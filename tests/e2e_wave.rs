@@ -182,7 +182,8 @@ fn ttl_wave(count_wanted: usize, over: usize, levels: bool) {
 }
 
 /// How often the time may be asked for: twice when the controller starts; then, as a `Date` leaves a second
-/// in doubt, up to six times in the second before what waits is due, 200 ms apart, and once more for the travel.
+/// in doubt, up to six times in the second before what waits is due, 200 ms apart, and once more for the
+/// travel.
 fn questions(seconds: usize) -> usize {
     2 + 7 * seconds
 }

@@ -84,12 +84,12 @@ pub fn compare(before: &Report, after: &Report) -> Result<Comparison> {
                 pairs += 1;
                 comparison.runs(run, other, same_machine);
             }
-            None => comparison.notes.push(format!("{}, {} is only in the first.", run.system, run.profile)),
+            None => comparison.notes.push(format!("{} is only in the first.", run.title())),
         }
     }
     ensure!(pairs > 0, "the reports have no system in common");
     for run in after.runs.iter().filter(|run| counterpart(run, before).is_none()) {
-        comparison.notes.push(format!("{}, {} is only in the second.", run.system, run.profile));
+        comparison.notes.push(format!("{} is only in the second.", run.title()));
     }
     Ok(comparison)
 }
@@ -126,7 +126,7 @@ impl Comparison {
     }
 
     fn runs(&mut self, before: &Run, after: &Run, same_machine: bool) {
-        let whose = format!("{}, {}", before.system, before.profile);
+        let whose = before.title();
         self.ends(before, after, &whose);
         self.levels(before, after, &whose);
         if before.given_up.is_some() || after.given_up.is_some() {

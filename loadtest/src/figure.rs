@@ -1,7 +1,7 @@
 //! The figures of a run that can be held against those of another run.
 
 use crate::number::{short, size, time, whole};
-use crate::report::{Latency, RequestRow, Run};
+use crate::report::{Latency, Run};
 
 /// What a figure is of, which says how it is shown and how much of it is noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,7 +83,9 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     }
     all.push(Figure::new("jobs/s", run.jobs_per_second, Kind::Rate, Better::More).short());
     all.push(Figure::new("Tasks/s", run.tasks_per_second, Kind::Rate, Better::More).short());
-    all.extend(run.latencies.iter().flat_map(percentiles));
+    // How slow fake nodes are is no matter of the system.
+    let own = run.latencies.iter().filter(|latency| latency.group != "fake nodes");
+    all.extend(own.flat_map(percentiles));
     if let Some(age) = run.queue_age_seconds {
         all.push(Figure::new("longest wait in the queue", age, Kind::Time { beyond: 1.0 }, Better::Less));
     }
@@ -98,9 +100,14 @@ pub fn figures(run: &Run) -> Vec<Figure> {
             .into_iter()
             .filter_map(|(name, bytes)| Some(Figure::new(name, bytes?, Kind::Written, Better::Less).short())),
     );
-    for process in &run.processes {
-        // So that it stands beside that of another system.
-        let name = if process.name == run.system { "the controller" } else { &process.name };
+    // Others that were watched are no part of what is judged.
+    let processes = [
+        ("the controller", run.controller()),
+        ("kube-apiserver", run.process("kube-apiserver")),
+        ("etcd", run.process("etcd")),
+    ];
+    for (name, process) in processes {
+        let Some(process) = process else { continue };
         let peak = process.rss_peak_bytes as f64;
         let time = format!("{name}: processor time");
         all.push(Figure::new(time, process.cpu_seconds, Kind::Processor, Better::Less).short());
@@ -142,24 +149,14 @@ fn requests(run: &Run) -> Vec<Figure> {
         count("own requests that were refused".into(), requests.refused).short(),
         count("own GETs and LISTs".into(), requests.reads).short(),
     ];
-    let mut kinds: Vec<(&str, &str)> = own_rows(run).map(|row| (&*row.verb, &*row.resource)).collect();
+    let mut kinds: Vec<(&str, &str)> = run.own_rows().map(|row| (&*row.verb, &*row.resource)).collect();
     kinds.sort_unstable();
     kinds.dedup();
     for (verb, resource) in kinds {
-        let rows = own_rows(run).filter(|row| (&*row.verb, &*row.resource) == (verb, resource));
+        let rows = run.own_rows().filter(|row| (&*row.verb, &*row.resource) == (verb, resource));
         let name = format!("own requests: {verb} {resource}");
         let sum: usize = rows.map(|row| row.count).sum();
         all.push(Figure::new(name, sum as f64, Kind::Gathered, Better::Less));
     }
     all
-}
-
-/// The rows of requests on jobs, ConfigMaps and Pods that the system itself made; watches aside, of which there
-/// are as many as were cut off.
-pub fn own_rows(run: &Run) -> impl Iterator<Item = &RequestRow> {
-    const COUNTED: [&str; 4] = ["frameworks", "jobs", "configmaps", "pods"];
-    run.requests.rows.iter().filter(|row| {
-        let resource = row.resource.split('/').next().unwrap_or_default();
-        row.client == run.system && row.verb != "watch" && COUNTED.contains(&resource)
-    })
 }

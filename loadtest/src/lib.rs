@@ -8,6 +8,7 @@
 pub mod compare;
 pub mod figure;
 pub mod number;
+pub mod own;
 pub mod page;
 pub mod plan;
 pub mod render;

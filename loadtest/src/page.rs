@@ -46,7 +46,7 @@ pub fn page(report: &Report) -> String {
 /// How a run is told from others.
 fn whose(report: &Report, run: &crate::report::Run) -> String {
     let same = report.runs.iter().filter(|other| other.system == run.system).count() > 1;
-    if same { format!("{}, {}", run.system, run.profile) } else { run.system.clone() }
+    if same { run.title() } else { run.system.clone() }
 }
 
 /// Several things in a sentence, or nothing.

@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     for remark in remarks(&demand, &found) {
         println!("{remark}");
     }
-    println!("\n{}", columns(&estimates(&demand, &found, &arguments.system)));
+    println!("\n{}", columns(&estimates(&demand, &found)));
     Ok(ExitCode::SUCCESS)
 }
 

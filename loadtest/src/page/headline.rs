@@ -9,6 +9,9 @@ use super::whose;
 /// Fewer samples than this, and a p99 is only the slowest.
 pub const FEW: usize = 100;
 
+/// The transitions that users feel.
+const TRANSITIONS: [&str; 2] = ["creation → first Task running", "creation → completed"];
+
 /// Title, verdict, doubts and the figures that matter most.
 pub fn headline(report: &Report) -> Html {
     let scenario = &report.scenario;
@@ -98,8 +101,8 @@ fn cards(run: &Run) -> Html {
             format!("{} jobs/s, {} in all", short(run.jobs_per_second), time(run.elapsed_seconds)),
         ),
     ];
-    let from_creation = run.latencies.iter().filter(|latency| latency.transition.starts_with("created"));
-    all.extend(from_creation.take(2).map(|latency| {
+    let known = |wanted: &str| run.latencies.iter().find(|latency| latency.transition == wanted);
+    all.extend(TRANSITIONS.iter().filter_map(|wanted| known(wanted)).map(|latency| {
         let few = if latency.count < FEW { format!(", of only {}", latency.count) } else { String::new() };
         let below = format!("p99{few}; p50 {} ({})", time(latency.p50), latency.group);
         card(&latency.transition, time(latency.p99), below)
@@ -108,19 +111,17 @@ fn cards(run: &Run) -> Html {
         let below = format!("{} for each job", short(run.requests.per_job));
         all.push(card("own requests for each Task", short(run.requests.per_task), below));
     }
-    for process in &run.processes {
-        if process.name == run.system {
-            let below = format!("peak; {} before", size(process.rss_before_bytes as f64));
-            all.push(card("memory of the controller", size(process.rss_peak_bytes as f64), below));
-        }
-        if process.name == run.system || process.name == "kube-apiserver" {
-            let below = format!("for each Task; {} in all", time(process.cpu_seconds));
-            all.push(card(
-                &format!("processor time of {}", process.name),
-                time(process.cpu_milliseconds_per_task / 1000.0),
-                below,
-            ));
-        }
+    if let Some(controller) = run.controller() {
+        let below = format!("peak; {} before", size(controller.rss_before_bytes as f64));
+        all.push(card("memory of the controller", size(controller.rss_peak_bytes as f64), below));
+    }
+    for (name, process) in
+        [("the controller", run.controller()), ("the API server", run.process("kube-apiserver"))]
+    {
+        let Some(process) = process else { continue };
+        let below = format!("for each Task; {} in all", time(process.cpu_seconds));
+        let each = time(process.cpu_milliseconds_per_task / 1000.0);
+        all.push(card(&format!("processor time of {name}"), each, below));
     }
     of_class("dl", "cards", all)
 }

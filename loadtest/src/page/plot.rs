@@ -116,7 +116,7 @@ fn panel(plot: &Plot, run: &Run, several: bool) -> Html {
             Some((colour, all.find(|one| one.name == *name)?))
         })
         .collect();
-    let whose = if several { format!("{}, {}", run.system, run.profile) } else { String::new() };
+    let whose = if several { run.title() } else { String::new() };
     let units = format!("{} over {} since the start", plot.up.unit, plot.across.unit);
     let caption = tag(
         "figcaption",

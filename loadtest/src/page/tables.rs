@@ -36,7 +36,8 @@ fn titled(title: &str, content: Html) -> Html {
 
 fn setup(run: &Run) -> String {
     let begun = run.started_at.strftime("%Y-%m-%d %H:%M:%S UTC");
-    format!("{}. Started {begun}, took {}.", run.profile, time(run.elapsed_seconds))
+    let profile = if run.profile.is_empty() { String::new() } else { format!("{}. ", run.profile) };
+    format!("{profile}Started {begun}, took {}.", time(run.elapsed_seconds))
 }
 
 fn levels(run: &Run) -> Html {
@@ -119,8 +120,8 @@ fn requests(run: &Run) -> Html {
         Some(difference) => format!(". The controller's own count differs by {difference}."),
     };
     let mut rows: Vec<&RequestRow> = requests.rows.iter().collect();
-    rows.sort_by_key(|row| (row.client != run.system, Reverse(row.count), *row));
-    let own = rows.iter().filter(|row| row.client == run.system).count();
+    rows.sort_by_key(|row| (!run.is_own(row), Reverse(row.count), *row));
+    let own = rows.iter().filter(|row| run.is_own(row)).count();
     let behind = if rows.len() > ROWS { rows.split_off(ROWS.max(own).min(rows.len())) } else { Vec::new() };
     [plain("p", known), request_table(&rows), folded(&behind)].into_iter().collect()
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use crate::number::{short, size, time, whole};
-use crate::report::{Report, Run};
+use crate::report::{Process, Report, Run};
 
 use super::demand::Demand;
 use super::estimate::{estimates, remarks};
@@ -40,7 +40,7 @@ pub fn generated(reports: &[Report]) -> String {
             out += &format!("{remark}\n");
         }
         out += "\n| figure | needed | extrapolated from | how far |\n|---|---|---|---|\n";
-        for one in estimates(&demand, &found, SYSTEM) {
+        for one in estimates(&demand, &found) {
             out += &row(&[one.name, one.value, one.from, one.far]);
         }
     }
@@ -55,7 +55,7 @@ fn measured(reports: &[Report]) -> String {
         "write efficiency",
         "own requests/Task",
         "Tasks/s",
-        "created → running, p99",
+        "creation → first Task running, p99",
         "controller: processor time/Task",
         "peak memory",
         "API server: processor time/Task",
@@ -98,11 +98,10 @@ fn machines(reports: &[Report]) -> Vec<String> {
 }
 
 fn figures(report: &Report, run: &Run) -> [String; 10] {
-    let process = |name: &str| run.processes.iter().find(|process| process.name == name);
     let dash = || "–".to_owned();
     let each =
-        |name: &str| process(name).map_or_else(dash, |one| time(one.cpu_milliseconds_per_task / 1000.0));
-    let running = run.latencies.iter().find(|one| one.transition.ends_with("AttemptRunning"));
+        |one: Option<&Process>| one.map_or_else(dash, |one| time(one.cpu_milliseconds_per_task / 1000.0));
+    let running = run.latencies.iter().find(|one| one.transition.ends_with("first Task running"));
     let met = run.levels.iter().filter(|level| level.met).count();
     let scenario = format!(
         "{} ({} × {})",
@@ -112,14 +111,14 @@ fn figures(report: &Report, run: &Run) -> [String; 10] {
     );
     [
         scenario,
-        format!("{}, {}", run.system, run.profile),
+        run.title(),
         run.requests.write_efficiency.map_or_else(dash, short),
         if run.requests.source == "none" { dash() } else { short(run.requests.per_task) },
         if run.given_up.is_some() { "given up".into() } else { short(run.tasks_per_second) },
         running.map_or_else(dash, |latency| format!("{} of {}", time(latency.p99), whole(latency.count))),
-        each(&run.system),
-        process(&run.system).map_or_else(dash, |one| size(one.rss_peak_bytes as f64)),
-        each("kube-apiserver"),
+        each(run.controller()),
+        run.controller().map_or_else(dash, |one| size(one.rss_peak_bytes as f64)),
+        each(run.process("kube-apiserver")),
         if met == run.levels.len() {
             format!("{met} met")
         } else {

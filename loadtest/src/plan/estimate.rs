@@ -7,9 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::figure::own_rows;
 use crate::number::{short, size};
-use crate::report::{Process, Run};
+use crate::report::Run;
 
 use super::demand::Demand;
 use super::source::{Source, fullest, most_similar};
@@ -31,8 +30,8 @@ pub struct Estimate {
 }
 
 /// The whole plan.
-pub fn estimates(demand: &Demand, sources: &[Source], system: &str) -> Vec<Estimate> {
-    let mut all = vec![processor(demand, sources, system, true), memory(demand, sources, system)];
+pub fn estimates(demand: &Demand, sources: &[Source]) -> Vec<Estimate> {
+    let mut all = vec![controller(demand, sources), memory(demand, sources)];
     all.extend(own_requests(demand, sources));
     all.push(others(demand, sources));
     let bytes = |name: &str, known: fn(&Run) -> Option<f64>, lacking: &str| {
@@ -45,8 +44,8 @@ pub fn estimates(demand: &Demand, sources: &[Source], system: &str) -> Vec<Estim
         |run| run.bytes.watch_events.map(|b| b as f64),
         METRICS,
     ));
-    all.push(processor(demand, sources, "kube-apiserver", false));
-    all.push(processor(demand, sources, "etcd", false));
+    all.push(processor(demand, sources, "kube-apiserver"));
+    all.push(processor(demand, sources, "etcd"));
     all
 }
 
@@ -95,35 +94,40 @@ fn passing(demand: &Demand, source: Source, name: String, value: String) -> Esti
     Estimate { name, value, from: source.name(), far }
 }
 
-fn process<'a>(run: &'a Run, name: &str) -> Option<&'a Process> {
-    run.processes.iter().find(|process| process.name == name)
+fn processor(demand: &Demand, sources: &[Source], name: &str) -> Estimate {
+    let known = |run: &Run| Some(run.process(name)?.cpu_seconds);
+    flow(demand, sources, &format!("{name}: processors"), LOCAL, known, short)
 }
 
-fn processor(demand: &Demand, sources: &[Source], name: &str, shared: bool) -> Estimate {
-    let replicas = if shared { f64::from(demand.replicas.get()) } else { 1.0 };
-    let each = if replicas > 1.0 { ", each replica" } else { "" };
-    let known = |run: &Run| Some(process(run, name)?.cpu_seconds);
-    flow(demand, sources, &format!("{name}: processors{each}"), LOCAL, known, |used| short(used / replicas))
-}
-
-fn memory(demand: &Demand, sources: &[Source], name: &str) -> Estimate {
+/// Names what each replica needs, and how many share it.
+fn shared(demand: &Demand, name: &str) -> (String, f64) {
     let replicas = f64::from(demand.replicas.get());
-    let each = if replicas > 1.0 { ", each replica" } else { "" };
-    let title = format!("{name}: memory{each}");
+    let name = if replicas > 1.0 { format!("{name}, each replica") } else { name.to_owned() };
+    (name, replicas)
+}
+
+fn controller(demand: &Demand, sources: &[Source]) -> Estimate {
+    let (name, replicas) = shared(demand, "controller: processors");
+    let known = |run: &Run| Some(run.controller()?.cpu_seconds);
+    flow(demand, sources, &name, LOCAL, known, |used| short(used / replicas))
+}
+
+fn memory(demand: &Demand, sources: &[Source]) -> Estimate {
+    let (name, replicas) = shared(demand, "controller: memory");
     let known =
-        |run: &Run| process(run, name).map(|one| (one.rss_before_bytes as f64, one.rss_peak_bytes as f64));
+        |run: &Run| run.controller().map(|one| (one.rss_before_bytes as f64, one.rss_peak_bytes as f64));
     let Some((source, tasks, (idle, peak))) = fullest(sources, known) else {
-        return unknown(title, FULL);
+        return unknown(name, FULL);
     };
     let (wanted, share) = (demand.tasks_at_once() / replicas, (peak - idle).max(0.0) / tasks);
     let value = format!("{} ({} for each Task)", size(idle + share * wanted), size(share));
-    Estimate { name: title, value, from: source.name(), far: far(wanted / tasks, "Tasks at one time") }
+    Estimate { name, value, from: source.name(), far: far(wanted / tasks, "Tasks at one time") }
 }
 
 fn own_requests(demand: &Demand, sources: &[Source]) -> Vec<Estimate> {
     let known = |run: &Run| {
         let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for row in own_rows(run) {
+        for row in run.own_rows() {
             *kinds.entry((row.resource.clone(), row.verb.clone())).or_default() += row.count;
         }
         (!kinds.is_empty()).then_some(kinds)
@@ -147,7 +151,7 @@ fn own_requests(demand: &Demand, sources: &[Source]) -> Vec<Estimate> {
 fn others(demand: &Demand, sources: &[Source]) -> Estimate {
     let known = |run: &Run| {
         let all: usize = run.requests.rows.iter().map(|row| row.count).sum();
-        let own: usize = own_rows(run).map(|row| row.count).sum();
+        let own: usize = run.own_rows().map(|row| row.count).sum();
         (all > own).then_some((all - own) as f64)
     };
     flow(demand, sources, "requests/s of all others (kubelets, who creates)", AUDIT, known, short)

@@ -28,7 +28,8 @@ impl Source<'_> {
     /// As a plan names it.
     pub fn name(&self) -> String {
         let (jobs, tasks) = (self.run.totals.jobs, self.tasks_each());
-        format!("{} ({jobs} × {tasks}; {})", self.report.scenario.name, self.run.profile)
+        let profile = if self.run.profile.is_empty() { "" } else { &format!("; {}", self.run.profile) };
+        format!("{} ({jobs} × {tasks}{profile})", self.report.scenario.name)
     }
 
     /// Tasks of each job.
@@ -46,7 +47,9 @@ impl Source<'_> {
     fn is_plain(&self) -> bool {
         let groups = &self.report.scenario.groups;
         let alike = groups.iter().all(|group| group.tasks() == groups[0].tasks() && group.rescale.is_empty());
-        let retried = self.run.totals.pods != self.run.totals.tasks;
+        // Pods are not counted where requests are not.
+        let pods = self.run.totals.pods;
+        let retried = pods != self.run.totals.tasks && (pods > 0 || self.run.requests.source != "none");
         alike && !retried && groups.iter().all(|group| ["Succeeded", "Deleted"].contains(&&*group.outcome))
     }
 

@@ -58,10 +58,7 @@ fn the_capacity_page_shows_what_was_measured_and_what_is_planned() {
     assert!(text.contains("\n| burst (200 × 20) | frameworkcontroller, recommended"), "{text}");
     assert!(text.contains("odd a|b c\n") && text.contains("| floor client, 2n + 11 | 0.969 |"), "{text}");
     assert!(text.contains("### 30,000 Frameworks of 20 Tasks, 10 Frameworks/s"), "{text}");
-    assert!(
-        text.contains("| frameworkcontroller: memory | 9.79 GiB (17.1 KiB for each Task) | burst"),
-        "{text}"
-    );
+    assert!(text.contains("| controller: memory | 9.79 GiB (17.1 KiB for each Task) | burst"), "{text}");
     let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());
     assert!(widths.into_iter().all(|width| [0, 3, 9].contains(&width)), "{text}");
     assert!(generated(&[]).starts_with("No report is kept"));

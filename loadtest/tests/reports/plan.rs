@@ -17,7 +17,7 @@ fn demand() -> Demand {
 }
 
 fn planned(reports: &[Report], demand: Demand) -> Vec<Estimate> {
-    estimates(&demand, &sources(reports, SYSTEM, None), SYSTEM)
+    estimates(&demand, &sources(reports, SYSTEM, None))
 }
 
 fn of<'a>(estimates: &'a [Estimate], name: &str) -> &'a Estimate {
@@ -29,10 +29,10 @@ fn what_passes_through_goes_with_the_rate_and_memory_with_the_number() {
     let plan = planned(&[sample::report()], demand());
     let value = |name: &str| of(&plan, name).value.clone();
     // 0.5 ms a Task.
-    assert_eq!(value("frameworkcontroller: processors"), "0.1");
+    assert_eq!(value("controller: processors"), "0.1");
     assert_eq!(value("kube-apiserver: processors"), "1.8");
     // 20 MiB idle, and 20 MiB more with 1,200 Tasks: 500 times as many.
-    assert_eq!(value("frameworkcontroller: memory"), "9.79 GiB (17.1 KiB for each Task)");
+    assert_eq!(value("controller: memory"), "9.79 GiB (17.1 KiB for each Task)");
     assert_eq!(value("of them create pods"), "200");
     assert_eq!(value("of them create configmaps"), "10");
     assert_eq!(value("own requests/s"), "526");
@@ -45,7 +45,7 @@ fn every_figure_says_from_which_run_it_is_and_how_far() {
     let plan = planned(&[sample::report()], demand());
     assert!(plan.iter().all(|one| one.from.starts_with("burst (200 × 20; recommended")), "{plan:#?}");
     assert_eq!(of(&plan, "own requests/s").far, "×1.5 its Tasks/s");
-    assert_eq!(of(&plan, "frameworkcontroller: memory").far, "×500 its Tasks at one time: a guess");
+    assert_eq!(of(&plan, "controller: memory").far, "×500 its Tasks at one time: a guess");
     let less = planned(&[sample::report()], Demand { churn: 1.0, frameworks: 40, ..demand() });
     assert!(less.iter().all(|one| one.far.starts_with("within (")), "{less:#?}");
 }
@@ -60,7 +60,7 @@ fn the_run_of_the_most_similar_jobs_is_taken() {
     single.runs[0].totals.peak_tasks = Some(9000);
     let plan = planned(&[single, sample::report()], demand());
     assert!(of(&plan, "own requests/s").from.starts_with("burst"));
-    assert!(of(&plan, "frameworkcontroller: memory").from.starts_with("single"), "it held the most Tasks");
+    assert!(of(&plan, "controller: memory").from.starts_with("single"), "it held the most Tasks");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_run_that_was_given_up_or_retried_is_no_measure() {
     report.runs[0].totals.pods += 1;
     let plan = planned(&[report], demand());
     assert_eq!(of(&plan, "own requests/s").value, "not known");
-    assert_ne!(of(&plan, "frameworkcontroller: memory").value, "not known");
+    assert_ne!(of(&plan, "controller: memory").value, "not known");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn replicas_share_the_work_and_the_plan_says_that_nobody_has_seen_it() {
     let shared = Demand { replicas: NonZeroU32::new(4).expect("it is 4"), ..demand() };
     let reports = [sample::report()];
     let plan = planned(&reports, shared);
-    assert_eq!(of(&plan, "frameworkcontroller: processors, each replica").value, "0.025");
+    assert_eq!(of(&plan, "controller: processors, each replica").value, "0.025");
     assert_eq!(of(&plan, "own requests/s").value, "526");
     let said = remarks(&shared, &sources(&reports, SYSTEM, None)).join("\n");
     assert!(said.contains("an even split that no run has shown"), "{said}");

@@ -90,11 +90,15 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
         jobs_per_second: 200.0 / 30.0 / factor,
         tasks_per_second: 4000.0 / 30.0 / factor,
         latencies: vec![
-            Latency { transition: "created → AttemptRunning".into(), ..latency(factor) },
-            Latency { transition: "created → Completed".into(), ..latency(2.0 * factor) },
+            Latency { transition: "creation → first Task running".into(), ..latency(factor) },
+            Latency { transition: "creation → completed".into(), ..latency(2.0 * factor) },
         ],
         queue_age_seconds: Some(0.12),
-        requests: requests(system),
+        requests: requests(match system {
+            "floor client" => "loadtest-floor",
+            "batch/v1 Job" => "kube-controller-manager",
+            _ => "frameworkcontroller",
+        }),
         bytes: Bytes {
             status_writes: Some(8_000_000),
             status_writes_per_task: Some(2000.0),
@@ -102,7 +106,9 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             watch_events: Some(120_000_000),
         },
         processes: vec![
-            process(system, 2.0 * factor, 40),
+            process("frameworkcontroller", 2.0 * factor, 40),
+            process("kube-controller-manager", 3.0 * factor, 80),
+            process("loadtest", 4.0 * factor, 50),
             process("kube-apiserver", 36.0 * factor, 600),
             process("etcd", 6.0 * factor, 120),
         ],
@@ -115,7 +121,7 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
 }
 
 fn latency(factor: f64) -> Latency {
-    let (transition, group) = ("ended → Completed".into(), "job".into());
+    let (transition, group) = ("ended → completed".into(), "job".into());
     Latency {
         transition,
         group,
@@ -128,9 +134,9 @@ fn latency(factor: f64) -> Latency {
 }
 
 /// 10,529 own requests: 42 and 10.6 for each job.
-fn requests(system: &str) -> Requests {
-    let row = |client: &str, verb: &str, resource: &str, code, count| RequestRow {
-        client: client.into(),
+fn requests(client: &str) -> Requests {
+    let row = |who: &str, verb: &str, resource: &str, code, count| RequestRow {
+        client: who.into(),
         verb: verb.into(),
         resource: resource.into(),
         code,
@@ -139,13 +145,13 @@ fn requests(system: &str) -> Requests {
     Requests {
         source: "audit log".into(),
         rows: vec![
-            row(system, "create", "pods", 201, 4000),
-            row(system, "delete", "pods", 200, 4000),
-            row(system, "create", "configmaps", 201, 200),
-            row(system, "delete", "configmaps", 200, 200),
-            row(system, "update", "frameworks/status", 200, 2129),
-            row(system, "update", "leases", 200, 31),
-            row(system, "watch", "pods", 200, 1),
+            row(client, "create", "pods", 201, 4000),
+            row(client, "delete", "pods", 200, 4000),
+            row(client, "create", "configmaps", 201, 200),
+            row(client, "delete", "configmaps", 200, 200),
+            row(client, "update", "frameworks/status", 200, 2129),
+            row(client, "update", "leases", 200, 31),
+            row(client, "watch", "pods", 200, 1),
             row("kwok", "patch", "pods/status", 200, 8000),
             row("kwok", "patch", "pods/status", 404, 2),
             row("loadtest", "create", "frameworks", 201, 200),
@@ -194,10 +200,10 @@ fn course(factor: f64) -> Vec<Series> {
         series("jobs", "created", "jobs", move |at| (slow(at) * 40.0).min(200.0)),
         series("jobs", "running", "jobs", move |at| (60.0 - (slow(at) - 12.0).abs() * 5.0).max(0.0)),
         series("jobs", "completed", "jobs", move |at| ((slow(at) - 2.0) * 9.0).clamp(0.0, 200.0)),
-        series("latency", "created → AttemptRunning, p99", "s", move |at| {
+        series("latency", "creation → first Task running, p99", "s", move |at| {
             (0.4 + slow(at) / 15.0) * wave(at)
         }),
-        series("latency", "created → AttemptRunning, p50", "s", move |at| {
+        series("latency", "creation → first Task running, p50", "s", move |at| {
             (0.2 + slow(at) / 40.0) * wave(at)
         }),
         series("requests", "frameworkcontroller", "requests/s", move |at| 350.0 * wave(at)),

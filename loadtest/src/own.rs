@@ -1,0 +1,49 @@
+//! Which requests and which process are those of the system that a run is about.
+
+use crate::report::{Process, RequestRow, Run};
+
+impl Run {
+    /// Requests on jobs, ConfigMaps and Pods that the system itself made; watches aside, of which there are
+    /// as many as were cut off.
+    pub fn own_rows(&self) -> impl Iterator<Item = &RequestRow> {
+        const COUNTED: [&str; 4] = ["frameworks", "jobs", "configmaps", "pods"];
+        self.requests.rows.iter().filter(|row| {
+            let resource = row.resource.split('/').next().unwrap_or_default();
+            self.is_own(row) && row.verb != "watch" && COUNTED.contains(&resource)
+        })
+    }
+
+    /// Whether the system asked that.
+    pub fn is_own(&self, row: &RequestRow) -> bool {
+        row.client
+            == match self.system.as_str() {
+                "batch/v1 Job" => "kube-controller-manager",
+                "floor client" => "loadtest-floor",
+                // Whatever a controller of Frameworks is called in the report, it calls itself so.
+                _ => "frameworkcontroller",
+            }
+    }
+
+    /// The process that did the work.
+    pub fn controller(&self) -> Option<&Process> {
+        self.process(match self.system.as_str() {
+            "batch/v1 Job" => "kube-controller-manager",
+            "floor client" => "loadtest",
+            _ => "frameworkcontroller",
+        })
+    }
+
+    /// The process of this name.
+    pub fn process(&self, name: &str) -> Option<&Process> {
+        self.processes.iter().find(|process| process.name == name)
+    }
+
+    /// The system and how it was set.
+    pub fn title(&self) -> String {
+        if self.profile.is_empty() {
+            self.system.clone()
+        } else {
+            format!("{}, {}", self.system, self.profile)
+        }
+    }
+}

@@ -38,7 +38,9 @@ pub struct Comparison {
 /// One figure in both reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The system and the figure.
+    /// The system and how it was set.
+    pub run: String,
+    /// What is different.
     pub name: String,
     /// Before and after, with their ratio and the share that would be noise.
     pub values: String,
@@ -157,7 +159,7 @@ impl Comparison {
         };
         let said = |run: &Run| run.given_up.as_ref().map_or("done".into(), |why| format!("given up: {why}"));
         let values = format!("{} → {}", said(before), said(after));
-        self.changes.push(Change { name: format!("{whose}: the run"), values, verdict });
+        self.changes.push(Change { run: whose.into(), name: "the run".into(), values, verdict });
     }
 
     fn levels(&mut self, before: &Run, after: &Run, whose: &str) {
@@ -171,7 +173,12 @@ impl Comparison {
             let said = |measured: Option<f64>| measured.map_or("not measured".into(), short);
             let values =
                 format!("{} → {} (promised {})", said(old.measured), said(level.measured), level.bound);
-            self.changes.push(Change { name: format!("{whose}: level {}", level.name), values, verdict });
+            self.changes.push(Change {
+                run: whose.into(),
+                name: format!("level {}", level.name),
+                values,
+                verdict,
+            });
         }
     }
 
@@ -184,7 +191,7 @@ impl Comparison {
         let (old, new) = (before.shown(), after.shown());
         let values = format!("{old} → {new} ({ratio}; {allowed} % would be noise)");
         let verdict = judge(before, after);
-        self.changes.push(Change { name: format!("{whose}: {}", before.name), values, verdict });
+        self.changes.push(Change { run: whose.into(), name: before.name.clone(), values, verdict });
     }
 
     /// What is printed.
@@ -216,8 +223,13 @@ impl Comparison {
             return;
         }
         let _ = writeln!(out, "{title}");
-        for Change { name, values, .. } in changes {
-            let _ = writeln!(out, "  {name}: {values}");
+        let mut last = "";
+        for Change { run, name, values, .. } in changes {
+            if run != last {
+                let _ = writeln!(out, "  {run}:");
+                last = run;
+            }
+            let _ = writeln!(out, "    {name}: {values}");
         }
     }
 }

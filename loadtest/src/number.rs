@@ -34,12 +34,16 @@ pub fn time(seconds: f64) -> String {
             let whole = seconds.round();
             let (minutes, rest) = ((whole / 60.0).floor(), whole % 60.0);
             if minutes < 60.0 {
-                format!("{minutes} min {rest} s")
+                two(minutes, "min", rest, "s")
             } else {
-                format!("{} h {} min", (minutes / 60.0).floor(), minutes % 60.0)
+                two((minutes / 60.0).floor(), "h", minutes % 60.0, "min")
             }
         }
     }
+}
+
+fn two(larger: f64, unit: &str, smaller: f64, other: &str) -> String {
+    if smaller == 0.0 { format!("{larger} {unit}") } else { format!("{larger} {unit} {smaller} {other}") }
 }
 
 /// A size: `512 B`, `61.4 MiB`.
@@ -96,8 +100,8 @@ mod tests {
     #[test]
     fn times_and_sizes_have_the_unit_that_fits() {
         assert_eq!(
-            [0.0, 0.0123, 0.9999, 1.5, 119.6, 245.0, 7300.0].map(time),
-            ["0 s", "12.3 ms", "1 s", "1.5 s", "120 s", "4 min 5 s", "2 h 1 min"]
+            [0.0, 0.0123, 0.9999, 1.5, 119.6, 245.0, 3000.0, 7300.0].map(time),
+            ["0 s", "12.3 ms", "1 s", "1.5 s", "120 s", "4 min 5 s", "50 min", "2 h 1 min"]
         );
         assert_eq!([512.0, 2048.0, 64_400_000.0, 3e9].map(size), ["512 B", "2 KiB", "61.4 MiB", "2.79 GiB"]);
     }

@@ -3,7 +3,7 @@
 //!
 //! The same plot of several runs has the same axes and colours.
 
-use crate::number::short;
+use crate::number::{fitting, short, size};
 use crate::report::{Report, Run, Series};
 
 use super::axis::Axis;
@@ -21,6 +21,9 @@ const TITLES: [(&str, &str); 5] = [
 /// Lines that are told apart in one plot; the smaller ones beyond are left out, which the legend says.
 const LINES: usize = 8;
 
+/// What has the same colour in all plots.
+const KNOWN: [&str; 4] = ["frameworkcontroller", "kube-apiserver", "etcd", "kwok"];
+
 /// A line is drawn through at most twice so many points: the least and the largest of each stretch.
 const STRETCHES: usize = 300;
 
@@ -28,8 +31,8 @@ const STRETCHES: usize = 300;
 struct Plot<'a> {
     title: String,
     unit: &'a str,
-    /// Of the lines that are drawn, whose places are their colours.
-    names: Vec<&'a str>,
+    /// The lines that are drawn, and their colours.
+    lines: Vec<(&'a str, usize)>,
     left_out: usize,
     across: Axis,
     up: Axis,
@@ -88,9 +91,19 @@ impl<'a> Plot<'a> {
             left_out: left_out.len(),
             across: Axis::of_time(points().map(|point| point.0).fold(0.0, f64::max)),
             up: Axis::of(unit, points().map(|point| point.1).fold(0.0, f64::max)),
-            names,
+            lines: coloured(names),
         }
     }
+}
+
+/// Gives each of the names a colour: known ones their own, others what is free.
+fn coloured(names: Vec<&str>) -> Vec<(&str, usize)> {
+    let own = |name: &str| KNOWN.iter().position(|known| *known == name);
+    let taken: Vec<usize> = names.iter().filter_map(|name| own(name)).collect();
+    // As in a plot of such names, whether all of them are there or not.
+    let first = if taken.is_empty() { 0 } else { KNOWN.len() };
+    let mut free = (first..LINES).chain(0..first).filter(|colour| !taken.contains(colour));
+    names.into_iter().filter_map(|name| Some((name, own(name).or_else(|| free.next())?))).collect()
 }
 
 fn of_kind<'a>(run: &'a Run, plot: &str, unit: &str) -> impl Iterator<Item = &'a Series> {
@@ -107,13 +120,12 @@ fn largest(series: &Series) -> f64 {
 
 fn panel(plot: &Plot, run: &Run, several: bool) -> Html {
     let drawn: Vec<(usize, &Series)> = plot
-        .names
+        .lines
         .iter()
-        .enumerate()
-        .filter_map(|(colour, name)| {
+        .filter_map(|(name, colour)| {
             let mut all =
                 run.series.iter().filter(|one| one.unit == plot.unit && title_of(one) == plot.title);
-            Some((colour, all.find(|one| one.name == *name)?))
+            Some((*colour, all.find(|one| one.name == *name)?))
         })
         .collect();
     let whose = if several { run.title() } else { String::new() };
@@ -156,9 +168,12 @@ fn rest(plot: &Plot, drawn: usize) -> Option<Html> {
     (plot.left_out > 0).then(|| tag("li", &[], [text(format!("and {} smaller, not drawn", plot.left_out))]))
 }
 
-/// A number in the unit of the axis.
+/// A number in the unit of the axis, or for bytes in the one that fits.
 fn in_unit(plot: &Plot, number: f64) -> String {
-    let (divisor, unit) = crate::number::fitting(plot.unit, plot.up.end);
+    if plot.unit == "bytes" {
+        return size(number);
+    }
+    let (divisor, unit) = fitting(plot.unit, plot.up.end);
     format!("{} {unit}", short(number / divisor))
 }
 
@@ -243,6 +258,19 @@ fn extremes(stretch: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_has_one_colour_in_all_plots_and_no_two_lines_share_one() {
+        assert_eq!(coloured(vec!["stored", "completed"]), [("stored", 0), ("completed", 1)]);
+        assert_eq!(
+            coloured(vec!["etcd", "x", "kube-apiserver"]),
+            [("etcd", 2), ("x", 4), ("kube-apiserver", 1)]
+        );
+        let many = coloured(vec!["a", "b", "c", "d", "e", "f", "g", "kwok"]);
+        let mut colours: Vec<usize> = many.iter().map(|(_, colour)| *colour).collect();
+        colours.sort_unstable();
+        assert_eq!(colours, (0..LINES).collect::<Vec<_>>());
+    }
 
     #[test]
     fn a_long_series_keeps_its_peak_and_its_ends() {

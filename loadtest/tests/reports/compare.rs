@@ -13,10 +13,10 @@ fn after(change: impl Fn(&mut Report)) -> Comparison {
     compare(&sample::report(), &report).expect("they are of the same work")
 }
 
-/// The names of what became worse or better, without their run.
+/// What became worse or better.
 fn changed(comparison: &Comparison, verdict: Verdict) -> Vec<&str> {
     let changes = comparison.changes.iter().filter(|change| change.verdict == verdict);
-    changes.filter_map(|change| Some(change.name.rsplit_once(": ")?.1)).collect()
+    changes.map(|change| change.name.as_str()).collect()
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_kind_of_request_that_is_new_counts_from_zero() {
         let row = rows.iter().find(|row| row.resource == "pods").expect("a row").clone();
         rows.push(framework_loadtest::report::RequestRow { verb: "patch".into(), count: 40, ..row });
     });
-    assert_eq!(changed(&patching, Verdict::Worse), ["patch pods"]);
+    assert_eq!(changed(&patching, Verdict::Worse), ["own requests: patch pods"]);
     assert!(patching.changes.iter().any(|change| change.values.starts_with("0 → 40")));
 }
 
@@ -61,7 +61,7 @@ fn processes_and_nodes_that_only_take_part_are_not_judged() {
 fn an_improvement_is_no_regression() {
     let better = after(|report| report.runs[0].processes[0].cpu_seconds /= 2.0);
     assert!(!better.is_worse());
-    assert_eq!(changed(&better, Verdict::Better), ["processor time"]);
+    assert_eq!(changed(&better, Verdict::Better), ["the controller: processor time"]);
 }
 
 #[test]

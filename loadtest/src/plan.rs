@@ -71,16 +71,27 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan as a table for the terminal.
+/// The plan as a table for the terminal. The runs are named below it, since their names are long.
 fn columns(estimates: &[Estimate]) -> String {
-    let title = ["figure", "needed", "extrapolated from", "how far"];
-    let rows = estimates.iter().map(|one| [&*one.name, &*one.value, &*one.from, &*one.far]);
-    let rows: Vec<[&str; 4]> = [title].into_iter().chain(rows).collect();
-    let widths: Vec<usize> =
-        (0..4).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default()).collect();
-    let line = |row: &[&str; 4]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    let mut runs: Vec<&str> = Vec::new();
+    let mut rows = vec![["figure", "needed", "from", "how far"].map(str::to_owned)];
+    for one in estimates {
+        let at = runs.iter().position(|run| *run == one.from).unwrap_or_else(|| {
+            runs.push(&one.from);
+            runs.len() - 1
+        });
+        rows.push([one.name.clone(), one.value.clone(), format!("[{}]", at + 1), one.far.clone()]);
+    }
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
+    let widths = [width(0), width(1), width(2), width(3)];
+    let mut out = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        out += cells.collect::<Vec<_>>().join("  ").trim_end();
+        out.push('\n');
+    }
+    for (at, run) in runs.iter().enumerate() {
+        out += &format!("\n[{}] {run}", at + 1);
+    }
+    out
 }

@@ -30,7 +30,7 @@ How noise is judged, as a share of the smaller figure:
 - bytes: 10 %, at least 64 KiB.
 - jobs/s, Tasks/s, processor time (at least 0.1 s), memory (at least 4 MiB): 25 %.
 - latencies: 25 % and 100 % / √k, where k samples lie beyond the percentile: for the p99 of 100 jobs k is 1,
-  of 10,000 jobs 100. At least 20 ms.
+  of 10,000 jobs 100. At least 50 ms.
 Between different machines only counts and bytes are judged.
 ";
 
@@ -47,7 +47,7 @@ pub fn bound(before: &Figure, after: &Figure) -> Bound {
         Kind::Rate => (0.25, 0.0),
         Kind::Processor => (0.25, 0.1),
         Kind::Memory => (0.25, 4.0 * 1024.0 * 1024.0),
-        Kind::Time { .. } => (0.25 + 1.0 / fewest(before.kind, after.kind).sqrt(), 0.02),
+        Kind::Time { .. } => (0.25 + 1.0 / fewest(before.kind, after.kind).sqrt(), 0.05),
     };
     Bound { share, least }
 }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_small_difference_is_noise_however_large_its_share() {
-        assert_eq!(judged(Kind::Time { beyond: 1e6 }, Better::Less, 0.002, 0.02), Verdict::Noise);
+        assert_eq!(judged(Kind::Time { beyond: 1e6 }, Better::Less, 0.002, 0.05), Verdict::Noise);
         assert_eq!(judged(Kind::Memory, Better::Less, 4e6, 8e6), Verdict::Noise);
     }
 

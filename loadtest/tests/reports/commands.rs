@@ -44,7 +44,11 @@ fn the_commands_of_the_manual_do_what_it_says() {
     let expected = [
         ("render out/report.json --out page.html", 0, ""),
         ("compare before.json after.json", 1, "Worse beyond noise:"),
-        ("plan out/report.json --frameworks 30000 --tasks 20 --churn 10/s", 0, "of them create pods"),
+        (
+            "plan out/report.json --frameworks 30000 --tasks 20 --churn 10/s",
+            0,
+            "\n[1] burst (200 × 20; recommended",
+        ),
         ("trim out/report.json --out burst.json", 0, ""),
         ("plan --markdown burst.json", 0, "## Measured"),
     ];

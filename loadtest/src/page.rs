@@ -1,6 +1,6 @@
 //! A report as one page of HTML that needs nothing else: no network, no script.
 //!
-//! - All text is escaped ([`html`]), and the page forbids itself to load anything.
+//! - All text is escaped (`page/html.rs`), and the page forbids itself to load anything.
 //! - What is wrong is said in words above everything else: runs that were given up, missed levels, figures
 //!   that stand on few samples.
 

@@ -36,7 +36,7 @@ fn what_passes_through_goes_with_the_rate_and_memory_with_the_number() {
     assert_eq!(value("of them create pods"), "200");
     assert_eq!(value("of them create configmaps"), "10");
     assert_eq!(value("own requests/s"), "526");
-    assert_eq!(value("bytes to etcd"), "2.86 MiB/s");
+    assert_eq!(value("bytes to etcd, by its growth"), "2.86 MiB/s");
     assert_eq!(value("watch events, bytes to all who watch"), "5.72 MiB/s");
 }
 
@@ -83,6 +83,13 @@ fn what_no_report_covers_is_not_known() {
         plan.iter().all(|one| one.value == "not known" && one.from.starts_with("run scenario ")),
         "{plan:#?}"
     );
+}
+
+#[test]
+fn a_store_that_was_compacted_says_nothing_about_what_was_written() {
+    let mut report = sample::report();
+    report.runs[0].bytes.store_growth = Some(-4096);
+    assert_eq!(of(&planned(&[report], demand()), "bytes to etcd, by its growth").value, "not known");
 }
 
 #[test]

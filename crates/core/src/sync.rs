@@ -114,10 +114,7 @@ fn urgency(
     let gates = |state: State| {
         matches!(
             state,
-            State::AttemptDeletionPending
-                | State::AttemptCompleted
-                | State::Completed
-                | State::AttemptCreationPending
+            State::AttemptDeletionPending | State::AttemptCompleted | State::AttemptCreationPending
         )
     };
     let unrecorded = o.objects.unrecorded_creates();
@@ -133,17 +130,20 @@ fn urgency(
     if is_ending {
         return Urgency::Record;
     }
-    let mut gated = false;
-    let mut others = false;
+    let (mut gated, mut others, mut settled, mut seen) = (false, false, false, false);
     let before = framework::tasks(status.task_roles());
     for (old, new) in before.zip(framework::tasks(next.task_roles())) {
         let moves = old.state != new.state && gates(new.state);
+        let settles = old.state != new.state && new.state == State::Completed;
         gated |= moves;
+        settled |= settles;
+        seen |= !settles && old != new;
         others |= !moves && new.state != State::Completed;
     }
     match (gated, others) {
         (true, false) => Urgency::Now,
         (true, true) => Urgency::Gather,
+        _ if settled && !seen => Urgency::Settle,
         _ => Urgency::Record,
     }
 }

@@ -1,7 +1,10 @@
 //! Whose turn it is to send: three classes in order, and in each the Frameworks in rotation.
 //!
 //! Holds keys only: what a Framework has to send is in its ledger. A key is in a class once, however much it
-//! has to send, so that a Framework of 10,000 Tasks and a thousand of one Task share evenly.
+//! has to send, so that a Framework of 10,000 Tasks and a thousand of one Task share evenly. A turn is
+//! [`TURN`] requests long: Pods that are created together run and end together, and what became of them
+//! fits into one status write. One Pod of each in turn would make every Framework of a burst last as long as
+//! the burst, and be written again and again meanwhile.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -36,6 +39,9 @@ impl Class {
     }
 }
 
+/// How many requests a Framework may send in a turn.
+pub const TURN: u32 = 32;
+
 /// The rotation of keys in each class.
 #[derive(Debug, Default)]
 pub struct Dispatch {
@@ -46,14 +52,20 @@ pub struct Dispatch {
 struct Rotation {
     order: VecDeque<Key>,
     members: BTreeSet<Key>,
+    /// Who was taken last, and how often in a row.
+    turn: Option<(Key, u32)>,
 }
 
 impl Dispatch {
-    /// Puts a key at the end of its class, unless it is in there.
+    /// Puts a key at the end of its class, or at its head while its turn lasts, unless it is in there.
     pub fn offer(&mut self, class: Class, key: &Key) {
         let rotation = &mut self.classes[class as usize];
-        if rotation.members.insert(key.clone()) {
-            rotation.order.push_back(key.clone());
+        if !rotation.members.insert(key.clone()) {
+            return;
+        }
+        match &rotation.turn {
+            Some((last, taken)) if last == key && *taken < TURN => rotation.order.push_front(key.clone()),
+            _ => rotation.order.push_back(key.clone()),
         }
     }
 
@@ -63,6 +75,11 @@ impl Dispatch {
             let rotation = &mut self.classes[class as usize];
             let key = rotation.order.pop_front()?;
             rotation.members.remove(&key);
+            let taken = match &rotation.turn {
+                Some((last, taken)) if *last == key && *taken < TURN => taken + 1,
+                _ => 1,
+            };
+            rotation.turn = Some((key.clone(), taken));
             Some((class, key))
         })
     }
@@ -109,7 +126,9 @@ mod tests {
                 dispatch.offer(class, &key);
             }
         }
+        let turn = TURN as usize;
         assert_eq!(order.len(), 102);
-        assert_eq!(order[..4], ["big", "a", "b", "big"]);
+        assert!(order[..turn].iter().all(|name| *name == "big"), "{order:?}");
+        assert_eq!(order[turn..turn + 3], ["a", "b", "big"]);
     }
 }

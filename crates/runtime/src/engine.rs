@@ -51,6 +51,9 @@ pub struct EngineSettings {
     pub gather: Duration,
     /// How long changes gather when nothing waits for their write.
     pub record: Duration,
+    /// How long changes gather when nothing waits for their write, and all that they tell is that Tasks whose
+    /// end is stored already are not retried.
+    pub settle: Duration,
     /// So many bytes of one Framework's status a second, at most.
     pub status_bytes_per_second: u64,
     /// When and how statuses are compressed.
@@ -62,10 +65,11 @@ impl Default for EngineSettings {
         EngineSettings {
             qps: 80.0,
             burst: 120,
-            max_in_flight: 200,
+            max_in_flight: 64,
             request_lifetime: Duration::from_secs(28),
             gather: Duration::from_millis(100),
             record: Duration::from_millis(250),
+            settle: Duration::from_secs(2),
             status_bytes_per_second: 1 << 20,
             compression: Compression::default(),
         }
@@ -147,6 +151,8 @@ impl What {
 pub struct Engine {
     settings: EngineSettings,
     windows: Windows,
+    /// How long a status write takes, smoothed.
+    round_trip: Duration,
     policy: Arc<Policy>,
     ownership: Ownership,
     cache: Cache,
@@ -171,11 +177,13 @@ impl Engine {
         let windows = Windows {
             gather: settings.gather,
             record: settings.record,
+            settle: settings.settle,
             bytes_per_second: settings.status_bytes_per_second,
         };
         Engine {
             budget: Budget::new(settings.qps, settings.burst, settings.max_in_flight),
             windows,
+            round_trip: Duration::ZERO,
             settings,
             policy,
             ownership: Ownership,

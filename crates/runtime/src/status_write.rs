@@ -21,19 +21,36 @@ pub struct Windows {
     pub gather: Duration,
     /// When nothing waits for it.
     pub record: Duration,
+    /// When nothing waits for it, and nobody learns much from it.
+    pub settle: Duration,
     /// So many bytes of status a second, at most.
     pub bytes_per_second: u64,
 }
 
 /// However much goes on happening, changes gather no longer than this many windows.
 const LONGEST: u32 = 5;
+/// Windows are at least so many round trips of a status write: an API server that is slow to answer is busy,
+/// Pods come to run one after another there, and a write for each few of them would make it busier.
+const ROUND_TRIPS: u32 = 4;
+/// Round trips longer than that make windows no longer.
+const SLOWEST: Duration = Duration::from_millis(500);
 
 impl Windows {
+    /// The same where a status write takes so long.
+    pub fn stretched(mut self, round_trip: Duration) -> Self {
+        let least = round_trip.min(SLOWEST) * ROUND_TRIPS;
+        self.gather = self.gather.max(least);
+        self.record = self.record.max(least);
+        self.settle = self.settle.max(least);
+        self
+    }
+
     fn of(&self, urgency: Urgency) -> Duration {
         match urgency {
             Urgency::Now => Duration::ZERO,
             Urgency::Gather => self.gather,
             Urgency::Record => self.record,
+            Urgency::Settle => self.settle,
         }
     }
 

@@ -137,7 +137,8 @@ impl Engine {
         let history = ledger.history(plan.snapshots);
         let draft = Draft { status, reports: plan.report, history };
         let bytes = ledger.persisted.as_ref().map_or(0, |persisted| persisted.form.bytes);
-        if let Some(due) = ledger.write.propose(draft, urgency, bytes, &self.windows, now.steady) {
+        let windows = self.windows.stretched(self.round_trip);
+        if let Some(due) = ledger.write.propose(draft, urgency, bytes, &windows, now.steady) {
             ledger.wake = Some(ledger.wake.map_or(due, |wake| wake.min(due)));
         }
     }

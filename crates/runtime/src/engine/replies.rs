@@ -33,6 +33,10 @@ impl Engine {
         };
         self.budget.ended();
         self.heed_overload(now, &sent, &reply);
+        if let What::Write { .. } = sent.what {
+            // An eighth of the difference: a single slow one says little.
+            self.round_trip = (self.round_trip * 7 + now.steady.saturating_sub(sent.at)) / 8;
+        }
         let (key, reads) = (sent.key.clone(), sent.what.reads());
         let jitter = self.seed ^ ticket.0;
         let is_current = self.ledger(&key).is_some_and(|ledger| ledger.uid == sent.uid);

@@ -8,7 +8,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn windows() -> Windows {
-    Windows { gather: ms(100), record: ms(250), bytes_per_second: 1 << 20 }
+    Windows { gather: ms(100), record: ms(250), settle: ms(2000), bytes_per_second: 1 << 20 }
 }
 
 fn draft(state: State) -> Draft {
@@ -110,4 +110,16 @@ fn a_refused_read_is_repeated_and_a_refused_write_is_not() {
     write.wait_until(ms(900));
     assert!(write.is_busy() && !write.is_due(ms(899)));
     assert_eq!(write.next(), Some(ms(900)));
+}
+
+#[test]
+fn a_slow_api_server_makes_windows_longer_and_a_fast_one_leaves_them() {
+    let windows = windows();
+    let stretched = |round_trip| {
+        let windows = windows.stretched(ms(round_trip));
+        (windows.gather, windows.record)
+    };
+    assert_eq!(stretched(10), (windows.gather, windows.record));
+    assert_eq!(stretched(200), (ms(800), ms(800)));
+    assert_eq!(stretched(60_000), (ms(2000), ms(2000)), "whatever it takes, what happened is stored soon");
 }

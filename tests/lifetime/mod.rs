@@ -57,6 +57,12 @@ pub struct Scene {
     late: SignedDuration,
 }
 
+/// Whether so many Tasks of a Framework run.
+fn runs(seen: &Framework, tasks: i32) -> bool {
+    let counts = seen.status.as_ref().and_then(|status| status.task_counts);
+    counts.is_some_and(|counts| counts.running == tasks)
+}
+
 impl Scene {
     /// Begins with a recording of a namespace in which there is nothing yet.
     pub fn of(namespace: &str, recording: Recording) -> Scene {
@@ -101,10 +107,15 @@ impl Scene {
 
     /// Waits until so many of its Tasks ran.
     pub fn ran(&self, name: &str, tasks: i32) -> Framework {
-        self.was(name, "running", |seen| {
-            let counts = seen.status.as_ref().and_then(|status| status.task_counts);
-            counts.is_some_and(|counts| counts.running == tasks)
-        })
+        self.was(name, "running", |seen| runs(seen, tasks))
+    }
+
+    /// The same; `None` if it completed without.
+    pub fn ran_unless_completed(&self, name: &str, tasks: i32) -> Option<Framework> {
+        let first = self.was(name, "running or Completed", |seen| {
+            runs(seen, tasks) || state(seen) == Some(State::Completed)
+        });
+        Some(first).filter(|seen| runs(seen, tasks))
     }
 
     /// Waits until an instance of a Framework is gone.

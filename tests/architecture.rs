@@ -27,7 +27,7 @@ const ROOMS: [Room; 11] = [
     (
         "frameworkcontroller",
         &["framework-access", "framework-api", "framework-core", "framework-runtime"],
-        &["framework-barrier", "framework-sim", "framework-testcluster"],
+        &["framework-barrier", "framework-loadtest", "framework-sim", "framework-testcluster"],
     ),
     ("xtask", &["framework-access", "framework-api", "framework-barrier", "framework-testcluster"], &[]),
 ];

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use framework_loadtest::scenario::Scenario;
-use framework_loadtest::{compare, plan, render};
+use framework_loadtest::{compare, output, plan, render, start};
 
 /// Load tests of a Framework controller.
 #[derive(Parser)]
@@ -18,6 +18,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a scenario, and report what it took.
+    Run(Box<start::Arguments>),
+    /// Put the runs of several reports side by side.
+    Merge(output::Arguments),
     /// Say what a scenario file does.
     Check {
         /// The scenario.
@@ -35,6 +39,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Run(arguments) => start::start(&arguments),
+        Command::Merge(arguments) => output::merge(&arguments),
         Command::Check { file } => check(&file),
         Command::Render(arguments) => render::run(&arguments),
         Command::Trim(arguments) => render::trim(&arguments),

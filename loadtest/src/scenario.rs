@@ -209,10 +209,20 @@ impl Scenario {
         self
     }
 
+    /// The same work in `factor` times the time: as many jobs a second for so long, which run for so long.
+    pub fn shortened(mut self, factor: f64) -> Scenario {
+        for group in &mut self.groups {
+            group.jobs = ((group.jobs as f64 * factor).round() as usize).max(1);
+            group.task_roles.iter_mut().for_each(|role| role.run_seconds *= factor);
+        }
+        self
+    }
+
     fn check(&self) -> Result<()> {
         ensure!(!self.groups.is_empty(), "groups: at least one is needed");
         for group in &self.groups {
             let at = format!("groups: {}", group.name);
+            ensure!(framework_api::name::is_dns_word(&group.name), "{at}: name: use a to z and 0 to 9 only");
             ensure!(group.jobs >= 1, "{at}: jobs: at least 1 is needed");
             ensure!((1..=10_000).contains(&group.tasks()), "{at}: taskRoles: 1 to 10000 Tasks are allowed");
             ensure!(group.per_second.is_none_or(|rate| rate > 0.0), "{at}: perSecond: must be above 0");
@@ -231,5 +241,56 @@ impl Scenario {
             );
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_that_is_shipped_is_good() {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let scenario = Scenario::read(&entry.unwrap().path()).unwrap();
+            assert!(!scenario.levels.is_empty(), "{} promises nothing", scenario.name);
+            names.push(scenario.name);
+        }
+        assert!(names.len() >= 9, "{names:?}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, wrong) in [
+            ("description: d\ngroups: []", "groups: at least one is needed"),
+            (
+                "description: d\ngroups: [{name: a, jobs: 0, taskRoles: [{name: w, taskNumber: 1}]}]",
+                "jobs: at least 1",
+            ),
+            ("description: d\ngroups: [{name: a, jobs: 1, taskRoles: []}]", "1 to 10000 Tasks"),
+            ("description: d\ngroups: [{name: a, jobs: 1, taskroles: []}]", "unknown field `taskroles`"),
+            (
+                "description: d\ngroups: [{name: a, jobs: 1, outcome: Won, taskRoles: \
+                    [{name: w, taskNumber: 1}]}]",
+                "outcome: Won is none of Succeeded",
+            ),
+            ("description: d\ngroups: [{name: A, jobs: 1, taskRoles: [{name: w, taskNumber: 1}]}]", "name: "),
+        ] {
+            let error = format!("{:#}", Scenario::parse(text).unwrap_err());
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_factor_scales_the_rate_or_the_time() {
+        let text = "description: d\ngroups: [{name: a, jobs: 100, perSecond: 10, taskRoles: \
+            [{name: w, taskNumber: 1, runSeconds: 50}]}]";
+        let whole = Scenario::parse(text).unwrap();
+        let scaled = whole.clone().scaled(0.1);
+        assert_eq!((scaled.jobs(), scaled.groups[0].per_second), (10, Some(1.0)));
+        let shortened = whole.shortened(0.1);
+        assert_eq!((shortened.jobs(), shortened.groups[0].per_second), (10, Some(10.0)));
+        assert_eq!(shortened.groups[0].task_roles[0].run_seconds, 5.0);
     }
 }

@@ -1,12 +1,13 @@
 //! The project's commands: `cargo xtask test`, `cargo xtask sim`, `cargo xtask large`, `cargo xtask storm`,
 //! `cargo xtask demo`, `cargo xtask differential`, `cargo xtask cluster up|down`, `cargo xtask barrier`,
-//! `cargo xtask wave`, `cargo xtask oldest`.
+//! `cargo xtask wave`, `cargo xtask oldest`, `cargo xtask bench`.
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 mod barrier;
+mod bench;
 mod cluster;
 mod demo;
 mod differential;
@@ -31,6 +32,8 @@ struct Arguments {
 enum Command {
     /// Measure what barriers cost the API server.
     Barrier(barrier::Arguments),
+    /// Run a scenario of the load test on a fresh control plane, and report what it takes.
+    Bench(bench::Arguments),
     /// A control plane to try things on by hand.
     #[command(subcommand)]
     Cluster(cluster::Command),
@@ -55,6 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Barrier(arguments) => barrier::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Cluster(command) => cluster::run(command),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Differential(arguments) => differential::run(&arguments),

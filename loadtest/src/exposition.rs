@@ -1,0 +1,101 @@
+//! What a program tells Prometheus, read back: the lines of its text format.
+//!
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. Comments are left out; a
+//! line that is none of the format is passed over, since others may be of use.
+
+use std::collections::BTreeMap;
+
+/// Labels by name.
+pub type Labels = BTreeMap<String, String>;
+
+/// The samples of one scrape.
+#[derive(Clone, Debug, Default)]
+pub struct Scrape {
+    samples: BTreeMap<String, Vec<(Labels, f64)>>,
+}
+
+impl Scrape {
+    /// Reads a text.
+    pub fn parse(text: &str) -> Scrape {
+        let mut samples = BTreeMap::<_, Vec<_>>::new();
+        for (name, labels, value) in text.lines().filter_map(sample) {
+            samples.entry(name).or_default().push((labels, value));
+        }
+        Scrape { samples }
+    }
+
+    /// The sum of a metric over the label sets that are asked for; `None`: there is no such metric.
+    pub fn sum(&self, name: &str, wanted: impl Fn(&Labels) -> bool) -> Option<f64> {
+        let samples = self.samples.get(name)?;
+        Some(samples.iter().filter(|(labels, _)| wanted(labels)).map(|(_, value)| value).sum())
+    }
+
+    /// The sum of a metric over all its label sets.
+    pub fn total(&self, name: &str) -> Option<f64> {
+        self.sum(name, |_| true)
+    }
+
+    /// The value of a label of a metric, where there is only one or any will do.
+    pub fn label(&self, name: &str, label: &str) -> Option<&str> {
+        self.samples.get(name)?.first()?.0.get(label).map(String::as_str)
+    }
+}
+
+/// `name{label="value",…} number`, perhaps with a timestamp after it.
+fn sample(line: &str) -> Option<(String, Labels, f64)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let end = line.find(['{', ' '])?;
+    let (name, mut rest) = line.split_at(end);
+    let mut labels = BTreeMap::new();
+    if let Some(inside) = rest.strip_prefix('{') {
+        rest = inside;
+        while !rest.starts_with('}') {
+            let (label, after) = rest.split_once("=\"")?;
+            let (value, after) = quoted(after)?;
+            labels.insert(label.trim().to_owned(), value);
+            rest = after.trim_start_matches(',');
+        }
+        rest = &rest[1..];
+    }
+    let value = rest.split_whitespace().next()?.parse().ok()?;
+    Some((name.to_owned(), labels, value))
+}
+
+/// A label's value up to its quotation mark, and what follows.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return Some((value, &text[at + 1..])),
+            '\\' => match letters.next()?.1 {
+                'n' => value.push('\n'),
+                other => value.push(other),
+            },
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# HELP requests_total Requests.\n# TYPE requests_total counter\n\
+        requests_total{verb=\"create\",code=\"201\"} 3\n\
+        requests_total{verb=\"say \\\"hi\\\", {you}\",code=\"none\",} 4 1700000000000\n\
+        up 1e0\nnonsense\nopen{a=\"b\n";
+
+    #[test]
+    fn samples_are_summed_over_the_labels_that_are_asked_for() {
+        let scrape = Scrape::parse(TEXT);
+        assert_eq!(scrape.total("requests_total"), Some(7.0));
+        assert_eq!(scrape.sum("requests_total", |labels| labels["code"] == "201"), Some(3.0));
+        assert_eq!(scrape.sum("requests_total", |labels| labels["verb"] == "say \"hi\", {you}"), Some(4.0));
+        assert_eq!((scrape.total("up"), scrape.total("down")), (Some(1.0), None));
+        assert_eq!(scrape.label("requests_total", "verb"), Some("create"));
+    }
+}

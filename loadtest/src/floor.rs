@@ -1,0 +1,307 @@
+//! The floor client: the least requests that running Frameworks takes, sent without deciding anything.
+//!
+//! One attempt of n Tasks that succeed takes nine status writes, POST and DELETE of a ConfigMap and of n
+//! Pods: 2n + 11 requests. They are sent here in that order with whole bodies, as soon as the Pods allow the
+//! next, so that what a controller adds to them can be seen. Tasks that fail, retries and waves are beyond
+//! it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result, bail, ensure};
+use framework_api::name::{config_map_name, pod_name};
+use futures::{StreamExt, TryStreamExt, stream};
+use http::{Method, Request};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::core::{ApiResource, Object};
+use kube::runtime::watcher::{self, Event, watcher};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+
+use crate::job::{Job, RUN_LABEL};
+use crate::place::Place;
+use crate::scenario::Scenario;
+use crate::tracker::Nothing;
+
+mod bodies;
+
+use bodies::{Made, Told, dress, status};
+
+/// Requests at a time.
+const AT_ONCE: usize = 64;
+/// Of one Framework's Pods: others are to have their turn.
+const OF_ONE: usize = 32;
+const GROUP: &str = "/apis/frameworkcontroller.microsoft.com/v1";
+
+/// A Pod as far as it matters here.
+type SlimPod = Object<Nothing, PodStatus>;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    phase: String,
+    #[serde(rename = "podIP")]
+    pod_ip: String,
+    #[serde(rename = "hostIP")]
+    host_ip: String,
+}
+
+/// How many of a Framework's Pods are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pods {
+    running: usize,
+    ended: usize,
+    gone: usize,
+}
+
+/// Where one Pod is: it only goes forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Where {
+    #[default]
+    Created,
+    Running,
+    Ended,
+    Gone,
+}
+
+/// What a Framework waits for.
+struct Waiting {
+    pods: BTreeMap<String, Where>,
+    told: watch::Sender<Pods>,
+}
+
+/// Who waits, by the Framework's name.
+type All = Arc<Mutex<BTreeMap<String, Waiting>>>;
+
+/// The client.
+#[derive(Clone)]
+pub struct FloorClient {
+    place: Place,
+    room: Arc<Semaphore>,
+    all: All,
+}
+
+/// An object of which only this matters.
+#[derive(Deserialize)]
+struct Stored {
+    metadata: StoredMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredMeta {
+    uid: String,
+    resource_version: String,
+}
+
+/// An error if the scenario is beyond this client.
+pub fn check(scenario: &Scenario) -> Result<()> {
+    for group in &scenario.groups {
+        let is_plain = group.task_roles.iter().all(|role| role.exit_code == 0)
+            && group.rescale.is_empty()
+            && group.deadline_at_seconds.is_none()
+            && group.expire_at_seconds.is_none()
+            && group.active_deadline_seconds.is_none()
+            && group.ttl_seconds_after_finished.is_none();
+        ensure!(is_plain, "group {}: the floor client runs only jobs whose Tasks all succeed", group.name);
+    }
+    Ok(())
+}
+
+impl FloorClient {
+    /// Begins to watch the Pods of a run.
+    pub async fn begin(place: Place, run: &str) -> Result<FloorClient> {
+        let all = All::default();
+        let api = Api::<SlimPod>::namespaced_with(
+            place.client.clone(),
+            &place.namespace,
+            &ApiResource::erase::<Pod>(&()),
+        );
+        let config = watcher::Config::default().labels(&format!("{RUN_LABEL}={run}"));
+        let mut events = Box::pin(watcher(api, config));
+        loop {
+            match events.next().await {
+                Some(Ok(Event::InitDone)) => break,
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(error).context("watching Pods"),
+                None => bail!("the watch of Pods ended before it began"),
+            }
+        }
+        let told = Arc::clone(&all);
+        // Ends with the runtime: there is one run in a process.
+        tokio::spawn(async move {
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => note(&told, &pod, false),
+                    Ok(Event::Delete(pod)) => note(&told, &pod, true),
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        });
+        Ok(FloorClient { place, room: Arc::new(Semaphore::new(AT_ONCE)), all })
+    }
+
+    /// Does all of the work for a Framework that was just created.
+    pub async fn attend(&self, job: &Job<'_>, uid: &str, mut version: String) -> Result<()> {
+        let name = job.name();
+        let mut pods = self.expect(job);
+        let mut made = Vec::new();
+        let config_map = config_map_name(&name);
+        let namespace = &self.place.namespace;
+        self.tell(job, &mut version, "AttemptCreationPending", Told::Pending, &made).await?;
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": config_map, "labels": job.labels(), "finalizers": ["foregroundDeletion"],
+                "ownerReferences": [owner(framework_api::name::API_VERSION, "Framework", &name, uid)],
+            },
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let owner_map = self.send(Method::POST, &path, &object).await?;
+        self.tell(job, &mut version, "AttemptPreparing", Told::Pending, &made).await?;
+        made = self.create_pods(job, &config_map, &owner_map.metadata.uid).await?;
+        self.tell(job, &mut version, "AttemptPreparing", Told::Preparing, &made).await?;
+        let count = made.len();
+        wait(&mut pods, |pods| pods.running >= count).await?;
+        self.tell(job, &mut version, "AttemptRunning", Told::Running, &made).await?;
+        wait(&mut pods, |pods| pods.ended >= count).await?;
+        self.tell(job, &mut version, "AttemptRunning", Told::Ended, &made).await?;
+        self.delete_pods(&made).await?;
+        wait(&mut pods, |pods| pods.gone >= count).await?;
+        self.tell(job, &mut version, "AttemptRunning", Told::Over, &made).await?;
+        self.tell(job, &mut version, "AttemptDeletionPending", Told::Over, &made).await?;
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/{config_map}");
+        self.remove(&path, &owner_map.metadata.uid).await?;
+        self.tell(job, &mut version, "AttemptCompleted", Told::Over, &made).await?;
+        self.tell(job, &mut version, "Completed", Told::Over, &made).await?;
+        self.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&name);
+        Ok(())
+    }
+
+    /// Registers the Pods of a job, before any of them is created.
+    fn expect(&self, job: &Job<'_>) -> watch::Receiver<Pods> {
+        let name = job.name();
+        let pods = indexes(job).map(|(role, index)| (pod_of(&name, role, index), Where::default()));
+        let (told, heard) = watch::channel(Pods::default());
+        let waiting = Waiting { pods: pods.collect(), told };
+        self.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(name, waiting);
+        heard
+    }
+
+    async fn create_pods(&self, job: &Job<'_>, config_map: &str, config_map_uid: &str) -> Result<Vec<Made>> {
+        let path = format!("/api/v1/namespaces/{}/pods", self.place.namespace);
+        let framework = job.name();
+        let create = |(role, index): (&str, usize)| {
+            let task_role = job.group.task_roles.iter().find(|one| one.name == role);
+            let path = path.clone();
+            let name = pod_of(&framework, role, index);
+            let mut pod = task_role.map(|task_role| job.pod(task_role)).unwrap_or_default();
+            pod["apiVersion"] = "v1".into();
+            pod["kind"] = "Pod".into();
+            pod["metadata"]["name"] = name.clone().into();
+            pod["metadata"]["ownerReferences"] =
+                json!([owner("v1", "ConfigMap", config_map, config_map_uid)]);
+            dress(&mut pod, &framework, role, index);
+            async move {
+                let stored = self.send(Method::POST, &path, &pod).await?;
+                Ok::<_, anyhow::Error>(Made { name, uid: stored.metadata.uid })
+            }
+        };
+        let all: Vec<_> = indexes(job).collect();
+        stream::iter(all).map(create).buffered(OF_ONE).try_collect().await
+    }
+
+    async fn delete_pods(&self, made: &[Made]) -> Result<()> {
+        let delete = |pod: &Made| {
+            let path = format!("/api/v1/namespaces/{}/pods/{}", self.place.namespace, pod.name);
+            let uid = pod.uid.clone();
+            async move { self.remove(&path, &uid).await }
+        };
+        let deletions: Vec<_> = made.iter().map(delete).collect();
+        stream::iter(deletions).buffer_unordered(OF_ONE).try_collect::<()>().await
+    }
+
+    /// Writes the whole status.
+    async fn tell(
+        &self,
+        job: &Job<'_>,
+        version: &mut String,
+        state: &str,
+        told: Told,
+        made: &[Made],
+    ) -> Result<()> {
+        let mut object = job.framework(None);
+        object["metadata"]["resourceVersion"] = version.clone().into();
+        object["status"] = status(job, state, told, made);
+        let path = format!("{GROUP}/namespaces/{}/frameworks/{}/status", self.place.namespace, job.name());
+        *version = self.send(Method::PUT, &path, &object).await?.metadata.resource_version;
+        Ok(())
+    }
+
+    async fn remove(&self, path: &str, uid: &str) -> Result<()> {
+        let options = json!({ "preconditions": { "uid": uid }, "propagationPolicy": "Background" });
+        let _room = self.room.acquire().await?;
+        let request = Request::delete(path).header("content-type", "application/json");
+        let response = self.place.client.send(request.body(serde_json::to_vec(&options)?.into())?).await?;
+        ensure!(response.status().is_success(), "DELETE {path}: {}", response.status());
+        Ok(())
+    }
+
+    async fn send(&self, method: Method, path: &str, object: &Value) -> Result<Stored> {
+        let _room = self.room.acquire().await?;
+        let what = format!("{method} {path}");
+        let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+        let request = request.body(serde_json::to_vec(object)?)?;
+        self.place.client.request(request).await.context(what)
+    }
+}
+
+async fn wait(pods: &mut watch::Receiver<Pods>, is: impl Fn(&Pods) -> bool) -> Result<()> {
+    pods.wait_for(|pods| is(pods)).await.context("the watch of Pods ended")?;
+    Ok(())
+}
+
+/// Takes note of what the watch shows of a Pod.
+fn note(all: &All, pod: &SlimPod, is_gone: bool) {
+    let Some(name) = pod.metadata.name.as_deref() else { return };
+    // Names of Frameworks have no dash.
+    let Some(framework) = name.split('-').next() else { return };
+    let now = match pod.status.as_ref().map(|status| status.phase.as_str()) {
+        _ if is_gone => Where::Gone,
+        Some("Running") => Where::Running,
+        Some("Succeeded" | "Failed") => Where::Ended,
+        _ => Where::Created,
+    };
+    let mut all = all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(waiting) = all.get_mut(framework) else { return };
+    let Some(place) = waiting.pods.get_mut(name) else { return };
+    let before = std::mem::replace(place, now.max(*place));
+    let after = *place;
+    let passed = |mark: Where| usize::from(before < mark && after >= mark);
+    waiting.told.send_modify(|pods| {
+        pods.running += passed(Where::Running);
+        pods.ended += passed(Where::Ended);
+        pods.gone += passed(Where::Gone);
+    });
+}
+
+/// The Tasks of a job: TaskRole and index.
+fn indexes<'a>(job: &Job<'a>) -> impl Iterator<Item = (&'a str, usize)> {
+    job.group
+        .task_roles
+        .iter()
+        .flat_map(|role| (0..role.task_number).map(|index| (role.name.as_str(), index)))
+}
+
+fn pod_of(framework: &str, task_role: &str, index: usize) -> String {
+    pod_name(framework, task_role, i32::try_from(index).unwrap_or(i32::MAX))
+}
+
+fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}

@@ -1,0 +1,111 @@
+//! The bodies of the floor client's requests: of the size that a controller's would have.
+
+use framework_api::name::config_map_name;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::pod_of;
+use crate::job::Job;
+
+/// One Pod that was created.
+pub(super) struct Made {
+    pub(super) name: String,
+    pub(super) uid: String,
+}
+
+/// How far the Tasks are, as a status says it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Pending,
+    Preparing,
+    Running,
+    Ended,
+    Over,
+}
+
+/// Adds what a controller adds to each Pod: annotations, and the same as variables of its container.
+pub(super) fn dress(pod: &mut Value, framework: &str, task_role: &str, index: usize) {
+    const UID: &str = "00000000-0000-8000-8000-000000000000";
+    let facts = [
+        ("FC_FRAMEWORK_NAMESPACE", "loadtest".to_owned()),
+        ("FC_FRAMEWORK_NAME", framework.to_owned()),
+        ("FC_TASKROLE_NAME", task_role.to_owned()),
+        ("FC_TASK_INDEX", index.to_string()),
+        ("FC_CONFIGMAP_NAME", config_map_name(framework)),
+        ("FC_POD_NAME", pod_of(framework, task_role, index)),
+        ("FC_FRAMEWORK_UID", UID.into()),
+        ("FC_FRAMEWORK_ATTEMPT_ID", "0".into()),
+        ("FC_FRAMEWORK_ATTEMPT_INSTANCE_UID", format!("0_{UID}")),
+        ("FC_CONFIGMAP_UID", UID.into()),
+        ("FC_TASKROLE_UID", UID.into()),
+        ("FC_TASK_UID", UID.into()),
+        ("FC_TASK_ATTEMPT_ID", "0".into()),
+    ];
+    for (name, value) in &facts {
+        pod["metadata"]["annotations"][*name] = value.clone().into();
+    }
+    let variables: Vec<Value> =
+        facts.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+    pod["spec"]["containers"][0]["env"] = variables.into();
+}
+
+/// A status of the size that a controller would write.
+pub(super) fn status(job: &Job<'_>, state: &str, told: Told, made: &[Made]) -> Value {
+    let now = whole_second();
+    let completion = json!({
+        "code": 0, "phrase": "Succeeded", "type": { "name": "Succeeded", "attributes": [] },
+        "diagnostics": "Pod succeeded", "pod": null,
+    });
+    let task = |pod: Option<&Made>, index: usize, task_role: &str| {
+        let is_over = matches!(told, Told::Ended | Told::Over);
+        let state = match told {
+            Told::Pending => "AttemptCreationPending",
+            Told::Preparing => "AttemptPreparing",
+            Told::Running => "AttemptRunning",
+            Told::Ended => "AttemptDeletionPending",
+            Told::Over => "Completed",
+        };
+        json!({
+            "index": index, "instanceUID": "00000000-0000-8000-8000-000000000000", "startTime": now,
+            "runTime": null, "completionTime": is_over.then_some(&now), "state": state, "transitionTime": now,
+            "deletionPending": false,
+            "retryPolicyStatus": {
+                "totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": null,
+            },
+            "attemptStatus": {
+                "id": 0, "startTime": now, "runTime": null, "completionTime": is_over.then_some(&now),
+                "instanceUID": pod.map(|pod| format!("0_{}", pod.uid)),
+                "podName": pod_of(&job.name(), task_role, index), "podUID": pod.map(|pod| &pod.uid),
+                "podNodeName": job.node, "podIP": "10.64.0.1", "podHostIP": "10.0.0.1",
+                "completionStatus": is_over.then_some(&completion),
+            },
+        })
+    };
+    // Pods are in the order of the Tasks.
+    let mut made = made.iter();
+    let roles = job.group.task_roles.iter().map(|role| {
+        let tasks = (0..role.task_number).map(|index| task(made.next(), index, &role.name));
+        json!({
+            "name": role.name, "instanceUID": "00000000-0000-8000-8000-000000000000",
+            "podGracefulDeletionTimeoutSec": null, "taskStatuses": tasks.collect::<Vec<_>>(),
+        })
+    });
+    let ended = matches!(state, "AttemptDeletionPending" | "AttemptCompleted" | "Completed");
+    json!({
+        "startTime": now, "runTime": null, "completionTime": (state == "Completed").then_some(&now),
+        "state": state, "transitionTime": now,
+        "retryPolicyStatus": { "totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": null },
+        "attemptStatus": {
+            "id": 0, "startTime": now, "runTime": null, "completionTime": null,
+            "instanceUID": "0_00000000-0000-8000-8000-000000000000",
+            "configMapName": config_map_name(&job.name()),
+            "configMapUID": "00000000-0000-8000-8000-000000000000",
+            "completionStatus": ended.then_some(&completion),
+            "taskRoleStatuses": roles.collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn whole_second() -> String {
+    Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default().to_string()
+}

@@ -1,0 +1,94 @@
+//! Follows the jobs of a run by one watch.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use futures::{Stream, StreamExt};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use kube::Api;
+use kube::core::ApiResource;
+use kube::runtime::watcher::{self, Event, watcher};
+use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
+
+use crate::job::RUN_LABEL;
+use crate::place::{Place, framework_resource};
+use crate::system::System;
+use crate::tracker::{BatchJob, Framework, Sight, Tracker};
+
+/// What becomes of the jobs, shared with those who create them.
+pub type Tracked = Arc<Mutex<Tracker>>;
+
+/// What is known, whoever panicked with it: each change is whole.
+pub fn lock(tracked: &Tracked) -> MutexGuard<'_, Tracker> {
+    tracked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Watches the jobs of a run. Returns once the watch has begun; it ends with the handle.
+pub async fn follow(place: &Place, system: System, run: &str, tracked: &Tracked) -> Result<Following> {
+    let config = watcher::Config::default().labels(&format!("{RUN_LABEL}={run}"));
+    let (client, namespace) = (place.client.clone(), place.namespace.as_str());
+    match system {
+        System::Framework | System::Floor => {
+            let api = Api::<Framework>::namespaced_with(client, namespace, &framework_resource());
+            begin(watcher(api, config), Sight::framework, tracked).await
+        }
+        System::Job => {
+            let api = Api::<BatchJob>::namespaced_with(client, namespace, &ApiResource::erase::<Job>(&()));
+            begin(watcher(api, config), Sight::batch_job, tracked).await
+        }
+    }
+}
+
+/// A watch that goes on until it is dropped.
+#[derive(Debug)]
+pub struct Following(JoinHandle<()>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn begin<K>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+    sight: fn(&K) -> Option<Sight>,
+    tracked: &Tracked,
+) -> Result<Following>
+where
+    K: DeserializeOwned + Send + 'static,
+{
+    let mut events = Box::pin(events);
+    loop {
+        match events.next().await {
+            Some(Ok(Event::InitDone)) => break,
+            Some(Ok(_)) => {}
+            Some(Err(error)) => return Err(error).context("watching the jobs"),
+            None => bail!("the watch of the jobs ended before it began"),
+        }
+    }
+    let tracked = Arc::clone(tracked);
+    Ok(Following(tokio::spawn(async move {
+        while let Some(event) = events.next().await {
+            let (at, wall) = (Instant::now(), Timestamp::now());
+            let mut tracker = lock(&tracked);
+            match event {
+                Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                    if let Some(sight) = sight(&object) {
+                        tracker.saw(&sight, at, wall);
+                    }
+                }
+                Ok(Event::Delete(object)) => {
+                    if let Some(sight) = sight(&object) {
+                        tracker.saw(&sight, at, wall);
+                        tracker.gone(&sight.name, at, wall);
+                    }
+                }
+                // The watcher begins again by itself; what changed meanwhile arrives late.
+                Ok(Event::Init | Event::InitDone) | Err(_) => {}
+            }
+        }
+    })))
+}

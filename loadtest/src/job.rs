@@ -1,0 +1,158 @@
+//! The objects that a load test creates: what a group of the scenario says, for the system that does the
+//! work.
+
+use serde_json::{Value, json};
+
+use crate::scenario::{Group, Scenario, TaskRole};
+
+/// Label of all that a load test creates: which run it belongs to.
+pub const RUN_LABEL: &str = "loadtest.frameworkcontroller.microsoft.com/run";
+/// Label of all that a load test creates: the group.
+pub const GROUP_LABEL: &str = "loadtest.frameworkcontroller.microsoft.com/group";
+/// Prefix of the annotations by which fake nodes know what becomes of a Pod.
+const TOLD: &str = "test.frameworkcontroller.microsoft.com";
+
+/// One job of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// What is run.
+    pub scenario: &'a Scenario,
+    /// The group it belongs to.
+    pub group: &'a Group,
+    /// Its number in the group.
+    pub index: usize,
+    /// The run.
+    pub run: &'a str,
+    /// The node that its Pods are bound to, if they are.
+    pub node: Option<&'a str>,
+}
+
+impl Job<'_> {
+    /// Its name.
+    pub fn name(&self) -> String {
+        format!("{}{}", self.group.name, self.index)
+    }
+
+    /// As a Framework. `deadline` is its `activeDeadlineSeconds`, if the group's own does not hold.
+    pub fn framework(&self, deadline: Option<i64>) -> Value {
+        let mut spec = json!({
+            // The load test completes those by itself that it wants to expire; nothing is to be run for them.
+            "executionType": if self.group.expire_at_seconds.is_some() { "Create" } else { "Start" },
+            "taskRoles": self.group.task_roles.iter().map(|role| self.task_role(role)).collect::<Vec<_>>(),
+        });
+        let deadline = deadline.or(self.group.active_deadline_seconds.map(i64::from));
+        let ttl = self.group.ttl_seconds_after_finished.map(i64::from);
+        for (field, value) in [("activeDeadlineSeconds", deadline), ("ttlSecondsAfterFinished", ttl)] {
+            if let Some(value) = value {
+                spec[field] = value.into();
+            }
+        }
+        json!({
+            "apiVersion": framework_api::name::API_VERSION,
+            "kind": framework_api::name::KIND,
+            "metadata": self.metadata(),
+            "spec": spec,
+        })
+    }
+
+    /// As a `batch/v1` Job, which knows one kind of Task only: all Tasks are of the first TaskRole.
+    pub fn batch_job(&self) -> Value {
+        let tasks = self.group.tasks();
+        let role = self.group.task_roles.first();
+        let mut spec = json!({
+            "completionMode": "Indexed",
+            "completions": tasks,
+            "parallelism": tasks,
+            "backoffLimitPerIndex": role.map_or(0, |role| role.retries),
+            "template": role.map(|role| self.pod(role)),
+        });
+        if let Some(ttl) = self.group.ttl_seconds_after_finished {
+            spec["ttlSecondsAfterFinished"] = ttl.into();
+        }
+        if let Some(deadline) = self.group.active_deadline_seconds {
+            spec["activeDeadlineSeconds"] = deadline.into();
+        }
+        json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": self.metadata(), "spec": spec })
+    }
+
+    fn metadata(&self) -> Value {
+        json!({ "name": self.name(), "labels": self.labels() })
+    }
+
+    /// The labels of all that is created for it.
+    pub fn labels(&self) -> Value {
+        json!({ RUN_LABEL: self.run, GROUP_LABEL: self.group.name })
+    }
+
+    fn task_role(&self, role: &TaskRole) -> Value {
+        json!({
+            "name": role.name,
+            "taskNumber": role.task_number,
+            "frameworkAttemptCompletionPolicy": {
+                "minFailedTaskCount": role.min_failed_task_count,
+                "minSucceededTaskCount": -1,
+            },
+            "task": {
+                "retryPolicy": { "fancyRetryPolicy": false, "maxRetryCount": role.retries },
+                "pod": self.pod(role),
+            },
+        })
+    }
+
+    /// The template: a command for nodes that run it, annotations for those that only play.
+    pub fn pod(&self, role: &TaskRole) -> Value {
+        let (seconds, code) = (role.run_seconds, role.exit_code);
+        let mut pod = json!({
+            "metadata": {
+                "labels": self.labels(),
+                "annotations": {
+                    format!("{TOLD}/run-duration"): format!("{}ms", (seconds * 1000.0).round()),
+                    format!("{TOLD}/exit-code"): code.to_string(),
+                },
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{
+                    "name": "main",
+                    "image": "busybox:stable",
+                    "command": ["sh", "-c", format!("sleep {seconds}; exit {code}")],
+                }],
+            },
+        });
+        if let Some(node) = self.node {
+            pod["spec"]["nodeName"] = node.into();
+        }
+        pod
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_framework_says_what_its_group_says() {
+        let text = "description: d\ngroups: [{name: a, jobs: 2, ttlSecondsAfterFinished: 60, taskRoles: \
+            [{name: w, taskNumber: 3, runSeconds: 1.5, exitCode: 7, retries: 2, minFailedTaskCount: -1}]}]";
+        let scenario = Scenario::parse(text).unwrap();
+        let group = &scenario.groups[0];
+        let job = Job { scenario: &scenario, group, index: 1, run: "r1", node: Some("n1") };
+        let framework = job.framework(Some(9));
+        let typed: framework_api::Framework = serde_json::from_value(framework.clone()).unwrap();
+        assert_eq!(
+            (typed.spec.active_deadline_seconds, typed.spec.ttl_seconds_after_finished),
+            (Some(9), Some(60))
+        );
+        assert_eq!(framework["metadata"]["name"], "a1");
+        assert_eq!(framework["metadata"]["labels"][RUN_LABEL], "r1");
+        let pod = &framework["spec"]["taskRoles"][0]["task"]["pod"];
+        assert_eq!(pod["spec"]["nodeName"], "n1");
+        assert_eq!(pod["spec"]["containers"][0]["command"][2], "sleep 1.5; exit 7");
+        assert_eq!(pod["metadata"]["annotations"][format!("{TOLD}/run-duration")], "1500ms");
+        let batch = job.batch_job();
+        assert_eq!(
+            (&batch["spec"]["completions"], &batch["spec"]["backoffLimitPerIndex"]),
+            (&json!(3), &json!(2))
+        );
+    }
+}

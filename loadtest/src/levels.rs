@@ -1,0 +1,116 @@
+//! Whether a run kept what its scenario promises.
+
+use crate::report::{self, Latency, Run};
+use crate::scenario::{Level, Scenario};
+use crate::tracker::{DEADLINE_LATENCY, EXPIRY_LATENCY};
+
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
+
+/// Judges a run of which all else is known: the scenario's levels, and that every job ended as it has to.
+pub fn judge(scenario: &Scenario, run: &Run, system_is_ours: bool) -> Vec<report::Level> {
+    let mut levels = Vec::new();
+    let wanted = |outcome: &str| -> usize {
+        scenario.groups.iter().filter(|group| group.outcome == outcome).map(|group| group.jobs).sum()
+    };
+    for outcome in ["Succeeded", "Failed", "DeadlineExceeded", "Deleted"] {
+        let (wanted, came) = (wanted(outcome), run.totals.outcomes.get(outcome).copied().unwrap_or(0));
+        if wanted > 0 {
+            levels.push(report::Level {
+                name: format!("jobs {outcome}"),
+                bound: format!("= {wanted}"),
+                measured: Some(came as f64),
+                met: came == wanted,
+            });
+        }
+    }
+    // What others are compared by is measured, not promised.
+    let promised = scenario.levels.iter().filter(|_| system_is_ours);
+    levels.extend(promised.map(|(level, bound)| {
+        let measured = measured(*level, run);
+        let (sign, met) = if level.is_least() {
+            ("≥", measured.is_some_and(|measured| measured >= *bound))
+        } else {
+            ("≤", measured.is_some_and(|measured| measured.abs() <= *bound))
+        };
+        report::Level { name: level.name(), bound: format!("{sign} {bound}"), measured, met }
+    }));
+    levels
+}
+
+fn measured(level: Level, run: &Run) -> Option<f64> {
+    let worst = |transition: &str, percentile: fn(&Latency) -> f64| {
+        let of = run.latencies.iter().filter(|latency| latency.transition == transition);
+        of.map(percentile).max_by(f64::total_cmp)
+    };
+    let is_counted = run.requests.source != "none";
+    let counted = |count: usize| is_counted.then_some(count as f64);
+    match level {
+        Level::WriteEfficiency => run.requests.write_efficiency,
+        Level::Refused => counted(run.requests.refused),
+        Level::Reads => counted(run.requests.reads),
+        Level::RunningP99Seconds => worst("creation → first Task running", |latency| latency.p99),
+        Level::CompletedP99Seconds => worst("creation → completed", |latency| latency.p99),
+        Level::DeadlineMaxSeconds => worst(DEADLINE_LATENCY, |latency| latency.max),
+        Level::ExpiryP99Seconds => worst(EXPIRY_LATENCY, |latency| latency.p99),
+        Level::JobsPerSecond => Some(run.jobs_per_second),
+        Level::TasksPerSecond => Some(run.tasks_per_second),
+        Level::ControllerPeakMebibytes => {
+            let controller = run.processes.iter().find(|process| process.name == "frameworkcontroller")?;
+            Some(controller.rss_peak_bytes as f64 / MEBIBYTE)
+        }
+        Level::StatusBytesPerTask => run.bytes.status_writes_per_task,
+        Level::Unreconciled => run.requests.unreconciled.map(|difference| difference as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Requests;
+    use jiff::Timestamp;
+
+    fn run(efficiency: Option<f64>, unreconciled: Option<i64>) -> Run {
+        let (totals, latencies, bytes, processes, levels, series) = Default::default();
+        let requests = Requests { write_efficiency: efficiency, unreconciled, ..Requests::default() };
+        Run {
+            system: "s".into(),
+            profile: String::new(),
+            started_at: Timestamp::UNIX_EPOCH,
+            elapsed_seconds: 1.0,
+            given_up: None,
+            totals,
+            jobs_per_second: 1.0,
+            tasks_per_second: 1.0,
+            latencies,
+            queue_age_seconds: None,
+            requests,
+            bytes,
+            processes,
+            levels,
+            series,
+        }
+    }
+
+    fn met(run: &Run) -> Vec<bool> {
+        let text = "description: d\ngroups: [{name: a, jobs: 1, taskRoles: [{name: w, taskNumber: 2}]}]\n\
+            levels: {writeEfficiency: 0.95, unreconciled: 0}";
+        let mut run = run.clone();
+        run.totals.outcomes.insert("Succeeded".into(), 1);
+        judge(&Scenario::parse(text).unwrap(), &run, true).iter().map(|level| level.met).collect()
+    }
+
+    #[test]
+    fn a_level_is_kept_missed_or_cannot_be_measured_which_misses_it() {
+        assert_eq!(met(&run(Some(0.95), Some(0))), [true, true, true]);
+        assert_eq!(met(&run(Some(0.94), Some(-3))), [true, false, false]);
+        assert_eq!(met(&run(None, None)), [true, false, false]);
+    }
+
+    #[test]
+    fn a_job_that_ended_otherwise_misses_a_level() {
+        let text = "description: d\ngroups: [{name: a, jobs: 1, outcome: Failed, taskRoles: \
+            [{name: w, taskNumber: 2}]}]";
+        let levels = judge(&Scenario::parse(text).unwrap(), &run(None, None), false);
+        assert_eq!((levels.len(), levels[0].met, levels[0].measured), (1, false, Some(0.0)));
+    }
+}

@@ -1,0 +1,126 @@
+//! Where jobs are run: a namespace, and what is found and left in it.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, PropagationPolicy};
+use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope};
+use serde::de::DeserializeOwned;
+use tokio::time::{Duration, Instant, sleep};
+
+use crate::job::RUN_LABEL;
+
+/// How long Kubernetes may take to get a namespace ready, or to remove what is deleted from it.
+const PATIENCE: Duration = Duration::from_secs(600);
+const EVERY: Duration = Duration::from_millis(250);
+
+/// A namespace.
+#[derive(Clone)]
+pub struct Place {
+    /// The way to it.
+    pub client: kube::Client,
+    /// Its name.
+    pub namespace: String,
+}
+
+/// How kube names Frameworks.
+pub fn framework_resource() -> ApiResource {
+    ApiResource {
+        group: framework_api::name::GROUP.into(),
+        version: "v1".into(),
+        api_version: framework_api::name::API_VERSION.into(),
+        kind: framework_api::name::KIND.into(),
+        plural: "frameworks".into(),
+    }
+}
+
+impl Place {
+    /// Frameworks in it.
+    pub fn frameworks(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &self.namespace, &framework_resource())
+    }
+
+    /// Others in it.
+    pub fn all<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Makes it, unless it is there, and waits until Pods can be created in it. Says whether it was made.
+    pub async fn make(&self) -> Result<bool> {
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(self.namespace.clone());
+        let all = Api::<Namespace>::all(self.client.clone());
+        let made = match all.create(&PostParams::default(), &namespace).await {
+            Ok(_) => true,
+            Err(kube::Error::Api(error)) if error.code == 409 => false,
+            Err(error) => {
+                return Err(error).with_context(|| format!("creating namespace {}", self.namespace));
+            }
+        };
+        let deadline = Instant::now() + PATIENCE;
+        // Before it exists, Pods are refused.
+        while self.all::<ServiceAccount>().get_opt("default").await?.is_none() {
+            ensure!(Instant::now() < deadline, "namespace {} got no ServiceAccount", self.namespace);
+            sleep(EVERY).await;
+        }
+        Ok(made)
+    }
+
+    /// Names of Nodes that take Pods.
+    pub async fn nodes(&self) -> Result<Vec<String>> {
+        let nodes = Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await;
+        let nodes = nodes.context("listing Nodes, to which the scenario binds its Pods")?;
+        let is_open = |node: &Node| {
+            let spec = node.spec.as_ref();
+            let tainted = spec.and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| !taints.is_empty());
+            !tainted && spec.and_then(|spec| spec.unschedulable) != Some(true)
+        };
+        Ok(nodes.items.into_iter().filter(is_open).filter_map(|node| node.metadata.name).collect())
+    }
+
+    /// How many jobs of load tests are in it; of one run, if it is named.
+    pub async fn left(&self, run: Option<&str>) -> kube::Result<usize> {
+        Ok(count(&self.frameworks(), run).await? + count(&self.all::<Job>(), run).await?)
+    }
+
+    /// Removes the jobs of load tests, or of one run, and waits until they and their Pods are gone.
+    pub async fn clear(&self, run: Option<&str>) -> Result<()> {
+        let foreground = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Foreground),
+            ..DeleteParams::default()
+        };
+        let of = selected(run);
+        self.frameworks().delete_collection(&foreground, &of).await.context("deleting Frameworks")?;
+        self.all::<Job>().delete_collection(&foreground, &of).await.context("deleting Jobs")?;
+        let deadline = Instant::now() + PATIENCE;
+        let pods = self.all::<Pod>();
+        while self.left(run).await? > 0 || count(&pods, run).await? > 0 {
+            ensure!(Instant::now() < deadline, "what the load test made in {} does not go", self.namespace);
+            sleep(EVERY).await;
+        }
+        Ok(())
+    }
+
+    /// Removes the namespace.
+    pub async fn remove(&self) -> Result<()> {
+        let all = Api::<Namespace>::all(self.client.clone());
+        all.delete(&self.namespace, &DeleteParams::default()).await.context("deleting the namespace")?;
+        Ok(())
+    }
+}
+
+fn selected(run: Option<&str>) -> ListParams {
+    let selector = run.map_or_else(|| RUN_LABEL.to_owned(), |run| format!("{RUN_LABEL}={run}"));
+    ListParams::default().labels(&selector)
+}
+
+/// How many there are. With a selector the API server does not tell how many remain after the first.
+async fn count<K>(api: &Api<K>, run: Option<&str>) -> kube::Result<usize>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    Ok(api.list_metadata(&selected(run)).await?.items.len())
+}

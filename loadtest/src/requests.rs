@@ -1,0 +1,177 @@
+//! What the API server was asked, from its audit log.
+
+use std::collections::BTreeMap;
+
+use framework_audit::{Log, Mark, Record};
+use jiff::Timestamp;
+
+use crate::report::{RequestRow, Requests, Series};
+use crate::scenario::Scenario;
+use crate::system::System;
+
+/// The requests of one run, counted.
+#[derive(Debug)]
+pub struct Counted {
+    rows: BTreeMap<(String, String, String, u16), usize>,
+    own: usize,
+    refused: usize,
+    reads: usize,
+    /// The system's accepted creations of Pods.
+    pub pods: usize,
+    /// Requests by second since the start and by client.
+    by_second: BTreeMap<String, BTreeMap<i64, usize>>,
+    /// When each Pod was stored, and when the node told that one runs.
+    stored: Vec<Timestamp>,
+    started: Vec<Timestamp>,
+}
+
+impl Counted {
+    /// Reads what came after `mark`. `start` is when the run began.
+    pub fn read(log: &Log, mark: Mark, start: Timestamp, system: System) -> anyhow::Result<Counted> {
+        let (rows, by_second, stored, started) = Default::default();
+        let (own, refused, reads, pods) = (0, 0, 0, 0);
+        let mut counted = Counted { rows, own, refused, reads, pods, by_second, stored, started };
+        log.each_since(mark, |record| counted.take(&record, start, system))?;
+        Ok(counted)
+    }
+
+    fn take(&mut self, record: &Record, start: Timestamp, system: System) {
+        let client = record.user_agent.split(['/', ' ']).next().unwrap_or_default().to_owned();
+        let second = record.received.duration_since(start).as_secs();
+        *self.by_second.entry(client.clone()).or_default().entry(second).or_default() += 1;
+        let resource = match record.subresource.as_str() {
+            "" => record.resource.clone(),
+            subresource => format!("{}/{subresource}", record.resource),
+        };
+        let is_pod_creation = record.verb == "create" && resource == "pods" && record.code < 300;
+        if is_pod_creation {
+            self.stored.push(record.completed);
+        }
+        // The first thing that a node tells of a Pod is that it runs, or that it ended at once.
+        if client == "kwok" && record.verb == "patch" && resource == "pods/status" {
+            self.started.push(record.received);
+        }
+        if system.is_own(record) {
+            self.own += 1;
+            self.pods += usize::from(is_pod_creation);
+            self.refused += usize::from(record.code >= 400);
+            self.reads += usize::from(["get", "list"].contains(&record.verb.as_str()));
+        }
+        *self.rows.entry((client, record.verb.clone(), resource, record.code)).or_default() += 1;
+    }
+
+    /// How long fake nodes took to take up a Pod: the k-th that was stored against the k-th that was told of.
+    /// In seconds, in order. Right while Pods are told of once each before any is told of twice.
+    pub fn node_lag(&self) -> Vec<f64> {
+        let (mut stored, mut started) = (self.stored.clone(), self.started.clone());
+        stored.sort_unstable();
+        started.sort_unstable();
+        let lag = |(stored, started): (&Timestamp, &Timestamp)| started.duration_since(*stored).as_secs_f64();
+        let mut lags: Vec<f64> = stored.iter().zip(&started).map(lag).map(|lag| lag.max(0.0)).collect();
+        lags.sort_by(f64::total_cmp);
+        lags
+    }
+
+    /// What the controller itself says it sent, minus what the log has.
+    pub fn difference(&self, told: usize) -> i64 {
+        i64::try_from(told).unwrap_or(i64::MAX) - i64::try_from(self.own).unwrap_or(i64::MAX)
+    }
+
+    /// As the report has it.
+    pub fn report(&self, scenario: &Scenario, system: System, told: Option<usize>) -> Requests {
+        let floor = system.floor(scenario);
+        let against = |floor: usize| (self.own > 0).then(|| floor as f64 / self.own as f64);
+        let rows = self.rows.iter().map(|((client, verb, resource, code), count)| RequestRow {
+            client: client.clone(),
+            verb: verb.clone(),
+            resource: resource.clone(),
+            code: *code,
+            count: *count,
+        });
+        Requests {
+            source: "audit log".into(),
+            rows: rows.collect(),
+            own: self.own,
+            floor: floor.map(|floor| floor.worth),
+            write_efficiency: floor.and_then(|floor| against(floor.worth)),
+            write_efficiency_strict: floor.and_then(|floor| against(floor.strict)),
+            refused: self.refused,
+            reads: self.reads,
+            per_job: self.own as f64 / scenario.jobs() as f64,
+            per_task: self.own as f64 / scenario.tasks() as f64,
+            unreconciled: told.map(|told| self.difference(told)),
+        }
+    }
+
+    /// Requests of each second of the run, by client.
+    pub fn series(&self, seconds: f64) -> Vec<Series> {
+        let last = seconds.ceil() as i64;
+        let of = |(client, counts): (&String, &BTreeMap<i64, usize>)| Series {
+            plot: "requests".into(),
+            name: client.clone(),
+            unit: "requests/s".into(),
+            points: (0..=last)
+                .map(|second| (second as f64, counts.get(&second).copied().unwrap_or(0) as f64))
+                .collect(),
+        };
+        self.by_second.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn line(agent: &str, verb: &str, resource: &str, code: u16, second: u32) -> String {
+        let at = format!("2026-11-21T09:00:{second:02}");
+        serde_json::json!({
+            "verb": verb, "user": { "username": "u" }, "userAgent": agent, "requestURI": "/x",
+            "objectRef": { "resource": resource }, "responseStatus": { "code": code },
+            "requestReceivedTimestamp": format!("{at}.000000Z"), "stageTimestamp": format!("{at}.500000Z"),
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn own_requests_are_told_from_those_of_others() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for (agent, verb, resource, code) in [
+            ("frameworkcontroller/1 (x)", "create", "pods", 201),
+            ("frameworkcontroller/1 (x)", "create", "pods", 409),
+            ("frameworkcontroller/1 (x)", "list", "pods", 200),
+            ("frameworkcontroller/1 (x)", "watch", "pods", 200),
+            ("frameworkcontroller/1 (x)", "create", "events", 201),
+            ("kwok/1", "create", "pods", 201),
+        ] {
+            writeln!(file, "{}", line(agent, verb, resource, code, 1)).unwrap();
+        }
+        let log = Log::new(file.path().to_owned());
+        let start = "2026-11-21T09:00:00Z".parse().unwrap();
+        let counted = Counted::read(&log, Mark::default(), start, System::Framework).unwrap();
+        let text = "description: d\ngroups: [{name: a, jobs: 1, taskRoles: [{name: w, taskNumber: 2}]}]";
+        let requests = counted.report(&Scenario::parse(text).unwrap(), System::Framework, Some(4));
+        assert_eq!((requests.own, requests.refused, requests.reads, counted.pods), (3, 1, 1, 1));
+        assert_eq!((requests.floor, requests.unreconciled), (Some(15), Some(1)));
+        assert_eq!((requests.write_efficiency, requests.per_task), (Some(5.0), 1.5));
+        assert_eq!(requests.rows.len(), 6);
+        let series = counted.series(2.0);
+        assert_eq!(series[0].points, [(0.0, 0.0), (1.0, 5.0), (2.0, 0.0)]);
+    }
+
+    #[test]
+    fn the_lag_of_nodes_is_taken_in_order() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        for second in [1, 2] {
+            writeln!(file, "{}", line("x/1", "create", "pods", 201, second)).unwrap();
+        }
+        for second in [3, 6] {
+            let told = line("kwok/1", "patch", "pods", 200, second);
+            writeln!(file, "{}", told.replace("\"pods\"", "\"pods\",\"subresource\":\"status\"")).unwrap();
+        }
+        let log = Log::new(file.path().to_owned());
+        let start = "2026-11-21T09:00:00Z".parse().unwrap();
+        let counted = Counted::read(&log, Mark::default(), start, System::Framework).unwrap();
+        assert_eq!(counted.node_lag(), [1.5, 3.5]);
+    }
+}

@@ -1,0 +1,336 @@
+//! One run: a scenario, a system, and what it took.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use framework_audit::{Log, Mark};
+use jiff::Timestamp;
+use tokio::time::MissedTickBehavior;
+
+use crate::exposition::Scrape;
+use crate::floor::{self, FloorClient};
+use crate::follow::{Tracked, follow, lock};
+use crate::generator::Generator;
+use crate::levels;
+use crate::place::Place;
+use crate::process::Watched;
+use crate::report::{Bytes, Requests, Run, Totals};
+use crate::requests::Counted;
+use crate::sampler::{self, Metrics, Sampler, growth, told_requests};
+use crate::scenario::Scenario;
+use crate::system::System;
+use crate::tracker::{Phase, latency};
+
+/// How often what goes on is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How often progress is told where nobody sees it live.
+const TELL: u32 = 10;
+/// What comes after the end of the last job may take so long until it is in counters and logs.
+const SETTLE: Duration = Duration::from_secs(30);
+
+/// What a run needs to know.
+#[derive(Clone)]
+pub struct Setup {
+    /// The work.
+    pub scenario: Scenario,
+    /// Who does it.
+    pub system: System,
+    /// What the report calls it.
+    pub name: String,
+    /// How it is set, for the report.
+    pub profile: String,
+    /// Where.
+    pub place: Place,
+    /// The API server's audit log, if it can be read here.
+    pub audit_log: Option<PathBuf>,
+    /// The controller's metrics, if they can be reached.
+    pub metrics: Option<Metrics>,
+    /// Processes on this machine to watch.
+    pub processes: Vec<Watched>,
+    /// Whether jobs of earlier runs are removed first; else they are an error.
+    pub remove_leftovers: bool,
+    /// Whether this run's jobs are removed afterwards.
+    pub cleanup: bool,
+}
+
+/// What was so before the run.
+struct Before {
+    api_server: Option<Scrape>,
+    controller: Option<Scrape>,
+    mark: Mark,
+    wall: Timestamp,
+    start: Instant,
+}
+
+/// Runs it until all jobs are over, the scenario's patience ends, or `interrupted` is ready.
+pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result<Run> {
+    let made = prepare(setup).await?;
+    let id = format!("{:x}", Timestamp::now().as_millisecond());
+    let outcome = measure(setup, &id, interrupted).await;
+    if setup.cleanup {
+        eprintln!("removing what the run created");
+        setup.place.clear(Some(&id)).await?;
+        if made {
+            setup.place.remove().await?;
+        }
+    }
+    outcome
+}
+
+/// An error if anything is missing or left over. Says whether the namespace was made.
+async fn prepare(setup: &Setup) -> Result<bool> {
+    let place = &setup.place;
+    if setup.system == System::Floor {
+        floor::check(&setup.scenario)?;
+    }
+    let left = served(place).await.context(
+        "looking for Frameworks: is the CustomResourceDefinition of deploy/crds installed, and may you list \
+         them?",
+    )?;
+    if left > 0 {
+        ensure!(
+            setup.remove_leftovers,
+            "{left} jobs of earlier load tests are in namespace {}: remove them with --remove-leftovers",
+            place.namespace
+        );
+        eprintln!("removing {left} jobs of earlier load tests");
+        place.clear(None).await?;
+    }
+    place.make().await
+}
+
+/// How many jobs of load tests there are, once they can be listed: the API server answers 429 while it fills
+/// the cache of a resource that is new to it.
+async fn served(place: &Place) -> Result<usize> {
+    let deadline = Instant::now() + SETTLE;
+    loop {
+        match place.left(None).await {
+            Err(kube::Error::Api(error)) if error.code == 429 && Instant::now() < deadline => {
+                tokio::time::sleep(LOOK).await;
+            }
+            left => return Ok(left?),
+        }
+    }
+}
+
+async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>) -> Result<Run> {
+    let tracked = Tracked::default();
+    let nodes = if setup.scenario.pinned { setup.place.nodes().await? } else { Vec::new() };
+    let _following = follow(&setup.place, setup.system, id, &tracked).await?;
+    let floor = match setup.system {
+        System::Floor => Some(FloorClient::begin(setup.place.clone(), id).await?),
+        System::Framework | System::Job => None,
+    };
+    let log = setup.audit_log.clone().map(Log::new);
+    let before = Before {
+        api_server: sampler::scrape(&setup.place.client).await.ok(),
+        controller: scrape(setup.metrics.as_ref()).await?,
+        mark: log.as_ref().map(Log::mark).transpose()?.unwrap_or_default(),
+        wall: Timestamp::now(),
+        start: Instant::now(),
+    };
+    let mut sampler = Sampler::begin(setup.metrics.clone(), setup.processes.clone(), before.start)?;
+    let generator = Generator {
+        place: setup.place.clone(),
+        system: setup.system,
+        scenario: Arc::new(setup.scenario.clone()),
+        run: id.to_owned(),
+        nodes: Arc::new(nodes),
+        tracked: Arc::clone(&tracked),
+        floor,
+    };
+    generator.announce(before.start);
+    let work = generator.create(before.start, before.wall);
+    let given_up = tokio::select! {
+        biased;
+        followed = until_over(setup, &tracked, &mut sampler, before.start, work) => followed?,
+        () = interrupted => Some("interrupted".to_owned()),
+    };
+    sampler.look().await?;
+    let elapsed = elapsed(&tracked, before.start, given_up.is_some());
+    compile(setup, &tracked, &sampler, &before, log.as_ref(), elapsed, given_up).await
+}
+
+async fn scrape(metrics: Option<&Metrics>) -> Result<Option<Scrape>> {
+    match metrics {
+        Some(metrics) => Ok(Some(metrics.scrape().await?)),
+        None => Ok(None),
+    }
+}
+
+/// Until the last end if all is over, else until now.
+fn elapsed(tracked: &Tracked, start: Instant, given_up: bool) -> f64 {
+    let end = lock(tracked).last_end().filter(|_| !given_up);
+    end.map_or_else(|| start.elapsed(), |end| end.saturating_duration_since(start)).as_secs_f64().max(0.001)
+}
+
+/// Looks every second until all jobs are over; says why it gave up, if it did.
+async fn until_over(
+    setup: &Setup,
+    tracked: &Tracked,
+    sampler: &mut Sampler,
+    start: Instant,
+    work: impl Future<Output = Result<()>>,
+) -> Result<Option<String>> {
+    let patience = Duration::from_secs(setup.scenario.timeout_seconds);
+    let deleted =
+        |group: &str| setup.scenario.groups.iter().any(|one| one.name == group && one.outcome == "Deleted");
+    let mut ticks = tokio::time::interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut work, mut is_done, mut looks) = (Box::pin(work), false, 0_u32);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work, if !is_done => {
+                done?;
+                is_done = true;
+            }
+            _ = ticks.tick() => {
+                sampler.look().await?;
+                looks += 1;
+                if looks % TELL == 0 {
+                    tell(setup, tracked, start);
+                }
+                if is_done && lock(tracked).is_over(deleted) {
+                    tell(setup, tracked, start);
+                    return Ok(None);
+                }
+                if start.elapsed() > patience {
+                    return Ok(Some(format!("not over after {} s", patience.as_secs())));
+                }
+            }
+        }
+    }
+}
+
+fn tell(setup: &Setup, tracked: &Tracked, start: Instant) {
+    let tracker = lock(tracked);
+    let count = |phase| tracker.count(phase);
+    eprintln!(
+        "{:4.0} s: of {} jobs {} stored, {} came to run, {} completed, {} deleted",
+        start.elapsed().as_secs_f64(),
+        setup.scenario.jobs(),
+        count(Phase::Stored),
+        count(Phase::Running),
+        count(Phase::Completed),
+        count(Phase::Deleted),
+    );
+}
+
+/// What was counted once nothing changes any more.
+struct Settled {
+    counted: Option<Counted>,
+    controller: Option<Scrape>,
+    told: Option<usize>,
+}
+
+/// Waits until the controller's counters rest and the log has all that they say.
+async fn settle(setup: &Setup, before: &Before, log: Option<&Log>) -> Result<Settled> {
+    let deadline = Instant::now() + SETTLE;
+    let told_before = before.controller.as_ref().and_then(told_requests);
+    let mut last = None;
+    loop {
+        let controller = scrape(setup.metrics.as_ref()).await?;
+        let now = controller.as_ref().and_then(told_requests);
+        let rests = now.is_none() || last == now;
+        last = now;
+        let told = now.map(|now| now.saturating_sub(told_before.unwrap_or(0)));
+        let is_late = Instant::now() > deadline;
+        if rests || is_late {
+            let counted =
+                log.map(|log| Counted::read(log, before.mark, before.wall, setup.system)).transpose()?;
+            let agrees = match (&counted, told) {
+                (Some(counted), Some(told)) => counted.difference(told) == 0,
+                _ => true,
+            };
+            if agrees || is_late {
+                return Ok(Settled { counted, controller, told });
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn compile(
+    setup: &Setup,
+    tracked: &Tracked,
+    sampler: &Sampler,
+    before: &Before,
+    log: Option<&Log>,
+    elapsed: f64,
+    given_up: Option<String>,
+) -> Result<Run> {
+    let scenario = &setup.scenario;
+    let settled = settle(setup, before, log).await?;
+    let api_server = sampler::scrape(&setup.place.client).await.ok();
+    let (processes, mut series) = sampler.report(scenario.tasks());
+    let requests = match &settled.counted {
+        Some(counted) => counted.report(scenario, setup.system, settled.told),
+        None => Requests { source: "none".into(), ..Requests::default() },
+    };
+    series.extend(settled.counted.iter().flat_map(|counted| counted.series(elapsed)));
+    let tracker = lock(tracked);
+    let mut latencies = tracker.latencies();
+    let lag = settled.counted.as_ref().map(Counted::node_lag).unwrap_or_default();
+    latencies.extend(latency("Pod stored → taken up", "fake nodes", lag));
+    series.extend(tracker.series(before.start, elapsed));
+    let written = growth(
+        before.controller.as_ref(),
+        settled.controller.as_ref(),
+        "frameworkcontroller_status_write_bytes_total",
+    );
+    let store = growth(before.api_server.as_ref(), api_server.as_ref(), "apiserver_storage_size_bytes");
+    let mut run = Run {
+        system: setup.name.clone(),
+        profile: setup.profile.clone(),
+        started_at: before.wall,
+        elapsed_seconds: elapsed,
+        given_up,
+        totals: totals(scenario, &tracker.outcomes(), settled.counted.as_ref()),
+        jobs_per_second: tracker.count(Phase::Completed) as f64 / elapsed,
+        tasks_per_second: 0.0,
+        latencies,
+        queue_age_seconds: sampler.queue_age(),
+        requests,
+        bytes: Bytes {
+            status_writes: written.map(|bytes| bytes as u64),
+            status_writes_per_task: written.map(|bytes| bytes / scenario.tasks() as f64),
+            store_growth: store.map(|bytes| bytes as i64),
+        },
+        processes,
+        levels: Vec::new(),
+        series,
+    };
+    // Jobs of several sizes do not end alike; when all are over, all Tasks are.
+    let ended = if run.given_up.is_none() { scenario.tasks() } else { 0 };
+    run.tasks_per_second = ended as f64 / elapsed;
+    run.levels = levels::judge(scenario, &run, setup.system == System::Framework);
+    Ok(run)
+}
+
+fn totals(
+    scenario: &Scenario,
+    outcomes: &BTreeMap<(String, &'static str), usize>,
+    counted: Option<&Counted>,
+) -> Totals {
+    let mut by_outcome = BTreeMap::new();
+    for ((group, outcome), count) in outcomes {
+        let wanted = scenario.groups.iter().find(|one| one.name == *group).map(|one| one.outcome.as_str());
+        // A Framework that is to be deleted has succeeded or failed before.
+        let outcome = match (wanted, *outcome) {
+            (Some("Deleted"), "Succeeded" | "Failed") => "Deleted",
+            (_, outcome) => outcome,
+        };
+        *by_outcome.entry(outcome.to_owned()).or_default() += count;
+    }
+    Totals {
+        jobs: scenario.jobs(),
+        tasks: scenario.tasks(),
+        pods: counted.map_or(0, |counted| counted.pods),
+        outcomes: by_outcome,
+    }
+}

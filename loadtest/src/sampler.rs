@@ -1,0 +1,136 @@
+//! Looks at processes and at the controller's metrics once a second while a run goes on.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use http::Request;
+use kube::client::Body;
+
+use crate::exposition::Scrape;
+use crate::process::{Usage, Watched};
+use crate::report::{Process, Series};
+
+/// The controller's metrics, where they are served.
+#[derive(Clone)]
+pub struct Metrics(kube::Client);
+
+impl Metrics {
+    /// Those of this URL, without its path: `http://127.0.0.1:8080`.
+    pub fn of(url: &http::Uri) -> Result<Metrics> {
+        let config = kube::Config::new(url.clone());
+        Ok(Metrics(framework_access::client::connect(config, "loadtest")?))
+    }
+
+    /// As they are now.
+    pub async fn scrape(&self) -> Result<Scrape> {
+        scrape(&self.0).await.context("reading the controller's metrics")
+    }
+}
+
+/// What a server tells Prometheus.
+pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
+    let response = client.send(Request::get("/metrics").body(Body::empty())?).await?;
+    anyhow::ensure!(response.status().is_success(), "/metrics answers {}", response.status());
+    let text = response.into_body().collect_bytes().await?;
+    Ok(Scrape::parse(&String::from_utf8_lossy(&text)))
+}
+
+/// Requests on jobs, ConfigMaps and Pods that the controller says it sent.
+pub fn told_requests(scrape: &Scrape) -> Option<usize> {
+    let counted = scrape.sum("frameworkcontroller_api_requests_total", |labels| {
+        let resource = labels.get("resource").map_or("", String::as_str);
+        let resource = resource.split('/').next().unwrap_or_default();
+        ["frameworks", "configmaps", "pods"].contains(&resource)
+            && labels.get("verb").is_none_or(|verb| verb != "watch")
+            // No response: it did not get there, or it is not known whether it did.
+            && labels.get("code").is_none_or(|code| code != "none")
+    });
+    counted.map(|count| count as usize)
+}
+
+/// What was seen during a run.
+pub struct Sampler {
+    metrics: Option<Metrics>,
+    watched: Vec<Watched>,
+    start: Instant,
+    before: Vec<Usage>,
+    samples: Vec<(Duration, Vec<Usage>)>,
+    queue_age: Option<f64>,
+}
+
+impl Sampler {
+    /// Begins now. An error if a process is not there.
+    pub fn begin(metrics: Option<Metrics>, watched: Vec<Watched>, start: Instant) -> Result<Sampler> {
+        watched.iter().for_each(Watched::forget_peak);
+        let before = watched.iter().map(Watched::usage).collect::<Result<Vec<_>>>()?;
+        let samples = vec![(Duration::ZERO, before.clone())];
+        Ok(Sampler { metrics, watched, start, before, samples, queue_age: None })
+    }
+
+    /// Looks once. An error if a process has ended.
+    pub async fn look(&mut self) -> Result<()> {
+        let usage = self.watched.iter().map(Watched::usage).collect::<Result<Vec<_>>>()?;
+        self.samples.push((self.start.elapsed(), usage));
+        if let Some(metrics) = &self.metrics {
+            // A scrape that is late says itself that the controller is busy; it is not worth the run.
+            if let Ok(scrape) = metrics.scrape().await {
+                let age = scrape.total("frameworkcontroller_oldest_event_age_seconds");
+                self.queue_age = match (self.queue_age, age) {
+                    (Some(before), Some(now)) => Some(before.max(now)),
+                    (before, now) => before.or(now),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// The longest that an event waited, at the moments that were looked at.
+    pub fn queue_age(&self) -> Option<f64> {
+        self.queue_age
+    }
+
+    /// What each process used, and how that went.
+    pub fn report(&self, tasks: usize) -> (Vec<Process>, Vec<Series>) {
+        let (mut processes, mut series) = (Vec::new(), Vec::new());
+        for (index, watched) in self.watched.iter().enumerate() {
+            let before = self.before[index];
+            let Some((_, last)) = self.samples.last() else { continue };
+            let cpu = last[index].cpu.saturating_sub(before.cpu).as_secs_f64();
+            processes.push(Process {
+                name: watched.name.clone(),
+                cpu_seconds: cpu,
+                cpu_milliseconds_per_task: cpu * 1000.0 / tasks.max(1) as f64,
+                rss_before_bytes: before.rss,
+                rss_after_bytes: last[index].rss,
+                rss_peak_bytes: last[index].peak,
+            });
+            let line = |plot: &str, unit: &str, points| Series {
+                plot: plot.into(),
+                name: watched.name.clone(),
+                unit: unit.into(),
+                points,
+            };
+            let busy = self.samples.windows(2).map(|pair| {
+                let ((from, then), (to, now)) = (&pair[0], &pair[1]);
+                let used = now[index].cpu.saturating_sub(then[index].cpu).as_secs_f64();
+                (to.as_secs_f64(), used / to.saturating_sub(*from).as_secs_f64().max(0.001))
+            });
+            series.push(line("processors", "processors", busy.collect()));
+            let memory = self.samples.iter().map(|(at, usage)| (at.as_secs_f64(), usage[index].rss as f64));
+            series.push(line("memory", "bytes", memory.collect()));
+        }
+        (processes, series)
+    }
+}
+
+/// What differs between two scrapes of a counter.
+pub fn growth(before: Option<&Scrape>, after: Option<&Scrape>, name: &str) -> Option<f64> {
+    Some(after?.total(name)? - before?.total(name).unwrap_or(0.0))
+}
+
+/// Versions that a scrape names: of the controller.
+pub fn controller_version(scrape: &Scrape) -> BTreeMap<String, String> {
+    let version = scrape.label("frameworkcontroller_build_info", "version");
+    version.map(|version| ("frameworkcontroller".to_owned(), version.to_owned())).into_iter().collect()
+}

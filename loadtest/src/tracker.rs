@@ -1,0 +1,459 @@
+//! What becomes of the jobs of a run, as a watch tells it.
+//!
+//! Times are those at which events arrive here, not those in the objects, which have whole seconds. Each job
+//! is timed from the moment at which the scenario wants it created: a system that makes its users wait does
+//! not look faster for it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kube::core::Object;
+use serde::{Deserialize, Serialize};
+
+use crate::report::{Latency, Series};
+
+/// A Framework as far as it matters here: its spec is not looked at.
+pub type Framework = Object<Nothing, FrameworkStatus>;
+/// A Job likewise.
+pub type BatchJob = Object<Nothing, JobStatus>;
+
+/// Whatever it is, it is passed over.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Nothing {}
+
+/// The status of a Framework, but for its Tasks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FrameworkStatus {
+    /// The state.
+    pub state: String,
+    /// The attempt.
+    pub attempt_status: AttemptStatus,
+}
+
+/// The attempt of a Framework.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptStatus {
+    /// How it ended.
+    pub completion_status: Option<CompletionStatus>,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CompletionStatus {
+    /// The completion code.
+    pub code: i32,
+}
+
+/// The status of a Job.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobStatus {
+    /// Pods that run or wait.
+    pub active: i32,
+    /// Pods that are ready.
+    pub ready: i32,
+    /// Pods that have succeeded.
+    pub succeeded: i32,
+    /// How it ended, among others.
+    pub conditions: Vec<Condition>,
+}
+
+/// A condition of a Job.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Such as `Complete`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `True` if it holds.
+    pub status: String,
+    /// Such as `DeadlineExceeded`.
+    pub reason: String,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Stored by the API server.
+    Stored,
+    /// Its attempt is being prepared: its Pods are created.
+    Preparing,
+    /// At least one Task runs.
+    Running,
+    /// It runs no more, and how it ended is stored.
+    Ended,
+    /// It is over, and nothing is left to be done.
+    Completed,
+    /// Its deletion is accepted.
+    Deleted,
+}
+
+/// A watched object, reduced to what is noted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// Which job.
+    pub name: String,
+    /// Where it is.
+    pub phase: Phase,
+    /// What became of it, once it is known.
+    pub outcome: Option<&'static str>,
+}
+
+/// The completion code of a deadline.
+const DEADLINE: i32 = -240;
+
+impl Sight {
+    /// Of a Framework.
+    pub fn framework(object: &Framework) -> Option<Sight> {
+        let status = object.status.as_ref();
+        let completion = status.and_then(|status| status.attempt_status.completion_status.as_ref());
+        let phase = match status.map(|status| status.state.as_str()) {
+            _ if object.metadata.deletion_timestamp.is_some() => Phase::Deleted,
+            Some("AttemptPreparing") => Phase::Preparing,
+            Some("AttemptRunning") => Phase::Running,
+            Some(
+                "AttemptDeletionPending"
+                | "AttemptDeletionRequested"
+                | "AttemptDeleting"
+                | "AttemptCompleted",
+            ) => Phase::Ended,
+            Some("Completed") => Phase::Completed,
+            _ => Phase::Stored,
+        };
+        let outcome = completion.map(|completion| match completion.code {
+            0 => "Succeeded",
+            DEADLINE => "DeadlineExceeded",
+            _ => "Failed",
+        });
+        Some(Sight { name: object.metadata.name.clone()?, phase, outcome })
+    }
+
+    /// Of a Job.
+    pub fn batch_job(object: &BatchJob) -> Option<Sight> {
+        let nothing = JobStatus::default();
+        let status = object.status.as_ref().unwrap_or(&nothing);
+        let holds = |kind: &str| {
+            status.conditions.iter().find(|condition| condition.kind == kind && condition.status == "True")
+        };
+        let outcome = match (holds("Complete"), holds("Failed")) {
+            (Some(_), _) => Some("Succeeded"),
+            (None, Some(failed)) if failed.reason == "DeadlineExceeded" => Some("DeadlineExceeded"),
+            (None, Some(_)) => Some("Failed"),
+            (None, None) => None,
+        };
+        let phase = match outcome {
+            _ if object.metadata.deletion_timestamp.is_some() => Phase::Deleted,
+            Some(_) => Phase::Completed,
+            None if status.ready > 0 || status.succeeded > 0 => Phase::Running,
+            None if status.active > 0 => Phase::Preparing,
+            None => Phase::Stored,
+        };
+        Some(Sight { name: object.metadata.name.clone()?, phase, outcome })
+    }
+}
+
+/// One job of the run.
+#[derive(Clone, Debug)]
+struct Track {
+    group: String,
+    wanted: Instant,
+    /// When the deadline passes, or the Framework expires.
+    due: Option<Timestamp>,
+    seen: BTreeMap<Phase, Instant>,
+    /// When its end by a deadline, or its deletion, arrived.
+    acted: Option<Timestamp>,
+    outcome: Option<&'static str>,
+}
+
+/// What became of all jobs so far.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    tracks: BTreeMap<String, Track>,
+    /// Phases that were reached, in the order of their arrival, for the plots.
+    arrivals: Vec<(Instant, Phase)>,
+}
+
+/// How long it took, for those that made it.
+const TRANSITIONS: [(&str, Option<Phase>, Phase); 6] = [
+    ("creation → stored", None, Phase::Stored),
+    ("creation → preparing", None, Phase::Preparing),
+    ("creation → first Task running", None, Phase::Running),
+    ("creation → completed", None, Phase::Completed),
+    ("first Task running → ended", Some(Phase::Running), Phase::Ended),
+    ("ended → completed", Some(Phase::Ended), Phase::Completed),
+];
+/// The name of that for the deadline.
+pub const DEADLINE_LATENCY: &str = "deadline → exceeded";
+/// The name of that for the expiry.
+pub const EXPIRY_LATENCY: &str = "expiry → deletion";
+
+impl Tracker {
+    /// A job is to be created at `wanted`.
+    pub fn expect(&mut self, name: String, group: &str, wanted: Instant) {
+        let (due, seen, acted, outcome) = Default::default();
+        self.tracks.insert(name, Track { group: group.to_owned(), wanted, due, seen, acted, outcome });
+    }
+
+    /// Its deadline passes then, or it expires.
+    pub fn due(&mut self, name: &str, due: Timestamp) {
+        if let Some(track) = self.tracks.get_mut(name) {
+            track.due = Some(due);
+        }
+    }
+
+    /// The API server has stored it.
+    pub fn stored(&mut self, name: &str, at: Instant) {
+        self.reached(name, Phase::Stored, at);
+    }
+
+    /// The watch showed it.
+    pub fn saw(&mut self, sight: &Sight, at: Instant, wall: Timestamp) {
+        let Some(track) = self.tracks.get_mut(&sight.name) else { return };
+        if sight.outcome.is_some() {
+            track.outcome = sight.outcome;
+        }
+        if sight.phase == Phase::Deleted || sight.outcome == Some("DeadlineExceeded") {
+            track.acted.get_or_insert(wall);
+        }
+        self.reached(&sight.name, sight.phase, at);
+    }
+
+    /// It is gone.
+    pub fn gone(&mut self, name: &str, at: Instant, wall: Timestamp) {
+        if let Some(track) = self.tracks.get_mut(name) {
+            track.acted.get_or_insert(wall);
+        }
+        self.reached(name, Phase::Deleted, at);
+    }
+
+    fn reached(&mut self, name: &str, phase: Phase, at: Instant) {
+        let Some(track) = self.tracks.get_mut(name) else { return };
+        if let std::collections::btree_map::Entry::Vacant(place) = track.seen.entry(phase) {
+            place.insert(at);
+            self.arrivals.push((at, phase));
+        }
+    }
+
+    /// How many jobs have reached a phase, or a later one.
+    pub fn count(&self, phase: Phase) -> usize {
+        self.tracks.values().filter(|track| track.seen.keys().any(|seen| *seen >= phase)).count()
+    }
+
+    /// Whether every job is where it has to end: completed, or deleted if its group is to be deleted.
+    pub fn is_over(&self, deleted: impl Fn(&str) -> bool) -> bool {
+        self.tracks.values().all(|track| {
+            let last = if deleted(&track.group) { Phase::Deleted } else { Phase::Completed };
+            track.seen.keys().any(|seen| *seen >= last)
+        })
+    }
+
+    /// When the last job ended.
+    pub fn last_end(&self) -> Option<Instant> {
+        let end =
+            |track: &Track| track.seen.get(&Phase::Completed).or(track.seen.get(&Phase::Deleted)).copied();
+        self.tracks.values().filter_map(end).max()
+    }
+
+    /// What became of each group's jobs: (group, outcome), how many.
+    pub fn outcomes(&self) -> BTreeMap<(String, &'static str), usize> {
+        let mut outcomes = BTreeMap::new();
+        for track in self.tracks.values() {
+            let is_over = track.seen.keys().any(|seen| *seen >= Phase::Completed);
+            let outcome = match track.outcome {
+                Some(outcome) if is_over => outcome,
+                None if track.seen.contains_key(&Phase::Deleted) => "Deleted",
+                _ => "Unfinished",
+            };
+            *outcomes.entry((track.group.clone(), outcome)).or_default() += 1;
+        }
+        outcomes
+    }
+
+    /// How many jobs of a group are deleted.
+    pub fn deleted(&self, group: &str) -> usize {
+        let is = |track: &&Track| track.group == group && track.seen.contains_key(&Phase::Deleted);
+        self.tracks.values().filter(is).count()
+    }
+
+    /// How long everything took, by group.
+    pub fn latencies(&self) -> Vec<Latency> {
+        let mut groups: Vec<&str> = self.tracks.values().map(|track| track.group.as_str()).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        let mut latencies = Vec::new();
+        for group in groups {
+            let of_group = || self.tracks.values().filter(|track| track.group == group);
+            for (transition, from, to) in TRANSITIONS {
+                latencies.extend(latency(
+                    transition,
+                    group,
+                    of_group().filter_map(|track| track.took(from, to)).collect(),
+                ));
+            }
+            for (transition, outcome) in [(DEADLINE_LATENCY, true), (EXPIRY_LATENCY, false)] {
+                let late = of_group().filter(|track| (track.outcome == Some("DeadlineExceeded")) == outcome);
+                latencies.extend(latency(transition, group, late.filter_map(Track::late).collect()));
+            }
+        }
+        latencies
+    }
+
+    /// Jobs by phase over time, and how long those took that came to run or to their end in each second.
+    pub fn series(&self, start: Instant, seconds: f64) -> Vec<Series> {
+        let last = seconds.ceil() as u64;
+        let at = |second: u64| start + Duration::from_secs(second);
+        let series = |plot: &str, name: &str, unit: &str, points| Series {
+            plot: plot.into(),
+            name: name.into(),
+            unit: unit.into(),
+            points,
+        };
+        let mut all = Vec::new();
+        for (name, phase) in [
+            ("stored", Phase::Stored),
+            ("first Task running", Phase::Running),
+            ("completed", Phase::Completed),
+            ("deleted", Phase::Deleted),
+        ] {
+            let reached = |second| {
+                let count =
+                    self.arrivals.iter().filter(|(when, what)| *what == phase && *when <= at(second)).count();
+                (second as f64, count as f64)
+            };
+            if self.arrivals.iter().any(|(_, what)| *what == phase) {
+                all.push(series("jobs", name, "jobs", (0..=last).map(reached).collect()));
+            }
+        }
+        let (running, completed) = ("creation → first Task running", "creation → completed");
+        for (name, phase) in [(running, Phase::Running), (completed, Phase::Completed)] {
+            let mut by_second = BTreeMap::<u64, Vec<f64>>::new();
+            for track in self.tracks.values() {
+                let (Some(when), Some(took)) = (track.seen.get(&phase), track.took(None, phase)) else {
+                    continue;
+                };
+                by_second.entry(when.duration_since(start).as_secs()).or_default().push(took);
+            }
+            for (percent, label) in [(50, "p50"), (99, "p99")] {
+                let points = by_second.iter().map(|(second, took)| {
+                    let mut took = took.clone();
+                    took.sort_by(f64::total_cmp);
+                    (*second as f64, percentile(&took, percent))
+                });
+                all.push(series("latency", &format!("{name}, {label}"), "s", points.collect()));
+            }
+        }
+        all
+    }
+}
+
+impl Track {
+    fn took(&self, from: Option<Phase>, to: Phase) -> Option<f64> {
+        let from = from.map_or(Some(self.wanted), |phase| self.seen.get(&phase).copied())?;
+        Some(self.seen.get(&to)?.saturating_duration_since(from).as_secs_f64())
+    }
+
+    fn late(&self) -> Option<f64> {
+        Some(self.acted?.duration_since(self.due?).as_secs_f64())
+    }
+}
+
+/// `None`: nobody made it.
+pub fn latency(transition: &str, group: &str, mut took: Vec<f64>) -> Option<Latency> {
+    took.sort_by(f64::total_cmp);
+    let max = *took.last()?;
+    Some(Latency {
+        transition: transition.into(),
+        group: group.into(),
+        count: took.len(),
+        p50: percentile(&took, 50),
+        p90: percentile(&took, 90),
+        p99: percentile(&took, 99),
+        max,
+    })
+}
+
+/// The smallest that `percent` of a hundred do not exceed (nearest rank); 0 of nothing.
+fn percentile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn framework(state: &str, code: Option<i32>) -> Sight {
+        let completion = code.map(|code| json!({ "code": code }));
+        let object = json!({
+            "metadata": { "name": "a0" },
+            "spec": { "taskRoles": [] },
+            "status": { "state": state, "attemptStatus": { "completionStatus": completion, "more": 1 } },
+        });
+        Sight::framework(&serde_json::from_value(object).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_framework_is_timed_from_the_moment_that_the_scenario_wants_it() {
+        let (mut tracker, start) = (Tracker::default(), Instant::now());
+        let at = |ms| start + Duration::from_millis(ms);
+        let wall = Timestamp::UNIX_EPOCH;
+        tracker.expect("a0".into(), "a", at(1000));
+        tracker.stored("a0", at(1100));
+        tracker.saw(&framework("AttemptCreationPending", None), at(1200), wall);
+        tracker.saw(&framework("AttemptRunning", None), at(1500), wall);
+        tracker.saw(&framework("AttemptRunning", None), at(1700), wall);
+        assert!(!tracker.is_over(|_| false));
+        tracker.saw(&framework("AttemptDeletionPending", Some(0)), at(2000), wall);
+        tracker.saw(&framework("Completed", Some(0)), at(3000), wall);
+        assert!(tracker.is_over(|_| false) && !tracker.is_over(|_| true));
+        let took = |name: &str| {
+            tracker
+                .latencies()
+                .into_iter()
+                .find(|latency| latency.transition == name)
+                .map(|latency| latency.max)
+        };
+        assert_eq!(took("creation → stored"), Some(0.1));
+        assert_eq!(took("creation → first Task running"), Some(0.5));
+        assert_eq!((took("ended → completed"), took("creation → preparing")), (Some(1.0), None));
+        assert_eq!(tracker.outcomes(), [(("a".to_owned(), "Succeeded"), 1)].into());
+        let series = tracker.series(start, 3.0);
+        assert_eq!(series[0].points, [(0.0, 0.0), (1.0, 0.0), (2.0, 1.0), (3.0, 1.0)]);
+    }
+
+    #[test]
+    fn a_deadline_is_timed_by_the_wall_clock() {
+        let (mut tracker, now) = (Tracker::default(), Instant::now());
+        let wall = |ms| Timestamp::from_millisecond(ms).unwrap();
+        tracker.expect("a0".into(), "a", now);
+        tracker.due("a0", wall(5000));
+        tracker.saw(&framework("AttemptDeletionPending", Some(-240)), now, wall(5250));
+        tracker.saw(&framework("Completed", Some(-240)), now, wall(9000));
+        let late = tracker.latencies().into_iter().find(|latency| latency.transition == DEADLINE_LATENCY);
+        assert_eq!(late.map(|late| late.p50), Some(0.25));
+        assert_eq!(tracker.outcomes(), [(("a".to_owned(), "DeadlineExceeded"), 1)].into());
+    }
+
+    #[test]
+    fn a_job_that_is_not_over_is_unfinished_and_one_that_was_deleted_first_is_deleted() {
+        let (mut tracker, now) = (Tracker::default(), Instant::now());
+        for name in ["a0", "b0"] {
+            tracker.expect(name.into(), &name[..1], now);
+        }
+        tracker.saw(&framework("AttemptDeletionPending", Some(0)), now, Timestamp::UNIX_EPOCH);
+        tracker.gone("b0", now, Timestamp::UNIX_EPOCH);
+        let outcomes = tracker.outcomes();
+        assert_eq!(outcomes[&("a".to_owned(), "Unfinished")] + outcomes[&("b".to_owned(), "Deleted")], 2);
+    }
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank() {
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!([50, 90, 99, 100].map(|percent| percentile(&hundred, percent)), [50.0, 90.0, 99.0, 100.0]);
+        assert_eq!((percentile(&[3.0], 50), percentile(&[], 99)), (3.0, 0.0));
+    }
+}

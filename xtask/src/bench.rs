@@ -1,0 +1,250 @@
+//! `cargo xtask bench`: a scenario of the load test on a fresh control plane, with an optimised controller.
+//!
+//! Each system gets a control plane of its own, one after another, on the same machine in one go: what is
+//! compared is the ratio. The audit log has no bodies there, as on clusters that carry load.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use framework_api::pod_failure::DEFAULT_CONFIG;
+use framework_testcluster::{Cluster, Component, Options, audit_log};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cluster::{install, root};
+use crate::environment::cargo;
+
+/// How long a controller may take until it serves its metrics.
+const READY: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_millis(50);
+const NODES: usize = 10;
+const CONTROLLER: &str = "frameworkcontroller";
+
+/// Which scenario, by whom, and where the report goes.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A scenario of loadtest/scenarios, without its ending.
+    #[arg(long, value_name = "NAME")]
+    scenario: String,
+    /// Where report.json and report.html are written.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Who does the work, one after another; the first is what the report is about.
+    #[arg(long = "as", value_enum, value_delimiter = ',', default_value = "framework")]
+    systems: Vec<System>,
+    /// How the controller is set.
+    #[arg(long, value_enum, default_value = "drop-in")]
+    profile: Profile,
+    /// What a controller of Frameworks may send in a second.
+    #[arg(long, default_value_t = 5000)]
+    qps: u32,
+    /// The program of the original controller, for `--as reference`.
+    #[arg(long, value_name = "PROGRAM")]
+    reference: Option<PathBuf>,
+    /// So many times as many jobs, arriving so many times as fast.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    scale: f64,
+    /// As many jobs a second for so many times the time, and jobs that run so many times as long.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    shorten: f64,
+    /// Use what is built without optimisation. For tests of this command.
+    #[arg(long)]
+    debug: bool,
+}
+
+/// Who does the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum System {
+    /// This project's controller.
+    Framework,
+    /// The original, as `--reference` names it.
+    Reference,
+    /// Kubernetes' controller of batch/v1 Jobs.
+    Job,
+    /// The least requests that running a Framework takes, sent by the load test itself.
+    Floor,
+}
+
+/// How this project's controller is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Profile {
+    /// As the original is by default, but for what it may send.
+    DropIn,
+    /// As is recommended for large clusters: statuses are compressed from 4 KiB on.
+    Recommended,
+}
+
+impl Profile {
+    fn config(self) -> &'static str {
+        match self {
+            Profile::DropIn => "",
+            Profile::Recommended => {
+                "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 4096\n"
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Profile::DropIn => "drop-in defaults",
+            Profile::Recommended => "recommended",
+        }
+    }
+}
+
+/// The programs that take part.
+struct Programs {
+    controller: PathBuf,
+    loadtest: PathBuf,
+}
+
+/// Runs it; an error says that a level was missed, or that it could not be run.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let scenario = root().join("loadtest/scenarios").join(&arguments.scenario).with_extension("yaml");
+    if !scenario.exists() {
+        bail!("there is no scenario {}: there are {}", arguments.scenario, scenarios()?.join(", "));
+    }
+    ensure!(
+        arguments.reference.is_some() || !arguments.systems.contains(&System::Reference),
+        "--as reference needs --reference PROGRAM"
+    );
+    let programs = build(arguments.debug)?;
+    let out = std::path::absolute(&arguments.out)?;
+    let mut reports = Vec::new();
+    let mut missed = false;
+    for system in &arguments.systems {
+        let dir = if arguments.systems.len() == 1 {
+            out.clone()
+        } else {
+            out.join(format!("{system:?}").to_lowercase())
+        };
+        fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        missed |= !perform(*system, arguments, &programs, &scenario, &dir)?;
+        reports.push(dir.join("report.json"));
+    }
+    if reports.len() > 1 {
+        let merged = std::process::Command::new(&programs.loadtest)
+            .arg("merge")
+            .args(&reports)
+            .arg("--out")
+            .arg(&out)
+            .status()
+            .context("starting the load test")?;
+        ensure!(merged.success(), "the reports could not be merged");
+    }
+    ensure!(!missed, "a level was missed, or a run was given up");
+    Ok(())
+}
+
+/// The scenarios by name.
+fn scenarios() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root().join("loadtest/scenarios")).context("listing the scenarios")? {
+        names.push(entry?.path().file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn build(debug: bool) -> Result<Programs> {
+    let mut command = cargo(&["build", "--bin=frameworkcontroller", "--bin=loadtest", "--workspace"]);
+    if !debug {
+        command.arg("--release");
+    }
+    ensure!(command.status().context("starting cargo")?.success(), "building failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    let built = target.join(if debug { "debug" } else { "release" });
+    Ok(Programs { controller: built.join(CONTROLLER), loadtest: built.join("loadtest") })
+}
+
+/// Runs the scenario by one system. Says whether all levels were kept.
+fn perform(
+    system: System,
+    arguments: &Arguments,
+    programs: &Programs,
+    scenario: &Path,
+    out: &Path,
+) -> Result<bool> {
+    eprintln!("starting a control plane");
+    let cluster = Cluster::start(Options { nodes: NODES, audit_bodies: false, ..Options::default() })?;
+    install(&cluster, &root().join("deploy/crds"))?;
+    let mut command = tokio::process::Command::new(&programs.loadtest);
+    command.arg("run").arg(scenario).arg("--out").arg(out);
+    command.arg("--kubeconfig").arg(cluster.kubeconfig_path());
+    command.arg("--audit-log").arg(audit_log(cluster.dir()));
+    // The control plane goes with the run.
+    command.args(["--cleanup", "false", "--scale", &arguments.scale.to_string()]);
+    command.args(["--shorten", &arguments.shorten.to_string()]);
+    for (name, component) in [
+        ("kube-apiserver", Component::Apiserver),
+        ("etcd", Component::Etcd),
+        ("kwok", Component::Kwok),
+        ("kube-controller-manager", Component::ControllerManager),
+    ] {
+        command.arg("--process").arg(format!("{name}={}", cluster.pid(component)?));
+    }
+    match system {
+        System::Framework => {
+            let profile = arguments.profile;
+            let pid = start(&cluster, &programs.controller, profile.config(), arguments.qps)?;
+            let address = metrics_address(&cluster)?;
+            command.args(["--controller-metrics", &format!("http://{address}")]);
+            command.args(["--process", &format!("{CONTROLLER}={pid}")]);
+            command.args(["--profile", &format!("{}, kubeClientQps {}", profile.name(), arguments.qps)]);
+        }
+        System::Reference => {
+            let program = arguments.reference.as_deref().context("--reference is needed")?.canonicalize()?;
+            let pid = start(&cluster, &program, "", arguments.qps)?;
+            command.args(["--name", "the original", "--process", &format!("{CONTROLLER}={pid}")]);
+            command.args(["--profile", &format!("defaults, kubeClientQps {}", arguments.qps)]);
+        }
+        System::Job => {
+            command.args(["--as", "job"]);
+        }
+        System::Floor => {
+            command.args(["--as", "floor"]);
+        }
+    }
+    let kept = watch(&cluster, command)?;
+    let _ = fs::copy(cluster.dir().join(format!("{CONTROLLER}.log")), out.join("controller.log"));
+    Ok(kept)
+}
+
+/// Starts a controller of Frameworks in a directory of its own: the original reads its config file there.
+fn start(cluster: &Cluster, program: &Path, config: &str, qps: u32) -> Result<u32> {
+    let text = format!(
+        "kubeClientQps: {qps}\nkubeClientBurst: {qps}\n{config}metricsAddress: 127.0.0.1:0\n{}",
+        &DEFAULT_CONFIG
+            [DEFAULT_CONFIG.find("\npodFailureSpec:").context("the default config has rules")?..]
+    );
+    fs::write(cluster.dir().join("frameworkcontroller.yaml"), text).context("writing the config file")?;
+    Ok(cluster.host(CONTROLLER, program, &[], cluster.dir())?)
+}
+
+/// Where the controller says that it serves its metrics.
+fn metrics_address(cluster: &Cluster) -> Result<String> {
+    let path = cluster.dir().join(format!("{CONTROLLER}.log"));
+    let deadline = Instant::now() + READY;
+    loop {
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        let line = log.lines().find(|line| line.contains("serving metrics and probes"));
+        if let Some(address) = line.and_then(|line| line.split("address=").nth(1)) {
+            return Ok(address.split_whitespace().next().unwrap_or_default().to_owned());
+        }
+        cluster.check()?;
+        ensure!(Instant::now() < deadline, "the controller does not serve its metrics:\n{log}");
+        std::thread::sleep(EVERY);
+    }
+}
+
+/// Waits for the load test, also through an interrupt: it ends by itself then, with a report.
+fn watch(cluster: &Cluster, mut command: tokio::process::Command) -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let _interrupts = signal(SignalKind::interrupt())?;
+        let status = command.kill_on_drop(true).status().await.context("starting the load test")?;
+        cluster.check()?;
+        Ok(status.success())
+    })
+}

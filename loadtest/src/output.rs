@@ -80,7 +80,10 @@ mod tests {
     #[test]
     fn reports_of_the_same_work_become_one_and_others_are_refused() {
         let both = merged(vec![report(1, &[("a", "1")]), report(1, &[("a", "2"), ("b", "3")])]).unwrap();
-        assert_eq!(both.versions, [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "3".to_owned())].into());
+        assert_eq!(
+            both.versions,
+            [("a".to_owned(), "1".to_owned()), ("b".to_owned(), "3".to_owned())].into()
+        );
         let error = merged(vec![report(1, &[]), report(2, &[])]).unwrap_err().to_string();
         assert!(error.contains("different scenarios"), "{error}");
     }

@@ -23,7 +23,7 @@ use crate::requests::Counted;
 use crate::sampler::{self, Metrics, Sampler, growth, told_requests};
 use crate::scenario::Scenario;
 use crate::system::System;
-use crate::tracker::{Phase, latency};
+use crate::tracker::{Phase, Tracker, latency};
 
 /// How often what goes on is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -290,7 +290,7 @@ async fn compile(
         started_at: before.wall,
         elapsed_seconds: elapsed,
         given_up,
-        totals: totals(scenario, &tracker.outcomes(), settled.counted.as_ref()),
+        totals: totals(scenario, &tracker, settled.counted.as_ref()),
         jobs_per_second: tracker.count(Phase::Completed) as f64 / elapsed,
         tasks_per_second: 0.0,
         latencies,
@@ -300,6 +300,7 @@ async fn compile(
             status_writes: written.map(|bytes| bytes as u64),
             status_writes_per_task: written.map(|bytes| bytes / scenario.tasks() as f64),
             store_growth: store.map(|bytes| bytes as i64),
+            watch_events: sampler::watched_bytes(before.api_server.as_ref(), api_server.as_ref()),
         },
         processes,
         levels: Vec::new(),
@@ -312,16 +313,15 @@ async fn compile(
     Ok(run)
 }
 
-fn totals(
-    scenario: &Scenario,
-    outcomes: &BTreeMap<(String, &'static str), usize>,
-    counted: Option<&Counted>,
-) -> Totals {
+fn totals(scenario: &Scenario, tracker: &Tracker, counted: Option<&Counted>) -> Totals {
+    let tasks = |group: &str| {
+        scenario.groups.iter().find(|one| one.name == group).map_or(0, crate::scenario::Group::tasks)
+    };
     let mut by_outcome = BTreeMap::new();
-    for ((group, outcome), count) in outcomes {
-        let wanted = scenario.groups.iter().find(|one| one.name == *group).map(|one| one.outcome.as_str());
+    for ((group, outcome), count) in tracker.outcomes() {
+        let wanted = scenario.groups.iter().find(|one| one.name == group).map(|one| one.outcome.as_str());
         // A Framework that is to be deleted has succeeded or failed before.
-        let outcome = match (wanted, *outcome) {
+        let outcome = match (wanted, outcome) {
             (Some("Deleted"), "Succeeded" | "Failed") => "Deleted",
             (_, outcome) => outcome,
         };
@@ -331,6 +331,7 @@ fn totals(
         jobs: scenario.jobs(),
         tasks: scenario.tasks(),
         pods: counted.map_or(0, |counted| counted.pods),
+        peak_tasks: Some(tracker.peak(tasks)),
         outcomes: by_outcome,
     }
 }

@@ -129,6 +129,18 @@ pub fn growth(before: Option<&Scrape>, after: Option<&Scrape>, name: &str) -> Op
     Some(after?.total(name)? - before?.total(name).unwrap_or(0.0))
 }
 
+/// Bytes of watch events that the API server sent meanwhile, of the kinds that a Framework is made of.
+pub fn watched_bytes(before: Option<&Scrape>, after: Option<&Scrape>) -> Option<u64> {
+    let bytes = |scrape: &Scrape| {
+        scrape.sum("apiserver_watch_events_sizes_sum", |labels| {
+            let kind =
+                labels.get("kind").or(labels.get("resource")).map_or("", String::as_str).to_lowercase();
+            ["framework", "configmap", "pod"].contains(&kind.trim_end_matches('s'))
+        })
+    };
+    Some((bytes(after?)? - before.and_then(bytes).unwrap_or(0.0)) as u64)
+}
+
 /// Versions that a scrape names: of the controller.
 pub fn controller_version(scrape: &Scrape) -> BTreeMap<String, String> {
     let version = scrape.label("frameworkcontroller_build_info", "version");

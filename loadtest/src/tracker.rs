@@ -272,6 +272,24 @@ impl Tracker {
         outcomes
     }
 
+    /// The most Tasks that there were at one time, of jobs that were stored and not yet over.
+    pub fn peak(&self, tasks: impl Fn(&str) -> usize) -> usize {
+        let mut changes = Vec::new();
+        for track in self.tracks.values() {
+            let over = track.seen.iter().find(|(phase, _)| **phase >= Phase::Completed);
+            let count = i64::try_from(tasks(&track.group)).unwrap_or(i64::MAX);
+            changes.extend(track.seen.values().min().map(|at| (*at, count)));
+            changes.extend(over.map(|(_, at)| (*at, -count)));
+        }
+        changes.sort_unstable();
+        let (mut now, mut peak) = (0, 0);
+        for (_, change) in changes {
+            now += change;
+            peak = peak.max(now);
+        }
+        usize::try_from(peak).unwrap_or(0)
+    }
+
     /// How many jobs of a group are deleted.
     pub fn deleted(&self, group: &str) -> usize {
         let is = |track: &&Track| track.group == group && track.seen.contains_key(&Phase::Deleted);
@@ -421,6 +439,7 @@ mod tests {
         assert_eq!(took("creation → first Task running"), Some(0.5));
         assert_eq!((took("ended → completed"), took("creation → preparing")), (Some(1.0), None));
         assert_eq!(tracker.outcomes(), [(("a".to_owned(), "Succeeded"), 1)].into());
+        assert_eq!(tracker.peak(|_| 20), 20);
         let series = tracker.series(start, 3.0);
         assert_eq!(series[0].points, [(0.0, 0.0), (1.0, 0.0), (2.0, 1.0), (3.0, 1.0)]);
     }

@@ -23,7 +23,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::job::{Job, RUN_LABEL};
 use crate::place::Place;
 use crate::scenario::Scenario;
-use crate::tracker::Nothing;
+use crate::sight::Nothing;
 
 mod bodies;
 

@@ -15,8 +15,9 @@ use tokio::task::JoinHandle;
 
 use crate::job::RUN_LABEL;
 use crate::place::{Place, framework_resource};
+use crate::sight::{BatchJob, Framework, Sight};
 use crate::system::System;
-use crate::tracker::{BatchJob, Framework, Sight, Tracker};
+use crate::tracker::Tracker;
 
 /// What becomes of the jobs, shared with those who create them.
 pub type Tracked = Arc<Mutex<Tracker>>;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
@@ -19,10 +19,14 @@ use crate::follow::{Tracked, lock};
 use crate::job::Job;
 use crate::place::Place;
 use crate::scenario::{Group, Scenario};
+use crate::sight::Phase;
 use crate::system::System;
 
 /// Requests at a time. Each has a connection of its own; more would make the API server's work, not the load.
 const AT_ONCE: usize = 64;
+/// How long a controller may take to notice a Framework that is to be completed for it.
+const ACCEPTED: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_millis(20);
 /// For Frameworks that the load test completes: long enough that nothing expires before its time.
 const LONG_TTL: i64 = 3600;
 
@@ -149,6 +153,8 @@ impl Generator {
             }
         }
         if let Some(expiry) = expiry {
+            // Both would write the status at once otherwise, and one would be refused.
+            self.until_accepted(&name).await?;
             let ttl = job.group.ttl_seconds_after_finished.map_or(LONG_TTL, i64::from);
             complete(&api, &name, whole(expiry).checked_sub(SignedDuration::from_secs(ttl))?).await?;
         }
@@ -173,6 +179,17 @@ impl Generator {
                 Err(kube::Error::Api(error)) if error.code == 404 => {}
                 Err(error) => return Err(error).with_context(|| format!("rescaling {name}")),
             }
+        }
+        Ok(())
+    }
+}
+
+impl Generator {
+    async fn until_accepted(&self, name: &str) -> Result<()> {
+        let deadline = Instant::now() + ACCEPTED;
+        while !lock(&self.tracked).has_reached(name, Phase::Accepted) {
+            ensure!(Instant::now() < deadline, "no controller gave {name} a status within {ACCEPTED:?}");
+            tokio::time::sleep(EVERY).await;
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ pub mod run;
 pub mod sampler;
 pub mod saved;
 pub mod scenario;
+pub mod sight;
 pub mod start;
 pub mod system;
 pub mod tracker;

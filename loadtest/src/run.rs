@@ -22,8 +22,9 @@ use crate::report::{Bytes, Requests, Run, Totals};
 use crate::requests::Counted;
 use crate::sampler::{self, Metrics, Sampler, growth, told_requests};
 use crate::scenario::Scenario;
+use crate::sight::Phase;
 use crate::system::System;
-use crate::tracker::{Phase, Tracker, latency};
+use crate::tracker::{Tracker, latency};
 
 /// How often what goes on is looked at.
 const LOOK: Duration = Duration::from_secs(1);

@@ -20,6 +20,7 @@ pub mod number;
 pub mod output;
 pub mod own;
 pub mod page;
+pub mod performance;
 pub mod place;
 pub mod plan;
 pub mod process;

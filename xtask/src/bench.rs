@@ -7,13 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster::{install, root};
 use crate::environment::cargo;
+
+mod suite;
 
 /// How long a controller may take until it serves its metrics.
 const READY: Duration = Duration::from_secs(60);
@@ -24,18 +26,22 @@ const CONTROLLER: &str = "frameworkcontroller";
 /// Which scenario, by whom, and where the report goes.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A scenario of loadtest/scenarios, without its ending.
+    /// A scenario of loadtest/scenarios, without its ending. Without it all are run, which takes most of an
+    /// hour, and docs/performance.md and docs/capacity.md are written anew.
     #[arg(long, value_name = "NAME")]
-    scenario: String,
-    /// Where report.json and report.html are written.
-    #[arg(long, value_name = "DIR")]
+    scenario: Option<String>,
+    /// Where report.json and report.html are written; for all scenarios, in a directory for each.
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
     out: PathBuf,
     /// Who does the work, one after another; the first is what the report is about.
-    #[arg(long = "as", value_enum, value_delimiter = ',', default_value = "framework")]
+    #[arg(
+        long = "as",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "framework",
+        value_name = "SYSTEMS"
+    )]
     systems: Vec<System>,
-    /// How the controller is set.
-    #[arg(long, value_enum, default_value = "drop-in")]
-    profile: Profile,
     /// What a controller of Frameworks may send in a second.
     #[arg(long, default_value_t = 5000)]
     qps: u32,
@@ -56,8 +62,10 @@ pub(crate) struct Arguments {
 /// Who does the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum System {
-    /// This project's controller.
+    /// This project's controller with the original's defaults, but for what it may send.
     Framework,
+    /// The same as is recommended for large clusters: statuses are compressed from 4 KiB on.
+    Recommended,
     /// The original, as `--reference` names it.
     Reference,
     /// Kubernetes' controller of batch/v1 Jobs.
@@ -66,31 +74,15 @@ enum System {
     Floor,
 }
 
-/// How this project's controller is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Profile {
-    /// As the original is by default, but for what it may send.
-    DropIn,
-    /// As is recommended for large clusters: statuses are compressed from 4 KiB on.
-    Recommended,
-}
+/// What the recommended settings add to the defaults.
+const RECOMMENDED: &str = "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 4096\n";
 
-impl Profile {
-    fn config(self) -> &'static str {
-        match self {
-            Profile::DropIn => "",
-            Profile::Recommended => {
-                "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 4096\n"
-            }
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Profile::DropIn => "drop-in defaults",
-            Profile::Recommended => "recommended",
-        }
-    }
+/// One scenario, and how it is run.
+struct Task {
+    scenario: String,
+    systems: Vec<System>,
+    shorten: f64,
+    out: PathBuf,
 }
 
 /// The programs that take part.
@@ -101,40 +93,59 @@ struct Programs {
 
 /// Runs it; an error says that a level was missed, or that it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let scenario = root().join("loadtest/scenarios").join(&arguments.scenario).with_extension("yaml");
-    if !scenario.exists() {
-        bail!("there is no scenario {}: there are {}", arguments.scenario, scenarios()?.join(", "));
-    }
-    ensure!(
-        arguments.reference.is_some() || !arguments.systems.contains(&System::Reference),
-        "--as reference needs --reference PROGRAM"
-    );
-    let programs = build(arguments.debug)?;
     let out = std::path::absolute(&arguments.out)?;
+    let tasks = match &arguments.scenario {
+        Some(scenario) => {
+            let (scenario, systems) = (scenario.clone(), arguments.systems.clone());
+            vec![Task { scenario, systems, shorten: arguments.shorten, out }]
+        }
+        None => suite::tasks(&out, arguments.reference.is_some()),
+    };
+    for task in &tasks {
+        let is_there = scenario_file(&task.scenario).exists();
+        ensure!(is_there, "there is no scenario {}: there are {}", task.scenario, scenarios()?.join(", "));
+        ensure!(
+            arguments.reference.is_some() || !task.systems.contains(&System::Reference),
+            "--as reference needs --reference PROGRAM"
+        );
+    }
+    let programs = build(arguments.debug)?;
+    let mut missed = Vec::new();
+    for task in &tasks {
+        if !compare(task, arguments, &programs)? {
+            missed.push(task.scenario.as_str());
+        }
+    }
+    if arguments.scenario.is_none() {
+        suite::keep(&tasks, &programs.loadtest)?;
+    }
+    ensure!(missed.is_empty(), "a level was missed, or a run was given up: {}", missed.join(", "));
+    Ok(())
+}
+
+/// Runs a scenario by each of its systems, and leaves one report. Says whether all levels were kept.
+fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<bool> {
     let mut reports = Vec::new();
-    let mut missed = false;
-    for system in &arguments.systems {
-        let dir = if arguments.systems.len() == 1 {
-            out.clone()
-        } else {
-            out.join(format!("{system:?}").to_lowercase())
+    let mut kept = true;
+    for system in &task.systems {
+        let dir = match task.systems.len() {
+            1 => task.out.clone(),
+            _ => task.out.join(format!("{system:?}").to_lowercase()),
         };
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
-        missed |= !perform(*system, arguments, &programs, &scenario, &dir)?;
+        kept &= perform(*system, task, arguments, programs, &dir)?;
         reports.push(dir.join("report.json"));
     }
     if reports.len() > 1 {
-        let merged = std::process::Command::new(&programs.loadtest)
-            .arg("merge")
-            .args(&reports)
-            .arg("--out")
-            .arg(&out)
-            .status()
-            .context("starting the load test")?;
-        ensure!(merged.success(), "the reports could not be merged");
+        let mut merge = std::process::Command::new(&programs.loadtest);
+        let merged = merge.arg("merge").args(&reports).arg("--out").arg(&task.out).status();
+        ensure!(merged.context("starting the load test")?.success(), "the reports could not be merged");
     }
-    ensure!(!missed, "a level was missed, or a run was given up");
-    Ok(())
+    Ok(kept)
+}
+
+fn scenario_file(name: &str) -> PathBuf {
+    root().join("loadtest/scenarios").join(name).with_extension("yaml")
 }
 
 /// The scenarios by name.
@@ -161,21 +172,21 @@ fn build(debug: bool) -> Result<Programs> {
 /// Runs the scenario by one system. Says whether all levels were kept.
 fn perform(
     system: System,
+    task: &Task,
     arguments: &Arguments,
     programs: &Programs,
-    scenario: &Path,
     out: &Path,
 ) -> Result<bool> {
     eprintln!("starting a control plane");
     let cluster = Cluster::start(Options { nodes: NODES, audit_bodies: false, ..Options::default() })?;
     install(&cluster, &root().join("deploy/crds"))?;
     let mut command = tokio::process::Command::new(&programs.loadtest);
-    command.arg("run").arg(scenario).arg("--out").arg(out);
+    command.arg("run").arg(scenario_file(&task.scenario)).arg("--out").arg(out);
     command.arg("--kubeconfig").arg(cluster.kubeconfig_path());
     command.arg("--audit-log").arg(audit_log(cluster.dir()));
     // The control plane goes with the run.
     command.args(["--cleanup", "false", "--scale", &arguments.scale.to_string()]);
-    command.args(["--shorten", &arguments.shorten.to_string()]);
+    command.args(["--shorten", &task.shorten.to_string()]);
     for (name, component) in [
         ("kube-apiserver", Component::Apiserver),
         ("etcd", Component::Etcd),
@@ -185,13 +196,16 @@ fn perform(
         command.arg("--process").arg(format!("{name}={}", cluster.pid(component)?));
     }
     match system {
-        System::Framework => {
-            let profile = arguments.profile;
-            let pid = start(&cluster, &programs.controller, profile.config(), arguments.qps)?;
+        System::Framework | System::Recommended => {
+            let (config, profile) = match system {
+                System::Recommended => (RECOMMENDED, "recommended"),
+                _ => ("", "drop-in defaults"),
+            };
+            let pid = start(&cluster, &programs.controller, config, arguments.qps)?;
             let address = metrics_address(&cluster)?;
             command.args(["--controller-metrics", &format!("http://{address}")]);
             command.args(["--process", &format!("{CONTROLLER}={pid}")]);
-            command.args(["--profile", &format!("{}, kubeClientQps {}", profile.name(), arguments.qps)]);
+            command.args(["--profile", &format!("{profile}, kubeClientQps {}", arguments.qps)]);
         }
         System::Reference => {
             let program = arguments.reference.as_deref().context("--reference is needed")?.canonicalize()?;

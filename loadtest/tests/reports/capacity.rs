@@ -1,8 +1,9 @@
-//! docs/capacity.md is what its generator makes of the reports that are kept.
-//! `UPDATE=1 cargo test -p framework-loadtest --test reports` rewrites it.
+//! docs/capacity.md and docs/performance.md are what their generators make of the reports that are kept.
+//! `UPDATE=1 cargo test -p framework-loadtest --test reports` rewrites them.
 
 use std::path::{Path, PathBuf};
 
+use framework_loadtest::performance;
 use framework_loadtest::plan::capacity::{BEGIN, END, generated};
 use framework_loadtest::report::Report;
 use framework_loadtest::saved;
@@ -29,17 +30,37 @@ fn with(document: &str, generated: &str) -> String {
     format!("{before}{BEGIN}\n\n{generated}\n{END}{after}")
 }
 
-#[test]
-fn the_capacity_page_is_made_from_the_reports() {
-    let path = docs().join("capacity.md");
+/// Asserts that a document has this generated part, or writes it.
+fn assert_is_made(name: &str, generated: &str) {
+    let path = docs().join(name);
     let found = std::fs::read_to_string(&path).expect("the document is there");
-    let expected = with(&found, &generated(&kept()));
+    let expected = with(&found, generated);
     if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
         std::fs::write(&path, &expected).expect("the document is written");
     } else {
         let command = "UPDATE=1 cargo test -p framework-loadtest --test reports";
-        assert!(found == expected, "docs/capacity.md is not what docs/reports make: run `{command}`");
+        assert!(found == expected, "docs/{name} is not what docs/reports make: run `{command}`");
     }
+}
+
+#[test]
+fn the_capacity_page_is_made_from_the_reports() {
+    assert_is_made("capacity.md", &generated(&kept()));
+}
+
+#[test]
+fn the_performance_page_is_made_from_the_reports() {
+    assert_is_made("performance.md", &performance::generated(&kept()));
+}
+
+#[test]
+fn the_performance_page_shows_systems_beside_each_other() {
+    let mut report = sample::report();
+    report.runs.push(sample::run("floor client", "2n + 11", 0.8));
+    let text = performance::generated(&[report]);
+    assert!(text.contains("| floor client, 2n + 11 |") && text.contains("(×1)"), "{text}");
+    let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());
+    assert!(widths.into_iter().all(|width| [0, 11].contains(&width)), "{text}");
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! The part of docs/performance.md that comes from the reports in docs/reports: each scenario with all
+//! systems that did its work, and the ratios to the first.
+
+use crate::number::{ratio, short, size, time, whole};
+use crate::report::{Report, Run};
+
+/// One column: its title, and the figure of a run with how it is shown.
+type Column = (&'static str, fn(&Run) -> Option<f64>, fn(f64) -> String);
+
+/// Times and rates depend on the machine: they are shown with their ratio to the first system.
+const COMPARED: [Column; 4] = [
+    ("Tasks/s", |run| Some(run.tasks_per_second), short),
+    ("API server: processor time/Task", |run| each(run, "kube-apiserver"), time),
+    ("first Task running, p99", |run| worst(run, "creation → first Task running"), time),
+    ("completed, p99", |run| worst(run, "creation → completed"), time),
+];
+
+/// Counts and sizes speak for themselves.
+const COUNTED: [Column; 6] = [
+    ("requests/Task", |run| counted(run, run.requests.per_task), short),
+    ("write efficiency", |run| run.requests.write_efficiency, short),
+    ("against 2n + 8", |run| run.requests.write_efficiency_strict, short),
+    ("refused", |run| counted(run, run.requests.refused as f64), short),
+    ("status bytes/Task", |run| run.bytes.status_writes_per_task, size),
+    ("peak memory", |run| run.controller().map(|process| process.rss_peak_bytes as f64), size),
+];
+
+/// The generated part.
+pub fn generated(reports: &[Report]) -> String {
+    if reports.is_empty() {
+        return "No report is kept in `docs/reports` yet.\n".into();
+    }
+    let mut out = String::new();
+    for report in reports {
+        out += &chapter(report);
+    }
+    out
+}
+
+fn chapter(report: &Report) -> String {
+    let scenario = &report.scenario;
+    let mut out = format!(
+        "\n## {}: {} jobs, {} Tasks\n{}\n\n",
+        scenario.name,
+        whole(scenario.jobs()),
+        whole(scenario.tasks()),
+        scenario.description
+    );
+    let titles = COMPARED.iter().chain(&COUNTED).map(|(title, ..)| *title);
+    out += &format!("| system, settings | {} | levels |\n", titles.collect::<Vec<_>>().join(" | "));
+    out += &format!("|{}\n", "---|".repeat(COMPARED.len() + COUNTED.len() + 2));
+    for run in &report.runs {
+        let mut cells = vec![run.title()];
+        cells.extend(COMPARED.iter().map(|(_, figure, shown)| {
+            let (own, first) = (figure(run), report.runs.first().and_then(figure));
+            match (own, first) {
+                (Some(own), Some(first)) if report.runs.len() > 1 => {
+                    format!("{} ({})", shown(own), ratio(first, own))
+                }
+                (Some(own), _) => shown(own),
+                (None, _) => "–".into(),
+            }
+        }));
+        let plain = COUNTED.iter().map(|(_, figure, shown)| figure(run).map_or("–".into(), shown));
+        cells.extend(plain);
+        cells.push(levels(run));
+        out += &format!("| {} |\n", cells.join(" | ").replace(['\n', '\r'], " "));
+    }
+    out
+}
+
+/// All kept, or those that were missed by name.
+fn levels(run: &Run) -> String {
+    if let Some(why) = &run.given_up {
+        return format!("given up: {why}");
+    }
+    let missed = run.levels.iter().filter(|level| !level.met);
+    let missed: Vec<String> = missed.map(|level| format!("missed: {} {}", level.name, level.bound)).collect();
+    if missed.is_empty() { "kept".into() } else { missed.join(", ") }
+}
+
+fn counted(run: &Run, count: f64) -> Option<f64> {
+    (run.requests.source != "none").then_some(count)
+}
+
+fn each(run: &Run, process: &str) -> Option<f64> {
+    Some(run.process(process)?.cpu_milliseconds_per_task / 1000.0)
+}
+
+/// Of the group that took longest.
+fn worst(run: &Run, transition: &str) -> Option<f64> {
+    let of = run.latencies.iter().filter(|latency| latency.transition == transition);
+    of.map(|latency| latency.p99).max_by(f64::total_cmp)
+}

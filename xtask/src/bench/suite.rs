@@ -1,0 +1,92 @@
+//! All scenarios in one go: what docs/performance.md and docs/capacity.md are made of.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{System, Task};
+use crate::cluster::root;
+use crate::environment::cargo;
+
+/// With whom a scenario is compared.
+#[derive(Clone, Copy)]
+enum Peers {
+    /// Nobody: it is about what others do not do.
+    None,
+    /// Its own other profile.
+    Profiles,
+    /// All that can do the work.
+    All,
+}
+
+/// Each scenario, with whom it is compared, and what part of its time is taken.
+const SUITE: [(&str, Peers, f64); 13] = [
+    ("burst", Peers::All, 1.0),
+    ("burst-small", Peers::All, 1.0),
+    ("burst-large", Peers::All, 1.0),
+    ("staggered", Peers::Profiles, 1.0),
+    ("steady", Peers::Profiles, 1.0),
+    ("churn", Peers::Profiles, 1.0),
+    ("rescale-storm", Peers::None, 1.0),
+    ("ttl-wave", Peers::None, 1.0),
+    ("deadline-wave", Peers::None, 1.0),
+    ("large-single", Peers::None, 1.0),
+    ("small-alone", Peers::None, 1.0),
+    ("mixed-sizes", Peers::None, 1.0),
+    ("stress-plan", Peers::None, 0.05),
+];
+
+/// All of it.
+pub(super) fn tasks(out: &Path, has_reference: bool) -> Vec<Task> {
+    let task = |(scenario, peers, shorten): (&str, Peers, f64)| {
+        let mut systems = vec![System::Framework];
+        if !matches!(peers, Peers::None) {
+            systems.push(System::Recommended);
+        }
+        if let Peers::All = peers {
+            systems.extend([System::Floor, System::Job]);
+            systems.extend(has_reference.then_some(System::Reference));
+        }
+        Task { scenario: scenario.to_owned(), systems, shorten, out: out.join(scenario) }
+    };
+    SUITE.map(task).into()
+}
+
+/// Keeps the reports without their course over time, and writes the documents that are made of them.
+pub(super) fn keep(tasks: &[Task], loadtest: &Path) -> Result<()> {
+    let kept = root().join("docs/reports");
+    std::fs::create_dir_all(&kept).context("creating docs/reports")?;
+    for task in tasks {
+        let report: PathBuf = task.out.join("report.json");
+        let mut trim = Command::new(loadtest);
+        trim.arg("trim").arg(&report).arg("--out").arg(kept.join(&task.scenario).with_extension("json"));
+        let trimmed = trim.status().context("starting the load test")?;
+        ensure!(trimmed.success(), "{} could not be kept", report.display());
+    }
+    let mut write =
+        cargo(&["test", "--package=framework-loadtest", "--test=reports", "made_from_the_reports"]);
+    let written = write.env("UPDATE", "1").status().context("starting cargo")?;
+    ensure!(written.success(), "the documents could not be written");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenarios;
+    use super::*;
+
+    #[test]
+    fn the_suite_has_every_scenario() {
+        let mut names: Vec<&str> = SUITE.iter().map(|(name, ..)| *name).collect();
+        names.sort_unstable();
+        assert_eq!(names, scenarios().unwrap());
+    }
+
+    #[test]
+    fn the_original_takes_part_where_its_program_is_given() {
+        let systems = |has| tasks(Path::new("/x"), has)[0].systems.clone();
+        assert!(!systems(false).contains(&System::Reference));
+        assert!(systems(true).contains(&System::Reference));
+    }
+}

@@ -121,7 +121,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
 }
 
 /// How many of `count` samples lie at or beyond a percentile, at least the one that it is.
-pub fn beyond(count: usize, share: f64) -> f64 {
+fn beyond(count: usize, share: f64) -> f64 {
     (count as f64 * (1.0 - share)).max(1.0)
 }
 

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 
-use crate::figure::beyond;
 use crate::number::{short, size, time, whole};
 use crate::report::{Latency, Level, Process, Report, RequestRow, Run};
 
@@ -63,7 +62,7 @@ fn latencies(run: &Run) -> Html {
 
 fn latency(latency: &Latency) -> Vec<Cell> {
     let percentile = |seconds: f64, share: f64| {
-        let alone = beyond(latency.count, share) <= 1.0 && latency.count < FEW;
+        let alone = (latency.count as f64 * share).ceil() >= latency.count as f64;
         Cell::number(if alone { format!("({})", time(seconds)) } else { time(seconds) })
     };
     vec![

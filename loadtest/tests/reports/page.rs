@@ -40,6 +40,7 @@ fn a_page_says_plainly_what_is_wrong() {
             "<td class=\"n\">not measured</td>",
             "<td class=\"bad\">missed</td>",
             "(2.2 s)",
+            "<td class=\"n\">2.48 s</td><td class=\"n\">(4.34 s)</td><td class=\"n\">(6.82 s)</td>",
         ],
     );
 }

@@ -33,5 +33,6 @@ pub mod saved;
 pub mod scenario;
 pub mod sight;
 pub mod start;
+pub mod status_cost;
 pub mod system;
 pub mod tracker;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use framework_loadtest::scenario::Scenario;
-use framework_loadtest::{compare, output, plan, render, start};
+use framework_loadtest::{compare, output, plan, render, start, status_cost};
 
 /// Load tests of a Framework controller.
 #[derive(Parser)]
@@ -22,6 +22,8 @@ enum Command {
     Run(Box<start::Arguments>),
     /// Put the runs of several reports side by side.
     Merge(output::Arguments),
+    /// Measure what a status write costs the API server, by its size and form.
+    StatusCost(status_cost::Arguments),
     /// Say what a scenario file does.
     Check {
         /// The scenario.
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => start::start(&arguments),
         Command::Merge(arguments) => output::merge(&arguments),
+        Command::StatusCost(arguments) => status_cost::run(&arguments),
         Command::Check { file } => check(&file),
         Command::Render(arguments) => render::run(&arguments),
         Command::Trim(arguments) => render::trim(&arguments),

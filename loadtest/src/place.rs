@@ -12,6 +12,8 @@ use crate::job::RUN_LABEL;
 
 /// How long Kubernetes may take to get a namespace ready, or to remove what is deleted from it.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long the API server may take to serve a resource that is new to it.
+const SERVED: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(250);
 
 /// A namespace.
@@ -84,6 +86,20 @@ impl Place {
     /// How many jobs of load tests are in it; of one run, if it is named.
     pub async fn left(&self, run: Option<&str>) -> kube::Result<usize> {
         Ok(count(&self.frameworks(), run).await? + count(&self.all::<Job>(), run).await?)
+    }
+
+    /// The same, once they can be listed: the API server answers 429 while it fills the cache of a resource
+    /// that is new to it.
+    pub async fn served(&self) -> kube::Result<usize> {
+        let deadline = Instant::now() + SERVED;
+        loop {
+            match self.left(None).await {
+                Err(kube::Error::Api(error)) if error.code == 429 && Instant::now() < deadline => {
+                    sleep(EVERY).await;
+                }
+                left => return left,
+            }
+        }
     }
 
     /// Removes the jobs of load tests, or of one run, and waits until they and their Pods are gone.

@@ -88,7 +88,7 @@ async fn prepare(setup: &Setup) -> Result<bool> {
     if setup.system == System::Floor {
         floor::check(&setup.scenario)?;
     }
-    let left = served(place).await.context(
+    let left = place.served().await.context(
         "looking for Frameworks: is the CustomResourceDefinition of deploy/crds installed, and may you list \
          them?",
     )?;
@@ -102,20 +102,6 @@ async fn prepare(setup: &Setup) -> Result<bool> {
         place.clear(None).await?;
     }
     place.make().await
-}
-
-/// How many jobs of load tests there are, once they can be listed: the API server answers 429 while it fills
-/// the cache of a resource that is new to it.
-async fn served(place: &Place) -> Result<usize> {
-    let deadline = Instant::now() + SETTLE;
-    loop {
-        match place.left(None).await {
-            Err(kube::Error::Api(error)) if error.code == 429 && Instant::now() < deadline => {
-                tokio::time::sleep(LOOK).await;
-            }
-            left => return Ok(left?),
-        }
-    }
 }
 
 async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>) -> Result<Run> {

@@ -54,6 +54,9 @@ pub(crate) struct Arguments {
     /// As many jobs a second for so many times the time, and jobs that run so many times as long.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
+    /// Measure what a status write costs the API server instead, by its size and form.
+    #[arg(long, conflicts_with = "scenario")]
+    status_cost: bool,
     /// Use what is built without optimisation. For tests of this command.
     #[arg(long)]
     debug: bool,
@@ -93,6 +96,9 @@ struct Programs {
 
 /// Runs it; an error says that a level was missed, or that it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.status_cost {
+        return status_cost(&build(arguments.debug)?);
+    }
     let out = std::path::absolute(&arguments.out)?;
     let tasks = match &arguments.scenario {
         Some(scenario) => {
@@ -120,6 +126,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         suite::keep(&tasks, &programs.loadtest)?;
     }
     ensure!(missed.is_empty(), "a level was missed, or a run was given up: {}", missed.join(", "));
+    Ok(())
+}
+
+/// Prints a table of what status writes cost.
+fn status_cost(programs: &Programs) -> Result<()> {
+    eprintln!("starting a control plane");
+    let cluster = Cluster::start(Options { nodes: 1, audit_bodies: false, ..Options::default() })?;
+    install(&cluster, &root().join("deploy/crds"))?;
+    let mut command = std::process::Command::new(&programs.loadtest);
+    command.arg("status-cost").arg("--kubeconfig").arg(cluster.kubeconfig_path());
+    command.arg("--api-server").arg(cluster.pid(Component::Apiserver)?.to_string());
+    ensure!(command.status().context("starting the load test")?.success(), "it could not be measured");
     Ok(())
 }
 

@@ -21,7 +21,7 @@ enum Peers {
 }
 
 /// Each scenario, with whom it is compared, and what part of its time is taken.
-const SUITE: [(&str, Peers, f64); 13] = [
+const SUITE: [(&str, Peers, f64); 15] = [
     ("burst", Peers::All, 1.0),
     ("burst-small", Peers::All, 1.0),
     ("burst-large", Peers::All, 1.0),
@@ -31,6 +31,8 @@ const SUITE: [(&str, Peers, f64); 13] = [
     ("rescale-storm", Peers::None, 1.0),
     ("ttl-wave", Peers::None, 1.0),
     ("deadline-wave", Peers::None, 1.0),
+    ("single-100", Peers::None, 1.0),
+    ("single-1000", Peers::None, 1.0),
     ("large-single", Peers::None, 1.0),
     ("small-alone", Peers::None, 1.0),
     ("mixed-sizes", Peers::None, 1.0),

@@ -1,0 +1,154 @@
+//! `loadtest status-cost`: what one status write costs the API server, by the number of Tasks and by the form
+//! in which their statuses are stored.
+//!
+//! The cost is that of its JSON: a raw status is decoded, checked against the schema and encoded several times
+//! for each write and each watch, a compressed one is a string. From which size compression pays follows from
+//! it, and so does the threshold that is recommended.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use framework_access::Directions;
+use framework_api::codec::{self, Effort};
+use framework_api::config::CompressionCodec;
+use kube::api::{DeleteParams, PostParams};
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+use crate::floor::status_of;
+use crate::follow::{Tracked, follow};
+use crate::job::Job;
+use crate::number::{size, whole};
+use crate::place::Place;
+use crate::process::Watched;
+use crate::scenario::Scenario;
+use crate::system::System;
+
+/// How many Tasks a status has.
+const SIZES: [usize; 5] = [1, 20, 200, 1000, 4000];
+/// Writes before the measurement.
+const WARM: usize = 10;
+const RUN: &str = "status-cost";
+
+/// Where, and of which process.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The cluster; nobody else may use it meanwhile, and no controller of Frameworks may run.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The API server's process on this machine.
+    #[arg(long, value_name = "PID")]
+    api_server: u32,
+    /// Writes of each size and form; a quarter of them for 1,000 Tasks and more.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(4..))]
+    writes: u32,
+}
+
+/// What writes of one size and form took.
+struct Cost {
+    tasks: usize,
+    form: &'static str,
+    bytes: usize,
+    milliseconds: f64,
+}
+
+/// Measures, and prints a table.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
+    let costs = runtime.block_on(measure(arguments))?;
+    println!("| Tasks | form | bytes of the write | API server: processor time, ms/write | per Task |");
+    println!("|---|---|---|---|---|");
+    for cost in &costs {
+        println!(
+            "| {} | {} | {} | {:.2} | {:.3} |",
+            whole(cost.tasks),
+            cost.form,
+            size(cost.bytes as f64),
+            cost.milliseconds,
+            cost.milliseconds / cost.tasks as f64
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
+    let directions = Directions {
+        kubeconfig_file: arguments.kubeconfig.clone(),
+        kubeconfig: std::env::var_os("KUBECONFIG"),
+        ..Directions::default()
+    };
+    let config = framework_access::find(&directions).await?;
+    let client = framework_access::client::connect(config, "loadtest-status-cost")?;
+    let place = Place { client, namespace: RUN.into() };
+    place.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
+    let made = place.make().await?;
+    // As a controller would: each write is sent to those who watch.
+    let _watch = follow(&place, System::Framework, RUN, &Tracked::default()).await?;
+    let server = Watched { name: "the API server".into(), pid: arguments.api_server };
+    let mut costs = Vec::new();
+    for tasks in SIZES {
+        for compressed in [false, true] {
+            let writes = if tasks >= 1000 { arguments.writes / 4 } else { arguments.writes };
+            costs.push(cost(&place, &server, tasks, compressed, writes as usize).await?);
+        }
+    }
+    place.clear(Some(RUN)).await?;
+    if made {
+        place.remove().await?;
+    }
+    Ok(costs)
+}
+
+async fn cost(
+    place: &Place,
+    server: &Watched,
+    tasks: usize,
+    compressed: bool,
+    writes: usize,
+) -> Result<Cost> {
+    let text = format!(
+        "description: d\ngroups: [{{name: cost{tasks}, jobs: 1, taskRoles: [{{name: w, taskNumber: {tasks}}}]}}]"
+    );
+    let scenario = Scenario::parse(&text)?;
+    let group = scenario.groups.first().context("there is a group")?;
+    let job = Job { scenario: &scenario, group, index: usize::from(compressed), run: RUN, node: None };
+    let api = place.frameworks();
+    let object: DynamicObject = serde_json::from_value(job.framework(None))?;
+    let mut object = api.create(&PostParams::default(), &object).await.context("creating a Framework")?;
+    let name = job.name();
+    let mut bytes = 0;
+    let mut before = server.usage()?;
+    for number in 0..WARM + writes {
+        if number == WARM {
+            before = server.usage()?;
+        }
+        let status = status(&job, number, compressed)?;
+        object.data["status"] = status;
+        bytes = serde_json::to_vec(&object)?.len();
+        object =
+            api.replace_status(&name, &PostParams::default(), &object).await.context("writing a status")?;
+    }
+    let after = server.usage()?;
+    api.delete(&name, &DeleteParams::background()).await.context("deleting a Framework")?;
+    let form = if compressed { "zstd" } else { "raw" };
+    let used = after.cpu.saturating_sub(before.cpu).as_secs_f64();
+    ensure!(used > 0.0, "process {} used no processor time: is it the API server?", server.pid);
+    Ok(Cost { tasks, form, bytes, milliseconds: used * 1000.0 / writes as f64 })
+}
+
+/// A status of a job that runs, which differs from write to write.
+fn status(job: &Job<'_>, number: usize, compressed: bool) -> Result<Value> {
+    let mut status = status_of(job);
+    let last = job.group.tasks() - 1;
+    let attempt = &mut status["attemptStatus"];
+    attempt["taskRoleStatuses"][0]["taskStatuses"][last]["attemptStatus"]["podIP"] =
+        format!("10.65.{}.{}", number / 250, number % 250).into();
+    if compressed {
+        let roles = serde_json::to_vec(&attempt["taskRoleStatuses"])?;
+        let text = codec::encode(&roles, CompressionCodec::Zstd, Effort::Fast)?;
+        attempt["taskRoleStatuses"] = Value::Null;
+        attempt["taskRoleStatusesCompressed"] = text.into();
+    }
+    Ok(status)
+}

@@ -1,9 +1,9 @@
 //! `loadtest status-cost`: what one status write costs the API server, by the number of Tasks and by the form
 //! in which their statuses are stored.
 //!
-//! The cost is that of its JSON: a raw status is decoded, checked against the schema and encoded several times
-//! for each write and each watch, a compressed one is a string. From which size compression pays follows from
-//! it, and so does the threshold that is recommended.
+//! The cost is that of its JSON: a raw status is decoded, checked against the schema and encoded several
+//! times for each write and each watch, a compressed one is a string. From which size compression pays
+//! follows from it, and so does the threshold that is recommended.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -108,7 +108,8 @@ async fn cost(
     writes: usize,
 ) -> Result<Cost> {
     let text = format!(
-        "description: d\ngroups: [{{name: cost{tasks}, jobs: 1, taskRoles: [{{name: w, taskNumber: {tasks}}}]}}]"
+        "description: d\ngroups: [{{name: cost{tasks}, jobs: 1, \
+         taskRoles: [{{name: w, taskNumber: {tasks}}}]}}]"
     );
     let scenario = Scenario::parse(&text)?;
     let group = scenario.groups.first().context("there is a group")?;

@@ -27,6 +27,8 @@ use crate::system::System;
 
 /// How many Tasks a status has.
 const SIZES: [usize; 5] = [1, 20, 200, 1000, 4000];
+/// A raw status of more Tasks does not fit into etcd.
+const LARGEST_RAW: usize = 1000;
 /// Writes before the measurement.
 const WARM: usize = 10;
 const RUN: &str = "status-cost";
@@ -89,6 +91,9 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
     let mut costs = Vec::new();
     for tasks in SIZES {
         for compressed in [false, true] {
+            if tasks > LARGEST_RAW && !compressed {
+                continue;
+            }
             let writes = if tasks >= 1000 { arguments.writes / 4 } else { arguments.writes };
             costs.push(cost(&place, &server, tasks, compressed, writes as usize).await?);
         }

@@ -70,7 +70,7 @@ fn end(framework: &Framework) -> Vec<(String, i32, i32, i32)> {
     let whole =
         ("job".into(), code(framework).0, retried.total_retried_count, retried.accountable_retried_count);
     let tasks = status.task_roles().iter().flat_map(|role| {
-        role.task_statuses.iter().map(|task| {
+        role.tasks().map(|task| {
             assert_eq!(task.state, State::Completed);
             let end = task.attempt_status.completion_status.as_ref().expect("the Task has ended");
             let retried = task.retry_policy_status;

@@ -80,7 +80,7 @@ pub fn steps(history: &History) -> Vec<Step<'_>> {
 /// Each Task with the name of its TaskRole.
 pub fn tasks(status: &FrameworkStatus) -> impl Iterator<Item = (&str, &TaskStatus)> {
     let roles = status.task_roles().iter();
-    roles.flat_map(|role| role.task_statuses.iter().map(|task| (role.name.as_str(), task)))
+    roles.flat_map(|role| role.tasks().map(|task| (role.name.as_str(), task)))
 }
 
 /// The completion code of a Task's attempt.

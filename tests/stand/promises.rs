@@ -31,7 +31,7 @@ pub const PROMISES: [(&str, Promise); 9] = [
 /// Each Task of each status, with the name of its TaskRole.
 fn tasks(status: &FrameworkStatus) -> impl Iterator<Item = (&str, &TaskStatus)> {
     let roles = status.task_roles().iter();
-    roles.flat_map(|role| role.task_statuses.iter().map(|task| (role.name.as_str(), task)))
+    roles.flat_map(|role| role.tasks().map(|task| (role.name.as_str(), task)))
 }
 
 /// The lives of two objects of one name do not overlap.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use framework_api::status::TaskStatus;
+use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{Framework, FrameworkStatus, State};
 use regex::Regex;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ pub fn assert_replaced_are_told(history: &History, told: &[Telling]) {
 }
 
 fn tasks(status: &FrameworkStatus) -> impl Iterator<Item = &TaskStatus> {
-    status.task_roles().iter().flat_map(|role| &role.task_statuses)
+    status.task_roles().iter().flat_map(TaskRoleStatus::tasks)
 }
 
 fn replaced(uid: &str, old: &FrameworkStatus, new: &FrameworkStatus) -> Vec<(String, String, Option<i64>)> {

@@ -61,7 +61,7 @@ impl Toll {
     pub fn tasks(&self) -> Vec<TaskStatus> {
         let mut status = self.framework.status.clone().expect("a status");
         assert_eq!(status.decompress(), Ok(true));
-        status.task_roles().iter().flat_map(|role| role.task_statuses.clone()).collect()
+        status.task_roles().iter().flat_map(|role| role.tasks().cloned()).collect()
     }
 }
 

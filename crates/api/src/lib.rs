@@ -12,11 +12,13 @@ pub mod framework;
 pub mod name;
 pub mod pod_failure;
 pub mod seconds;
+pub mod shared;
 pub mod status;
 pub mod time;
 
 pub use framework::{
     CompletionPolicy, ExecutionType, Framework, FrameworkSpec, RetryPolicy, TaskRole, TaskSpec,
 };
+pub use shared::Shared;
 pub use status::{FrameworkStatus, State};
 pub use time::Time;

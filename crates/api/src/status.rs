@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::code::CompletionType;
 use crate::codec::{self, DecodeError};
+use crate::shared::Shared;
 use crate::time::Time;
 
 /// The state of a Framework, and, with the same names, of a Task.
@@ -179,7 +180,7 @@ pub struct TaskRoleStatus {
     #[serde(default)]
     pub pod_graceful_deletion_timeout_sec: Option<i64>,
     /// By index, without gaps.
-    pub task_statuses: Vec<TaskStatus>,
+    pub task_statuses: Vec<Shared<TaskStatus>>,
 }
 
 /// The status of a Task.
@@ -327,6 +328,13 @@ impl FrameworkAttemptStatus {
     }
 }
 
+impl TaskRoleStatus {
+    /// Its Tasks, by index.
+    pub fn tasks(&self) -> impl Iterator<Item = &TaskStatus> {
+        self.task_statuses.iter().map(|task| &**task)
+    }
+}
+
 impl FrameworkStatus {
     /// Makes the TaskRole statuses readable; see [`FrameworkAttemptStatus::decompress`].
     pub fn decompress(&mut self) -> Result<bool, DecodeError> {
@@ -370,6 +378,9 @@ impl FrameworkStatus {
     /// The status of one Task.
     pub fn task(&self, role: &str, index: i32) -> Option<&TaskStatus> {
         let role = self.task_roles().iter().find(|r| r.name == role)?;
-        role.task_statuses.get(usize::try_from(index).ok()?).filter(|task| task.index == index)
+        role.task_statuses
+            .get(usize::try_from(index).ok()?)
+            .map(|task| &**task)
+            .filter(|task| task.index == index)
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, 
     acts.config_map();
     acts.orphans();
     for role in status.task_roles() {
-        for task in &role.task_statuses {
+        for task in role.tasks() {
             acts.task(role, task);
         }
     }

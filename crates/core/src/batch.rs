@@ -1,4 +1,4 @@
-//! Many Frameworks at once, on all cores.
+//! Many Frameworks at once, on all cores where that pays.
 
 use rayon::prelude::*;
 
@@ -6,11 +6,33 @@ use crate::observed::{Moment, Observed, Policy};
 use crate::plan::Plan;
 use crate::sync::sync;
 
+/// From so much work on, a batch is worth waking other threads, in Tasks to be looked at: about 0.3 ms, some
+/// ten times what waking them takes. `docs/evaluation.md` has the measurement.
+const WORTH_ALL_CORES: usize = 2000;
+
+/// What is done once for a Framework, however few Tasks it has, takes as long as looking at so many Tasks.
+const FRAMEWORK: usize = 5;
+
 /// Decides the next step of each; the plans come in the order of the observations.
 pub fn sync_all(batch: &[(Observed<'_>, Moment)], policy: &Policy) -> Vec<Plan> {
-    match batch {
-        // A single one is not worth waking another thread.
-        [(observed, moment)] => vec![sync(observed, *moment, policy)],
-        batch => batch.par_iter().map(|(observed, moment)| sync(observed, *moment, policy)).collect(),
+    let plan = |(observed, moment): &(Observed<'_>, Moment)| sync(observed, *moment, policy);
+    if is_worth_all_cores(batch) {
+        batch.par_iter().map(plan).collect()
+    } else {
+        batch.iter().map(plan).collect()
     }
+}
+
+/// Whether more than one thread would be done sooner.
+pub fn is_worth_all_cores(batch: &[(Observed<'_>, Moment)]) -> bool {
+    // A single one cannot be divided.
+    batch.len() > 1 && batch.iter().map(|(observed, _)| work(observed)).sum::<usize>() >= WORTH_ALL_CORES
+}
+
+fn work(observed: &Observed<'_>) -> usize {
+    let tasks = match observed.status {
+        Some(status) => status.task_roles().iter().map(|role| role.task_statuses.len()).sum(),
+        None => observed.framework.spec.task_number(),
+    };
+    FRAMEWORK + tasks
 }

@@ -64,7 +64,7 @@ pub fn evaluate(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<Framew
 fn counted<'a>(roles: &'a [TaskRoleStatus], name: &str) -> Vec<&'a TaskStatus> {
     let role = roles.iter().find(|role| role.name == name);
     role.into_iter()
-        .flat_map(|role| &role.task_statuses)
+        .flat_map(TaskRoleStatus::tasks)
         .filter(|task| !task.deletion_pending && task.state == State::Completed)
         .collect()
 }
@@ -79,7 +79,7 @@ fn completed_at(task: &TaskStatus) -> Time {
 
 fn triggered(roles: &[TaskRoleStatus], met: &Met<'_>) -> Option<FrameworkAttemptCompletionStatus> {
     let role = roles.iter().find(|role| role.name == met.role)?;
-    let task = role.task_statuses.iter().find(|task| task.index == met.index)?;
+    let task = role.tasks().find(|task| task.index == met.index)?;
     let end = end_of(task)?;
     let (verb, rule) =
         if met.succeeded { ("succeeded", "minSucceededTaskCount") } else { ("failed", "minFailedTaskCount") };

@@ -8,7 +8,7 @@ use framework_api::code::{Code, CompletionType, DEADLINE_EXCEEDED};
 use framework_api::status::{
     FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskRoleStatus, TaskStatus,
 };
-use framework_api::{ExecutionType, FrameworkStatus, State, Time, name};
+use framework_api::{ExecutionType, FrameworkStatus, Shared, State, Time, name};
 
 use crate::instance::Instances;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
@@ -153,7 +153,8 @@ impl Step<'_> {
     /// is to be waited for.
     fn let_go(&self, next: &mut FrameworkStatus) {
         let roles = next.attempt_status.task_role_statuses.iter_mut().flatten();
-        let removed = |task: &&mut TaskStatus| task.deletion_pending && task.state == State::AttemptCompleted;
+        let removed =
+            |task: &&mut Shared<TaskStatus>| task.deletion_pending && task.state == State::AttemptCompleted;
         for task in roles.flat_map(|role| &mut role.task_statuses).filter(removed) {
             task::complete(task, self.m.time());
         }
@@ -319,5 +320,5 @@ fn complete_attempt(next: &mut FrameworkStatus, at: Time) {
 
 /// All Tasks of some TaskRoles.
 pub(crate) fn tasks(roles: &[TaskRoleStatus]) -> impl Iterator<Item = &framework_api::status::TaskStatus> {
-    roles.iter().flat_map(|role| &role.task_statuses)
+    roles.iter().flat_map(TaskRoleStatus::tasks)
 }

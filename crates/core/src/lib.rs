@@ -24,6 +24,7 @@ pub mod lifetime;
 pub mod observed;
 pub mod plan;
 pub mod pod;
+pub mod quiet;
 mod rescale;
 pub mod retry;
 mod sequel;

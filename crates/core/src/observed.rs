@@ -278,11 +278,6 @@ impl Objects {
         self.pods.get(name).filter(|pod| pod.uid == uid)
     }
 
-    /// The create of a Pod, if it is for that instance.
-    pub fn pod_create(&self, name: &str, instance: &Instance) -> Option<&Outcome> {
-        self.pod_creates.get(name).filter(|create| create.instance == *instance).map(|create| &create.outcome)
-    }
-
     /// Whether any create of a Pod has no known outcome yet.
     pub fn has_unsettled_pod_create(&self) -> bool {
         self.pod_creates.values().any(|create| create.outcome == Outcome::InFlight)

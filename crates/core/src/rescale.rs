@@ -41,7 +41,7 @@ fn grow(framework: &str, role: &mut TaskRoleStatus, to: usize, instances: &mut I
     for index in role.task_statuses.len()..to {
         let index = i32::try_from(index).unwrap_or(i32::MAX);
         let task = new_task(framework, &role.name, index, instances, at);
-        role.task_statuses.push(task);
+        role.task_statuses.push(task.into());
     }
 }
 
@@ -127,7 +127,8 @@ pub(crate) fn follow_timeouts(next: &mut FrameworkStatus, o: &Observed<'_>) -> b
 /// Drops Tasks beyond the spec from the tail, once they are Completed.
 fn remove(role: &mut TaskRoleStatus, number: usize) -> bool {
     let before = role.task_statuses.len();
-    while role.task_statuses.len() > number && role.task_statuses.last().is_some_and(is_removed) {
+    while role.task_statuses.len() > number && role.task_statuses.last().is_some_and(|task| is_removed(task))
+    {
         role.task_statuses.pop();
     }
     role.task_statuses.len() != before
@@ -148,7 +149,7 @@ fn replace(
     let mut changed = false;
     let TaskRoleStatus { name, task_statuses, .. } = role;
     for task in task_statuses.iter_mut().take(number).filter(|task| is_removed(task)) {
-        *task = new_task(framework, name, task.index, instances, at);
+        *task = new_task(framework, name, task.index, instances, at).into();
         changed = true;
     }
     changed
@@ -158,7 +159,7 @@ fn replace(
 fn mark(role: &mut TaskRoleStatus, number: usize, o: &Observed<'_>, at: Time) -> bool {
     let mut changed = false;
     for task in role.task_statuses.iter_mut().skip(number).filter(|task| !task.deletion_pending) {
-        task.deletion_pending = true;
+        task.to_mut().deletion_pending = true;
         task::end(task, o, at, || {
             task::predefined(Code::DeleteTaskRequested, "the Task was removed from the spec".to_owned())
         });

@@ -10,7 +10,7 @@
 //! what Tasks said before a scale-up is counted, and a scale-up that would not fit waits.
 
 use framework_api::status::{TaskAttemptCompletionStatus, TaskStatus};
-use framework_api::{FrameworkStatus, TaskRole};
+use framework_api::{FrameworkStatus, Shared, TaskRole};
 
 use crate::cut::{self, WORD};
 use crate::observed::{Observed, Policy};
@@ -157,8 +157,8 @@ fn texts(end: &TaskAttemptCompletionStatus) -> impl Iterator<Item = &str> {
 /// The Tasks around one, in their order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Near<'t> {
-    pub before: &'t [TaskStatus],
-    pub after: &'t [TaskStatus],
+    pub before: &'t [Shared<TaskStatus>],
+    pub after: &'t [Shared<TaskStatus>],
 }
 
 impl Near<'_> {
@@ -167,7 +167,10 @@ impl Near<'_> {
         Self::found(self.before.iter().rev(), end) || Self::found(self.after.iter(), end)
     }
 
-    fn found<'t>(tasks: impl Iterator<Item = &'t TaskStatus>, end: &TaskAttemptCompletionStatus) -> bool {
+    fn found<'t>(
+        tasks: impl Iterator<Item = &'t Shared<TaskStatus>>,
+        end: &TaskAttemptCompletionStatus,
+    ) -> bool {
         let mut distance = 0;
         for other in tasks.take(NEIGHBOURS).map(|task| task.attempt_status.completion_status.as_ref()) {
             distance += PLAIN + other.map_or(0, |other| 2 * texts(other).map(str::len).sum::<usize>());

@@ -114,11 +114,11 @@ fn replaced_tasks(role: &TaskRoleStatus, next: &FrameworkStatus, at: Time) -> im
     let after = next.task_roles().iter().find(|after| after.name == role.name);
     let after = after.map_or(&[][..], |after| &after.task_statuses);
     role.task_statuses.iter().enumerate().filter_map(move |(position, task)| {
-        let (task_role, task_index) = (role.name.clone(), task.index);
+        let (task_role, task_index) = (&role.name, task.index);
         match after.get(position).filter(|after| after.instance_uid == task.instance_uid) {
-            None => Some(Snapshot::TaskDeletion { task_role, task_index, at }),
+            None => Some(Snapshot::TaskDeletion { task_role: task_role.clone(), task_index, at }),
             Some(after) if after.attempt_status.id != task.attempt_status.id => {
-                Some(Snapshot::TaskRetry { task_role, task_index })
+                Some(Snapshot::TaskRetry { task_role: task_role.clone(), task_index })
             }
             Some(_) => None,
         }

@@ -131,8 +131,9 @@ fn urgency(
         return Urgency::Record;
     }
     let (mut gated, mut others, mut settled, mut seen) = (false, false, false, false);
-    let before = framework::tasks(status.task_roles());
-    for (old, new) in before.zip(framework::tasks(next.task_roles())) {
+    let before = status.task_roles().iter().flat_map(|role| &role.task_statuses);
+    let after = next.task_roles().iter().flat_map(|role| &role.task_statuses);
+    for (old, new) in before.zip(after) {
         let moves = old.state != new.state && gates(new.state);
         let settles = old.state != new.state && new.state == State::Completed;
         gated |= moves;

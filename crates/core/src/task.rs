@@ -5,7 +5,7 @@
 
 use framework_api::code::Code;
 use framework_api::status::{TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus};
-use framework_api::{State, TaskRole, Time, name};
+use framework_api::{Shared, State, TaskRole, Time, name};
 
 use crate::classify::Judged;
 use crate::cut::cut;
@@ -28,8 +28,9 @@ pub(crate) fn predefined(code: Code, diagnostics: String) -> TaskAttemptCompleti
 }
 
 /// Moves a Task to another state.
-pub(crate) fn transition(task: &mut TaskStatus, to: State, at: Time) {
+pub(crate) fn transition(task: &mut Shared<TaskStatus>, to: State, at: Time) {
     if task.state != to {
+        let task = task.to_mut();
         task.state = to;
         task.transition_time = at;
     }
@@ -41,7 +42,7 @@ pub(crate) fn transition(task: &mut TaskStatus, to: State, at: Time) {
 /// way was taken back or has settled (rule A1). What a lost write left behind is a Pod all the same: the
 /// attempt is over when it is gone.
 pub(crate) fn end(
-    task: &mut TaskStatus,
+    task: &mut Shared<TaskStatus>,
     o: &Observed<'_>,
     at: Time,
     completion: impl FnOnce() -> TaskAttemptCompletionStatus,
@@ -53,7 +54,7 @@ pub(crate) fn end(
     if let Some(Outcome::Acknowledged { uid }) = outcome(task, o) {
         record_pod(task, uid.clone());
     }
-    task.attempt_status.completion_status = Some(completion());
+    task.to_mut().attempt_status.completion_status = Some(completion());
     if task.attempt_status.pod_uid.is_some() || has_orphan(task, o) {
         transition(task, State::AttemptDeletionPending, at);
     } else {
@@ -76,28 +77,47 @@ fn instance(task: &TaskStatus, o: &Observed<'_>) -> Option<Instance> {
 
 /// What came of the create of this Task's current attempt.
 pub(crate) fn outcome<'a>(task: &TaskStatus, o: &Observed<'a>) -> Option<&'a Outcome> {
-    o.objects.pod_create(&task.attempt_status.pod_name, &instance(task, o)?)
+    let create = o.objects.pod_creates.get(&task.attempt_status.pod_name)?;
+    (create.instance == instance(task, o)?).then_some(&create.outcome)
 }
 
-fn record_pod(task: &mut TaskStatus, uid: String) {
-    let attempt = &mut task.attempt_status;
+fn record_pod(task: &mut Shared<TaskStatus>, uid: String) {
+    let attempt = &mut task.to_mut().attempt_status;
     attempt.instance_uid = Some(name::attempt_instance_uid(attempt.id, &uid));
     attempt.pod_uid = Some(uid);
 }
 
-fn complete_attempt(task: &mut TaskStatus, at: Time) {
+/// Records where the Pod is, as far as that is news.
+fn place(task: &mut Shared<TaskStatus>, pod: &PodFacts) {
+    let seen = [&pod.node_name, &pod.pod_ip, &pod.host_ip];
+    let attempt = &task.attempt_status;
+    let known = [&attempt.pod_node_name, &attempt.pod_ip, &attempt.pod_host_ip];
+    if known.iter().zip(seen).all(|(known, seen)| known.as_ref() == Some(seen)) {
+        return;
+    }
+    let attempt = &mut task.to_mut().attempt_status;
+    let known = [&mut attempt.pod_node_name, &mut attempt.pod_ip, &mut attempt.pod_host_ip];
+    for (known, seen) in known.into_iter().zip(seen) {
+        if known.as_ref() != Some(seen) {
+            *known = Some(seen.clone());
+        }
+    }
+}
+
+fn complete_attempt(task: &mut Shared<TaskStatus>, at: Time) {
     transition(task, State::AttemptCompleted, at);
-    task.attempt_status.completion_time = Some(at);
+    task.to_mut().attempt_status.completion_time = Some(at);
 }
 
 /// Completes a Task whose FrameworkAttempt is over.
-pub(crate) fn complete(task: &mut TaskStatus, at: Time) {
+pub(crate) fn complete(task: &mut Shared<TaskStatus>, at: Time) {
     if task.state == State::Completed {
         return;
     }
-    task.attempt_status.completion_time.get_or_insert(at);
-    task.retry_policy_status.retry_delay_sec = None;
-    task.completion_time = Some(at);
+    let own = task.to_mut();
+    own.attempt_status.completion_time.get_or_insert(at);
+    own.retry_policy_status.retry_delay_sec = None;
+    own.completion_time = Some(at);
     transition(task, State::Completed, at);
 }
 
@@ -124,7 +144,8 @@ impl Words<'_, '_> {
     }
 }
 
-/// What the Tasks of one TaskRole are advanced with.
+/// What the Tasks of one TaskRole are advanced with. A Task that stays as it is stays shared: nothing of it
+/// is copied, and whoever compares the statuses sees it at once.
 pub(crate) struct Advance<'a> {
     pub o: &'a Observed<'a>,
     pub m: &'a Moment,
@@ -144,7 +165,13 @@ impl Advance<'_> {
         }
     }
 
-    fn task(&self, role: &str, task: &mut TaskStatus, words: &mut Words<'_, '_>, reports: &mut Vec<Report>) {
+    fn task(
+        &self,
+        role: &str,
+        task: &mut Shared<TaskStatus>,
+        words: &mut Words<'_, '_>,
+        reports: &mut Vec<Report>,
+    ) {
         match task.state {
             State::AttemptCreationPending => self.created(task, words),
             State::AttemptCompleted => self.decide(role, task, reports),
@@ -160,7 +187,7 @@ impl Advance<'_> {
     }
 
     /// AttemptCreationPending: reads what came of the create.
-    fn created(&self, task: &mut TaskStatus, words: &mut Words<'_, '_>) {
+    fn created(&self, task: &mut Shared<TaskStatus>, words: &mut Words<'_, '_>) {
         match outcome(task, self.o) {
             Some(Outcome::Acknowledged { uid }) => {
                 record_pod(task, uid.clone());
@@ -180,18 +207,18 @@ impl Advance<'_> {
     }
 
     /// Any state with a recorded Pod: follows the Pod.
-    fn observe(&self, task: &mut TaskStatus, words: &mut Words<'_, '_>) {
+    fn observe(&self, task: &mut Shared<TaskStatus>, words: &mut Words<'_, '_>) {
         let at = self.m.time();
-        let Some(uid) = task.attempt_status.pod_uid.clone() else {
+        let Some(uid) = &task.attempt_status.pod_uid else {
             if !has_orphan(task, self.o) {
                 complete_attempt(task, at);
             }
             return;
         };
-        match self.o.objects.pod(&task.attempt_status.pod_name, &uid) {
+        match self.o.objects.pod(&task.attempt_status.pod_name, uid) {
             Some(pod) => self.follow(task, pod, words),
-            None if self.is_gone(&uid, task) => {
-                task.attempt_status.completion_status.get_or_insert_with(|| {
+            None if self.is_gone(uid, task) => {
+                task.to_mut().attempt_status.completion_status.get_or_insert_with(|| {
                     predefined(Code::PodExternalDeleted, "the Pod was deleted by others".to_owned())
                 });
                 complete_attempt(task, at);
@@ -212,7 +239,7 @@ impl Advance<'_> {
     }
 
     /// The Pod was created and the cache has not shown it yet.
-    fn await_pod(&self, task: &mut TaskStatus) {
+    fn await_pod(&self, task: &mut Shared<TaskStatus>) {
         let limit = self.policy.object_local_cache_creation_timeout_sec;
         let late = self.m.time() >= task.transition_time.plus_seconds(limit);
         if task.state == State::AttemptCreationRequested && late {
@@ -223,41 +250,37 @@ impl Advance<'_> {
         }
     }
 
-    fn follow(&self, task: &mut TaskStatus, pod: &PodFacts, words: &mut Words<'_, '_>) {
+    fn follow(&self, task: &mut Shared<TaskStatus>, pod: &PodFacts, words: &mut Words<'_, '_>) {
         let at = self.m.time();
         if pod.deletion.is_some() {
-            task.attempt_status.completion_status.get_or_insert_with(|| {
-                predefined(Code::PodExternalDeleted, "the Pod is being deleted by others".to_owned())
-            });
+            if task.attempt_status.completion_status.is_none() {
+                let text = "the Pod is being deleted by others".to_owned();
+                let end = predefined(Code::PodExternalDeleted, text);
+                task.to_mut().attempt_status.completion_status = Some(end);
+            }
             return transition(task, State::AttemptDeleting, at);
         }
         if task.attempt_status.completion_status.is_some() {
             return;
         }
-        let attempt = &mut task.attempt_status;
-        for (field, seen) in [
-            (&mut attempt.pod_node_name, &pod.node_name),
-            (&mut attempt.pod_ip, &pod.pod_ip),
-            (&mut attempt.pod_host_ip, &pod.host_ip),
-        ] {
-            if field.as_ref() != Some(seen) {
-                *field = Some(seen.clone());
-            }
-        }
+        place(task, pod);
         match pod.phase {
             PodPhase::Pending | PodPhase::Unknown if task.state == State::AttemptCreationRequested => {
                 transition(task, State::AttemptPreparing, at);
             }
             PodPhase::Pending | PodPhase::Unknown => {}
             PodPhase::Running => {
-                task.run_time.get_or_insert(at);
-                task.attempt_status.run_time.get_or_insert(at);
+                if task.run_time.is_none() || task.attempt_status.run_time.is_none() {
+                    let task = task.to_mut();
+                    task.run_time.get_or_insert(at);
+                    task.attempt_status.run_time.get_or_insert(at);
+                }
                 transition(task, State::AttemptRunning, at);
             }
             PodPhase::Succeeded | PodPhase::Failed => {
                 if let Some(ended) = &pod.end {
                     let judged = self.policy.classifier.judge(ended);
-                    task.attempt_status.completion_status = Some(words.ended(&judged));
+                    task.to_mut().attempt_status.completion_status = Some(words.ended(&judged));
                     transition(task, State::AttemptDeletionPending, at);
                 }
             }
@@ -265,7 +288,7 @@ impl Advance<'_> {
     }
 
     /// AttemptCompleted, as persisted: retries or completes.
-    fn decide(&self, role_name: &str, task: &mut TaskStatus, reports: &mut Vec<Report>) {
+    fn decide(&self, role_name: &str, task: &mut Shared<TaskStatus>, reports: &mut Vec<Report>) {
         let at = self.m.time();
         let (Some(role), Some(end)) = (self.role, task.attempt_status.completion_status.as_ref()) else {
             return complete(task, at);
@@ -280,12 +303,13 @@ impl Advance<'_> {
                         task.index, task.attempt_status.id, end.phrase, end.code
                     ),
                 ));
-                let retried = &mut task.retry_policy_status;
+                let own = task.to_mut();
+                let retried = &mut own.retry_policy_status;
                 retried.total_retried_count += 1;
                 retried.accountable_retried_count += i32::from(accountable);
                 retried.retry_delay_sec = None;
-                let pod_name = std::mem::take(&mut task.attempt_status.pod_name);
-                task.attempt_status = rescale::new_attempt(retried.total_retried_count, pod_name, at);
+                let pod_name = std::mem::take(&mut own.attempt_status.pod_name);
+                own.attempt_status = rescale::new_attempt(retried.total_retried_count, pod_name, at);
                 transition(task, State::AttemptCreationPending, at);
             }
             _ => complete(task, at),

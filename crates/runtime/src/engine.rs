@@ -31,6 +31,7 @@ use crate::status_write::Windows;
 
 mod creates;
 mod evaluation;
+mod joining;
 mod lifetimes;
 mod replies;
 mod sending;

@@ -167,6 +167,11 @@ impl Ledger {
         self.persisted.as_ref()?.status.as_ref()
     }
 
+    /// How many bytes the status takes as it is stored.
+    pub fn status_bytes(&self) -> usize {
+        self.persisted.as_ref().map_or(0, |persisted| persisted.form.bytes)
+    }
+
     /// How many Tasks the status has, or will have.
     pub fn tasks(&self) -> usize {
         self.persisted.as_ref().map_or(0, |persisted| match &persisted.status {

@@ -17,6 +17,7 @@ pub mod client;
 pub mod clock;
 pub mod departures;
 pub mod dispatch;
+pub mod echo;
 pub mod engine;
 pub mod event;
 pub mod health;

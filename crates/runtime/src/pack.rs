@@ -18,13 +18,17 @@ use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::error;
 
-use crate::event::{Change, FrameworkObject, Unreadable};
+use crate::echo::Echoes;
+use crate::event::{FrameworkObject, Unreadable};
 use crate::ledger::{Ledger, Persisted};
+use crate::wire::FrameworkText;
 
 /// What a status takes at most that is stored as it is, even where there is room for more.
 pub const LARGEST_RAW: usize = 1 << 20;
 /// From so many Tasks on, work on a status is worth a thread of its own.
 const LARGE: usize = 200;
+/// The same of the text of a status, in bytes.
+const LARGE_TEXT: usize = 256 << 10;
 
 /// When and how statuses are compressed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +45,8 @@ pub struct Packer {
     settings: Compression,
     /// What is stored compressed, as far as we wrote or read it, by UID.
     known: Mutex<BTreeMap<Arc<str>, Known>>,
+    /// What our writes were answered with.
+    echoes: Echoes,
     /// Held by whoever compresses with much effort.
     effort: Mutex<()>,
 }
@@ -138,11 +144,20 @@ impl Packer {
         (ours.stored(None) == status.stored(None)).then_some(ours)
     }
 
-    /// Makes what a watch tells readable.
-    pub fn open_change(&self, change: &mut Change<FrameworkObject>) {
-        if let Change::Listed(object) | Change::Applied(object) | Change::Deleted(object) = change {
-            open_aside(self, object);
+    /// A status write was answered with this: the watch will show the same.
+    pub fn stored(&self, answer: &FrameworkObject) {
+        self.echoes.expect(answer);
+    }
+
+    /// Reads what a watch shows, unless it is the echo of our own write.
+    pub fn read(&self, text: FrameworkText) -> FrameworkObject {
+        if let Some(echo) = self.echoes.recall(&text) {
+            return echo;
         }
+        let large = text.status_bytes() >= LARGE_TEXT;
+        let mut object = if large { aside(|| text.decoded()) } else { text.decoded() };
+        open_aside(self, &mut object);
+        object
     }
 }
 

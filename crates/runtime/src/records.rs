@@ -3,8 +3,6 @@
 //! A record is dropped when its outcome is persisted, or when its instance is no longer the current one and
 //! it can have no further effect; creates without a known outcome always stay (rule A2).
 
-use std::collections::BTreeSet;
-
 use framework_api::status::TaskStatus;
 use framework_api::{FrameworkStatus, State};
 use framework_core::licence::{task_instance, task_of_pod};
@@ -53,11 +51,8 @@ fn prune_gone(objects: &mut Objects, status: Option<&FrameworkStatus>) {
     let tasks = status.iter().flat_map(|status| status.task_roles()).flat_map(|role| &role.task_statuses);
     let recorded = tasks.filter_map(|task| task.attempt_status.pod_uid.as_ref());
     let map = status.and_then(|status| status.attempt_status.config_map_uid.as_ref());
-    let named: BTreeSet<&String> = recorded.chain(map).chain(acknowledged).collect();
-    let stale: Vec<String> = objects.gone.iter().filter(|uid| !named.contains(uid)).cloned().collect();
-    for uid in stale {
-        objects.gone.remove(&uid);
-    }
+    let named = recorded.chain(map).chain(acknowledged);
+    objects.gone = named.filter(|uid| objects.gone.contains(*uid)).cloned().collect();
 }
 
 #[cfg(test)]

@@ -38,7 +38,10 @@ pub async fn send(
     let ((mut reply, server), code) = exchange(&client, &request, call).await;
     metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
     match (&mut reply, &request) {
-        (Reply::Framework(object), Request::PutStatus { .. }) => object.form = Form { compressed, bytes },
+        (Reply::Framework(object), Request::PutStatus { .. }) => {
+            object.form = Form { compressed, bytes };
+            packer.stored(object);
+        }
         (Reply::Framework(object), _) => open_aside(&packer, object),
         _ => {}
     }

@@ -95,6 +95,8 @@ pub struct StatusWrite {
     /// Sent for the persisted resourceVersion, with unknown outcome: one of them may yet be persisted.
     possible: Vec<Draft>,
     first_change: Option<Duration>,
+    /// Of what gathers.
+    urgency: Urgency,
     last_event: Duration,
     last_sent: Option<Duration>,
     not_before: Duration,
@@ -130,6 +132,7 @@ impl StatusWrite {
     pub fn withdraw(&mut self) {
         self.stage = Stage::Idle;
         self.first_change = None;
+        self.urgency = Urgency::Record;
     }
 
     /// What is not sent yet is not to be sent any more.
@@ -157,11 +160,8 @@ impl StatusWrite {
         windows: &Windows,
         now: Duration,
     ) -> Option<Duration> {
-        let first = *self.first_change.get_or_insert(now);
-        let window = windows.of(urgency);
-        let gathered = (self.last_event + window).min(first + window * LONGEST);
-        let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
-        let due = gathered.max(spaced).max(self.not_before);
+        self.urgency = urgency;
+        let due = self.due(bytes, windows, now);
         if due > now {
             self.stage = Stage::Idle;
             return Some(due);
@@ -170,9 +170,29 @@ impl StatusWrite {
         None
     }
 
+    /// A change that can wait happened: it joins what gathers. Says when to evaluate, unless what gathered
+    /// was evaluated already and is about to be sent, or was sent.
+    pub fn join(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Option<Duration> {
+        if !matches!(self.stage, Stage::Idle) {
+            return None;
+        }
+        self.last_event = now;
+        self.urgency = self.urgency.max(Urgency::Record);
+        Some(self.due(bytes, windows, now))
+    }
+
+    fn due(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Duration {
+        let first = *self.first_change.get_or_insert(now);
+        let window = windows.of(self.urgency);
+        let gathered = (self.last_event + window).min(first + window * LONGEST);
+        let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
+        gathered.max(spaced).max(self.not_before)
+    }
+
     /// An act in flight would lose its licence: the write waits until that act has settled.
     pub fn hold_back(&mut self, now: Duration) {
         self.first_change.get_or_insert(now);
+        self.urgency = Urgency::Now;
         self.stage = Stage::Idle;
     }
 
@@ -192,6 +212,7 @@ impl StatusWrite {
                 let status = Arc::clone(&draft.status);
                 self.stage = Stage::InFlight(draft);
                 self.first_change = None;
+                self.urgency = Urgency::Record;
                 self.last_sent = Some(now);
                 Some(status)
             }

@@ -17,7 +17,7 @@ use crate::event::{Change, ConfigMapObject, Event, FrameworkObject, PodObject, S
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::pack::Packer;
-use crate::wire::{Watched, Wire};
+use crate::wire::{FrameworkText, Watched, Wire};
 
 /// Objects in one page of a LIST.
 const PAGE: u32 = 500;
@@ -37,30 +37,47 @@ pub struct Sink {
 
 /// A kind that is watched.
 pub trait Kind: Wire {
+    /// What the watch reads of an object, before it is known whether the rest is needed.
+    type Text: Wire;
+
     /// The event that tells of a change.
     fn event(change: Change<Self>) -> Event;
 
-    /// Makes readable what is compressed in it.
-    fn open(_change: &mut Change<Self>, _packer: &Packer) {}
+    /// Reads the rest, and makes readable what is compressed in it.
+    fn open(text: Self::Text, packer: &Packer) -> Self;
 }
 
 impl Kind for FrameworkObject {
+    type Text = FrameworkText;
+
     fn event(change: Change<Self>) -> Event {
         Event::Framework(change)
     }
 
-    fn open(change: &mut Change<Self>, packer: &Packer) {
-        packer.open_change(change);
+    fn open(text: FrameworkText, packer: &Packer) -> Self {
+        packer.read(text)
     }
 }
 
 impl Kind for ConfigMapObject {
+    type Text = Self;
+
+    fn open(text: Self, _: &Packer) -> Self {
+        text
+    }
+
     fn event(change: Change<Self>) -> Event {
         Event::ConfigMap(change)
     }
 }
 
 impl Kind for PodObject {
+    type Text = Self;
+
+    fn open(text: Self, _: &Packer) -> Self {
+        text
+    }
+
     fn event(change: Change<Self>) -> Event {
         Event::Pod(change)
     }
@@ -99,7 +116,7 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
     if let Some(selector) = T::SELECTOR {
         config = config.labels(selector);
     }
-    let stream = watcher(Api::<Watched<T>>::all(client), config);
+    let stream = watcher(Api::<Watched<T::Text>>::all(client), config);
     let mut stream = std::pin::pin!(stream);
     let mut backoff = Backoff::new(rng);
     while let Some(seen) = stream.next().await {
@@ -108,7 +125,7 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     backoff.reset();
                 }
-                change(event)
+                change::<T>(event, &sink.packer)
             }
             Err(error) => {
                 sink.metrics.watch_failed(T::PLURAL);
@@ -118,8 +135,7 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
                 continue;
             }
         };
-        let Some(mut change) = change else { continue };
-        T::open(&mut change, &sink.packer);
+        let Some(change) = change else { continue };
         let synced = matches!(change, Change::Synced);
         if sink.events.send(T::event(change)).await.is_err() {
             return;
@@ -142,13 +158,14 @@ fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
     }
 }
 
-fn change<T: Wire>(event: watcher::Event<Watched<T>>) -> Option<Change<T>> {
+fn change<T: Kind>(event: watcher::Event<Watched<T::Text>>, packer: &Packer) -> Option<Change<T>> {
+    let open = |text| T::open(text, packer);
     Some(match event {
         watcher::Event::Init => Change::Restarted,
-        watcher::Event::InitApply(watched) => Change::Listed(alive(watched.object?)),
+        watcher::Event::InitApply(watched) => Change::Listed(alive(open(watched.object?))),
         watcher::Event::InitDone => Change::Synced,
-        watcher::Event::Apply(Watched { object: Some(object), .. }) => Change::Applied(alive(object)),
-        watcher::Event::Delete(Watched { object: Some(object), .. }) => Change::Deleted(object),
+        watcher::Event::Apply(Watched { object: Some(text), .. }) => Change::Applied(alive(open(text))),
+        watcher::Event::Delete(Watched { object: Some(text), .. }) => Change::Deleted(open(text)),
         watcher::Event::Apply(watched) => Change::Released(Stranger { last: None, ..watched.stranger? }),
         watcher::Event::Delete(watched) => Change::Released(watched.stranger?),
     })

@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 use crate::event::{ConfigMapObject, FrameworkObject, PodObject, Stranger};
 use meta::Meta;
 
+pub use framework::FrameworkText;
 pub(crate) use framework::acknowledged;
 
 /// An object of ours on the wire.

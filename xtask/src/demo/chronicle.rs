@@ -90,7 +90,7 @@ impl Chronicle {
     /// Its Tasks, each with the name of its TaskRole.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = (&str, &TaskStatus)> {
         let roles = self.status().into_iter().flat_map(FrameworkStatus::task_roles);
-        roles.flat_map(|role| role.task_statuses.iter().map(|task| (role.name.as_str(), task)))
+        roles.flat_map(|role| role.tasks().map(|task| (role.name.as_str(), task)))
     }
 
     /// The Tasks that were ended because the Framework ended.

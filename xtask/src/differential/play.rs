@@ -274,7 +274,7 @@ fn is_ending(framework: &Framework) -> bool {
 
 fn tasks(framework: &Framework) -> impl Iterator<Item = (&str, &TaskStatus)> {
     let roles = framework.status.iter().flat_map(|status| status.task_roles());
-    roles.flat_map(|role| role.task_statuses.iter().map(move |task| (role.name.as_str(), task)))
+    roles.flat_map(|role| role.tasks().map(move |task| (role.name.as_str(), task)))
 }
 
 fn picked(mut pods: Vec<PodId>, pick: usize) -> Option<PodId> {

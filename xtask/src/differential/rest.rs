@@ -81,10 +81,7 @@ fn is_decided(spec: &FrameworkSpec, status: &FrameworkStatus) -> bool {
         let Some(tasks) = status.task_roles().iter().find(|status| status.name == role.name) else {
             continue;
         };
-        let completed = tasks
-            .task_statuses
-            .iter()
-            .filter(|task| !task.deletion_pending && task.state == State::Completed);
+        let completed = tasks.tasks().filter(|task| !task.deletion_pending && task.state == State::Completed);
         let (failed, succeeded): (Vec<&TaskStatus>, Vec<&TaskStatus>) = completed.partition(|task| {
             task.attempt_status.completion_status.as_ref().is_some_and(|end| end.r#type.is_failed())
         });
@@ -107,7 +104,7 @@ fn all_settled(
 ) -> bool {
     let mut tasks = status.task_roles().iter().flat_map(|role| {
         let held = spec.task_role(&role.name).is_some_and(|role| is_marked(role, HELD));
-        role.task_statuses.iter().map(move |task| (task, held))
+        role.task_statuses.iter().map(move |task| (&**task, held))
     });
     let settled = |(task, held): (&TaskStatus, bool)| {
         if task.deletion_pending {

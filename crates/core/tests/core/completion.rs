@@ -18,7 +18,7 @@ fn evaluated(builder: Builder, ends: &[(&str, i32, i32, i64)]) -> Option<Framewo
         let pod = world.objects.pods[&format!("job-{role}-{index}")].end.clone().unwrap();
         let roles = status.attempt_status.task_role_statuses.as_mut().unwrap();
         let role = roles.iter_mut().find(|r| r.name == *role).unwrap();
-        let task = &mut role.task_statuses[*index as usize];
+        let task = role.task_statuses[*index as usize].to_mut();
         task.state = State::Completed;
         task.completion_time = Some(start.plus_seconds(*second));
         task.attempt_status.completion_status = Some(world.policy.classifier.classify(&pod));

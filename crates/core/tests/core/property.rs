@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use framework_api::{FrameworkStatus, State};
-use framework_core::batch::sync_all;
+use framework_core::batch::{is_worth_all_cores, sync_all};
 use framework_core::snapshot::Snapshot;
-use framework_core::{licence, sync};
+use framework_core::{Action, Plan, licence, quiet, sync};
 use proptest::prelude::*;
 
 use crate::world::{World, framework};
@@ -152,6 +152,47 @@ fn assert_told(world: &World) {
     }
 }
 
+/// News of a Pod that can wait: the plan does nothing about that Pod, and moves its Task to no state that an
+/// act waits for.
+fn assert_quiet(world: &World, plan: &Plan) {
+    let about = |action: &Action, pod: &str| match action {
+        Action::CreatePod { name, .. } | Action::DeletePod { name, .. } | Action::ConfirmPod { name, .. } => {
+            name == pod
+        }
+        _ => false,
+    };
+    let observed = world.observed();
+    for name in world.objects.pods.keys().filter(|name| quiet::is_quiet(&observed, name)) {
+        assert!(!plan.act.iter().any(|action| about(action, name)), "{name}: {:?}", plan.act);
+        let Some(next) = &plan.persist else { continue };
+        let task = licence::task_of_pod(next, name).expect("what is quiet has a Task");
+        let waited_for = matches!(
+            task.state,
+            State::AttemptCreationPending
+                | State::AttemptDeletionPending
+                | State::AttemptCompleted
+                | State::Completed
+        );
+        let moves = task.state != licence::task_of_pod(world.status(), name).unwrap().state;
+        // What ends the attempt, or the Task, is news of something else.
+        let ends = next.attempt_status.completion_status.is_some() || task.deletion_pending;
+        assert!(ends || !moves || !waited_for, "{name}: {:?}", task.state);
+    }
+}
+
+#[test]
+fn a_batch_is_the_map_of_its_members_on_one_core_and_on_all() {
+    let mut worlds: Vec<World> = (0..40).map(|tasks| framework().role("a", 1 + 4 * tasks).world()).collect();
+    worlds.iter_mut().for_each(|world| _ = world.settle().run().exit("a", 0, 0));
+    let batch: Vec<_> = worlds.iter().map(|world| (world.observed(), world.moment())).collect();
+    let plans: Vec<Plan> = worlds.iter().map(World::plan).collect();
+    assert!(is_worth_all_cores(&batch) && !is_worth_all_cores(&batch[..4]));
+    assert!(!is_worth_all_cores(&batch[39..]), "one alone cannot be divided");
+    assert!(plans.iter().all(|plan| plan.persist.is_some()));
+    assert_eq!(sync_all(&batch, &worlds[0].policy), plans);
+    assert_eq!(sync_all(&batch[..4], &worlds[0].policy), plans[..4]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -173,6 +214,7 @@ proptest! {
             happen(&mut world, what);
             let plan = world.plan();
             prop_assert_eq!(&plan, &world.plan(), "sync is a function");
+            assert_quiet(&world, &plan);
             let twice = [(world.observed(), world.moment()), (world.observed(), world.moment())];
             let batch = sync_all(&twice, &world.policy);
             prop_assert!(batch.iter().all(|other| *other == plan), "a batch is the map of its members");

@@ -1,8 +1,8 @@
 //! The worst that a Framework of the greatest size can do to its status still fits into it.
 
-use framework_api::FrameworkStatus;
 use framework_api::codec::{Effort, encode_json};
 use framework_api::config::CompressionCodec;
+use framework_api::{FrameworkStatus, Shared};
 use framework_core::size::SizeLimits;
 
 use crate::size::{fail, noise, running};
@@ -22,7 +22,7 @@ fn random(task: i32, salt: u64) -> u64 {
 /// Gives every Task the UID, the addresses and the times of a Pod in a real cluster.
 fn be_real(status: &mut FrameworkStatus) {
     for role in status.attempt_status.task_role_statuses.as_mut().unwrap() {
-        for task in &mut role.task_statuses {
+        for task in role.task_statuses.iter_mut().map(Shared::to_mut) {
             let (a, b) = (random(task.index, 1), random(task.index, 2));
             let uid = format!(
                 "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",

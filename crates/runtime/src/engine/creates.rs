@@ -43,19 +43,19 @@ impl Engine {
         let pod = pod_of(action);
         let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
         let objects = &mut known.objects;
-        ledger.event(now.steady);
         let acknowledged = match &reply {
             Reply::Pod(object) => Some(object.facts.uid.clone()),
             Reply::ConfigMap(object) => Some(object.facts.uid.clone()),
             _ => None,
         };
-        match (acknowledged, reply) {
-            (Some(uid), _) => {
-                ledger.failures.remove(label(pod));
-                let outcome = Outcome::Acknowledged { uid };
-                ledger.settle_create(pod, Some(outcome), objects);
-            }
-            (None, Reply::Refused(rejection)) => {
+        if let Some(uid) = acknowledged {
+            ledger.failures.remove(label(pod));
+            ledger.settle_create(pod, Some(Outcome::Acknowledged { uid }), objects);
+            return self.pod_created(now, key, pod);
+        }
+        ledger.event(now.steady);
+        match reply {
+            Reply::Refused(rejection) => {
                 debug!(framework = %key, pod, ?rejection, "a create was refused");
                 let why = match judge(action, &rejection) {
                     Verdict::Retry => {
@@ -73,13 +73,13 @@ impl Engine {
                 };
                 ledger.outbox.look_up(Lookup { action: action.clone(), why });
             }
-            (None, Reply::NotSent(reason)) => {
+            Reply::NotSent(reason) => {
                 debug!(framework = %key, pod, reason, "a create was not sent");
                 ledger.settle_create(pod, None, objects);
                 let delay = NOT_SENT.delay(ledger.fail(label(pod), false), jitter);
                 ledger.pause(now.steady + delay);
             }
-            (None, reply) => {
+            reply => {
                 // It may still land: until then nobody may judge what appears under its name.
                 debug!(framework = %key, pod, ?reply, "a create has an unknown outcome");
                 // A process that stood still in between may have sent it only now.

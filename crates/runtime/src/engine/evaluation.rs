@@ -77,18 +77,12 @@ impl Engine {
         let forgetful: Vec<Objects> = keys.iter().map(|key| self.forgetful(key)).collect();
         let mut batch = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
-            let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get(key) else { continue };
-            let Some(Persisted { framework, status, stored_bytes, .. }) = &ledger.persisted else { continue };
-            let objects = &known.objects;
+            let Some(entry) = self.cache.get(key) else { continue };
+            let (Some(observed), Some(ledger)) = (observed(entry), &entry.ledger) else { continue };
             #[cfg(feature = "defects")]
-            let objects =
-                if self.policy.lacks(Defect::ForgetInFlight) { &forgetful[batch.len()] } else { objects };
-            let observed = Observed {
-                framework,
-                stored_bytes: *stored_bytes,
-                status: status.as_deref(),
-                told: ledger.told,
-                objects,
+            let observed = match self.policy.lacks(Defect::ForgetInFlight) {
+                true => Observed { objects: &forgetful[batch.len()], ..observed },
+                false => observed,
             };
             let moment = Moment { now: wall, server: ledger.server_time, seed: derive(seed, index) };
             batch.push((observed, moment));
@@ -136,12 +130,25 @@ impl Engine {
         let urgency = if draining { Urgency::Now } else { plan.urgency };
         let history = ledger.history(plan.snapshots);
         let draft = Draft { status, reports: plan.report, history };
-        let bytes = ledger.persisted.as_ref().map_or(0, |persisted| persisted.form.bytes);
+        let bytes = ledger.status_bytes();
         let windows = self.windows.stretched(self.round_trip);
         if let Some(due) = ledger.write.propose(draft, urgency, bytes, &windows, now.steady) {
             ledger.wake = Some(ledger.wake.map_or(due, |wake| wake.min(due)));
         }
     }
+}
+
+/// What is observed of a Framework; `None` if it cannot be read, or is gone.
+pub(super) fn observed(entry: &Entry) -> Option<Observed<'_>> {
+    let ledger = entry.ledger.as_ref()?;
+    let Persisted { framework, status, stored_bytes, .. } = ledger.persisted.as_ref()?;
+    Some(Observed {
+        framework,
+        stored_bytes: *stored_bytes,
+        status: status.as_deref(),
+        told: ledger.told,
+        objects: &entry.known.objects,
+    })
 }
 
 /// A seed of its own for the evaluation at `index` of a turn.

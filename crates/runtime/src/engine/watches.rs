@@ -129,9 +129,12 @@ impl Engine {
         match change {
             Change::Restarted => self.cache.pods.epoch += 1,
             Change::Listed(object) | Change::Applied(object) => {
-                let key = object.key.clone();
-                let news = self.cache.entry(&key).known.apply_pod(object, Source::Watch, epoch);
-                self.stir(now, &key, news);
+                let (key, name) = (object.key.clone(), object.name.clone());
+                if self.cache.entry(&key).known.apply_pod(object, Source::Watch, epoch) {
+                    self.pod_moved(now, &key, &name);
+                } else {
+                    self.stir(now, &key, false);
+                }
             }
             Change::Deleted(object) => {
                 let news = self.cache.entry(&object.key).known.delete_pod(&object);

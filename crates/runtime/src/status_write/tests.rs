@@ -61,6 +61,22 @@ fn changes_gather_no_longer_than_five_windows() {
 }
 
 #[test]
+fn what_joins_is_as_urgent_as_what_gathers_and_no_less_than_a_record() {
+    for (urgency, window) in [(Urgency::Settle, 250), (Urgency::Record, 250), (Urgency::Gather, 100)] {
+        let mut write = StatusWrite::default();
+        write.event(ms(1000));
+        propose(&mut write, urgency, 1000);
+        assert_eq!(write.join(20, &windows(), ms(1010)), Some(ms(1010 + window)), "{urgency:?}");
+    }
+    let mut write = StatusWrite::default();
+    assert_eq!(write.join(20, &windows(), ms(1000)), Some(ms(1250)), "it begins to gather");
+    propose(&mut write, Urgency::Now, 1001);
+    assert_eq!(write.join(20, &windows(), ms(1002)), None, "what is due was evaluated without it");
+    write.send(ms(1003));
+    assert_eq!(write.join(20, &windows(), ms(1004)), None);
+}
+
+#[test]
 fn a_large_status_is_written_less_often() {
     let mut write = StatusWrite::default();
     write.propose(draft(State::AttemptPreparing), Urgency::Now, 450_000, &windows(), ms(0));

@@ -1,4 +1,5 @@
-//! Frameworks: metadata apart from spec and status, so that one bad object says so and hides no other.
+//! Frameworks: metadata apart from spec and status, so that one bad object says so and hides no other, and
+//! that whoever knows an object by its names need not read the rest.
 
 use std::sync::Arc;
 
@@ -12,7 +13,19 @@ use super::meta::Meta;
 use super::{Read, Wire};
 use crate::event::{Content, Form, FrameworkObject, Key, Unreadable};
 
-#[derive(Deserialize)]
+/// Who it is, and the rest as text: of our own echo nothing else is read.
+#[derive(Clone, Debug)]
+pub struct FrameworkText {
+    /// Its name.
+    pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    wire: FrameworkWire,
+}
+
+#[derive(Clone, Debug, Deserialize)]
 struct FrameworkWire {
     metadata: Box<RawValue>,
     #[serde(default)]
@@ -29,23 +42,55 @@ impl Wire for FrameworkObject {
     const SELECTOR: Option<&'static str> = None;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        let Read { resource_version, object, .. } = FrameworkText::read_from(deserializer)?;
+        Ok(Read { resource_version, object: object.map(FrameworkText::decoded), stranger: None })
+    }
+}
+
+impl Wire for FrameworkText {
+    const GROUP: &'static str = FrameworkObject::GROUP;
+    const VERSION: &'static str = FrameworkObject::VERSION;
+    const KIND: &'static str = FrameworkObject::KIND;
+    const PLURAL: &'static str = FrameworkObject::PLURAL;
+    const SELECTOR: Option<&'static str> = FrameworkObject::SELECTOR;
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        Self::read_from(deserializer)
+    }
+}
+
+impl FrameworkText {
+    fn read_from<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         let wire = FrameworkWire::deserialize(deserializer)?;
         let meta: Meta = serde_json::from_str(wire.metadata.get()).map_err(serde::de::Error::custom)?;
-        let object = FrameworkObject {
+        let text = FrameworkText {
             key: Key::new(&meta.namespace, &meta.name),
             uid: meta.uid.as_str().into(),
             resource_version: meta.version(),
+            wire,
+        };
+        Ok(Read { resource_version: meta.resource_version, object: Some(text), stranger: None })
+    }
+
+    /// How long its status is.
+    pub fn status_bytes(&self) -> usize {
+        self.wire.status.as_ref().map_or(0, |raw| raw.get().len())
+    }
+
+    /// Reads the rest; a compressed status is left so.
+    pub fn decoded(self) -> FrameworkObject {
+        let bytes = self.status_bytes();
+        let FrameworkText { key, uid, resource_version, wire } = self;
+        let content = wire.content();
+        FrameworkObject {
+            key,
+            uid,
+            resource_version,
             stored_bytes: stored_bytes(&wire.metadata, wire.spec.as_deref()),
-            form: Form { compressed: false, bytes: wire.status.as_ref().map_or(0, |raw| raw.get().len()) },
-            ignored: None,
-            content: wire.content(),
-        };
-        let object = FrameworkObject {
-            form: Form { compressed: is_compressed(&object), ..object.form },
-            ignored: wire.ignored(&object.content),
-            ..object
-        };
-        Ok(Read { resource_version: meta.resource_version, object: Some(object), stranger: None })
+            form: Form { compressed: is_compressed(&content), bytes },
+            ignored: wire.ignored(&content),
+            content,
+        }
     }
 }
 
@@ -98,8 +143,8 @@ fn stored_bytes(metadata: &RawValue, spec: Option<&RawValue>) -> usize {
     metadata.get().len() + spec.map_or(0, |spec| spec.get().len())
 }
 
-fn is_compressed(object: &FrameworkObject) -> bool {
-    let Ok((_, Some(status))) = &object.content else { return false };
+fn is_compressed(content: &Result<Content, Unreadable>) -> bool {
+    let Ok((_, Some(status))) = content else { return false };
     let attempt = &status.attempt_status;
     attempt.task_role_statuses.is_none() && attempt.task_role_statuses_compressed.is_some()
 }

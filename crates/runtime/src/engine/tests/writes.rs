@@ -74,6 +74,31 @@ fn a_burst_of_pod_events_costs_few_writes() {
     assert!(cluster.count("put") <= 2, "{:?}", cluster.log);
 }
 
+/// Whether something waits to be evaluated as soon as may be.
+fn is_stirred(cluster: &Cluster) -> bool {
+    cluster.engine.gauges().oldest_event.is_some()
+}
+
+#[test]
+fn news_that_can_wait_is_evaluated_with_the_write_that_records_it() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 3);
+    cluster.deliver();
+    cluster.live(SECOND * 2);
+    cluster.log.clear();
+    cluster.run_pod("job-w-0");
+    cluster.deliver();
+    assert!(!is_stirred(&cluster), "a Pod that starts to run is only recorded");
+    cluster.turn();
+    assert_eq!(cluster.count("put"), 0, "more may follow");
+    cluster.live(SECOND);
+    assert_eq!(cluster.status("job").task_roles()[0].task_statuses[0].state, State::AttemptRunning);
+    assert_eq!(cluster.count("put"), 1, "{:?}", cluster.log);
+    cluster.exit("job-w-0", 1);
+    cluster.deliver();
+    assert!(is_stirred(&cluster), "for one that ends something is to be done");
+}
+
 /// A user edits the spec while a write is on its way, and the watch lags: the write conflicts.
 fn conflict(policy: framework_core::Policy) -> Cluster {
     let mut cluster = Cluster::new(policy);

@@ -1,0 +1,109 @@
+//! How long evaluations take, alone and in batches, and what compressing a status costs.
+//!
+//! `cargo bench --bench evaluation -- FILTER` measures; what came of it is in `docs/evaluation.md`. Nothing
+//! here fails because it is slow.
+
+#[path = "../tests/still/mod.rs"]
+mod still;
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use framework_api::codec::{self, Effort};
+use framework_api::config::CompressionCodec;
+use framework_core::{Moment, Observed, Plan, Policy, sync};
+use rayon::prelude::*;
+use still::{Job, Still, moment, policy};
+
+/// Tasks of one Framework.
+const SIZES: [usize; 4] = [1, 20, 1000, 10_000];
+
+/// One call of the core.
+fn one(criterion: &mut Criterion) {
+    let policy = policy();
+    let makers: [fn(usize) -> Job; 3] = [Job::still, Job::moved, Job::all_moved];
+    for (what, make) in ["at rest", "one event", "all changed"].into_iter().zip(makers) {
+        let mut group = criterion.benchmark_group(format!("sync, {what}"));
+        for tasks in SIZES {
+            let job = make(tasks);
+            group.throughput(Throughput::Elements(tasks as u64));
+            group.bench_function(BenchmarkId::from_parameter(tasks), |bencher| {
+                bencher.iter(|| sync(black_box(&job.observed()), moment(), &policy));
+            });
+        }
+    }
+}
+
+/// An event of one Pod, from the watch to the end of the turn.
+fn event(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("one event of a Pod");
+    for tasks in SIZES {
+        let mut still = Still::one(tasks);
+        group.bench_function(BenchmarkId::from_parameter(tasks), |bencher| {
+            bencher.iter_custom(|times| {
+                let events: Vec<_> = (0..times).map(|_| still.moved("job", tasks / 2)).collect();
+                let begun = std::time::Instant::now();
+                for event in events {
+                    still.step(event);
+                    black_box(still.turn());
+                }
+                let took = begun.elapsed();
+                still.settle();
+                took
+            });
+        });
+    }
+}
+
+/// Batches of Frameworks of one size, each with one event, on one core and on all.
+fn batches(criterion: &mut Criterion) {
+    let policy = policy();
+    for tasks in [1, 20, 200, 2000] {
+        let job = Job::moved(tasks);
+        for size in [2, 4, 8, 16, 64, 256] {
+            if tasks * size > 40_000 {
+                continue;
+            }
+            let mut group = criterion.benchmark_group(format!("batch of {size} with {tasks} Tasks each"));
+            group.throughput(Throughput::Elements((tasks * size) as u64));
+            let batch = vec![(job.observed(), moment()); size];
+            group.bench_function("one core", |bencher| bencher.iter(|| on_one(&batch, &policy)));
+            group.bench_function("all cores", |bencher| bencher.iter(|| on_all(&batch, &policy)));
+        }
+    }
+}
+
+fn on_one(batch: &[(Observed<'_>, Moment)], policy: &Policy) -> Vec<Plan> {
+    batch.iter().map(|(observed, moment)| sync(observed, *moment, policy)).collect()
+}
+
+fn on_all(batch: &[(Observed<'_>, Moment)], policy: &Policy) -> Vec<Plan> {
+    batch.par_iter().map(|(observed, moment)| sync(observed, *moment, policy)).collect()
+}
+
+/// Compressing the status of a Framework, and reading it back.
+fn codecs(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("codec, 1000 Tasks");
+    group.sample_size(10);
+    let job = Job::still(1000);
+    let json = serde_json::to_vec(job.roles()).unwrap();
+    group.throughput(Throughput::Bytes(json.len() as u64));
+    group.bench_function("JSON alone", |bencher| {
+        bencher.iter_batched(Vec::new, |to| serde_json::to_writer(to, job.roles()), BatchSize::LargeInput);
+    });
+    for (codec, name) in [(CompressionCodec::Zstd, "zstd"), (CompressionCodec::Gzip, "gzip")] {
+        for effort in [Effort::Fast, Effort::Best] {
+            let text = codec::encode_json(&job.roles(), codec, effort).unwrap();
+            let what = format!("{name} {effort:?}: {} to {} bytes", json.len(), text.len());
+            group.bench_function(&what, |bencher| {
+                bencher.iter(|| codec::encode_json(black_box(&job.roles()), codec, effort));
+            });
+            group.bench_function(format!("{what}, back"), |bencher| {
+                bencher.iter(|| codec::decode(black_box(&text)));
+            });
+        }
+    }
+}
+
+criterion_group!(benches, one, event, batches, codecs);
+criterion_main!(benches);

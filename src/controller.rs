@@ -11,8 +11,10 @@ use framework_runtime::journal::Journal;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::run::{self, Parts, run};
 use framework_runtime::seeds::Seeds;
+use framework_runtime::stall::{self, Threads};
 use futures::FutureExt;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 use tracing::info;
 
 use crate::settings::Settings;
@@ -35,6 +37,9 @@ pub enum Error {
     /// Serving them ended.
     #[error("serving metrics and probes ended: {0}")]
     AdminEnded(String),
+    /// The heartbeat that shows stalls ended.
+    #[error("the heartbeat ended unexpectedly")]
+    HeartEnded,
     /// The loop ended.
     #[error(transparent)]
     LoopEnded(#[from] run::Error),
@@ -82,7 +87,7 @@ impl Controller {
                 policy: Arc::new(self.settings.policy.clone()),
                 clock,
                 seeds: Seeds::system(),
-                metrics,
+                metrics: Arc::clone(&metrics),
                 health: Arc::clone(&health),
                 journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
@@ -92,6 +97,10 @@ impl Controller {
             info!("stopped");
             Ok(())
         };
+        // One heart beats here, on the thread of the loop, and one where the runtime has it beat.
+        let mut hearts = JoinSet::new();
+        hearts.spawn(stall::beat(Arc::clone(&metrics), Threads::Workers));
+        let heart = stall::beat(Arc::clone(&metrics), Threads::Loop);
         tokio::select! {
             biased;
             worked = working => worked,
@@ -99,6 +108,8 @@ impl Controller {
                 let reason = served.err().map_or("no reason given".to_owned(), |error| error.to_string());
                 Err(Error::AdminEnded(reason))
             }
+            () = heart => Err(Error::HeartEnded),
+            Some(_) = hearts.join_next() => Err(Error::HeartEnded),
         }
     }
 }

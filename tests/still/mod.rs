@@ -260,7 +260,7 @@ impl Job {
         let pods = (0..tasks).map(|index| pod("job", index, 1));
         let objects = Objects {
             config_map: Some(config_map("job").facts),
-            pods: pods.map(|pod| (pod.name, pod.facts)).collect(),
+            pods: pods.map(|pod| (pod.name, Box::new(pod.facts))).collect(),
             ..Objects::default()
         };
         let mut job = Job { framework: Framework { status: None, ..object }, status, objects };

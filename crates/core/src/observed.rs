@@ -33,8 +33,9 @@ pub struct Observed<'a> {
 pub struct Objects {
     /// The cached ConfigMap with the name of this Framework's, whoever controls it.
     pub config_map: Option<ConfigMapFacts>,
-    /// The cached Pods by name whose controller is a ConfigMap with the name of this Framework's.
-    pub pods: BTreeMap<String, PodFacts>,
+    /// The cached Pods by name whose controller is a ConfigMap with the name of this Framework's. Boxed: half
+    /// of the places in a map's nodes are empty.
+    pub pods: BTreeMap<String, Box<PodFacts>>,
     /// Creates of the ConfigMap: sent, acknowledged and not yet persisted, or refused.
     pub config_map_create: Option<Create>,
     /// Creates of Pods, by Pod name.
@@ -275,7 +276,7 @@ impl Policy {
 impl Objects {
     /// The cached Pod of that name, if it has that UID.
     pub fn pod(&self, name: &str, uid: &str) -> Option<&PodFacts> {
-        self.pods.get(name).filter(|pod| pod.uid == uid)
+        self.pods.get(name).map(|pod| &**pod).filter(|pod| pod.uid == uid)
     }
 
     /// Whether any create of a Pod has no known outcome yet.

@@ -117,8 +117,8 @@ impl Known {
         let version = Version::new(resource_version, epoch, source, before);
         facts.unwatched = version.unwatched;
         self.pods.insert(name.clone(), version);
-        let news = self.objects.pods.get(&name) != Some(&facts);
-        self.objects.pods.insert(name, facts);
+        let news = self.objects.pods.get(&name).is_none_or(|before| **before != facts);
+        self.objects.pods.insert(name, Box::new(facts));
         news
     }
 

@@ -44,6 +44,7 @@ pub mod run;
 pub mod seeds;
 pub mod send;
 pub mod server_time;
+pub mod stall;
 pub mod status_write;
 pub mod stderr;
 pub mod watch;

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::{
-    Encoder, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry, TextEncoder,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
 use crate::engine::Gauges;
 use crate::event::{Measure, Now};
 use crate::remaining::Remaining;
+use crate::stall::{Longest, Threads};
 
 /// All metrics of one controller, in a registry of their own.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct Metrics {
     watch_failures: IntCounterVec,
     turn_seconds: Histogram,
     turn_events: Histogram,
+    stalls: Stalls,
     events_published: IntCounter,
     events_aggregated: IntCounter,
     events_dropped: IntCounter,
@@ -46,6 +48,14 @@ struct Lifetimes {
     ttl_pending: IntGauge,
     deadlines_exceeded: IntCounter,
     remaining: Remaining,
+}
+
+/// How long threads were held up.
+#[derive(Debug)]
+struct Stalls {
+    seconds: HistogramVec,
+    longest_seconds: GaugeVec,
+    longest: [Longest; 2],
 }
 
 const REQUEST_BUCKETS: &[f64] =
@@ -94,6 +104,7 @@ impl Metrics {
                 "How many events one turn of the engine took in.",
                 COUNT_BUCKETS,
             ),
+            stalls: Stalls::new(&maker),
             events_published: maker.counter("events_published_total", "Kubernetes Events that were written."),
             events_aggregated: maker.counter(
                 "events_aggregated_total",
@@ -164,6 +175,13 @@ impl Metrics {
     pub fn turn_taken(&self, events: usize, took: Duration) {
         self.turn_events.observe(events as f64);
         self.turn_seconds.observe(took.as_secs_f64());
+    }
+
+    /// A heartbeat was that late.
+    pub fn stalled(&self, threads: Threads, late: Duration) {
+        let longest = self.stalls.longest[threads as usize].note(late);
+        self.stalls.seconds.with_label_values(&[threads.name()]).observe(late.as_secs_f64());
+        self.stalls.longest_seconds.with_label_values(&[threads.name()]).set(longest.as_secs_f64());
     }
 
     /// An Event was written.
@@ -271,6 +289,25 @@ impl Lifetimes {
     }
 }
 
+impl Stalls {
+    fn new(maker: &Maker) -> Self {
+        Stalls {
+            seconds: maker.histograms(
+                "event_loop_stall_seconds",
+                "How late a heartbeat of the threads was, every 50 ms: so long something did not yield.",
+                &["threads"],
+                REQUEST_BUCKETS,
+            ),
+            longest_seconds: maker.float_gauges(
+                "event_loop_longest_stall_seconds",
+                "The latest heartbeat of the threads in the last two to four minutes.",
+                &["threads"],
+            ),
+            longest: Default::default(),
+        }
+    }
+}
+
 fn whole(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -310,6 +347,10 @@ impl Maker {
 
     fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
         self.register(IntGaugeVec::new(Self::opts(name, help), labels))
+    }
+
+    fn float_gauges(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+        self.register(GaugeVec::new(Self::opts(name, help), labels))
     }
 
     fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {

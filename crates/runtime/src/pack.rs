@@ -199,7 +199,7 @@ pub fn work_on<R>(status: &FrameworkStatus, work: impl FnOnce() -> R) -> R {
 
 /// Does work of milliseconds to seconds while other threads take over what this one would have done. A
 /// runtime of one thread, as in simulation, has no others: there it is done in place, and replays.
-fn aside<R>(work: impl FnOnce() -> R) -> R {
+pub fn aside<R>(work: impl FnOnce() -> R) -> R {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),

@@ -11,9 +11,12 @@ use tokio::time::{Instant, timeout};
 use crate::client::REPLY_TIMEOUT;
 use crate::event::{Form, Reply, Request};
 use crate::metrics::Metrics;
-use crate::pack::{Packer, open_aside, work_on};
+use crate::pack::{Packer, aside, open_aside, work_on};
 use crate::reply;
 use crate::request::{self, Call};
+
+/// From so many bytes on, a response is worth a thread of its own: it takes milliseconds to read.
+const LARGE: usize = 256 << 10;
 
 /// What came of a request, and the `Date` of the response, if there was one.
 pub type Answer = (Reply, Option<Time>);
@@ -81,7 +84,8 @@ async fn exchange(client: &kube::Client, request: &Request, call: Call) -> (Answ
     };
     match timeout(REPLY_TIMEOUT, exchange).await {
         Ok(Ok((head, body))) => {
-            let reply = reply::of_response(request, head.status, &head.headers, &body);
+            let read = || reply::of_response(request, head.status, &head.headers, &body);
+            let reply = if body.len() < LARGE { read() } else { aside(read) };
             ((reply, reply::server_time(&head.headers)), Some(head.status))
         }
         Ok(Err(error)) => ((reply::of_failure(&error), None), None),

@@ -19,8 +19,6 @@ use crate::pace::paced;
 use crate::pack::Packer;
 use crate::wire::{FrameworkText, Watched, Wire};
 
-/// Objects in one page of a LIST.
-const PAGE: u32 = 500;
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
 
@@ -112,7 +110,7 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
     }
     let metrics = Arc::clone(&sink.metrics);
     let client = paced(client, move || metrics.watch_started(T::PLURAL));
-    let mut config = watcher::Config::default().page_size(PAGE).timeout(WATCH_SECONDS);
+    let mut config = watcher::Config::default().page_size(T::PAGE).timeout(WATCH_SECONDS);
     if let Some(selector) = T::SELECTOR {
         config = config.labels(selector);
     }

@@ -33,6 +33,8 @@ pub trait Wire: Sized + Clone + Debug + Send + Sync + 'static {
     const PLURAL: &'static str;
     /// Which objects are watched, by label; `None`: all.
     const SELECTOR: Option<&'static str>;
+    /// Objects in one page of a LIST: a page is decoded in one go, and is in memory three times meanwhile.
+    const PAGE: u32;
 
     /// Lets go of what only an event needs that shows the object deleted.
     fn forget_last(&mut self) {}

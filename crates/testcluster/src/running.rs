@@ -50,6 +50,11 @@ impl Running {
         self.dir.path()
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What it has logged.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).expect("the log is there")

@@ -257,7 +257,10 @@ impl World {
                 let uid = self.uid();
                 let Instance::TaskAttempt { config_map_uid, .. } = instance else { panic!("{instance:?}") };
                 let pod = pod(&uid, config_map_uid, PodPhase::Pending);
-                assert!(self.objects.pods.insert(name.clone(), pod).is_none(), "two instances of {name}");
+                assert!(
+                    self.objects.pods.insert(name.clone(), pod.into()).is_none(),
+                    "two instances of {name}"
+                );
                 let outcome = Outcome::Acknowledged { uid };
                 self.objects.pod_creates.insert(name.clone(), Create { instance: instance.clone(), outcome });
             }

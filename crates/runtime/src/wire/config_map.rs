@@ -20,6 +20,7 @@ impl Wire for ConfigMapObject {
     const KIND: &'static str = "ConfigMap";
     const PLURAL: &'static str = "configmaps";
     const SELECTOR: Option<&'static str> = Some(name::SLOT_LABEL);
+    const PAGE: u32 = 500;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         let meta = ConfigMapWire::deserialize(deserializer)?.metadata;

@@ -40,6 +40,8 @@ impl Wire for FrameworkObject {
     const KIND: &'static str = name::KIND;
     const PLURAL: &'static str = "frameworks";
     const SELECTOR: Option<&'static str> = None;
+    /// One of them may take more than a megabyte.
+    const PAGE: u32 = 50;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         let Read { resource_version, object, .. } = FrameworkText::read_from(deserializer)?;
@@ -53,6 +55,7 @@ impl Wire for FrameworkText {
     const KIND: &'static str = FrameworkObject::KIND;
     const PLURAL: &'static str = FrameworkObject::PLURAL;
     const SELECTOR: Option<&'static str> = FrameworkObject::SELECTOR;
+    const PAGE: u32 = FrameworkObject::PAGE;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         Self::read_from(deserializer)

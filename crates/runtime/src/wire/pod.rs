@@ -72,6 +72,7 @@ impl Wire for PodObject {
     const KIND: &'static str = "Pod";
     const PLURAL: &'static str = "pods";
     const SELECTOR: Option<&'static str> = Some(name::SLOT_LABEL);
+    const PAGE: u32 = 500;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         // Skipped over first, to have it whole if this is the last that is seen of it.
@@ -183,12 +184,15 @@ fn end(phase: PodPhase, pod_name: &str, status: StatusWire) -> Option<Box<Termin
         PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => return None,
     };
     let containers = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
+    let mut containers: Vec<ContainerEnd> = containers.map(container_end).collect();
+    // It is kept for long, and grew by doubling.
+    containers.shrink_to_fit();
     Some(Box::new(TerminatedPod {
         phase,
         pod_name: pod_name.to_owned(),
         reason: status.reason.unwrap_or_default(),
         message: status.message.unwrap_or_default(),
-        containers: containers.map(container_end).collect(),
+        containers,
     }))
 }
 

@@ -66,7 +66,7 @@ impl Default for EngineSettings {
         EngineSettings {
             qps: 80.0,
             burst: 120,
-            max_in_flight: 64,
+            max_in_flight: 200,
             request_lifetime: Duration::from_secs(28),
             gather: Duration::from_millis(100),
             record: Duration::from_millis(250),

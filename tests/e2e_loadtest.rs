@@ -80,6 +80,7 @@ fn setup(system: System, name: &str, text: &str, controller: Option<&str>) -> Se
             name: "kube-apiserver".into(),
             pid: cluster.pid(Component::Apiserver).expect("it runs"),
         }],
+        promises: system == System::Framework,
         remove_leftovers: false,
         cleanup: true,
     }

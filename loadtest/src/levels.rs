@@ -7,7 +7,7 @@ use crate::tracker::{DEADLINE_LATENCY, EXPIRY_LATENCY};
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 /// Judges a run of which all else is known: the scenario's levels, and that every job ended as it has to.
-pub fn judge(scenario: &Scenario, run: &Run, system_is_ours: bool) -> Vec<report::Level> {
+pub fn judge(scenario: &Scenario, run: &Run, promises: bool) -> Vec<report::Level> {
     let mut levels = Vec::new();
     let wanted = |outcome: &str| -> usize {
         scenario.groups.iter().filter(|group| group.outcome == outcome).map(|group| group.jobs).sum()
@@ -24,7 +24,7 @@ pub fn judge(scenario: &Scenario, run: &Run, system_is_ours: bool) -> Vec<report
         }
     }
     // What others are compared by is measured, not promised.
-    let promised = scenario.levels.iter().filter(|_| system_is_ours);
+    let promised = scenario.levels.iter().filter(|_| promises);
     levels.extend(promised.map(|(level, bound)| {
         let measured = measured(*level, run);
         let (sign, met) = if level.is_least() {

@@ -54,6 +54,9 @@ pub struct Arguments {
     /// A process on this machine whose processor time and memory are of interest, such as etcd=4711.
     #[arg(long, value_name = "NAME=PID")]
     process: Vec<Watched>,
+    /// Whether the scenario's levels are held; only of a controller of Frameworks.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    levels: bool,
     /// Remove what earlier runs have left in the namespace.
     #[arg(long)]
     remove_leftovers: bool,
@@ -132,6 +135,7 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
         audit_log: arguments.audit_log.clone(),
         metrics: arguments.controller_metrics.as_ref().map(Metrics::of).transpose()?,
         processes,
+        promises: arguments.levels && arguments.system == System::Framework,
         remove_leftovers: arguments.remove_leftovers,
         cleanup: arguments.cleanup,
     })

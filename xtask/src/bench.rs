@@ -228,7 +228,14 @@ fn perform(
         System::Reference => {
             let program = arguments.reference.as_deref().context("--reference is needed")?.canonicalize()?;
             let pid = start(&cluster, &program, "", arguments.qps)?;
-            command.args(["--name", "the original", "--process", &format!("{CONTROLLER}={pid}")]);
+            command.args([
+                "--levels",
+                "false",
+                "--name",
+                "the original",
+                "--process",
+                &format!("{CONTROLLER}={pid}"),
+            ]);
             command.args(["--profile", &format!("defaults, kubeClientQps {}", arguments.qps)]);
         }
         System::Job => {

@@ -83,6 +83,20 @@ impl Generator {
         }
     }
 
+    /// Lets the API server check the first job of each group, which it does not store. What is wrong with
+    /// the scenario is said before the run, and what an API server does once for a new resource (its schema
+    /// and rules are compiled on the first request) is not taken for the load's work.
+    pub async fn rehearse(&self) -> Result<()> {
+        for group in 0..self.scenario.groups.len() {
+            let job = self.job(Arrival { after: Duration::ZERO, group, index: 0 });
+            let dry = PostParams { dry_run: true, ..PostParams::default() };
+            let object: DynamicObject = serde_json::from_value(self.object(&job, None))?;
+            let checked = self.api().create(&dry, &object).await;
+            checked.with_context(|| format!("a job of group {} would be refused", job.group.name))?;
+        }
+        Ok(())
+    }
+
     /// Creates all jobs at their moments after `start`, and returns once the last is created and rescaled.
     pub async fn create(&self, start: Instant, wall: Timestamp) -> Result<()> {
         let room = Arc::new(Semaphore::new(AT_ONCE));
@@ -120,6 +134,14 @@ impl Generator {
         }
     }
 
+    /// A job as the system wants it; `deadline` is its `activeDeadlineSeconds`, if not the group's own.
+    fn object(&self, job: &Job<'_>, deadline: Option<i64>) -> Value {
+        match self.system {
+            System::Job => job.batch_job(),
+            System::Framework | System::Floor => job.framework(deadline),
+        }
+    }
+
     async fn create_one(
         &self,
         arrival: Arrival,
@@ -134,11 +156,7 @@ impl Generator {
         let deadline = job.group.deadline_at_seconds.map(at).transpose()?;
         // As a user would who wants it to end at that time.
         let seconds = deadline.map(|deadline| seconds_until(deadline).max(1));
-        let object = match self.system {
-            System::Job => job.batch_job(),
-            System::Framework | System::Floor => job.framework(seconds),
-        };
-        let created = create(&api, &name, &object).await?;
+        let created = create(&api, &name, &self.object(&job, seconds)).await?;
         let stored = Instant::now();
         let expiry = job.group.expire_at_seconds.map(at).transpose()?;
         {

@@ -114,15 +114,6 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
         System::Floor => Some(FloorClient::begin(setup.place.clone(), id).await?),
         System::Framework | System::Job => None,
     };
-    let log = setup.audit_log.clone().map(Log::new);
-    let before = Before {
-        api_server: sampler::scrape(&setup.place.client).await.ok(),
-        controller: scrape(setup.metrics.as_ref()).await?,
-        mark: log.as_ref().map(Log::mark).transpose()?.unwrap_or_default(),
-        wall: Timestamp::now(),
-        start: Instant::now(),
-    };
-    let mut sampler = Sampler::begin(setup.metrics.clone(), setup.processes.clone(), before.start)?;
     let generator = Generator {
         place: setup.place.clone(),
         system: setup.system,
@@ -132,6 +123,16 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
         tracked: Arc::clone(&tracked),
         floor,
     };
+    generator.rehearse().await?;
+    let log = setup.audit_log.clone().map(Log::new);
+    let before = Before {
+        api_server: sampler::scrape(&setup.place.client).await.ok(),
+        controller: scrape(setup.metrics.as_ref()).await?,
+        mark: log.as_ref().map(Log::mark).transpose()?.unwrap_or_default(),
+        wall: Timestamp::now(),
+        start: Instant::now(),
+    };
+    let mut sampler = Sampler::begin(setup.metrics.clone(), setup.processes.clone(), before.start)?;
     generator.announce(before.start);
     let work = generator.create(before.start, before.wall);
     let given_up = tokio::select! {

@@ -214,7 +214,9 @@ fn however_a_framework_is_deleted_it_and_its_pods_are_told() {
         delete_framework(&ns, name, how);
         let framework = assert_whole(&await_one(&ns, "OnFrameworkDeletion", name));
         let ended = stand::state(&framework) == Some(framework_api::State::Completed);
-        assert_eq!(ended, name == "foreground", "only there its objects went before it");
+        // There its objects go before it; whether the status that says so is stored before the garbage
+        // collector removes the Framework is nobody's promise.
+        assert!(!ended || name == "foreground", "{name}: its objects go after it");
     }
     for pod in ["foreground-w-0", "foreground-w-1", "background-w-0", "background-w-1"] {
         assert!(!await_one(&ns, "OnPodDeletion", pod).is_incomplete());

@@ -36,8 +36,6 @@ impl Plan {
 /// How soon a status is to be written. Whatever changes until then goes out in the same write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// Nothing waits for it, and how each Task ended is stored already: only that nothing follows is new.
-    Settle,
     /// Nothing waits for it: it records what was seen.
     #[default]
     Record,

@@ -114,7 +114,10 @@ fn urgency(
     let gates = |state: State| {
         matches!(
             state,
-            State::AttemptDeletionPending | State::AttemptCompleted | State::AttemptCreationPending
+            State::AttemptDeletionPending
+                | State::AttemptCompleted
+                | State::Completed
+                | State::AttemptCreationPending
         )
     };
     let unrecorded = o.objects.unrecorded_creates();
@@ -130,21 +133,17 @@ fn urgency(
     if is_ending {
         return Urgency::Record;
     }
-    let (mut gated, mut others, mut settled, mut seen) = (false, false, false, false);
+    let (mut gated, mut others) = (false, false);
     let before = status.task_roles().iter().flat_map(|role| &role.task_statuses);
     let after = next.task_roles().iter().flat_map(|role| &role.task_statuses);
     for (old, new) in before.zip(after) {
         let moves = old.state != new.state && gates(new.state);
-        let settles = old.state != new.state && new.state == State::Completed;
         gated |= moves;
-        settled |= settles;
-        seen |= !settles && old != new;
         others |= !moves && new.state != State::Completed;
     }
     match (gated, others) {
         (true, false) => Urgency::Now,
         (true, true) => Urgency::Gather,
-        _ if settled && !seen => Urgency::Settle,
         _ => Urgency::Record,
     }
 }

@@ -52,9 +52,6 @@ pub struct EngineSettings {
     pub gather: Duration,
     /// How long changes gather when nothing waits for their write.
     pub record: Duration,
-    /// How long changes gather when nothing waits for their write, and all that they tell is that Tasks whose
-    /// end is stored already are not retried.
-    pub settle: Duration,
     /// So many bytes of one Framework's status a second, at most.
     pub status_bytes_per_second: u64,
     /// When and how statuses are compressed.
@@ -70,7 +67,6 @@ impl Default for EngineSettings {
             request_lifetime: Duration::from_secs(28),
             gather: Duration::from_millis(100),
             record: Duration::from_millis(250),
-            settle: Duration::from_secs(2),
             status_bytes_per_second: 1 << 20,
             compression: Compression::default(),
         }
@@ -178,7 +174,6 @@ impl Engine {
         let windows = Windows {
             gather: settings.gather,
             record: settings.record,
-            settle: settings.settle,
             bytes_per_second: settings.status_bytes_per_second,
         };
         Engine {

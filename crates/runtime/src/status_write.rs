@@ -21,8 +21,6 @@ pub struct Windows {
     pub gather: Duration,
     /// When nothing waits for it.
     pub record: Duration,
-    /// When nothing waits for it, and nobody learns much from it.
-    pub settle: Duration,
     /// So many bytes of status a second, at most.
     pub bytes_per_second: u64,
 }
@@ -41,7 +39,6 @@ impl Windows {
         let least = round_trip.min(SLOWEST) * ROUND_TRIPS;
         self.gather = self.gather.max(least);
         self.record = self.record.max(least);
-        self.settle = self.settle.max(least);
         self
     }
 
@@ -50,7 +47,6 @@ impl Windows {
             Urgency::Now => Duration::ZERO,
             Urgency::Gather => self.gather,
             Urgency::Record => self.record,
-            Urgency::Settle => self.settle,
         }
     }
 

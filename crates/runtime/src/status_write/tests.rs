@@ -8,7 +8,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn windows() -> Windows {
-    Windows { gather: ms(100), record: ms(250), settle: ms(2000), bytes_per_second: 1 << 20 }
+    Windows { gather: ms(100), record: ms(250), bytes_per_second: 1 << 20 }
 }
 
 fn draft(state: State) -> Draft {
@@ -61,8 +61,8 @@ fn changes_gather_no_longer_than_five_windows() {
 }
 
 #[test]
-fn what_joins_is_as_urgent_as_what_gathers_and_no_less_than_a_record() {
-    for (urgency, window) in [(Urgency::Settle, 250), (Urgency::Record, 250), (Urgency::Gather, 100)] {
+fn what_joins_is_as_urgent_as_what_gathers() {
+    for (urgency, window) in [(Urgency::Record, 250), (Urgency::Gather, 100)] {
         let mut write = StatusWrite::default();
         write.event(ms(1000));
         propose(&mut write, urgency, 1000);

@@ -7,12 +7,14 @@ use crate::report::{Report, Run};
 /// One column: its title, and the figure of a run with how it is shown.
 type Column = (&'static str, fn(&Run) -> Option<f64>, fn(f64) -> String);
 
+const COMPLETED: &str = "creation → completed";
+
 /// Times and rates depend on the machine: they are shown with their ratio to the first system.
 const COMPARED: [Column; 4] = [
     ("Tasks/s", |run| Some(run.tasks_per_second), short),
     ("API server: processor time/Task", |run| each(run, "kube-apiserver"), time),
     ("first Task running, p99", |run| worst(run, "creation → first Task running"), time),
-    ("completed, p99", |run| worst(run, "creation → completed"), time),
+    ("completed, p99", |run| worst(run, COMPLETED), time),
 ];
 
 /// Counts and sizes speak for themselves.
@@ -30,11 +32,62 @@ pub fn generated(reports: &[Report]) -> String {
     if reports.is_empty() {
         return "No report is kept in `docs/reports` yet.\n".into();
     }
-    let mut out = String::new();
+    let mut out = across(reports);
     for report in reports {
         out += &chapter(report);
     }
     out
+}
+
+/// Scenarios of one Framework each: how the bytes of its statuses grow with its Tasks.
+const GROWTH: [&str; 3] = ["single-100", "single-1000", "large-single"];
+/// Small Frameworks beside a large one, and alone.
+const FAIRNESS: [&str; 2] = ["mixed-sizes", "small-alone"];
+
+/// What only several scenarios together can tell.
+fn across(reports: &[Report]) -> String {
+    let run = |name: &str| reports.iter().find(|report| report.scenario.name == name)?.runs.first();
+    let mut out = String::new();
+    let points: Option<Vec<(f64, f64)>> = GROWTH
+        .iter()
+        .map(|name| {
+            let run = run(name)?;
+            let tasks = run.totals.tasks as f64;
+            Some((tasks.ln(), (run.bytes.status_writes_per_task? * tasks).ln()))
+        })
+        .collect();
+    if let Some(slope) = points.as_deref().and_then(slope) {
+        out += &format!(
+            "- Bytes of status writes over Tasks, both as logarithms ({}): slope {slope:.2}; bound 1.10.\n",
+            GROWTH.join(", ")
+        );
+    }
+    let [beside, alone] = FAIRNESS.map(|name| run(name).and_then(|run| p99(run, "small", COMPLETED)));
+    if let (Some(beside), Some(alone)) = (beside, alone) {
+        let rise = (beside / alone - 1.0) * 100.0;
+        out += &format!(
+            "- p99 of small Frameworks from creation to completion: {} alone, {} beside one of 10,000 Tasks, \
+             {rise:+.0} %; bound +20 %.\n",
+            time(alone),
+            time(beside),
+        );
+    }
+    if out.is_empty() { out } else { format!("\n## Several scenarios together\n{out}") }
+}
+
+/// Of the line of least squares; `None`: it has none.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let over: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let both: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+    (over > 0.0).then_some(both / over)
+}
+
+fn p99(run: &Run, group: &str, transition: &str) -> Option<f64> {
+    let of = run.latencies.iter().find(|latency| latency.group == group && latency.transition == transition);
+    Some(of?.p99)
 }
 
 fn chapter(report: &Report) -> String {
@@ -91,4 +144,16 @@ fn each(run: &Run, process: &str) -> Option<f64> {
 fn worst(run: &Run, transition: &str) -> Option<f64> {
     let of = run.latencies.iter().filter(|latency| latency.transition == transition);
     of.map(|latency| latency.p99).max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_that_of_the_line_of_least_squares() {
+        assert_eq!(slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some(2.0));
+        assert_eq!(slope(&[(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]), Some(0.0));
+        assert_eq!(slope(&[(1.0, 1.0), (1.0, 2.0)]), None);
+    }
 }

@@ -16,41 +16,52 @@ enum Peers {
     None,
     /// Its own other profile.
     Profiles,
+    /// Its other profile and batch/v1 Job: statuses of that many Tasks are too large for the others, which
+    /// write them as they are.
+    Compressing,
     /// All that can do the work.
     All,
 }
 
-/// Each scenario, with whom it is compared, and what part of its time is taken.
-const SUITE: [(&str, Peers, f64); 15] = [
-    ("burst", Peers::All, 1.0),
-    ("burst-small", Peers::All, 1.0),
-    ("burst-large", Peers::All, 1.0),
-    ("staggered", Peers::Profiles, 1.0),
-    ("steady", Peers::Profiles, 1.0),
-    ("churn", Peers::Profiles, 1.0),
-    ("rescale-storm", Peers::None, 1.0),
-    ("ttl-wave", Peers::None, 1.0),
-    ("deadline-wave", Peers::None, 1.0),
-    ("single-100", Peers::None, 1.0),
-    ("single-1000", Peers::None, 1.0),
-    ("large-single", Peers::None, 1.0),
-    ("small-alone", Peers::None, 1.0),
-    ("mixed-sizes", Peers::None, 1.0),
-    ("stress-plan", Peers::None, 0.05),
+/// What controllers may send in a second where the budget is not to be what limits.
+const AMPLE: u32 = 5000;
+/// What they may send where it is: a machine that is at its end shares nothing fairly.
+const SCARCE: u32 = 100;
+
+/// Each scenario, with whom it is compared, what part of its time is taken, and what may be sent.
+const SUITE: [(&str, Peers, f64, u32); 15] = [
+    ("burst", Peers::All, 1.0, AMPLE),
+    ("burst-small", Peers::All, 1.0, AMPLE),
+    ("burst-large", Peers::Compressing, 1.0, AMPLE),
+    ("staggered", Peers::Profiles, 1.0, AMPLE),
+    ("steady", Peers::Profiles, 1.0, AMPLE),
+    ("churn", Peers::Profiles, 1.0, AMPLE),
+    ("rescale-storm", Peers::None, 1.0, AMPLE),
+    ("ttl-wave", Peers::None, 1.0, AMPLE),
+    ("deadline-wave", Peers::None, 1.0, AMPLE),
+    ("single-100", Peers::None, 1.0, AMPLE),
+    ("single-1000", Peers::None, 1.0, AMPLE),
+    ("large-single", Peers::None, 1.0, AMPLE),
+    ("small-alone", Peers::None, 1.0, SCARCE),
+    ("mixed-sizes", Peers::None, 1.0, SCARCE),
+    ("stress-plan", Peers::None, 0.05, AMPLE),
 ];
 
 /// All of it.
 pub(super) fn tasks(out: &Path, has_reference: bool) -> Vec<Task> {
-    let task = |(scenario, peers, shorten): (&str, Peers, f64)| {
+    let task = |(scenario, peers, shorten, qps): (&str, Peers, f64, u32)| {
         let mut systems = vec![System::Framework];
         if !matches!(peers, Peers::None) {
             systems.push(System::Recommended);
+        }
+        if let Peers::Compressing = peers {
+            systems.push(System::Job);
         }
         if let Peers::All = peers {
             systems.extend([System::Floor, System::Job]);
             systems.extend(has_reference.then_some(System::Reference));
         }
-        Task { scenario: scenario.to_owned(), systems, shorten, out: out.join(scenario) }
+        Task { scenario: scenario.to_owned(), systems, shorten, qps, out: out.join(scenario) }
     };
     SUITE.map(task).into()
 }

@@ -133,6 +133,7 @@ fn policy(config: &Config, classifier: Classifier) -> Policy {
         signed(config.framework_max_retry_delay_sec_for_transient_conflict_failed);
     policy.framework_completed_retain_sec = signed(config.framework_completed_retain_sec);
     policy.log_object_snapshot = config.log_object_snapshot;
+    policy.queueing = config.queueing;
     // Two seconds' worth of creates.
     policy.unrecorded_creates_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
     policy
@@ -176,7 +177,8 @@ mod tests {
         let settings = load(
             "kubeClientQps: 100\nkubeClientBurst: 7\nworkerNumber: 9\nobjectLocalCacheCreationTimeoutSec: 61\n\
              frameworkCompletedRetainSec: 62\nframeworkMinRetryDelaySecForTransientConflictFailed: 1\n\
-             frameworkMaxRetryDelaySecForTransientConflictFailed: 2\nmetricsAddress: 127.0.0.1:99\n",
+             frameworkMaxRetryDelaySecForTransientConflictFailed: 2\nmetricsAddress: 127.0.0.1:99\n\
+             queueing: true",
         )
         .unwrap();
         let (policy, engine) = (&settings.policy, &settings.engine);
@@ -185,6 +187,7 @@ mod tests {
         assert_eq!(policy.framework_completed_retain_sec, 62);
         assert_eq!((policy.min_conflict_retry_delay_sec, policy.max_conflict_retry_delay_sec), (1, 2));
         assert_eq!(policy.unrecorded_creates_limit, 200);
+        assert!(policy.queueing);
         assert_eq!(settings.metrics_address.to_string(), "127.0.0.1:99");
     }
 

@@ -18,6 +18,9 @@ fn the_crd_is_made_from_the_types() {
 }
 
 #[test]
-fn the_installed_config_file_is_the_default_one() {
-    check("deploy/base/frameworkcontroller.yaml", framework_api::pod_failure::DEFAULT_CONFIG);
+fn the_installed_config_file_is_the_default_one_with_queueing() {
+    let default = framework_api::pod_failure::DEFAULT_CONFIG;
+    let installed = default.replace("\n# queueing: false\n", "\nqueueing: true\n");
+    assert_ne!(installed, default);
+    check("deploy/base/frameworkcontroller.yaml", &installed);
 }

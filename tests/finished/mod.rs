@@ -27,8 +27,14 @@ pub fn finished(framework: &Framework, at: Time) -> FrameworkStatus {
     let status: FrameworkStatus = serde_json::from_value(status).expect("a status");
     // The controller's own summary.
     let objects = Objects::default();
-    let observed =
-        Observed { framework, stored_bytes: 0, status: Some(&status), told: None, objects: &objects };
+    let observed = Observed {
+        framework,
+        stored_bytes: 0,
+        status: Some(&status),
+        told: None,
+        admission: None,
+        objects: &objects,
+    };
     let moment = Moment { now: at.timestamp(), server: None, seed: 1 };
     let policy = Policy::new(Classifier::new(&[]).expect("no rules are valid rules"));
     sync(&observed, moment, &policy).persist.map_or(status, |next| *next)

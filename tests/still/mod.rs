@@ -287,7 +287,7 @@ impl Job {
     /// What the core is told.
     pub fn observed(&self) -> Observed<'_> {
         let Job { framework, status, objects } = self;
-        Observed { framework, stored_bytes: 500, status: Some(status), told: None, objects }
+        Observed { framework, stored_bytes: 500, status: Some(status), told: None, admission: None, objects }
     }
 
     /// Its TaskRoles, as they are compressed.

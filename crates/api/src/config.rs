@@ -48,6 +48,8 @@ pub struct Config {
     pub log_object_snapshot: LogObjectSnapshot,
     /// How failed Pods are classified, tried in this order after the predefined codes.
     pub pod_failure_spec: Vec<PodFailureRule>,
+    /// Whether a Framework that names a queue waits to be released from it.
+    pub queueing: bool,
     /// Seconds for which a replica holds what it owns after its last renewal.
     pub lease_duration_sec: u64,
     /// Seconds between renewals.
@@ -141,6 +143,7 @@ impl Default for Config {
             framework_max_retry_delay_sec_for_transient_conflict_failed: 900,
             log_object_snapshot: LogObjectSnapshot::default(),
             pod_failure_spec: pod_failure::default_rules(),
+            queueing: false,
             lease_duration_sec: 10,
             lease_renew_interval_sec: 2,
             metrics_address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
@@ -251,6 +254,7 @@ mod tests {
                 pod: PodSnapshot { on_pod_deletion: false },
             },
             pod_failure_spec: config.pod_failure_spec.clone(),
+            queueing: true,
             lease_duration_sec: 20,
             lease_renew_interval_sec: 10,
             metrics_address: "127.0.0.1:0".parse().unwrap(),

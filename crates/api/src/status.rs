@@ -61,7 +61,7 @@ pub struct FrameworkStatus {
     /// The `metadata.generation` that this status was computed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Summaries for people and `kubectl wait`: `Running`, `Complete`, `Failed`.
+    /// Summaries for people and `kubectl wait`: `Running`, `Queued`, `Complete`, `Failed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = crate::crd::condition_map)]
     pub conditions: Vec<Condition>,

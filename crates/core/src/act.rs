@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::licence::{self, role_of_pod, task_of_pod};
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::plan::{Action, Plan};
-use crate::{framework, lifetime, pod, sequel};
+use crate::{framework, lifetime, pod, queue, sequel};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -71,7 +71,8 @@ impl Acts<'_> {
         let instance = Instance::FrameworkAttempt { attempt_id: self.status.attempt_status.id };
         let wanted = self.status.state == State::AttemptCreationPending
             && spec.execution_type == ExecutionType::Start
-            && self.o.framework.metadata.deletion_timestamp.is_none();
+            && self.o.framework.metadata.deletion_timestamp.is_none()
+            && !queue::waits(self.status, self.o, self.policy);
         let create = self.o.objects.config_map_create.as_ref();
         if wanted && self.may_create(create) {
             self.act(Action::CreateConfigMap { instance });

@@ -24,6 +24,7 @@ pub mod lifetime;
 pub mod observed;
 pub mod plan;
 pub mod pod;
+pub mod queue;
 pub mod quiet;
 mod rescale;
 pub mod retry;

@@ -24,8 +24,24 @@ pub struct Observed<'a> {
     /// The latest `Date` that was asked for since the Framework was first seen: proof of a deadline that has
     /// passed, which stays one.
     pub told: Option<Time>,
+    /// What its queue says; `None`: nothing yet, or there is none.
+    pub admission: Option<&'a Admission>,
     /// Its ConfigMap and Pods.
     pub objects: &'a Objects,
+}
+
+/// What its queue says to a Framework that asks to be let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It has to wait.
+    Waiting {
+        /// Why, in one word in CamelCase, from a closed set.
+        reason: String,
+        /// Why, in a sentence. While the reason stays, it is read once.
+        message: String,
+    },
+    /// It may go on. That is never taken back.
+    Released,
 }
 
 /// What is known of the objects of one Framework.
@@ -215,6 +231,8 @@ pub struct Policy {
     pub size: SizeLimits,
     /// Which history snapshots are told.
     pub log_object_snapshot: LogObjectSnapshot,
+    /// Whether a Framework that names a queue waits to be released from it.
+    pub queueing: bool,
     /// Rules that are switched off, to show that the checks find their absence.
     #[cfg(feature = "defects")]
     pub defects: BTreeSet<crate::observed::Defect>,
@@ -261,6 +279,7 @@ impl Policy {
             unrecorded_creates_limit: 64,
             size: SizeLimits::default(),
             log_object_snapshot: LogObjectSnapshot::default(),
+            queueing: false,
             #[cfg(feature = "defects")]
             defects: BTreeSet::new(),
         }

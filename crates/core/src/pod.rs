@@ -14,6 +14,7 @@ use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{Framework, FrameworkStatus};
 use serde_json::{Map, Value, json};
 
+use crate::queue;
 use placeholder::Placeholders;
 
 /// What identifies a FrameworkAttempt, as its ConfigMap tells it.
@@ -29,6 +30,8 @@ pub struct AttemptContext<'a> {
     pub attempt_id: i32,
     /// Name of its ConfigMap.
     pub config_map_name: &'a str,
+    /// The queue that the Framework came through, if it came through one.
+    pub queue: Option<&'a str>,
 }
 
 /// What identifies a TaskAttempt, as its Pod tells it.
@@ -63,6 +66,7 @@ impl<'a> AttemptContext<'a> {
             framework_uid: metadata.uid.as_deref().unwrap_or_default(),
             attempt_id: status.attempt_status.id,
             config_map_name: &status.attempt_status.config_map_name,
+            queue: queue::mark(framework, status),
         }
     }
 }
@@ -106,6 +110,13 @@ pub fn pod_of(framework: &Framework, status: &FrameworkStatus, role: &str, index
 /// The ConfigMap that stands for a FrameworkAttempt, ready to be posted.
 pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
     let framework = owner(name::API_VERSION, name::KIND, attempt.framework_name, attempt.framework_uid);
+    let mut labels = json!({
+        variable::FRAMEWORK_NAME: attempt.framework_name,
+        name::SLOT_LABEL: name::slot(attempt.framework_uid).to_string(),
+    });
+    if let (Some(queue), Value::Object(labels)) = (attempt.queue, &mut labels) {
+        labels.insert(name::QUEUE_NAME_LABEL.to_owned(), queue.into());
+    }
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -121,10 +132,7 @@ pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
                 variable::FRAMEWORK_UID: attempt.framework_uid,
                 variable::FRAMEWORK_ATTEMPT_ID: attempt.attempt_id.to_string(),
             },
-            "labels": {
-                variable::FRAMEWORK_NAME: attempt.framework_name,
-                name::SLOT_LABEL: name::slot(attempt.framework_uid).to_string(),
-            },
+            "labels": labels,
         },
     })
 }
@@ -194,6 +202,7 @@ fn identify(metadata: &mut Map<String, Value>, context: &PodContext<'_>, variabl
         labels.insert(variable::TASKROLE_NAME.to_owned(), context.task_role_name.into());
         labels.insert(variable::TASK_INDEX.to_owned(), context.task_index.to_string().into());
         labels.insert(name::SLOT_LABEL.to_owned(), slot.into());
+        labels.extend(context.attempt.queue.map(|queue| (name::QUEUE_NAME_LABEL.to_owned(), queue.into())));
     }
 }
 

@@ -11,6 +11,7 @@ use crate::cut::cut;
 use crate::framework;
 use crate::observed::{Objects, Observed, Outcome, Refusal};
 use crate::pod::template;
+use crate::queue::{Place, QUEUED};
 
 /// Condition type: a Task runs.
 pub const RUNNING: &str = "Running";
@@ -24,12 +25,13 @@ pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
 pub const FRAMEWORK_TOO_LARGE: &str = "FrameworkTooLarge";
 
 /// Brings the summary in `next` up to date. Returns a sentence for each newly found template error. `held`
-/// says why Tasks wait that may not fit.
+/// says why Tasks wait that may not fit, `place` what becomes of the condition of its queue.
 pub(crate) fn summarise(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
     at: Time,
     held: Option<&str>,
+    place: &Place,
 ) -> Vec<String> {
     let counts = count(next);
     next.tasks = Some(format!("{}/{}", counts.running + counts.succeeded, counts.total));
@@ -46,9 +48,14 @@ pub(crate) fn summarise(
     let (reason, message) = match held.filter(|_| next.attempt_status.completion_status.is_none()) {
         Some(held) if running => (format!("{:?}", next.state), held.to_owned()),
         Some(held) => (FRAMEWORK_TOO_LARGE.to_owned(), held.to_owned()),
-        None => why(next, o.objects, &errors),
+        None => why(next, o.objects, &errors, place),
     };
     set(next, RUNNING, running, &reason, message, at);
+    match place {
+        Place::Kept => {}
+        Place::Waits { reason, message } => set(next, QUEUED, true, reason, message.clone(), at),
+        Place::Over { reason, message } => set(next, QUEUED, false, reason, message.clone(), at),
+    }
     if let Some(end) =
         next.attempt_status.completion_status.clone().filter(|_| next.state == State::Completed)
     {
@@ -84,7 +91,12 @@ fn template_errors(o: &Observed<'_>) -> Vec<String> {
 }
 
 /// Reason and message of the condition `Running`: what the Framework is at, or what holds it up.
-fn why(next: &FrameworkStatus, objects: &Objects, template_errors: &[String]) -> (String, String) {
+fn why(
+    next: &FrameworkStatus,
+    objects: &Objects,
+    template_errors: &[String],
+    place: &Place,
+) -> (String, String) {
     let state = format!("{:?}", next.state);
     let ended = next.attempt_status.completion_status.is_some();
     if next.state == State::AttemptRunning || ended {
@@ -105,7 +117,11 @@ fn why(next: &FrameworkStatus, objects: &Objects, template_errors: &[String]) ->
     let known =
         next.conditions.iter().find(|known| known.type_ == RUNNING && known.reason == INVALID_POD_TEMPLATE);
     let known = known.map(|known| (known.reason.clone(), known.message.clone()));
-    held_up.into_iter().next().or(invalid).or(known).unwrap_or((state, String::new()))
+    let queued = match place {
+        Place::Waits { message, .. } => Some((QUEUED.to_owned(), message.clone())),
+        Place::Kept | Place::Over { .. } => None,
+    };
+    held_up.into_iter().next().or(invalid).or(known).or(queued).unwrap_or((state, String::new()))
 }
 
 /// The completion phrase where that is a valid reason, else the code in words.

@@ -10,6 +10,7 @@ use crate::framework::{self, Step, is_open};
 use crate::licence::licensed;
 use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::plan::{Action, Plan, Report, Urgency};
+use crate::queue::{self, Place};
 use crate::{lifetime, rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
@@ -20,7 +21,8 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
             let mut next = framework::init(o, &m, policy);
             let held = size::excess(o, policy);
             plan.report.extend(lifetime::warning(o.framework));
-            plan.report.extend(trouble(&mut next, o, &m, held.as_deref()));
+            let place = queue::place(&next, o, policy);
+            plan.report.extend(trouble(&mut next, o, &m, held.as_deref(), &place));
             plan.persist = Some(Box::new(next));
             plan.urgency = Urgency::Now;
         }
@@ -44,7 +46,8 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         plan.act.retain(|action| held.is_none() || !matches!(action, Action::CreateConfigMap { .. }));
     }
     plan.report = merged(std::mem::take(&mut plan.report));
-    plan.report.extend(trouble(&mut next, o, &m, held.as_deref()));
+    let place = place(&next, status, o, &m, policy, held.as_deref());
+    plan.report.extend(trouble(&mut next, o, &m, held.as_deref(), &place));
     // A deletion raises the generation, and nobody reads the summary of what has completed and is leaving.
     let leaves = status.state == State::Completed && o.framework.metadata.deletion_timestamp.is_some();
     if next != *status && !leaves {
@@ -72,17 +75,41 @@ fn held(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Option<S
     if asks { size::excess(o, policy) } else { None }
 }
 
-/// Brings the summary up to date, and reports the trouble that is found first now.
-fn trouble(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, held: Option<&str>) -> Vec<Report> {
+/// What is told of its queue. That it was released is told with what is written next: that alone is no reason
+/// to write, unless it cannot begin all the same.
+fn place(
+    next: &FrameworkStatus,
+    status: &FrameworkStatus,
+    o: &Observed<'_>,
+    m: &Moment,
+    policy: &Policy,
+    held: Option<&str>,
+) -> Place {
+    let place = queue::place(next, o, policy);
+    let Some(before) = place.put_off(status).filter(|_| held.is_none()) else { return place };
+    let mut same = next.clone();
+    trouble(&mut same, o, m, held, &before);
+    if same == *status { before } else { place }
+}
+
+/// Brings the summary up to date, and reports what is found first now.
+fn trouble(
+    next: &mut FrameworkStatus,
+    o: &Observed<'_>,
+    m: &Moment,
+    held: Option<&str>,
+    place: &Place,
+) -> Vec<Report> {
     let known = |held: &str| {
         let running = next.conditions.iter().find(|condition| condition.type_ == summary::RUNNING);
         running.is_some_and(|condition| condition.message == held)
     };
     let held_now = held.filter(|held| !known(held));
     let held_now = held_now.map(|held| Report::warning(summary::FRAMEWORK_TOO_LARGE, held.to_owned()));
-    let errors = summary::summarise(next, o, m.time(), held);
+    let queued = place.report(next);
+    let errors = summary::summarise(next, o, m.time(), held, place);
     let invalid = errors.into_iter().map(|error| Report::warning(summary::INVALID_POD_TEMPLATE, error));
-    held_now.into_iter().chain(invalid).collect()
+    held_now.into_iter().chain(invalid).chain(queued).collect()
 }
 
 /// A burst of Tasks that do the same is one report, however many they are.

@@ -29,6 +29,7 @@ use crate::ready::Ready;
 use crate::server_time::ServerTime;
 use crate::status_write::Windows;
 
+mod admission;
 mod creates;
 mod evaluation;
 mod joining;

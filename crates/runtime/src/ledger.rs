@@ -13,7 +13,7 @@ use framework_api::{Framework, FrameworkStatus, Time, name};
 use framework_core::licence::licensed;
 #[cfg(feature = "defects")]
 use framework_core::observed::Defect;
-use framework_core::observed::{Create, Instance, Objects, Outcome};
+use framework_core::observed::{Admission, Create, Instance, Objects, Outcome};
 use framework_core::plan::Report;
 use framework_core::{Action, Policy};
 use jiff::Timestamp;
@@ -87,6 +87,8 @@ pub struct Ledger {
     pub server_time: Option<Time>,
     /// The latest of these.
     pub told: Option<Time>,
+    /// What its queue said last.
+    pub admission: Option<Admission>,
     /// Nothing is sent before: the API server asked for it, or requests do not even leave.
     pub paused_until: Duration,
     /// A write said that the Framework is gone: the watch will say so too.
@@ -130,6 +132,7 @@ impl Ledger {
             retires: false,
             server_time: None,
             told: None,
+            admission: None,
             paused_until: Duration::ZERO,
             lost: false,
             dirty: false,

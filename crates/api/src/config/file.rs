@@ -30,6 +30,7 @@ pub(super) struct File {
     framework_max_retry_delay_sec_for_transient_conflict_failed: Option<Seconds<0>>,
     log_object_snapshot: Option<Snapshots>,
     pod_failure_spec: Option<Vec<PodFailureRule>>,
+    queueing: Option<bool>,
     lease_duration_sec: Option<Whole<4, 3_600>>,
     lease_renew_interval_sec: Option<Whole<1, 1_800>>,
     metrics_address: Option<Address>,
@@ -172,6 +173,7 @@ impl File {
             self.framework_max_retry_delay_sec_for_transient_conflict_failed,
         );
         self.log_object_snapshot.unwrap_or_default().fill(&mut config);
+        set(&mut config.queueing, self.queueing);
         set(&mut config.lease_duration_sec, self.lease_duration_sec);
         set(&mut config.lease_renew_interval_sec, self.lease_renew_interval_sec);
         set(&mut config.metrics_address, self.metrics_address);

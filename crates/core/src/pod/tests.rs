@@ -11,6 +11,7 @@ const ATTEMPT: AttemptContext<'static> = AttemptContext {
     framework_uid: "fw-uid",
     attempt_id: 2,
     config_map_name: "job-attempt",
+    queue: None,
 };
 
 const CONTEXT: PodContext<'static> = PodContext {

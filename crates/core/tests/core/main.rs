@@ -8,6 +8,7 @@ mod force;
 mod lifecycle;
 mod lifetime;
 mod property;
+mod queue;
 mod rescale;
 mod retry;
 mod size;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use framework_api::{FrameworkStatus, State};
+use framework_api::{ExecutionType, FrameworkStatus, State};
 use framework_core::batch::{is_worth_all_cores, sync_all};
+use framework_core::observed::Admission;
 use framework_core::snapshot::Snapshot;
-use framework_core::{Action, Plan, licence, quiet, sync};
+use framework_core::{Action, Plan, licence, queue, quiet, sync};
 use proptest::prelude::*;
 
 use crate::world::{World, framework};
@@ -13,14 +14,38 @@ use crate::world::{World, framework};
 #[derive(Clone, Debug)]
 enum Happening {
     Run,
-    Exit { role: usize, index: i32, code: i32 },
-    Terminate { role: usize, index: i32 },
-    Vanish { role: usize, index: i32 },
-    Lose { role: usize, index: i32 },
+    Exit {
+        role: usize,
+        index: i32,
+        code: i32,
+    },
+    Terminate {
+        role: usize,
+        index: i32,
+    },
+    Vanish {
+        role: usize,
+        index: i32,
+    },
+    Lose {
+        role: usize,
+        index: i32,
+    },
     LoseConfigMap,
-    Scale { role: usize, to: i32 },
+    Scale {
+        role: usize,
+        to: i32,
+    },
     Pass(i64),
     Stop,
+    /// A user names a queue, or takes the label away.
+    Label(Option<&'static str>),
+    /// Its queue says why it has to wait.
+    Refuse(&'static str),
+    /// Its queue lets it go.
+    Admit,
+    /// The controller is started anew: what the queue said has to be said again.
+    Forget,
 }
 
 const ROLES: [&str; 2] = ["a", "b"];
@@ -37,7 +62,15 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => (0..2usize, 0..5).prop_map(|(role, to)| Happening::Scale { role, to }),
         2 => (0..1000i64).prop_map(Happening::Pass),
         1 => Just(Happening::Stop),
+        1 => queue_name().prop_map(Happening::Label),
+        2 => prop::sample::select(vec!["InsufficientQuota", "Waiting"]).prop_map(Happening::Refuse),
+        2 => Just(Happening::Admit),
+        1 => Just(Happening::Forget),
     ]
+}
+
+fn queue_name() -> impl Strategy<Value = Option<&'static str>> {
+    prop::sample::select(vec![None, Some("gpu"), Some("cpu")])
 }
 
 fn minimum() -> impl Strategy<Value = i32> {
@@ -78,14 +111,71 @@ fn happen(world: &mut World, what: &Happening) {
         Happening::Stop => {
             world.stop();
         }
+        Happening::Label(queue) => {
+            world.name_queue(queue);
+        }
+        // What a queue released it holds back no more.
+        Happening::Refuse(reason) if world.admission != Some(Admission::Released) => {
+            world.refuse(reason, &format!("since {}", world.now));
+        }
+        Happening::Admit => {
+            world.admit();
+        }
+        Happening::Forget => world.admission = None,
         _ => {}
     }
+}
+
+/// Whether a queue holds the Framework back, as a reader of all that is told would say.
+fn is_held_back(world: &World) -> bool {
+    let labels = world.framework.metadata.labels.iter().flatten();
+    let names_queue = labels.filter(|(label, _)| *label == framework_api::name::QUEUE_NAME_LABEL).count() > 0;
+    let begun = world.status.as_ref().is_some_and(|status| {
+        let admitted = status.conditions.iter().any(|c| c.type_ == "Queued" && c.reason == "Admitted");
+        admitted || status.attempt_status.id > 0 || status.attempt_status.config_map_uid.is_some()
+    });
+    world.policy.queueing && names_queue && !begun && world.admission != Some(Admission::Released)
+}
+
+/// A Framework that a queue holds back is not begun, and that costs no write while the reason stays.
+fn assert_waits(world: &World, plan: &Plan) {
+    if !is_held_back(world) {
+        return;
+    }
+    let created = world.objects.config_map_create.is_some();
+    let begins = plan.act.iter().any(|action| matches!(action, Action::CreateConfigMap { .. }));
+    assert!(created || !begins, "{:?}", plan.act);
+}
+
+/// What came of its queue stays, and is told once.
+fn assert_admitted_once(world: &World) {
+    let queues: Vec<_> = world
+        .history
+        .iter()
+        .map(|status| queue::is_queued(&world.framework, Some(status)))
+        .zip(&world.history)
+        .filter(|(_, status)| status.attempt_status.config_map_uid.is_some())
+        .map(|(queue, _)| queue)
+        .collect();
+    assert!(queues.windows(2).all(|pair| pair[0] == pair[1]), "{queues:?}");
+    let waits = |status: &FrameworkStatus| {
+        status.conditions.iter().any(|condition| condition.type_ == "Queued" && condition.status == "True")
+    };
+    let past = |status: &FrameworkStatus| status.state != State::AttemptCreationPending;
+    assert!(!world.history.iter().any(|status| past(status) && waits(status)), "who has begun does not wait");
+    let admitted = world.reports.iter().filter(|reason| *reason == "Admitted").count();
+    assert!(admitted <= 1 && queues.iter().flatten().next().is_none_or(|_| admitted == 1), "{admitted}");
 }
 
 /// What may never change from one persisted status to the next.
 fn assert_monotone(old: &FrameworkStatus, new: &FrameworkStatus) {
     assert!(new.retry_policy_status.total_retried_count >= old.retry_policy_status.total_retried_count);
     assert_eq!(new.attempt_status.id, new.retry_policy_status.total_retried_count);
+    let queued = |status: &FrameworkStatus| status.conditions.iter().find(|c| c.type_ == "Queued").cloned();
+    if let (Some(before), Some(after)) = (queued(old), queued(new)) {
+        assert!(before.reason != "Admitted" || before == after, "a release is never taken back");
+        assert!(before.reason != after.reason || before.message == after.message, "its reason is the same");
+    }
     if new.attempt_status.id != old.attempt_status.id {
         assert_eq!(old.state, State::AttemptCompleted, "a retry is decided from AttemptCompleted, persisted");
         return;
@@ -201,6 +291,7 @@ proptest! {
         (a, b) in (1..4usize, 0..4usize),
         policies in prop::array::uniform2((minimum(), minimum())),
         retries in prop::array::uniform3((any::<bool>(), -2..3i32)),
+        (queueing, label) in (any::<bool>(), queue_name()),
         happenings in prop::collection::vec((happening(), 0..4usize), 0..40),
     ) {
         let mut world = framework()
@@ -210,9 +301,12 @@ proptest! {
             .task_retry(retries[1].0, retries[1].1)
             .retry(retries[2].0, retries[2].1)
             .world();
+        world.policy.queueing = queueing;
+        world.name_queue(label);
         for (what, steps) in &happenings {
             happen(&mut world, what);
             let plan = world.plan();
+            assert_waits(&world, &plan);
             prop_assert_eq!(&plan, &world.plan(), "sync is a function");
             assert_quiet(&world, &plan);
             let twice = [(world.observed(), world.moment()), (world.observed(), world.moment())];
@@ -234,6 +328,12 @@ proptest! {
             assert_monotone(&pair[0], &pair[1]);
         }
         assert_told(&world);
+        let starts = world.framework.spec.execution_type == ExecutionType::Start;
+        let pending = world.state() == State::AttemptCreationPending;
+        prop_assert_eq!(starts && is_held_back(&world), starts && pending);
+        world.admit().settle();
+        prop_assert!(!starts || world.state() != State::AttemptCreationPending, "it goes on once released");
+        assert_admitted_once(&world);
         // World::act has checked that no act was done twice: a Pod's name was free at its create, and each
         // deleted object was there.
         world.stop().settle();

@@ -10,7 +10,7 @@ use framework_api::status::TaskStatus;
 use framework_api::{Framework, FrameworkStatus, State, Time};
 use framework_core::classify::{Classifier, ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 use framework_core::observed::{
-    ConfigMapFacts, Create, Deletion, Instance, Objects, Outcome, PodFacts, PodPhase,
+    Admission, ConfigMapFacts, Create, Deletion, Instance, Objects, Outcome, PodFacts, PodPhase,
 };
 use framework_core::size::SizeLimits;
 use framework_core::snapshot::Snapshot;
@@ -39,6 +39,8 @@ pub struct World {
     pub hangs: bool,
     /// A `Date` that was told earlier.
     pub told_time: Option<Time>,
+    /// What its queue says.
+    pub admission: Option<Admission>,
     made: u32,
 }
 
@@ -53,6 +55,7 @@ pub fn policy() -> Policy {
         unrecorded_creates_limit: 64,
         size: SizeLimits::default(),
         log_object_snapshot: Default::default(),
+        queueing: false,
         #[cfg(feature = "defects")]
         defects: Default::default(),
     }
@@ -156,6 +159,7 @@ impl Builder {
             reports: Vec::new(),
             hangs: false,
             told_time: None,
+            admission: None,
             made: 0,
         }
     }
@@ -169,6 +173,7 @@ impl World {
             stored_bytes: self.stored_bytes,
             status: self.status.as_ref(),
             told: self.told_time,
+            admission: self.admission.as_ref(),
             objects: &self.objects,
         }
     }
@@ -346,6 +351,25 @@ impl World {
         self
     }
 
+    /// The user names a queue, or (`None`) takes the label away.
+    pub fn name_queue(&mut self, queue: Option<&str>) -> &mut Self {
+        let label = |queue: &str| (name::QUEUE_NAME_LABEL.to_owned(), queue.to_owned());
+        self.framework.metadata.labels = queue.map(|queue| [label(queue)].into());
+        self
+    }
+
+    /// Its queue lets it go.
+    pub fn admit(&mut self) -> &mut Self {
+        self.admission = Some(Admission::Released);
+        self
+    }
+
+    /// Its queue says why it has to wait.
+    pub fn refuse(&mut self, reason: &str, message: &str) -> &mut Self {
+        self.admission = Some(Admission::Waiting { reason: reason.to_owned(), message: message.to_owned() });
+        self
+    }
+
     /// The user stops the Framework.
     pub fn stop(&mut self) -> &mut Self {
         self.edit(|spec| spec.execution_type = framework_api::ExecutionType::Stop)
@@ -364,6 +388,12 @@ impl World {
     /// Status of a Task.
     pub fn task(&self, role: &str, index: i32) -> &TaskStatus {
         self.status().task(role, index).unwrap_or_else(|| panic!("no Task {role}-{index}"))
+    }
+
+    /// Status, reason and message of a condition.
+    pub fn condition(&self, kind: &str) -> Option<(&str, &str, &str)> {
+        let condition = self.status().conditions.iter().find(|condition| condition.type_ == kind)?;
+        Some((&condition.status, &condition.reason, &condition.message))
     }
 
     /// Completion code of the Framework's current attempt.

@@ -147,6 +147,7 @@ pub(super) fn observed(entry: &Entry) -> Option<Observed<'_>> {
         stored_bytes: *stored_bytes,
         status: status.as_deref(),
         told: ledger.told,
+        admission: ledger.admission.as_ref(),
         objects: &entry.known.objects,
     })
 }

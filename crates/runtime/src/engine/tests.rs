@@ -11,6 +11,7 @@ mod drain;
 mod history;
 mod lifecycle;
 mod quarantine;
+mod queue;
 mod relist;
 mod rules;
 mod server;

@@ -30,6 +30,7 @@ pub fn policy() -> Policy {
         unrecorded_creates_limit: 64,
         size: Default::default(),
         log_object_snapshot: Default::default(),
+        queueing: false,
         #[cfg(feature = "defects")]
         defects: std::collections::BTreeSet::new(),
     }

@@ -1,0 +1,206 @@
+//! Whether a Framework waits in a queue, and whether it came through one.
+//!
+//! A label asks for it, and is read until the ConfigMap of the first attempt is recorded. What came of it is
+//! kept in the condition [`QUEUED`]: what happens to the label later means nothing, and a restart forgets
+//! nothing. Who goes first is decided elsewhere; here only the answer is obeyed.
+
+use framework_api::name::QUEUE_NAME_LABEL;
+use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::cut::cut;
+use crate::observed::{Admission, Observed, Outcome, Policy};
+use crate::plan::Report;
+
+/// Condition type: the Framework waits in a queue.
+pub const QUEUED: &str = "Queued";
+/// Reason of [`QUEUED`] while it is True: its queue has not answered yet.
+pub const PENDING: &str = "Pending";
+/// Reason of [`QUEUED`] once it is False: the queue released the Framework. It stays so.
+pub const ADMITTED: &str = "Admitted";
+/// Reason of [`QUEUED`] once it is False: the Framework waits no more, and was not released either.
+pub const NOT_QUEUED: &str = "NotQueued";
+/// The message of a released Framework, before the name of the queue.
+const RELEASED: &str = "released from queue ";
+/// What the message of a condition may weigh.
+const MOST_MESSAGE: usize = 2000;
+
+/// How far a Framework has come, as its queue sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing of its first attempt is recorded.
+    Waiting,
+    /// Its first attempt has begun, or ended before it could; it stays so through retries and their delays.
+    Started,
+    /// It completed.
+    Finished,
+}
+
+/// How far a Framework with this status has come.
+pub fn stage(status: Option<&FrameworkStatus>) -> Stage {
+    match status {
+        Some(status) if status.state == State::Completed => Stage::Finished,
+        Some(status) if status.attempt_status.id > 0 || status.state != State::AttemptCreationPending => {
+            Stage::Started
+        }
+        _ => Stage::Waiting,
+    }
+}
+
+/// The queue in which a Framework has to wait, or through which it came; with queueing switched on.
+///
+/// While it waits the label says so, unless the Framework is not to be started (yet): held, stopped or being
+/// deleted. Later the condition does: one that was never released came through none.
+pub fn is_queued<'a>(framework: &'a Framework, status: Option<&'a FrameworkStatus>) -> Option<&'a str> {
+    match (stage(status), status) {
+        (Stage::Started | Stage::Finished, Some(status)) => match said(status) {
+            Said::Admitted(condition) => Some(queue_of(condition, framework)),
+            Said::Waits(_) | Said::Nothing => None,
+        },
+        _ => asked(framework),
+    }
+}
+
+/// The queue that the objects of a Framework are labelled with.
+pub(crate) fn mark<'a>(framework: &'a Framework, status: &'a FrameworkStatus) -> Option<&'a str> {
+    match said(status) {
+        Said::Admitted(condition) => Some(queue_of(condition, framework)),
+        Said::Waits(_) => label(framework),
+        Said::Nothing => None,
+    }
+}
+
+/// Whether the ConfigMap of the first attempt may not be created yet.
+pub(crate) fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
+    policy.queueing
+        && stage(Some(status)) == Stage::Waiting
+        && asked(o.framework).is_some()
+        && !matches!(said(status), Said::Admitted(_))
+        && !is_released(o)
+}
+
+/// The queue that the label names. An empty label names none.
+fn label(framework: &Framework) -> Option<&str> {
+    let labels = framework.metadata.labels.as_ref()?;
+    labels.get(QUEUE_NAME_LABEL).map(String::as_str).filter(|queue| !queue.is_empty())
+}
+
+/// The queue that the label names, if the Framework is to be started.
+fn asked(framework: &Framework) -> Option<&str> {
+    let is_wanted = framework.spec.execution_type == ExecutionType::Start
+        && framework.metadata.deletion_timestamp.is_none();
+    label(framework).filter(|_| is_wanted)
+}
+
+/// Whether its queue lets it go, or has done so: a ConfigMap that is on its way is not taken back.
+fn is_released(o: &Observed<'_>) -> bool {
+    let create = o.objects.config_map_create.as_ref().map(|create| &create.outcome);
+    let is_under_way = matches!(create, Some(Outcome::InFlight | Outcome::Acknowledged { .. }));
+    is_under_way || o.admission == Some(&Admission::Released)
+}
+
+/// What the condition says.
+enum Said<'a> {
+    /// It is not there, or the Framework has left the queue without being released.
+    Nothing,
+    Waits(&'a Condition),
+    Admitted(&'a Condition),
+}
+
+fn said(status: &FrameworkStatus) -> Said<'_> {
+    match status.conditions.iter().find(|condition| condition.type_ == QUEUED) {
+        Some(condition) if condition.status == "True" => Said::Waits(condition),
+        Some(condition) if condition.reason == ADMITTED => Said::Admitted(condition),
+        _ => Said::Nothing,
+    }
+}
+
+fn queue_of<'a>(admitted: &'a Condition, framework: &'a Framework) -> &'a str {
+    admitted.message.strip_prefix(RELEASED).or_else(|| label(framework)).unwrap_or_default()
+}
+
+/// What is to become of the condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It stays as it is, if it is there.
+    Kept,
+    /// It is True.
+    Waits { reason: String, message: String },
+    /// It is False for good, or until the label is set again.
+    Over { reason: &'static str, message: String },
+}
+
+/// What is to become of the condition with this next status.
+pub(crate) fn place(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Place {
+    let known = said(next);
+    if waits(next, o, policy) {
+        return match (known, o.admission) {
+            (Said::Waits(known), Some(Admission::Waiting { reason, .. })) if known.reason == *reason => {
+                Place::kept(known)
+            }
+            (_, Some(Admission::Waiting { reason, message })) => {
+                let message = cut(message, MOST_MESSAGE).into_owned();
+                Place::Waits { reason: reason.clone(), message }
+            }
+            // Its queue has not been heard since the controller started: what it said then still holds.
+            (Said::Waits(known), _) => Place::kept(known),
+            _ => {
+                let message =
+                    format!("waits to be put into queue {}", label(o.framework).unwrap_or_default());
+                Place::Waits { reason: PENDING.to_owned(), message }
+            }
+        };
+    }
+    let is_begun = next.attempt_status.config_map_uid.is_some();
+    let begins = is_begun || stage(Some(next)) == Stage::Waiting && asked(o.framework).is_some();
+    let queue = label(o.framework).filter(|_| policy.queueing && begins && is_released(o));
+    // Released before it was written that it waits. A label that came later than that means nothing.
+    let at_once = stage(o.status) == Stage::Waiting && o.admission == Some(&Admission::Released);
+    match (known, queue) {
+        (Said::Admitted(_), _) | (Said::Nothing, None) => Place::Kept,
+        (Said::Nothing, Some(_)) if !at_once => Place::Kept,
+        (_, Some(queue)) => Place::Over { reason: ADMITTED, message: format!("{RELEASED}{queue}") },
+        (Said::Waits(_), None) => {
+            Place::Over { reason: NOT_QUEUED, message: why_not(next, o, policy).to_owned() }
+        }
+    }
+}
+
+/// Why a Framework waits no more though it was not released.
+fn why_not(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> &'static str {
+    if next.attempt_status.completion_status.is_some() {
+        "the Framework ended while it waited"
+    } else if o.framework.metadata.deletion_timestamp.is_some() {
+        "the Framework is being deleted"
+    } else if !policy.queueing {
+        "queueing is switched off"
+    } else {
+        "the label that named a queue was removed"
+    }
+}
+
+impl Place {
+    fn kept(known: &Condition) -> Self {
+        Place::Waits { reason: known.reason.clone(), message: known.message.clone() }
+    }
+
+    /// What a released Framework goes on to say until there is something else to write: its ConfigMap.
+    pub fn put_off(&self, status: &FrameworkStatus) -> Option<Place> {
+        match (self, said(status)) {
+            (Place::Over { reason: ADMITTED, .. }, Said::Waits(known)) => Some(Place::kept(known)),
+            (Place::Over { reason: ADMITTED, .. }, _) => Some(Place::Kept),
+            _ => None,
+        }
+    }
+
+    /// What users should hear of it. `next`: the status that does not have it yet.
+    pub fn report(&self, next: &FrameworkStatus) -> Option<Report> {
+        match self {
+            Place::Waits { message, .. } if !matches!(said(next), Said::Waits(_)) => {
+                Some(Report::normal(QUEUED, message.clone()))
+            }
+            Place::Over { reason: ADMITTED, message } => Some(Report::normal(ADMITTED, message.clone())),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What the queues say to the Frameworks that wait in them.
+
+use framework_core::observed::Admission;
+
+use super::Engine;
+use crate::event::{Key, Now};
+
+impl Engine {
+    /// Takes note of what its queue says to the Framework with this UID. It is known as long as the Framework
+    /// is; of another one of that name it says nothing. A message by itself is no news: it costs nothing.
+    pub fn admit(&mut self, now: Now, key: &Key, uid: &str, admission: Admission) {
+        self.now = now.steady;
+        let Some(ledger) = self.ledger(key).filter(|ledger| &*ledger.uid == uid) else { return };
+        let is_news = match (&ledger.admission, &admission) {
+            (Some(Admission::Waiting { reason: before, .. }), Admission::Waiting { reason, .. }) => {
+                before != reason
+            }
+            (before, admission) => before.as_ref() != Some(admission),
+        };
+        if is_news {
+            ledger.admission = Some(admission);
+            ledger.stir(now.steady);
+            self.schedule(now, key);
+        }
+    }
+}

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use framework_testcluster::{Cluster, shared};
 use serde_json::{Value, json};
@@ -44,7 +45,7 @@ fn the_api_server_accepts_the_base_and_everything() {
         let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"];
         kubectl(&strict, &list).unwrap_or_else(|refusal| panic!("{folder}: {refusal}"));
     }
-    assert_eq!(of_kind(&rendered("."), "CustomResourceDefinition").len(), 1);
+    assert_eq!(of_kind(&rendered("."), "CustomResourceDefinition").len(), 3);
     assert!(of_kind(&rendered("base"), "CustomResourceDefinition").is_empty());
 }
 
@@ -102,19 +103,29 @@ fn the_controller_may_do_what_it_must_and_nothing_else() {
         ("configmaps", &["get", "list", "watch", "create", "patch", "delete"]),
         ("pods", &["get", "list", "watch", "create", "patch", "delete"]),
         ("events.events.k8s.io", &["create", "patch"]),
+        ("queueunits.queue.k8s.io", &["get", "list", "watch", "create", "update", "patch", "delete"]),
+        ("queues.queue.k8s.io", &["get", "list", "watch"]),
+        ("resourcequotas", &["get", "list", "watch"]),
+        ("priorityclasses.scheduling.k8s.io", &["get", "list", "watch"]),
+        ("jobs.batch", &["get", "list", "watch", "patch"]),
         (
             "customresourcedefinitions.apiextensions.k8s.io/frameworks.frameworkcontroller.microsoft.com",
             &["get"],
         ),
+        ("customresourcedefinitions.apiextensions.k8s.io/queueunits.queue.k8s.io", &["get"]),
     ];
     for (resource, verbs) in must {
         for verb in *verbs {
             assert!(may(verb, resource), "must {verb} {resource}");
         }
     }
-    for (resource, subresource) in
-        [(frameworks, "status"), (frameworks, "finalizers"), ("configmaps", "finalizers")]
-    {
+    for (resource, subresource) in [
+        (frameworks, "status"),
+        (frameworks, "finalizers"),
+        ("configmaps", "finalizers"),
+        ("queueunits.queue.k8s.io", "status"),
+        ("queues.queue.k8s.io", "status"),
+    ] {
         let subresource = format!("--subresource={subresource}");
         let question = ["auth", "can-i", "update", resource, &subresource, ACCOUNT];
         kubectl(&question, "").unwrap_or_else(|_| panic!("must update {resource} {subresource}"));
@@ -132,8 +143,56 @@ fn the_controller_may_do_what_it_must_and_nothing_else() {
         ("list", "nodes"),
         ("create", "serviceaccounts"),
         ("get", "namespaces"),
+        ("create", "queues.queue.k8s.io"),
+        ("patch", "resourcequotas"),
+        ("create", "jobs.batch"),
+        ("delete", "jobs.batch"),
     ] {
         assert!(!may(verb, resource), "may not {verb} {resource}");
+    }
+}
+
+#[test]
+fn users_may_do_with_units_and_queues_what_their_role_says() {
+    installed();
+    let objects = rendered("base");
+    let units = "queueunits.queue.k8s.io";
+    let queues = "queues.queue.k8s.io";
+    for (role, may, may_not) in [
+        ("view", &[("get", units), ("watch", queues)][..], &[("create", units), ("create", queues)][..]),
+        ("edit", &[("create", units), ("patch", units), ("list", queues)], &[("create", queues)]),
+        ("admin", &[("delete", units), ("create", queues), ("patch", queues)], &[]),
+    ] {
+        let (name, user) = (format!("{role}-of-units"), format!("--user={role}-of-units"));
+        // What the controller manager of a cluster gathers in the roles of Kubernetes.
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
+        for ours in of_kind(&objects, "ClusterRole") {
+            if ours["metadata"]["labels"][&label] == "true" {
+                let ours = ours["metadata"]["name"].as_str().expect("a name");
+                let (binding, ours) = (format!("{name}-{ours}"), format!("--clusterrole={ours}"));
+                let bind = ["create", "rolebinding", &binding, &ours, &user, "--namespace=default"];
+                kubectl(&bind, "").expect("a binding");
+            }
+        }
+        let asks = |verb: &str, resource: &str, subresource: &str| {
+            let (user, subresource) = (format!("--as={name}"), format!("--subresource={subresource}"));
+            let ask = ["auth", "can-i", verb, resource, &subresource, &user, "--namespace=default"];
+            kubectl(&ask, "").is_ok()
+        };
+        for (verb, resource) in may {
+            // A binding comes into force a little later.
+            let deadline = Instant::now() + Duration::from_secs(120);
+            while !asks(verb, resource, "") {
+                assert!(Instant::now() < deadline, "{name} must {verb} {resource}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        for (verb, resource) in may_not {
+            assert!(!asks(verb, resource, ""), "{name} may not {verb} {resource}");
+        }
+        for resource in [units, queues] {
+            assert!(!asks("patch", resource, "status"), "{name} may not release {resource}");
+        }
     }
 }
 
@@ -141,7 +200,7 @@ fn the_controller_may_do_what_it_must_and_nothing_else() {
 fn no_role_has_a_wildcard() {
     let objects = rendered(".");
     let roles = of_kind(&objects, "ClusterRole");
-    assert_eq!(roles.len(), 3);
+    assert_eq!(roles.len(), 4);
     for role in roles {
         assert!(!role["rules"].to_string().contains('*'), "{}", role["metadata"]["name"]);
     }

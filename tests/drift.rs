@@ -13,8 +13,15 @@ fn check(path: &str, expected: &str) {
 }
 
 #[test]
-fn the_crd_is_made_from_the_types() {
-    check("deploy/crds/frameworks.frameworkcontroller.microsoft.com.yaml", &framework_api::crd::manifest());
+fn the_crds_are_made_from_the_types() {
+    use framework_api::crd::{self, queue};
+    for (name, manifest) in [
+        (crd::NAME, crd::manifest()),
+        (queue::UNITS, queue::unit_manifest()),
+        (queue::QUEUES, queue::queue_manifest()),
+    ] {
+        check(&format!("deploy/crds/{name}.yaml"), &manifest);
+    }
 }
 
 #[test]

@@ -1,13 +1,17 @@
-//! The tables of docs/manual/ have every row that they should: codes, states, variables, retry policies.
+//! The tables of docs/manual/ have every row that they should: codes, states, variables, reasons, policies.
+
+use std::collections::BTreeSet;
 
 use framework_api::State;
 use framework_api::config::Config;
 use framework_api::pod_failure::DEFAULT_TABLE;
+use framework_api::queue::Reason;
 use framework_core::classify::Classifier;
 
 const COMPLETION: &str = include_str!("../docs/manual/completion.md");
 const FAILURES: &str = include_str!("../docs/manual/failures.md");
 const FRAMEWORKS: &str = include_str!("../docs/manual/frameworks.md");
+const QUEUE_API: &str = include_str!("../docs/manual/queue-api.md");
 const STATES: &str = include_str!("../docs/manual/states.md");
 const CODES: &str = include_str!("../crates/api/data/completion_codes.csv");
 const NAMES: &str = include_str!("../crates/api/src/name.rs");
@@ -80,6 +84,13 @@ fn the_table_of_states_has_each_of_them_in_order() {
     let expected: Vec<String> = states.iter().map(|state| format!("{state:?}")).collect();
     assert_eq!(told, expected);
     assert!(states.into_iter().map(position).eq(0..told.len()));
+}
+
+#[test]
+fn the_table_of_reasons_has_each_of_them() {
+    let rows = table(QUEUE_API, "| reason | of the condition | means |");
+    let told: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    assert_eq!(told, Reason::ALL.into_iter().map(Reason::as_str).collect());
 }
 
 #[test]

@@ -11,8 +11,8 @@ use crate::cluster::root;
 use crate::environment::cargo;
 
 /// Test programs that run, beside those whose names have one of [`ABOUT`].
-const TESTS: [&str; 6] =
-    ["api_crd", "api_deploy", "api_lifetime", "api_requests", "e2e_force_deletion", "e2e_smoke"];
+const TESTS: [&str; 7] =
+    ["api_crd", "api_deploy", "api_lifetime", "api_requests", "e2e_force_deletion", "e2e_smoke", "queue_api"];
 /// What a test program is about whose name has this word.
 const ABOUT: [&str; 3] = ["skew", "ttl", "deadline"];
 

@@ -1,9 +1,12 @@
-//! The CustomResourceDefinition of `Framework`: the schema that the API server enforces.
+//! The CustomResourceDefinition of `Framework`: the schema that the API server enforces. Those of queueing
+//! are in [`queue`].
 //!
 //! Most of it is derived from the types in [`crate::framework`] and [`crate::status`]; here stand the
 //! parts that no derive can know: the CEL rules, and the places whose content the schema leaves open.
 //! Every rule that a stored object of an older schema may break compares with the old object, so that
 //! such an object still takes status writes and unrelated edits. No rule needs a webhook.
+
+pub mod queue;
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -34,6 +37,12 @@ const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test
 /// name that field, and a refusal would blame `<nil>`.
 pub fn definition() -> CustomResourceDefinition {
     let mut definition = Framework::crd();
+    name_the_name(&mut definition);
+    definition
+}
+
+/// Lets the rules of whole objects, which are about their names here, say so.
+fn name_the_name(definition: &mut CustomResourceDefinition) {
     for version in &mut definition.spec.versions {
         let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
             continue;
@@ -49,12 +58,15 @@ pub fn definition() -> CustomResourceDefinition {
             rule.field_path = Some(".metadata.name".to_owned());
         }
     }
-    definition
 }
 
 /// The CustomResourceDefinition as a YAML manifest: what `kubectl apply` installs.
 pub fn manifest() -> String {
-    let mut tree = serde_json::to_value(definition()).expect("a definition is plain data");
+    yaml(&definition())
+}
+
+fn yaml(definition: &CustomResourceDefinition) -> String {
+    let mut tree = serde_json::to_value(definition).expect("a definition is plain data");
     whole_numbers(&mut tree);
     let yaml = serde_saphyr::to_string(&tree).expect("plain data has a YAML form");
     format!("{HEADER}{yaml}")

@@ -1,5 +1,6 @@
 //! What users write and read: the `Framework` resource, its status, completion codes, the
-//! controller's config file, and the names and labels of the objects made for a Framework.
+//! controller's config file, the names and labels of the objects made for a Framework, and the
+//! `QueueUnit`s and `Queue`s in which jobs wait.
 //!
 //! This room holds data and its wire form only. It decides nothing, reads no clock, opens no file
 //! and knows no API server; every other room may use it and it uses none of them.
@@ -11,6 +12,7 @@ pub mod crd;
 pub mod framework;
 pub mod name;
 pub mod pod_failure;
+pub mod queue;
 pub mod seconds;
 pub mod shared;
 pub mod status;

@@ -1,0 +1,438 @@
+//! Queueing as users write and read it: the resources `QueueUnit` and `Queue`.
+//!
+//! A `QueueUnit` is what one job asks for, and says whether the job may run; a `Queue` is an order in which
+//! units are served. The form of `QueueUnit` is that of the proposal "Queue Unit" of the project kube-queue,
+//! so that what was written for it is understood here. What the API server refuses is in
+//! [`crate::crd::queue`]: bounds, and what may change in which phase. The group `queue.k8s.io` is protected,
+//! hence the annotation of both definitions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// API group of `QueueUnit` and `Queue`.
+pub const GROUP: &str = "queue.k8s.io";
+/// `apiVersion` of `QueueUnit` and `Queue`.
+pub const API_VERSION: &str = "queue.k8s.io/v1alpha1";
+/// `kind` of `QueueUnit`.
+pub const UNIT_KIND: &str = "QueueUnit";
+/// `kind` of `Queue`.
+pub const QUEUE_KIND: &str = "Queue";
+
+/// Label of a job: the queue in which it waits. The Pods and units of that job carry it too.
+pub const QUEUE_NAME_LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
+/// Finalizer of a unit: it goes only after the last Pod of its job is gone, as the capacity does.
+pub const FINALIZER: &str = "frameworkcontroller.microsoft.com/queue-unit";
+
+/// The queue of a unit that names none. Like any other it must exist.
+pub const DEFAULT_QUEUE: &str = "default";
+
+/// Type of the condition that says whether a unit is released (`True`) or why not (`False`).
+pub const DEQUEUED: &str = "Dequeued";
+/// Type of the condition of a waiting unit that others have passed; its `lastTransitionTime` is when the
+/// first one did.
+pub const OVERTAKEN: &str = "Overtaken";
+
+/// The longest name of a queue, in characters: it must fit in a label.
+pub const MAX_QUEUE_NAME: usize = 63;
+/// The most resources that a unit may ask for.
+pub const MAX_RESOURCES: usize = 30;
+/// The longest name of a resource, in characters: a domain, a slash and a name.
+pub const MAX_RESOURCE_NAME: usize = 317;
+/// The longest quantity, in characters.
+pub const MAX_QUANTITY: usize = 40;
+/// The most conditions of a unit; two are the controller's.
+pub const MAX_CONDITIONS: usize = 16;
+
+/// What a job asks for, and where it waits. Only `priority` may change, and only until the unit is released.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "queue.k8s.io",
+    version = "v1alpha1",
+    kind = "QueueUnit",
+    plural = "queueunits",
+    shortname = "qu",
+    category = "all",
+    namespaced,
+    derive = "PartialEq",
+    doc = "A QueueUnit asks for what one job needs; once it is Dequeued, the job may run.",
+    annotation("api-approved.kubernetes.io", "unapproved, not an API of the Kubernetes project"),
+    status = "QueueUnitStatus",
+    validation = crate::crd::queue::forward_only(),
+    validation = crate::crd::queue::priority_while_it_waits(),
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Dequeued\")].reason"
+    ),
+    printcolumn(
+        name = "Class",
+        type_ = "string",
+        json_path = ".spec.priorityClassName",
+        description = "priorityClassName, which counts while there is no priority",
+        priority = 1
+    ),
+    printcolumn(name = "Consumer", type_ = "string", json_path = ".spec.consumerRef.name", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::crd::queue::fixed_but_priority)]
+pub struct QueueUnitSpec {
+    /// The job that waits for this unit: an object of the unit's own namespace.
+    pub consumer_ref: ConsumerRef,
+    /// The `Queue` of the same namespace in which it waits: 1 to 63 characters. Unset: `default`.
+    #[serde(default = "default_queue")]
+    #[schemars(length(max = MAX_QUEUE_NAME), transform = crate::crd::queue::queue_name)]
+    pub queue: String,
+    /// Units with a higher one go first, in a queue whose policy is `Priority`: any 32-bit number. It goes
+    /// before `priorityClassName`; without both it is 0. It may change while the unit waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = i32::MIN, max = i32::MAX))]
+    pub priority: Option<i32>,
+    /// The PriorityClass whose value is the priority while `priority` is unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), transform = crate::crd::queue::class_name)]
+    pub priority_class_name: Option<String>,
+    /// What the whole job asks for: up to 30 quantities, by resource. A resource is counted against the keys
+    /// `{resource}` and `requests.{resource}` of the namespace's ResourceQuotas; `pods` counts Pods.
+    #[serde(default)]
+    #[schemars(schema_with = "crate::crd::queue::resource_list")]
+    pub resource: BTreeMap<String, Quantity>,
+}
+
+fn default_queue() -> String {
+    DEFAULT_QUEUE.to_owned()
+}
+
+/// The job that waits for a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConsumerRef {
+    /// Its `apiVersion`, such as `batch/v1`.
+    #[schemars(length(min = 1, max = 317))]
+    pub api_version: String,
+    /// Its `kind`, such as `Job`.
+    #[schemars(length(min = 1, max = 63))]
+    pub kind: String,
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// Its namespace; if given, the unit's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// Its UID; unset: whatever has that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub uid: Option<String>,
+}
+
+/// What has become of a unit. Users read it; only the controller writes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueUnitStatus {
+    /// Whether it waits or is released; unset until the controller has seen it. It only goes forward.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// Why it waits, for people: what is missing, reserved and limited. Rewritten when the reason changes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 32_768))]
+    pub message: String,
+    /// `Dequeued`: whether it is released, with the [`Reason`]; `Overtaken`: since when others pass it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = MAX_CONDITIONS), transform = crate::crd::queue::conditions)]
+    pub conditions: Vec<Condition>,
+}
+
+/// Whether a unit waits. The proposal's `ScheduleSucced` and `ScheduleFailed` name what a scheduling round
+/// made of a unit before it is stored; no status ever has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Phase {
+    /// It waits in its queue.
+    Enqueued,
+    /// It is released, for good: its job may run, and what it asks for is reserved.
+    Dequeued,
+}
+
+/// Why a unit waits or does not: the closed set of reasons of its conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// There is room for it; others go first.
+    Waiting,
+    /// There is no Queue of that name in the namespace.
+    QueueNotFound,
+    /// There is no PriorityClass of that name, be it the unit's or its queue's.
+    PriorityClassNotFound,
+    /// There is no such job.
+    ConsumerNotFound,
+    /// The job is of another namespace.
+    ConsumerNotAllowed,
+    /// A ResourceQuota has no room for it now.
+    InsufficientQuota,
+    /// It asks for more than a ResourceQuota leaves even when all released units have ended.
+    ExceedsQuota,
+    /// There is room, which is kept for a unit that was overtaken for too long; of the condition `Overtaken`:
+    /// it is kept for this one.
+    CapacityReserved,
+    /// It is released.
+    Admitted,
+    /// A unit that came later was released although this one waits.
+    Overtaken,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Reason; 10] = [
+        Reason::Waiting,
+        Reason::QueueNotFound,
+        Reason::PriorityClassNotFound,
+        Reason::ConsumerNotFound,
+        Reason::ConsumerNotAllowed,
+        Reason::InsufficientQuota,
+        Reason::ExceedsQuota,
+        Reason::CapacityReserved,
+        Reason::Admitted,
+        Reason::Overtaken,
+    ];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Waiting => "Waiting",
+            Reason::QueueNotFound => "QueueNotFound",
+            Reason::PriorityClassNotFound => "PriorityClassNotFound",
+            Reason::ConsumerNotFound => "ConsumerNotFound",
+            Reason::ConsumerNotAllowed => "ConsumerNotAllowed",
+            Reason::InsufficientQuota => "InsufficientQuota",
+            Reason::ExceedsQuota => "ExceedsQuota",
+            Reason::CapacityReserved => "CapacityReserved",
+            Reason::Admitted => "Admitted",
+            Reason::Overtaken => "Overtaken",
+        }
+    }
+
+    /// The reason that this word stands for.
+    pub fn parse(word: &str) -> Option<Reason> {
+        Reason::ALL.into_iter().find(|reason| reason.as_str() == word)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// In which order the units of a namespace that name this queue are served.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "queue.k8s.io",
+    version = "v1alpha1",
+    kind = "Queue",
+    plural = "queues",
+    category = "all",
+    namespaced,
+    derive = "PartialEq",
+    doc = "A Queue is an order in which the QueueUnits of its namespace that name it are served.",
+    annotation("api-approved.kubernetes.io", "unapproved, not an API of the Kubernetes project"),
+    status = "QueueStatus",
+    validation = crate::crd::queue::short_name(),
+    printcolumn(name = "Policy", type_ = "string", json_path = ".spec.queuePolicy"),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
+    printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting"),
+    printcolumn(name = "Released", type_ = "integer", json_path = ".status.released"),
+    printcolumn(
+        name = "Class",
+        type_ = "string",
+        json_path = ".spec.priorityClassName",
+        description = "priorityClassName, which counts while there is no priority",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueSpec {
+    /// The order of its units.
+    #[serde(default)]
+    pub queue_policy: QueuePolicy,
+    /// Queues of the namespace with a higher one are served first: any 32-bit number. It goes before
+    /// `priorityClassName`; without both it is 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = i32::MIN, max = i32::MAX))]
+    pub priority: Option<i32>,
+    /// The PriorityClass whose value is the priority while `priority` is unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253), transform = crate::crd::queue::class_name)]
+    pub priority_class_name: Option<String>,
+}
+
+/// The order of the units of a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum QueuePolicy {
+    /// Who came first.
+    #[serde(rename = "FIFO")]
+    Fifo,
+    /// Who has the higher priority, and among equals who came first.
+    #[default]
+    Priority,
+}
+
+/// How full a queue was when the controller last wrote it down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueStatus {
+    /// Units that wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub waiting: Option<i32>,
+    /// Units that are released and still hold something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub released: Option<i32>,
+}
+
+/// The kinds of jobs for which the controller makes units by [`QUEUE_NAME_LABEL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConsumerKind {
+    /// `Framework`: waits before its first attempt.
+    Framework,
+    /// `Job` of `batch`: waits suspended.
+    Job,
+    /// `JobSet` of `jobset.x-k8s.io`: waits suspended.
+    JobSet,
+}
+
+impl ConsumerKind {
+    /// All of them.
+    pub const ALL: [ConsumerKind; 3] = [ConsumerKind::Framework, ConsumerKind::Job, ConsumerKind::JobSet];
+
+    /// `apiVersion` of the kind.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            ConsumerKind::Framework => crate::name::API_VERSION,
+            ConsumerKind::Job => "batch/v1",
+            ConsumerKind::JobSet => "jobset.x-k8s.io/v1alpha2",
+        }
+    }
+
+    /// `kind` of the kind.
+    pub fn kind(self) -> &'static str {
+        match self {
+            ConsumerKind::Framework => crate::name::KIND,
+            ConsumerKind::Job => "Job",
+            ConsumerKind::JobSet => "JobSet",
+        }
+    }
+
+    /// Which of them a reference is about, in whatever version; `None`: users make the units of that kind.
+    pub fn of(consumer: &ConsumerRef) -> Option<ConsumerKind> {
+        let (group, _) = consumer.api_version.split_once('/')?;
+        let is_it = |kind: &ConsumerKind| {
+            let version = kind.api_version().strip_prefix(group);
+            kind.kind() == consumer.kind && version.is_some_and(|rest| rest.starts_with('/'))
+        };
+        ConsumerKind::ALL.into_iter().find(is_it)
+    }
+
+    /// Name of the unit that is made for a job of this name: `framework-{name}`, `job-{name}`,
+    /// `jobset-{name}`.
+    pub fn unit_name(self, job: &str) -> String {
+        let prefix = match self {
+            ConsumerKind::Framework => "framework",
+            ConsumerKind::Job => "job",
+            ConsumerKind::JobSet => "jobset",
+        };
+        format!("{prefix}-{job}")
+    }
+}
+
+/// Name of the unit that asks for what a released job grew by: that of its first unit, and the
+/// `metadata.generation` of the job that asks for more.
+pub fn growth_unit_name(unit: &str, generation: i64) -> String {
+    format!("{unit}-{generation}")
+}
+
+impl QueueUnitStatus {
+    /// Whether the job may run.
+    pub fn is_dequeued(&self) -> bool {
+        self.phase == Some(Phase::Dequeued)
+    }
+
+    /// The condition of that type.
+    pub fn condition(&self, r#type: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == r#type)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::Resource;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn the_names_are_those_of_the_definitions() {
+        assert_eq!([QueueUnit::api_version(&()), QueueUnit::kind(&())], [API_VERSION, UNIT_KIND]);
+        assert_eq!([Queue::api_version(&()), Queue::kind(&())], [API_VERSION, QUEUE_KIND]);
+        assert_eq!([QueueUnit::group(&()), Queue::group(&())], [GROUP, GROUP]);
+    }
+
+    #[test]
+    fn a_reason_is_the_word_on_the_wire_and_back() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::parse(reason.as_str()), Some(reason));
+            assert_eq!(format!("{reason:?}"), reason.to_string(), "the word is its name");
+        }
+        assert_eq!(Reason::parse("waiting"), None);
+    }
+
+    #[test]
+    fn a_unit_of_the_proposal_is_read_with_whole_numbers_and_quantities() {
+        let consumer = json!({"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job1"});
+        let spec: QueueUnitSpec = serde_json::from_value(json!({
+            "consumerRef": consumer, "priority": 100, "resource": {"cpu": 40, "memory": "1Gi"},
+        }))
+        .unwrap();
+        assert_eq!(spec.queue, DEFAULT_QUEUE);
+        assert_eq!(spec.resource["cpu"], Quantity("40".to_owned()));
+        let written = serde_json::to_value(&spec).unwrap();
+        assert_eq!(written["consumerRef"], consumer, "what is unset is left out");
+        assert_eq!(written.get("priorityClassName"), None);
+    }
+
+    #[test]
+    fn an_unset_status_is_an_empty_object() {
+        assert_eq!(serde_json::to_value(QueueUnitStatus::default()).unwrap(), json!({}));
+        let released: QueueUnitStatus = serde_json::from_value(json!({"phase": "Dequeued"})).unwrap();
+        assert!(released.is_dequeued() && !QueueUnitStatus::default().is_dequeued());
+    }
+
+    #[test]
+    fn a_consumer_is_known_by_group_and_kind() {
+        let of = |api_version: &str, kind: &str| {
+            let reference: Value = json!({"apiVersion": api_version, "kind": kind, "name": "a"});
+            ConsumerKind::of(&serde_json::from_value(reference).unwrap())
+        };
+        for kind in ConsumerKind::ALL {
+            assert_eq!(of(kind.api_version(), kind.kind()), Some(kind));
+        }
+        assert_eq!(of("jobset.x-k8s.io/v1", "JobSet"), Some(ConsumerKind::JobSet), "in any version");
+        assert_eq!(of("example.com/v1", "Job"), None);
+        assert_eq!(of("v1", "Pod"), None);
+    }
+
+    #[test]
+    fn units_are_named_by_kind_and_job() {
+        let names = ConsumerKind::ALL.map(|kind| kind.unit_name("a"));
+        assert_eq!(names, ["framework-a", "job-a", "jobset-a"]);
+        assert_eq!(growth_unit_name("framework-a", 7), "framework-a-7");
+    }
+}

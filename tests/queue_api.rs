@@ -38,9 +38,11 @@ async fn what_is_left_out_is_filled_in_and_status_is_nobodys_to_bring() {
     assert_eq!(stored.get("status"), None, "a unit cannot be born released");
     read::<QueueUnit>(stored);
 
-    let stored = space.create(&queue("plain", json!({}))).await.expect("a Queue needs nothing");
-    assert_eq!(stored["spec"], json!({"queuePolicy": "Priority"}));
-    read::<Queue>(stored);
+    for (name, spec) in [("plain", json!({})), ("plainer", Value::Null)] {
+        let stored = space.create(&queue(name, spec)).await.expect("a Queue needs nothing");
+        assert_eq!(stored["spec"], json!({"queuePolicy": "Priority"}), "{name}");
+        read::<Queue>(stored);
+    }
 }
 
 fn read<T: DeserializeOwned>(stored: Value) {

@@ -6,10 +6,11 @@
 //! own namespace, as no rule of a definition sees `metadata.namespace`. `deploy/base/queue_unit_policy.yaml`
 //! does, when a unit is created.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSON};
 use kube::CustomResourceExt;
 use kube::core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::json;
 
 use crate::queue::{
     self, DEQUEUED, MAX_QUANTITY, MAX_QUEUE_NAME, MAX_RESOURCE_NAME, MAX_RESOURCES, OVERTAKEN,
@@ -25,10 +26,17 @@ pub fn unit_definition() -> CustomResourceDefinition {
     queue::QueueUnit::crd()
 }
 
-/// The CustomResourceDefinition of `Queue`.
+/// The CustomResourceDefinition of `Queue`. A Queue needs a name and nothing else, not even an empty spec.
 pub fn queue_definition() -> CustomResourceDefinition {
     let mut definition = queue::Queue::crd();
     super::name_the_name(&mut definition);
+    let schemas = definition.spec.versions.iter_mut().filter_map(|version| version.schema.as_mut());
+    for root in schemas.filter_map(|schema| schema.open_api_v3_schema.as_mut()) {
+        root.required = None;
+        if let Some(spec) = root.properties.as_mut().and_then(|properties| properties.get_mut("spec")) {
+            spec.default = Some(JSON(json!({})));
+        }
+    }
     definition
 }
 

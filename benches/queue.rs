@@ -1,0 +1,69 @@
+//! How long rounds of the queue scheduler take: 50,000 waiting units, behind a quota that is full.
+//!
+//! `cargo bench --bench queue -- FILTER` measures. Nothing here fails because it is slow; what a round looks
+//! at is bounded by `crates/queue/tests/queue/cost.rs`.
+
+#[path = "../crates/queue/tests/crowd/mod.rs"]
+mod crowd;
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use crowd::{Crowd, all_different, mixed};
+
+const UNITS: usize = 50_000;
+const CROWDS: [(&str, usize, crowd::Shape); 3] = [
+    ("1000 queues", 1000, mixed),
+    ("30 queues", 30, mixed),
+    ("one queue, no two ask the same", 1, all_different),
+];
+
+/// One unit ends and another comes: the round that sees it.
+fn change(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("queue, 50000 wait, a round after one change");
+    for (what, queues, shape) in CROWDS {
+        group.bench_function(what, |bencher| {
+            let mut crowd = Crowd::new(queues, UNITS, shape);
+            crowd.round();
+            bencher.iter_custom(|times| {
+                let mut took = Duration::ZERO;
+                for _ in 0..times {
+                    crowd.end();
+                    crowd.come();
+                    let begun = Instant::now();
+                    black_box(crowd.round());
+                    took += begun.elapsed();
+                }
+                took
+            });
+        });
+    }
+}
+
+/// The first round after a start: every unit is new.
+fn first(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("queue, 50000 wait, the first round");
+    group.sample_size(10);
+    for (what, queues, shape) in CROWDS {
+        let crowd = || Crowd::new(queues, UNITS, shape);
+        group.bench_function(what, |bencher| {
+            bencher.iter_batched_ref(crowd, |crowd| crowd.round().len(), BatchSize::PerIteration);
+        });
+    }
+}
+
+/// Where the last of all stands.
+fn position(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("queue, 50000 wait, the position of the last");
+    group.sample_size(10);
+    for (what, queues, shape) in CROWDS {
+        let mut crowd = Crowd::new(queues, UNITS, shape);
+        crowd.round();
+        let last = format!("00000000-0000-4000-8000-{:012}", UNITS - 1);
+        group.bench_function(what, |bencher| bencher.iter(|| crowd.namespace.position(&last)));
+    }
+}
+
+criterion_group!(benches, change, first, position);
+criterion_main!(benches);

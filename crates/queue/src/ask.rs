@@ -1,0 +1,215 @@
+//! What a job asks for: amounts by resource.
+//!
+//! An ask is compared, hashed and cloned more often than made: it is one shared slice, sorted by resource,
+//! and has no entry that asks for nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::Amount;
+use crate::amount::QuantityError;
+
+/// What is asked for, by resource. `cpu` and `requests.cpu` are one resource, as they are to Kubernetes.
+///
+/// It has no order, so that `min` means one thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ask(Arc<[(Arc<str>, Amount)]>);
+
+/// A resource list that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{resource} is not read")]
+pub struct AskError {
+    /// The resource whose amount is no quantity.
+    pub resource: String,
+    /// What is wrong with it.
+    #[source]
+    pub source: QuantityError,
+}
+
+/// The resource that a key of a list or a quota is about: both `cpu` and `requests.cpu` are about `cpu`.
+pub fn resource_of(key: &str) -> &str {
+    key.strip_prefix("requests.").unwrap_or(key)
+}
+
+impl Ask {
+    /// What a resource list asks for. Less than nothing is nothing, and of two keys for one resource the
+    /// larger amount counts.
+    pub fn from_list(list: &BTreeMap<String, Quantity>) -> Result<Self, AskError> {
+        let mut amounts = Vec::with_capacity(list.len());
+        for (key, quantity) in list {
+            amounts.push((resource_of(key), read(key, quantity)?));
+        }
+        Ok(amounts.into_iter().collect())
+    }
+
+    /// The list, in Kubernetes' canonical form.
+    pub fn to_list(&self) -> BTreeMap<String, Quantity> {
+        self.iter().map(|(resource, amount)| (resource.to_string(), amount.to_quantity())).collect()
+    }
+
+    /// Whether nothing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How much of a resource is asked for.
+    pub fn get(&self, resource: &str) -> Amount {
+        let found = self.0.binary_search_by(|(name, _)| (**name).cmp(resource)).ok();
+        found.and_then(|at| self.0.get(at)).map_or(Amount::ZERO, |(_, amount)| *amount)
+    }
+
+    /// Resources and amounts, sorted by resource.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, Amount)> {
+        self.0.iter().map(|(resource, amount)| (resource, *amount))
+    }
+
+    /// The amounts, for those who need an order to find an ask by.
+    pub(crate) fn key(&self) -> Arc<[(Arc<str>, Amount)]> {
+        Arc::clone(&self.0)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = Tally::default();
+        sum.add(self);
+        sum.add(other);
+        sum.0.into_iter().collect()
+    }
+
+    /// So many times.
+    #[must_use]
+    pub fn times(&self, count: u64) -> Self {
+        self.iter().map(|(resource, amount)| (Arc::clone(resource), amount.times(count))).collect()
+    }
+
+    /// The smaller amount of each resource.
+    #[must_use]
+    pub fn min(&self, other: &Self) -> Self {
+        self.iter()
+            .map(|(resource, amount)| (Arc::clone(resource), amount.min(other.get(resource))))
+            .collect()
+    }
+}
+
+/// The amount under a key of a list.
+pub(crate) fn read(key: &str, quantity: &Quantity) -> Result<Amount, AskError> {
+    Amount::of(quantity).map_err(|source| AskError { resource: key.to_owned(), source })
+}
+
+impl<N: Into<Arc<str>>> FromIterator<(N, Amount)> for Ask {
+    fn from_iter<I: IntoIterator<Item = (N, Amount)>>(amounts: I) -> Self {
+        let mut sorted = BTreeMap::<Arc<str>, Amount>::new();
+        for (resource, amount) in amounts.into_iter().filter(|(_, amount)| *amount > Amount::ZERO) {
+            let most = sorted.entry(resource.into()).or_default();
+            *most = amount.max(*most);
+        }
+        Self(sorted.into_iter().collect())
+    }
+}
+
+/// `cpu: 2, pods: 4`.
+impl fmt::Display for Ask {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (resource, amount)) in self.iter().enumerate() {
+            write!(to, "{}{resource}: {amount}", if at == 0 { "" } else { ", " })?;
+        }
+        if self.is_empty() { to.write_str("nothing") } else { Ok(()) }
+    }
+}
+
+/// A sum of asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally(BTreeMap<Arc<str>, Amount>);
+
+impl Tally {
+    pub(crate) fn add(&mut self, ask: &Ask) {
+        for (resource, amount) in ask.iter() {
+            // Most are there already, and need no name of their own.
+            if let Some(sum) = self.0.get_mut(resource) {
+                *sum = sum.plus(amount);
+            } else {
+                self.0.insert(Arc::clone(resource), amount);
+            }
+        }
+    }
+
+    pub(crate) fn subtract(&mut self, ask: &Ask) {
+        for (resource, amount) in ask.iter() {
+            let Some(sum) = self.0.get_mut(resource) else { continue };
+            *sum = sum.minus(amount);
+            if *sum == Amount::ZERO {
+                self.0.remove(resource);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, resource: &str) -> Amount {
+        self.0.get(resource).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Amount)> {
+        self.0.iter().map(|(resource, amount)| (&**resource, *amount))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(entries: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+        entries.iter().map(|(key, text)| ((*key).to_owned(), Quantity((*text).to_owned()))).collect()
+    }
+
+    fn ask(entries: &[(&str, &str)]) -> Ask {
+        Ask::from_list(&list(entries)).unwrap()
+    }
+
+    #[test]
+    fn the_same_said_otherwise_is_the_same_ask() {
+        let one = ask(&[("cpu", "2"), ("memory", "1Gi")]);
+        assert_eq!(one, ask(&[("memory", "1024Mi"), ("requests.cpu", "2000m"), ("gpu", "0")]));
+        assert_eq!(one.to_list(), list(&[("cpu", "2"), ("memory", "1Gi")]));
+        assert_eq!(one.to_string(), "cpu: 2, memory: 1Gi");
+        assert_eq!(Ask::default().to_string(), "nothing");
+    }
+
+    #[test]
+    fn of_two_keys_for_one_resource_the_larger_counts_and_less_than_nothing_is_nothing() {
+        assert_eq!(ask(&[("cpu", "2"), ("requests.cpu", "3")]), ask(&[("cpu", "3")]));
+        assert_eq!(ask(&[("cpu", "-2")]), Ask::default());
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_named() {
+        let error = Ask::from_list(&list(&[("cpu", "2"), ("memory", "lots")])).unwrap_err();
+        assert_eq!(error.to_string(), "memory is not read");
+        assert_eq!(error.source.0, "lots");
+    }
+
+    #[test]
+    fn asks_are_added_multiplied_and_cut_by_resource() {
+        let (one, other) = (ask(&[("cpu", "2"), ("memory", "1Gi")]), ask(&[("cpu", "1"), ("gpu", "4")]));
+        assert_eq!(one.plus(&other), ask(&[("cpu", "3"), ("memory", "1Gi"), ("gpu", "4")]));
+        assert_eq!(one.times(3), ask(&[("cpu", "6"), ("memory", "3Gi")]));
+        assert_eq!(one.times(0), Ask::default());
+        assert_eq!(one.min(&other), ask(&[("cpu", "1")]));
+        assert_eq!(one.get("cpu"), Amount::units(2));
+        assert_eq!(one.get("gpu"), Amount::ZERO);
+    }
+
+    #[test]
+    fn what_was_added_and_taken_away_leaves_nothing() {
+        let (one, other) = (ask(&[("cpu", "2")]), ask(&[("cpu", "1"), ("gpu", "4")]));
+        let mut tally = Tally::default();
+        tally.add(&one);
+        tally.add(&other);
+        assert_eq!(tally.get("cpu"), Amount::units(3));
+        tally.subtract(&one);
+        tally.subtract(&other);
+        assert_eq!(tally, Tally::default());
+    }
+}

@@ -1,0 +1,250 @@
+//! What quotas leave to us: limits, what others use of them, and the room that remains.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::ask::{Tally, resource_of};
+use crate::{Amount, Ask, Lack, QuotaFacts};
+
+/// What may still be taken, by resource. A resource that is not here is not limited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room(BTreeMap<Arc<str>, Amount>);
+
+impl Room {
+    /// How much there is of a resource.
+    pub fn get(&self, resource: &str) -> Amount {
+        self.0.get(resource).copied().unwrap_or(Amount::MAX)
+    }
+
+    /// The first resource of which too little is there, and what was asked of it.
+    pub fn lacking<'a>(&self, ask: &'a Ask) -> Option<(&'a Arc<str>, Amount)> {
+        ask.iter().find(|(resource, amount)| self.get(resource) < *amount)
+    }
+
+    /// Whether there is enough of everything that is asked for.
+    pub fn fits(&self, ask: &Ask) -> bool {
+        self.lacking(ask).is_none()
+    }
+
+    /// Takes what is asked for, be it there or not.
+    pub fn take(&mut self, ask: &Ask) {
+        for (resource, amount) in ask.iter() {
+            if let Some(left) = self.0.get_mut(resource) {
+                *left = left.minus(amount);
+            }
+        }
+    }
+
+    /// What is left of it when all that is in a sum is taken.
+    pub fn without(&self, taken: &Tally) -> Self {
+        let left = |(resource, amount): (&Arc<str>, &Amount)| {
+            (Arc::clone(resource), amount.minus(taken.get(resource)))
+        };
+        Self(self.0.iter().map(left).collect())
+    }
+
+    /// Of each resource whose amount differs, the lower and the higher one.
+    fn changes(&self, other: &Self) -> Vec<(Arc<str>, Amount, Amount)> {
+        let mut changes = Vec::new();
+        for resource in self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name))) {
+            let (one, other) = (self.get(resource), other.get(resource));
+            if one != other {
+                changes.push((Arc::clone(resource), one.min(other), one.max(other)));
+            }
+        }
+        changes
+    }
+}
+
+/// The quotas of a namespace, and what our own Pods use of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Limits {
+    quotas: BTreeMap<Arc<str>, QuotaFacts>,
+    own: Ask,
+    /// Something was told since the last count.
+    changed: bool,
+    /// The smallest limit of each resource.
+    hard: Room,
+    /// The least that any quota leaves to us of each resource, whatever of it is held by now.
+    capacity: Room,
+}
+
+/// What a count has changed.
+pub(crate) struct Recount {
+    /// Whether the limits themselves have changed, and so the shares of them.
+    pub shares: bool,
+    /// Of each resource whose capacity has changed, the lower and the higher amount.
+    pub capacity: Vec<(Arc<str>, Amount, Amount)>,
+}
+
+impl Limits {
+    pub fn set_quota(&mut self, name: &str, facts: Option<QuotaFacts>) {
+        if self.quotas.get(name) == facts.as_ref() {
+            return;
+        }
+        self.changed = true;
+        match facts {
+            Some(facts) => self.quotas.insert(name.into(), facts),
+            None => self.quotas.remove(name),
+        };
+    }
+
+    pub fn set_own_use(&mut self, own: Ask) {
+        self.changed |= self.own != own;
+        self.own = own;
+    }
+
+    /// What no released unit may exceed together with all others.
+    pub fn capacity(&self) -> &Room {
+        &self.capacity
+    }
+
+    /// Takes in what was told since the last time.
+    pub fn recount(&mut self) -> Option<Recount> {
+        if !std::mem::take(&mut self.changed) {
+            return None;
+        }
+        let (mut hard, mut capacity) = (Room::default(), Room::default());
+        for line in self.lines() {
+            let left = line.limit.minus(line.others);
+            for (room, amount) in [(&mut hard, line.limit), (&mut capacity, left)] {
+                let least = room.0.entry(line.resource.into()).or_insert(Amount::MAX);
+                *least = amount.min(*least);
+            }
+        }
+        let recount = Recount { shares: self.hard != hard, capacity: self.capacity.changes(&capacity) };
+        (self.hard, self.capacity) = (hard, capacity);
+        Some(recount)
+    }
+
+    /// The largest share, in parts per billion, that a sum has of any limit.
+    pub fn dominant(&self, held: &Tally) -> u64 {
+        let limited = |(resource, amount): (&str, Amount)| {
+            self.hard.0.get(resource).map(|limit| amount.parts_per_billion(*limit))
+        };
+        held.iter().filter_map(limited).max().unwrap_or(0)
+    }
+
+    /// The limits that do not let an ask in beside what is held and set aside.
+    pub fn lacks(&self, ask: &Ask, held: &Tally, aside: &Tally) -> Vec<Lack> {
+        let mut lacks = Vec::new();
+        for Line { quota, key, resource, limit, others } in self.lines() {
+            let (asked, reserved, aside) = (ask.get(resource), held.get(resource), aside.get(resource));
+            let missing = asked.plus(aside).plus(reserved).plus(others).minus(limit);
+            if asked > Amount::ZERO && missing > Amount::ZERO {
+                let (quota, key) = (Arc::clone(quota), Arc::from(key));
+                lacks.push(Lack { quota, key, limit, others, reserved, aside, asked, missing });
+            }
+        }
+        lacks
+    }
+
+    fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.quotas.iter().flat_map(move |(quota, facts)| {
+            facts.hard.iter().map(move |(key, limit)| {
+                let resource = resource_of(key);
+                let used = facts.used.get(key).copied().unwrap_or_default();
+                let others = used.minus(self.own.get(resource)).max(Amount::ZERO);
+                Line { quota, key, resource, limit: *limit, others }
+            })
+        })
+    }
+}
+
+/// One limit of one quota.
+struct Line<'a> {
+    quota: &'a Arc<str>,
+    key: &'a str,
+    resource: &'a str,
+    limit: Amount,
+    others: Amount,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn amounts(entries: &[(&str, i64)]) -> BTreeMap<String, Amount> {
+        entries.iter().map(|(key, units)| ((*key).to_owned(), Amount::units(*units))).collect()
+    }
+
+    fn ask(entries: &[(&str, i64)]) -> Ask {
+        entries.iter().map(|(resource, units)| (*resource, Amount::units(*units))).collect()
+    }
+
+    fn limits(hard: &[(&str, i64)], used: &[(&str, i64)], own: &[(&str, i64)]) -> Limits {
+        let mut limits = Limits::default();
+        limits.set_quota("q", Some(QuotaFacts { hard: amounts(hard), used: amounts(used) }));
+        limits.set_own_use(ask(own));
+        limits.recount();
+        limits
+    }
+
+    #[test]
+    fn what_others_use_is_what_our_own_pods_do_not() {
+        let limits = limits(&[("cpu", 10)], &[("cpu", 6)], &[("cpu", 4)]);
+        assert_eq!(limits.capacity().get("cpu"), Amount::units(8));
+        assert_eq!(limits.capacity().get("memory"), Amount::MAX);
+    }
+
+    #[test]
+    fn own_pods_that_the_quota_has_not_counted_yet_make_no_room() {
+        let limits = limits(&[("cpu", 10)], &[("cpu", 1)], &[("cpu", 4)]);
+        assert_eq!(limits.capacity().get("cpu"), Amount::units(10));
+    }
+
+    #[test]
+    fn the_tightest_of_all_limits_on_a_resource_counts() {
+        let mut limits = limits(&[("cpu", 10), ("requests.cpu", 9)], &[("cpu", 3)], &[]);
+        assert_eq!(limits.capacity().get("cpu"), Amount::units(7));
+        limits
+            .set_quota("r", Some(QuotaFacts { hard: amounts(&[("requests.cpu", 5)]), ..Default::default() }));
+        limits.recount();
+        assert_eq!(limits.capacity().get("cpu"), Amount::units(5));
+    }
+
+    #[test]
+    fn a_recount_names_what_has_changed_and_only_that() {
+        let mut limits = limits(&[("cpu", 10), ("pods", 5)], &[], &[]);
+        assert!(limits.recount().is_none());
+        limits.set_own_use(ask(&[("cpu", 1)]));
+        assert!(limits.recount().is_some_and(|done| !done.shares && done.capacity.is_empty()));
+        let facts = QuotaFacts { hard: amounts(&[("cpu", 10), ("gpu", 2)]), used: amounts(&[("cpu", 3)]) };
+        limits.set_quota("q", Some(facts.clone()));
+        limits.set_quota("q", Some(facts));
+        let done = limits.recount().unwrap();
+        let units = Amount::units;
+        let changed = |name: &str, low, high| (Arc::from(name), low, high);
+        assert!(done.shares);
+        assert_eq!(
+            done.capacity,
+            [
+                changed("cpu", units(8), units(10)),
+                changed("pods", units(5), Amount::MAX),
+                changed("gpu", units(2), Amount::MAX)
+            ]
+        );
+    }
+
+    #[test]
+    fn the_share_that_counts_is_the_largest() {
+        let limits = limits(&[("cpu", 10), ("pods", 100)], &[("cpu", 9)], &[]);
+        let mut held = Tally::default();
+        held.add(&ask(&[("cpu", 2), ("pods", 30), ("gpu", 99)]));
+        assert_eq!(limits.dominant(&held), 300_000_000);
+        assert_eq!(limits.dominant(&Tally::default()), 0);
+    }
+
+    #[test]
+    fn every_limit_in_the_way_is_told_with_its_numbers() {
+        let limits =
+            limits(&[("cpu", 10), ("requests.cpu", 20), ("memory", 4)], &[("cpu", 3)], &[("cpu", 1)]);
+        let (mut held, mut aside) = (Tally::default(), Tally::default());
+        held.add(&ask(&[("cpu", 4)]));
+        aside.add(&ask(&[("cpu", 1)]));
+        let [lack] = &limits.lacks(&ask(&[("cpu", 8), ("memory", 4)]), &held, &aside)[..] else { panic!() };
+        assert_eq!((&*lack.quota, &*lack.key, lack.asked), ("q", "cpu", Amount::units(8)));
+        assert_eq!([lack.limit, lack.others], [Amount::units(10), Amount::units(2)]);
+        assert_eq!([lack.reserved, lack.aside, lack.missing], [4, 1, 5].map(Amount::units));
+    }
+}

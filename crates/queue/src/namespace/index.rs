@@ -1,0 +1,230 @@
+//! Where waiting units stand: all of them by queue and shape, and the first of each shape in each queue.
+//!
+//! Only those heads are ever looked at. A head whose shape is known not to fit is put to sleep when a round
+//! comes across it, and woken when its shape may fit again; so a round walks over it once and not every time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::order::{Place, QueueTurn};
+use crate::shape::ShapeId;
+
+/// A queue, there or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct QueueId(pub u32);
+
+/// A waiting unit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Member {
+    pub queue: QueueId,
+    pub shape: ShapeId,
+    pub place: Place,
+}
+
+/// The first of the units of a queue that ask the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Head {
+    pub shape: ShapeId,
+    pub queue: QueueId,
+}
+
+/// A head that could be released some time, in the order of its queue.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Contender {
+    pub queue: QueueId,
+    pub place: Place,
+    pub shape: ShapeId,
+}
+
+/// Under what a queue stands in the orders among queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// While one of its heads is awake.
+    pub turn: Option<QueueTurn>,
+    /// When its first contender came, if nobody has overtaken that one yet.
+    pub untouched: Option<Timestamp>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    members: BTreeSet<Member>,
+    /// Every head, and whether it is a contender.
+    heads: BTreeMap<Head, bool>,
+    /// The contenders that do not sleep.
+    awake: BTreeSet<Contender>,
+    /// Those that do, in the order of their queues and by shape.
+    sleeping: BTreeSet<Contender>,
+    asleep: BTreeSet<Head>,
+    entries: BTreeMap<QueueId, Entry>,
+    turns: BTreeMap<QueueTurn, QueueId>,
+    untouched: BTreeSet<(Timestamp, QueueId)>,
+}
+
+impl Index {
+    pub fn waiting(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Takes a unit in. Says who is a contender now and was none before.
+    pub fn insert(&mut self, member: Member, can_fit: bool) -> Option<Arc<str>> {
+        let head = Head { queue: member.queue, shape: member.shape };
+        let before = self.first(head);
+        self.members.insert(member);
+        self.replace(head, before, can_fit)
+    }
+
+    /// Takes a unit out. Says who is a contender now and was none before.
+    pub fn remove(&mut self, member: &Member, can_fit: bool) -> Option<Arc<str>> {
+        let head = Head { queue: member.queue, shape: member.shape };
+        let before = self.first(head);
+        self.members.remove(member);
+        self.replace(head, before, can_fit)
+    }
+
+    /// Says of a class whether it could fit some time.
+    pub fn judge(&mut self, head: Head, can_fit: bool) {
+        let first = self.first(head);
+        self.replace(head, first, can_fit);
+    }
+
+    fn first(&self, head: Head) -> Option<Place> {
+        self.class(head).next().cloned()
+    }
+
+    /// Forgets a queue that has no members.
+    pub fn forget(&mut self, queue: QueueId) {
+        self.enter(queue, Entry::default());
+        self.entries.remove(&queue);
+    }
+
+    /// The UIDs of all units that wait in a queue.
+    pub fn units_of(&self, queue: QueueId) -> Vec<Arc<str>> {
+        let from = Member { queue, shape: ShapeId::NONE, place: Place::first() };
+        let own = self.members.range(from..).take_while(|member| member.queue == queue);
+        own.map(|member| Arc::clone(&member.place.uid)).collect()
+    }
+
+    /// All units that wait in queues that are there.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.shape != ShapeId::NONE)
+    }
+
+    /// Those that wait in one queue and ask the same, in their order.
+    pub fn class(&self, head: Head) -> impl Iterator<Item = &Place> {
+        let Head { queue, shape } = head;
+        let from = Member { queue, shape, place: Place::first() };
+        let own = self.members.range(from..);
+        own.take_while(move |member| (member.queue, member.shape) == (queue, shape))
+            .map(|member| &member.place)
+    }
+
+    /// The heads with a shape.
+    pub fn heads(&self, shape: ShapeId) -> impl Iterator<Item = Head> {
+        let from = Head { shape, queue: QueueId(0) };
+        self.heads.range(from..).map(|(head, _)| *head).take_while(move |head| head.shape == shape)
+    }
+
+    /// Whether this place is that of a contender.
+    pub fn contends(&self, head: Head, place: &Place) -> bool {
+        self.heads.get(&head) == Some(&true) && self.class(head).next() == Some(place)
+    }
+
+    /// Puts the first of a class into the place of the one that was first before.
+    fn replace(&mut self, head: Head, before: Option<Place>, can_fit: bool) -> Option<Arc<str>> {
+        let Head { queue, shape } = head;
+        if shape == ShapeId::NONE {
+            return None;
+        }
+        let first = self.first(head);
+        let contended = match first {
+            Some(_) => self.heads.insert(head, can_fit),
+            None => self.heads.remove(&head),
+        };
+        let before = before.filter(|_| contended == Some(true));
+        let first = first.filter(|_| can_fit);
+        if before == first {
+            return None;
+        }
+        if let Some(place) = before {
+            let contender = Contender { queue, place, shape };
+            self.awake.remove(&contender);
+            self.sleeping.remove(&contender);
+        }
+        let Some(place) = first else {
+            self.asleep.remove(&head);
+            return None;
+        };
+        let uid = Arc::clone(&place.uid);
+        let sleeps = self.asleep.contains(&head);
+        let line = if sleeps { &mut self.sleeping } else { &mut self.awake };
+        line.insert(Contender { queue, place, shape });
+        Some(uid)
+    }
+
+    /// The first unit of a queue that could be released some time.
+    pub fn first_contender(&self, queue: QueueId) -> Option<&Contender> {
+        let (awake, sleeping) = (self.first_awake(queue), first_of(&self.sleeping, queue));
+        awake.into_iter().chain(sleeping).min()
+    }
+
+    /// The first head of a queue that does not sleep.
+    pub fn first_awake(&self, queue: QueueId) -> Option<&Contender> {
+        first_of(&self.awake, queue)
+    }
+
+    /// The queue whose turn it is.
+    pub fn next_queue(&self) -> Option<QueueId> {
+        self.turns.first_key_value().map(|(_, queue)| *queue)
+    }
+
+    /// Puts a head to sleep.
+    pub fn put_to_sleep(&mut self, contender: &Contender) {
+        if let Some(contender) = self.awake.take(contender) {
+            self.asleep.insert(Head { queue: contender.queue, shape: contender.shape });
+            self.sleeping.insert(contender);
+        }
+    }
+
+    /// Wakes the heads with a shape. Says in which queues they are.
+    pub fn wake(&mut self, shape: ShapeId) -> Vec<QueueId> {
+        let from = Head { shape, queue: QueueId(0) };
+        let sleepers: Vec<Head> =
+            self.asleep.range(from..).take_while(|head| head.shape == shape).copied().collect();
+        for head in &sleepers {
+            self.asleep.remove(head);
+            let Some(place) = self.first(*head) else { continue };
+            let Head { queue, shape } = *head;
+            self.awake.extend(self.sleeping.take(&Contender { queue, place, shape }));
+        }
+        sleepers.into_iter().map(|head| head.queue).collect()
+    }
+
+    /// Puts a queue where it belongs among the others.
+    pub fn enter(&mut self, queue: QueueId, entry: Entry) {
+        let before = self.entries.entry(queue).or_default();
+        if *before == entry {
+            return;
+        }
+        if let Some(turn) = &before.turn {
+            self.turns.remove(turn);
+        }
+        if let Some(since) = before.untouched {
+            self.untouched.remove(&(since, queue));
+        }
+        self.turns.extend(entry.turn.clone().map(|turn| (turn, queue)));
+        self.untouched.extend(entry.untouched.map(|since| (since, queue)));
+        *before = entry;
+    }
+
+    /// The queues whose first contender came before that moment and was not overtaken yet.
+    pub fn untouched_before(&self, moment: Timestamp) -> Vec<QueueId> {
+        self.untouched.range(..(moment, QueueId(0))).map(|(_, queue)| *queue).collect()
+    }
+}
+
+fn first_of(contenders: &BTreeSet<Contender>, queue: QueueId) -> Option<&Contender> {
+    let from = Contender { queue, place: Place::first(), shape: ShapeId::NONE };
+    contenders.range(from..).next().filter(|first| first.queue == queue)
+}

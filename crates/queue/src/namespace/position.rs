@@ -1,0 +1,131 @@
+//! Where a waiting unit stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Namespace;
+use super::index::QueueId;
+use crate::ask::Tally;
+use crate::order::{Overdue, Place, QueueTurn, Share, Turn};
+
+/// Where a waiting unit stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    /// How many units of its own queue stand before it in the queue's order.
+    pub place: usize,
+    /// How many units of all queues would be served before it if there were room for each in its turn. Those
+    /// that exceed a quota, or whose queue is missing, are not counted: nobody waits for them.
+    pub before: usize,
+    /// The last of those.
+    pub directly_before: Option<Arc<str>>,
+}
+
+impl Namespace {
+    /// Where a waiting unit stands; nowhere if its queue is missing. It is found by serving all units before
+    /// it in thought, so it is for who asks, not for every unit in every round.
+    ///
+    /// What was told since the last round counts from the next one on.
+    pub fn position(&self, uid: &str) -> Option<Position> {
+        let (uid, unit) = self.units.get_key_value(uid)?;
+        let (queue, own) = self.place(uid)?;
+        let others = self.index.units_of(queue);
+        let places = others.iter().filter_map(|other| self.place(other));
+        let place = places.filter(|(_, place)| *place < own).count();
+        let exceeds = !self.shapes.can_fit(unit.shape);
+        let mut service = Service::new(self, exceeds.then_some(uid));
+        let mut position = Position { place, ..Position::default() };
+        while let Some(served) = service.serve() {
+            if served == *uid {
+                return Some(position);
+            }
+            position.before = position.before.saturating_add(1);
+            position.directly_before = Some(served);
+        }
+        None
+    }
+}
+
+/// All units served in their order, as if there were room for all.
+struct Service<'a> {
+    namespace: &'a Namespace,
+    lines: BTreeMap<QueueId, Line>,
+    /// Everybody who is overdue, and the first of each line.
+    turns: BTreeSet<Turn>,
+}
+
+/// The units of a queue that are not overdue.
+#[derive(Default)]
+struct Line {
+    /// The first one last.
+    waiting: Vec<Place>,
+    held: Tally,
+    turn: Option<Turn>,
+}
+
+impl<'a> Service<'a> {
+    /// Serves all units that could fit some time, and one besides.
+    fn new(namespace: &'a Namespace, besides: Option<&Arc<str>>) -> Self {
+        let mut service = Self { namespace, lines: BTreeMap::new(), turns: BTreeSet::new() };
+        for (id, queue) in &namespace.queues {
+            service.lines.insert(*id, Line { held: queue.held.clone(), ..Line::default() });
+        }
+        for member in namespace.index.members() {
+            let uid = &member.place.uid;
+            if !namespace.shapes.can_fit(member.shape) && besides != Some(uid) {
+                continue;
+            }
+            let overdue = service.overdue(uid);
+            if let Some(overdue) = overdue {
+                service.turns.insert(Turn::Overdue(overdue));
+            } else if let Some(line) = service.lines.get_mut(&member.queue) {
+                line.waiting.push(member.place.clone());
+            }
+        }
+        for line in service.lines.values_mut() {
+            line.waiting.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        for queue in namespace.queues.keys() {
+            service.line_up(*queue);
+        }
+        service
+    }
+
+    fn overdue(&self, uid: &Arc<str>) -> Option<Overdue> {
+        let overdue = self.namespace.units.get(uid)?.overdue(uid)?;
+        self.namespace.overdue.contains(&overdue).then_some(overdue)
+    }
+
+    /// Puts a queue where it belongs among the others.
+    fn line_up(&mut self, id: QueueId) {
+        let (Some(queue), Some(line)) = (self.namespace.queues.get(&id), self.lines.get_mut(&id)) else {
+            return;
+        };
+        if let Some(turn) = line.turn.take() {
+            self.turns.remove(&turn);
+        }
+        let Some((facts, first)) = queue.facts.zip(line.waiting.last()) else { return };
+        let share = Share(self.namespace.limits.dominant(&line.held));
+        let turn = QueueTurn::new(facts, share, first.enqueued, &queue.name);
+        line.turn = Some(Turn::InLine(turn, first.clone()));
+        self.turns.extend(line.turn.clone());
+    }
+
+    /// Who is next.
+    fn serve(&mut self) -> Option<Arc<str>> {
+        let turn = self.turns.pop_first()?;
+        let uid = match &turn {
+            Turn::Overdue(overdue) => Arc::clone(&overdue.uid),
+            Turn::InLine(_, place) => Arc::clone(&place.uid),
+        };
+        let unit = self.namespace.units.get(&uid)?;
+        let (id, ask) = (unit.queue, &unit.facts.ask);
+        if let Some(line) = self.lines.get_mut(&id) {
+            line.held.add(ask);
+            if matches!(turn, Turn::InLine(..)) {
+                line.waiting.pop();
+            }
+        }
+        self.line_up(id);
+        Some(uid)
+    }
+}

@@ -1,0 +1,301 @@
+//! A round: who is released now.
+//!
+//! First the overdue units, in their order. Each takes its ask out of what is left for those behind it: if it
+//! fits because it is released, and if it does not because its ask is set aside. Then the others, in theirs:
+//! who fits into what is left goes. What is left only shrinks in a round, so a shape that did not fit once is
+//! not looked at again in it; when no shape is left that may fit, the round is over, whoever still waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use framework_api::queue::Reason;
+use jiff::Timestamp;
+
+use super::index::{Entry, QueueId};
+use super::{Namespace, Unit};
+use crate::limits::Room;
+use crate::order::{Overdue, Place, QueueTurn, Share};
+use crate::shape::ShapeId;
+use crate::{Decision, Standing, Verdict};
+
+/// What a round knows on its way.
+#[derive(Debug, Default)]
+struct Round {
+    /// What is not held.
+    room: Room,
+    /// What is neither held nor set aside.
+    left: Room,
+    /// The shapes that were looked at.
+    seen: BTreeSet<ShapeId>,
+    /// Those of them that may still fit into what is left.
+    open: BTreeSet<ShapeId>,
+    passed: Passed,
+    decisions: Vec<Decision>,
+}
+
+/// Whom the released units have passed.
+#[derive(Debug, Default)]
+struct Passed {
+    /// When the youngest released unit came, and its queue.
+    youngest: Option<(Timestamp, QueueId)>,
+    /// When the youngest came of those of other queues.
+    second: Option<Timestamp>,
+    /// The hindmost place that was released in each queue.
+    hindmost: BTreeMap<QueueId, Place>,
+}
+
+impl Passed {
+    fn note(&mut self, queue: QueueId, place: Place) {
+        let came = place.enqueued;
+        match self.youngest {
+            Some((youngest, same)) if same == queue => self.youngest = Some((youngest.max(came), queue)),
+            Some((youngest, _)) if came > youngest => {
+                (self.youngest, self.second) = (Some((came, queue)), Some(youngest));
+            }
+            Some(_) => self.second = self.second.max(Some(came)),
+            None => self.youngest = Some((came, queue)),
+        }
+        let hindmost = self.hindmost.entry(queue).or_insert_with(|| place.clone());
+        if *hindmost < place {
+            *hindmost = place;
+        }
+    }
+
+    /// When the youngest unit came that was released from any other queue.
+    fn youngest_elsewhere(&self, queue: QueueId) -> Option<Timestamp> {
+        self.youngest.filter(|(_, of)| *of != queue).map(|(came, _)| came).or(self.second)
+    }
+}
+
+impl Namespace {
+    /// Decides: releases, in their order, and then what is to be said of those who wait. Of one unit more
+    /// than one thing may be said.
+    pub fn round(&mut self, at: Timestamp) -> Vec<Decision> {
+        self.now = self.now.max(at);
+        self.recount();
+        self.find_overdue();
+        self.refresh_stale();
+        let mut round = self.open();
+        self.serve_overdue(&mut round);
+        self.serve_others(&mut round);
+        self.close(&mut round);
+        let mut decisions = std::mem::take(&mut round.decisions);
+        self.tell_reasons(&mut decisions);
+        self.mark_overtaken(&round.passed, &mut decisions);
+        self.tell_reserved(&mut decisions);
+        decisions
+    }
+
+    /// Takes in what was told of limits.
+    fn recount(&mut self) {
+        let Some(recount) = self.limits.recount() else { return };
+        if recount.shares {
+            self.stale.extend(self.queues.keys());
+        }
+        for (resource, low, high) in recount.capacity {
+            for shape in self.shapes.between(&resource, low, high) {
+                self.judge(shape);
+            }
+        }
+    }
+
+    fn judge(&mut self, shape: ShapeId) {
+        if !self.shapes.judge(shape, self.limits.capacity()) {
+            return;
+        }
+        let can_fit = self.shapes.can_fit(shape);
+        for head in self.index.heads(shape).collect::<Vec<_>>() {
+            self.untold.extend(self.index.class(head).map(|place| Arc::clone(&place.uid)));
+            self.index.judge(head, can_fit);
+            self.stale.insert(head.queue);
+        }
+    }
+
+    fn find_overdue(&mut self) {
+        while let Some(first) = self.overtaken.first().filter(|first| self.due(first) <= self.now).cloned() {
+            self.overtaken.remove(&first);
+            let unit = self.units.get(&first.uid).map(|unit| &unit.facts.standing);
+            if matches!(unit, Some(Standing::Waiting { reserved: false, .. })) {
+                self.unreserved.insert(Arc::clone(&first.uid));
+            }
+            self.overdue.insert(first);
+        }
+    }
+
+    fn refresh_stale(&mut self) {
+        for queue in std::mem::take(&mut self.stale) {
+            self.refresh_queue(queue);
+        }
+    }
+
+    /// Finds out anew when it is the turn of a queue.
+    fn refresh_queue(&mut self, id: QueueId) {
+        self.stale.remove(&id);
+        let Some(queue) = self.queues.get(&id) else { return };
+        let first = queue.facts.zip(self.index.first_contender(id));
+        let entry = first.map_or_else(Entry::default, |(facts, first)| {
+            let enqueued = first.place.enqueued;
+            let share = Share(self.limits.dominant(&queue.held));
+            let overtaken = self.units.get(&first.place.uid).and_then(Unit::overtaken);
+            Entry {
+                turn: (self.index.first_awake(id))
+                    .map(|_| QueueTurn::new(facts, share, enqueued, &queue.name)),
+                untouched: overtaken.is_none().then_some(enqueued),
+            }
+        });
+        self.index.enter(id, entry);
+    }
+
+    /// Looks at the shapes that may fit.
+    fn open(&mut self) -> Round {
+        let room = self.limits.capacity().without(&self.held);
+        let seen = self.shapes.take_hopeful(&room);
+        let mut open = BTreeSet::new();
+        for shape in &seen {
+            if self.fits(*shape, &room) {
+                open.insert(*shape);
+            }
+        }
+        Round { left: room.clone(), room, seen, open, ..Round::default() }
+    }
+
+    fn fits(&mut self, shape: ShapeId, room: &Room) -> bool {
+        self.looks = self.looks.saturating_add(1);
+        self.shapes.get(shape).is_some_and(|shape| room.fits(&shape.ask))
+    }
+
+    fn serve_overdue(&mut self, round: &mut Round) {
+        if round.open.is_empty() {
+            return;
+        }
+        for Overdue { uid, .. } in self.overdue.clone() {
+            let Some(unit) = self.units.get(&uid) else { continue };
+            let (shape, ask) = (unit.shape, unit.facts.ask.clone());
+            if !self.shapes.can_fit(shape) {
+                continue;
+            }
+            if round.open.contains(&shape) {
+                if self.fits(shape, &round.left) {
+                    self.release(&uid, round);
+                } else if round.open.remove(&shape) && round.open.is_empty() {
+                    return;
+                }
+            }
+            round.left.take(&ask);
+        }
+    }
+
+    fn serve_others(&mut self, round: &mut Round) {
+        for shape in round.open.clone() {
+            if !self.fits(shape, &round.left) {
+                round.open.remove(&shape);
+                continue;
+            }
+            for queue in self.index.wake(shape) {
+                self.refresh_queue(queue);
+            }
+        }
+        while let Some(queue) = self.index.next_queue().filter(|_| !round.open.is_empty()) {
+            let Some(first) = self.index.first_awake(queue).cloned() else {
+                self.refresh_queue(queue);
+                continue;
+            };
+            if !round.open.contains(&first.shape) {
+                self.index.put_to_sleep(&first);
+                self.refresh_queue(queue);
+                continue;
+            }
+            if !self.fits(first.shape, &round.left) {
+                round.open.remove(&first.shape);
+                continue;
+            }
+            let ask = self.shapes.get(first.shape).map(|shape| shape.ask.clone()).unwrap_or_default();
+            self.release(&first.place.uid, round);
+            round.left.take(&ask);
+        }
+    }
+
+    /// Releases a unit: from here on it counts as released.
+    fn release(&mut self, uid: &Arc<str>, round: &mut Round) {
+        let Some((queue, place)) = self.place(uid) else { return };
+        self.unseat(uid);
+        let Some(unit) = self.units.get_mut(uid) else { return };
+        let ask = unit.facts.ask.clone();
+        unit.facts.standing = Standing::Released { holds: ask.clone() };
+        self.hold(queue, &ask);
+        self.refresh_queue(queue);
+        round.room.take(&ask);
+        round.passed.note(queue, place);
+        round.decisions.push(Decision { uid: Arc::clone(uid), verdict: Verdict::Release });
+    }
+
+    /// Where a unit waits whose queue is there.
+    pub(super) fn place(&self, uid: &Arc<str>) -> Option<(QueueId, Place)> {
+        let unit = self.units.get(uid).filter(|unit| unit.waits())?;
+        let facts = self.queues.get(&unit.queue)?.facts?;
+        Some((unit.queue, Place::new(facts.policy, uid, &unit.facts)))
+    }
+
+    /// Puts away the shapes that were looked at, with the reason why their units still wait.
+    fn close(&mut self, round: &mut Round) {
+        for shape in std::mem::take(&mut round.seen) {
+            let parked = self.shapes.settle(shape, &round.room);
+            let reason = if parked { Reason::InsufficientQuota } else { Reason::CapacityReserved };
+            if self.shapes.give_reason(shape, reason) {
+                let heads = self.index.heads(shape).filter_map(|head| self.index.class(head).next());
+                self.untold.extend(heads.map(|place| Arc::clone(&place.uid)));
+            }
+        }
+        self.refresh_stale();
+    }
+
+    /// Finds out which units at the head of their queues were passed.
+    fn mark_overtaken(&mut self, passed: &Passed, decisions: &mut Vec<Decision>) {
+        let Some((youngest, _)) = passed.youngest else { return };
+        let queues = self.index.untouched_before(youngest);
+        let within = passed.hindmost.keys().copied();
+        let mut overtaken = BTreeSet::new();
+        for queue in queues.into_iter().chain(within) {
+            let Some(first) = self.index.first_contender(queue) else { continue };
+            let place = &first.place;
+            let from_behind = passed.hindmost.get(&queue).is_some_and(|hindmost| place < hindmost);
+            let by_younger = passed.youngest_elsewhere(queue).is_some_and(|came| place.enqueued < came);
+            if from_behind || by_younger {
+                overtaken.insert((Arc::clone(&place.uid), queue));
+            }
+        }
+        for (uid, queue) in overtaken {
+            if self.overtake(&uid) {
+                decisions.push(Decision { uid, verdict: Verdict::Overtaken { since: self.now } });
+                self.refresh_queue(queue);
+            }
+        }
+    }
+
+    /// Marks a unit as overtaken now, if it was not before.
+    fn overtake(&mut self, uid: &Arc<str>) -> bool {
+        let Some(unit) = self.units.get_mut(uid) else { return false };
+        let Standing::Waiting { overtaken: overtaken @ None, .. } = &mut unit.facts.standing else {
+            return false;
+        };
+        *overtaken = Some(self.now);
+        self.overtaken.extend(unit.overdue(uid));
+        true
+    }
+
+    /// Says to whom capacity is reserved from now on.
+    fn tell_reserved(&mut self, decisions: &mut Vec<Decision>) {
+        let waiting: Vec<_> = self.unreserved.iter().cloned().collect();
+        for uid in waiting {
+            let Some(unit) = self.units.get_mut(&uid) else { continue };
+            if !self.shapes.can_fit(unit.shape) {
+                continue;
+            }
+            if let Standing::Waiting { reserved, .. } = &mut unit.facts.standing {
+                *reserved = true;
+                decisions.push(Decision { uid: Arc::clone(&uid), verdict: Verdict::Reserved });
+            }
+            self.unreserved.remove(&uid);
+        }
+    }
+}

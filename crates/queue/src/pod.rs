@@ -1,0 +1,180 @@
+//! What a Pod asks for, counted as the API server counts it for a ResourceQuota.
+//!
+//! Containers run together, init containers one after another, and a sidecar (an init container that is
+//! always restarted, KEP-753) together with all that come after it. Where a request is missing the limit
+//! stands in, as the API server's defaults have it. Requests of the Pod itself (KEP-2837) replace those of
+//! its containers. The overhead of its RuntimeClass comes on top.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::ask::{AskError, read};
+use crate::{Amount, Ask};
+
+/// Amounts by resource, with those that are there and nothing.
+type Amounts = BTreeMap<String, Amount>;
+type List = BTreeMap<String, Quantity>;
+
+impl Ask {
+    /// What a Pod of this spec asks for, and `pods: 1`. Overhead that admission fills in from the
+    /// RuntimeClass counts only if it is written in the spec.
+    pub fn pod(spec: &PodSpec) -> Result<Self, AskError> {
+        let mut running = Amounts::new();
+        for container in &spec.containers {
+            add(&mut running, &requests(container)?);
+        }
+        let mut sidecars = Amounts::new();
+        let mut starting = Amounts::new();
+        for container in spec.init_containers.iter().flatten() {
+            let mut now = requests(container)?;
+            if container.restart_policy.as_deref() == Some("Always") {
+                add(&mut running, &now);
+                add(&mut sidecars, &now);
+                now = Amounts::new();
+            }
+            add(&mut now, &sidecars);
+            raise(&mut starting, now);
+        }
+        raise(&mut running, starting);
+        if let Some(own) = &spec.resources {
+            replace(&mut running, own)?;
+        }
+        add(&mut running, &amounts(spec.overhead.as_ref())?);
+        running.insert("pods".to_owned(), Amount::units(1));
+        Ok(running.into_iter().collect())
+    }
+}
+
+fn amounts(list: Option<&List>) -> Result<Amounts, AskError> {
+    list.into_iter().flatten().map(|(key, quantity)| Ok((key.clone(), read(key, quantity)?))).collect()
+}
+
+/// What a container asks for: its requests, and its limits where it has none.
+fn requests(container: &Container) -> Result<Amounts, AskError> {
+    let Some(resources) = &container.resources else { return Ok(Amounts::new()) };
+    let mut all = amounts(resources.limits.as_ref())?;
+    all.extend(amounts(resources.requests.as_ref())?);
+    Ok(all)
+}
+
+fn add(to: &mut Amounts, more: &Amounts) {
+    for (key, amount) in more {
+        let sum = to.entry(key.clone()).or_default();
+        *sum = sum.plus(*amount);
+    }
+}
+
+/// Raises each amount to the other one, if that is more.
+fn raise(to: &mut Amounts, other: Amounts) {
+    for (key, amount) in other {
+        let most = to.entry(key).or_default();
+        *most = amount.max(*most);
+    }
+}
+
+/// Puts what the Pod asks for itself in the place of what its containers ask; its limits count where neither
+/// asks.
+fn replace(running: &mut Amounts, own: &ResourceRequirements) -> Result<(), AskError> {
+    let for_pods =
+        |(key, _): &(String, Amount)| key == "cpu" || key == "memory" || key.starts_with("hugepages-");
+    for (key, limit) in amounts(own.limits.as_ref())?.into_iter().filter(for_pods) {
+        running.entry(key).or_insert(limit);
+    }
+    running.extend(amounts(own.requests.as_ref())?.into_iter().filter(for_pods));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(entries: &[(&str, &str)]) -> Option<List> {
+        let quantity = |text: &str| Quantity(text.to_owned());
+        Some(entries.iter().map(|(key, text)| ((*key).to_owned(), quantity(text))).collect())
+    }
+
+    fn asks(requests: &[(&str, &str)]) -> Container {
+        let resources = ResourceRequirements { requests: list(requests), ..Default::default() };
+        Container { resources: Some(resources), ..Default::default() }
+    }
+
+    fn sidecar(requests: &[(&str, &str)]) -> Container {
+        Container { restart_policy: Some("Always".to_owned()), ..asks(requests) }
+    }
+
+    fn pod(init: Vec<Container>, containers: Vec<Container>) -> PodSpec {
+        PodSpec { init_containers: Some(init), containers, ..Default::default() }
+    }
+
+    fn total(spec: &PodSpec) -> String {
+        Ask::pod(spec).unwrap().to_string()
+    }
+
+    #[test]
+    fn containers_ask_together() {
+        let spec = pod(vec![], vec![asks(&[("cpu", "1")]), asks(&[("cpu", "500m"), ("memory", "1Gi")])]);
+        assert_eq!(total(&spec), "cpu: 1500m, memory: 1Gi, pods: 1");
+    }
+
+    #[test]
+    fn a_pod_that_asks_for_nothing_is_still_a_pod() {
+        assert_eq!(total(&pod(vec![], vec![Container::default()])), "pods: 1");
+    }
+
+    #[test]
+    fn init_containers_ask_one_after_another() {
+        let init = vec![asks(&[("cpu", "3"), ("memory", "1Gi")]), asks(&[("cpu", "2"), ("memory", "2Gi")])];
+        let spec = pod(init, vec![asks(&[("cpu", "1"), ("memory", "4Gi")])]);
+        assert_eq!(total(&spec), "cpu: 3, memory: 4Gi, pods: 1");
+    }
+
+    #[test]
+    fn a_sidecar_asks_together_with_all_that_come_after_it() {
+        let first = asks(&[("cpu", "4")]);
+        let last = asks(&[("cpu", "3")]);
+        let spec = pod(vec![first, sidecar(&[("cpu", "2")]), last], vec![asks(&[("cpu", "1")])]);
+        assert_eq!(total(&spec), "cpu: 5, pods: 1", "the last init container beside the sidecar");
+        let spec = pod(vec![sidecar(&[("cpu", "2")])], vec![asks(&[("cpu", "1")])]);
+        assert_eq!(total(&spec), "cpu: 3, pods: 1");
+        let spec = pod(vec![sidecar(&[("cpu", "2")]), sidecar(&[("cpu", "2")])], vec![]);
+        assert_eq!(total(&spec), "cpu: 4, pods: 1");
+    }
+
+    #[test]
+    fn a_limit_stands_in_for_a_missing_request() {
+        let resources = ResourceRequirements {
+            requests: list(&[("cpu", "1")]),
+            limits: list(&[("cpu", "2"), ("nvidia.com/gpu", "8")]),
+            ..Default::default()
+        };
+        let container = Container { resources: Some(resources), ..Default::default() };
+        assert_eq!(total(&pod(vec![], vec![container])), "cpu: 1, nvidia.com/gpu: 8, pods: 1");
+    }
+
+    #[test]
+    fn overhead_comes_on_top_of_the_larger_phase() {
+        let mut spec = pod(vec![asks(&[("cpu", "3")])], vec![asks(&[("cpu", "1")])]);
+        spec.overhead = list(&[("cpu", "250m"), ("memory", "64Mi")]);
+        assert_eq!(total(&spec), "cpu: 3250m, memory: 64Mi, pods: 1");
+    }
+
+    #[test]
+    fn what_the_pod_itself_asks_replaces_what_its_containers_ask() {
+        let mut spec = pod(vec![asks(&[("cpu", "9")])], vec![asks(&[("cpu", "1"), ("gpu", "1")])]);
+        spec.overhead = list(&[("cpu", "1")]);
+        spec.resources = Some(ResourceRequirements {
+            requests: list(&[("cpu", "4"), ("gpu", "5")]),
+            limits: list(&[("cpu", "6"), ("memory", "8Gi")]),
+            ..Default::default()
+        });
+        assert_eq!(total(&spec), "cpu: 5, gpu: 1, memory: 8Gi, pods: 1");
+    }
+
+    #[test]
+    fn a_request_that_cannot_be_read_is_an_error() {
+        let error = Ask::pod(&pod(vec![], vec![asks(&[("cpu", "two")])])).unwrap_err();
+        assert_eq!(error.resource, "cpu");
+    }
+}

@@ -1,0 +1,185 @@
+//! The different asks of the units that wait. Units that ask the same have one shape: whether it fits is
+//! found out once for all of them.
+//!
+//! A shape that does not fit is parked at the resource of which too little is there, by how much it asks of
+//! it, and is not looked at again until there is that much.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Included};
+use std::sync::Arc;
+
+use framework_api::queue::Reason;
+
+use crate::limits::Room;
+use crate::{Amount, Ask};
+
+/// A shape; never used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ShapeId(u64);
+
+impl ShapeId {
+    /// That of units whose queue is missing: they are held against nothing.
+    pub const NONE: Self = Self(0);
+    const LAST: Self = Self(u64::MAX);
+}
+
+/// What is known of the units that ask the same.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub ask: Ask,
+    /// How many units wait with it.
+    units: usize,
+    /// It asks more than the capacity.
+    pub exceeds: bool,
+    /// Why its units wait, as the last round left it. It says nothing of a shape that exceeds.
+    pub reason: Option<Reason>,
+    /// The resource at which it is parked.
+    parked: Option<Arc<str>>,
+}
+
+type ByAmount = BTreeMap<Arc<str>, BTreeSet<(Amount, ShapeId)>>;
+
+/// All shapes of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Shapes {
+    all: BTreeMap<ShapeId, Shape>,
+    by_ask: BTreeMap<Arc<[(Arc<str>, Amount)]>, ShapeId>,
+    /// By how much they ask of each resource.
+    by_amount: ByAmount,
+    /// Those that did not fit, at one resource each.
+    parked: ByAmount,
+    /// Those that are new, or that fit and were kept out: the next round looks at them.
+    unsettled: BTreeSet<ShapeId>,
+    last: u64,
+}
+
+impl Shapes {
+    pub fn get(&self, id: ShapeId) -> Option<&Shape> {
+        self.all.get(&id)
+    }
+
+    /// Whether units of this shape could be released some time.
+    pub fn can_fit(&self, id: ShapeId) -> bool {
+        self.get(id).is_some_and(|shape| !shape.exceeds)
+    }
+
+    /// Says why its units wait, and whether that is new.
+    pub fn give_reason(&mut self, id: ShapeId, reason: Reason) -> bool {
+        let Some(shape) = self.all.get_mut(&id) else { return false };
+        shape.reason.replace(reason) != Some(reason)
+    }
+
+    /// Counts a unit, and says its shape.
+    pub fn add(&mut self, ask: &Ask, capacity: &Room) -> ShapeId {
+        if let Some(id) = self.by_ask.get(&ask.key()).copied() {
+            if let Some(shape) = self.all.get_mut(&id) {
+                shape.units = shape.units.saturating_add(1);
+            }
+            return id;
+        }
+        // One name for all.
+        let name = |name| self.by_amount.get_key_value(name).map_or(name, |(known, _)| known);
+        let ask: Ask = ask.iter().map(|(resource, amount)| (Arc::clone(name(resource)), amount)).collect();
+        self.last = self.last.saturating_add(1);
+        let (id, exceeds) = (ShapeId(self.last), !capacity.fits(&ask));
+        for (resource, amount) in ask.iter() {
+            insert(&mut self.by_amount, resource, amount, id);
+        }
+        if !exceeds {
+            self.unsettled.insert(id);
+        }
+        self.by_ask.insert(ask.key(), id);
+        self.all.insert(id, Shape { ask, units: 1, exceeds, reason: None, parked: None });
+        id
+    }
+
+    /// Forgets a unit, and with the last one the shape.
+    pub fn remove(&mut self, id: ShapeId) {
+        let Some(shape) = self.all.get_mut(&id) else { return };
+        shape.units = shape.units.saturating_sub(1);
+        if shape.units > 0 {
+            return;
+        }
+        self.unsettle(id);
+        self.unsettled.remove(&id);
+        let Some(shape) = self.all.remove(&id) else { return };
+        self.by_ask.remove(&shape.ask.key());
+        for (resource, amount) in shape.ask.iter() {
+            remove(&mut self.by_amount, resource, amount, id);
+        }
+    }
+
+    /// The shapes whose fate is decided by whether the capacity of a resource is the lower or the higher one.
+    pub fn between(&self, resource: &str, low: Amount, high: Amount) -> Vec<ShapeId> {
+        let range = (Excluded((low, ShapeId::LAST)), Included((high, ShapeId::LAST)));
+        self.by_amount.get(resource).into_iter().flat_map(|ids| ids.range(range)).map(|(_, id)| *id).collect()
+    }
+
+    /// Says whether a shape exceeds the capacity, and whether that is new.
+    pub fn judge(&mut self, id: ShapeId, capacity: &Room) -> bool {
+        let Some(shape) = self.all.get_mut(&id) else { return false };
+        let exceeds = !capacity.fits(&shape.ask);
+        if shape.exceeds == exceeds {
+            return false;
+        }
+        (shape.exceeds, shape.reason) = (exceeds, None);
+        self.unsettle(id);
+        if exceeds {
+            self.unsettled.remove(&id);
+        }
+        true
+    }
+
+    /// Takes out all shapes that may fit into the room: the unsettled ones, and those parked at an amount
+    /// that is there.
+    pub fn take_hopeful(&mut self, room: &Room) -> BTreeSet<ShapeId> {
+        let mut woken = Vec::new();
+        for (resource, ids) in &self.parked {
+            let enough = ids.range(..=(room.get(resource), ShapeId::LAST));
+            woken.extend(enough.map(|(_, id)| *id));
+        }
+        for id in woken {
+            self.unsettle(id);
+        }
+        std::mem::take(&mut self.unsettled)
+    }
+
+    /// Puts a shape where the next round finds it if the room may be enough for it: parked, if it is not now.
+    /// Says whether it is parked.
+    pub fn settle(&mut self, id: ShapeId, room: &Room) -> bool {
+        let Some(shape) = self.all.get_mut(&id) else { return false };
+        let lacking = room.lacking(&shape.ask).map(|(resource, amount)| (Arc::clone(resource), amount));
+        let Some((resource, amount)) = lacking else {
+            self.unsettled.insert(id);
+            return false;
+        };
+        insert(&mut self.parked, &resource, amount, id);
+        shape.parked = Some(resource);
+        true
+    }
+
+    fn unsettle(&mut self, id: ShapeId) {
+        let Some(shape) = self.all.get_mut(&id) else { return };
+        if let Some(resource) = shape.parked.take() {
+            let amount = shape.ask.get(&resource);
+            remove(&mut self.parked, &resource, amount, id);
+        }
+        self.unsettled.insert(id);
+    }
+}
+
+fn insert(to: &mut ByAmount, resource: &Arc<str>, amount: Amount, id: ShapeId) {
+    if let Some(ids) = to.get_mut(resource) {
+        ids.insert((amount, id));
+    } else {
+        to.insert(Arc::clone(resource), BTreeSet::from([(amount, id)]));
+    }
+}
+
+fn remove(from: &mut ByAmount, resource: &str, amount: Amount, id: ShapeId) {
+    let Some(ids) = from.get_mut(resource) else { return };
+    ids.remove(&(amount, id));
+    if ids.is_empty() {
+        from.remove(resource);
+    }
+}

@@ -1,0 +1,174 @@
+//! Nobody starves: who could fit waits, from when it was overtaken, at most until it is overdue, and then as
+//! long as what runs, and what is overdue before it, takes to end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::queue::QueuePolicy;
+use framework_queue::order::Overdue;
+use framework_queue::{Amount, Namespace, QueueFacts, Standing, UnitFacts, Verdict};
+use jiff::Timestamp;
+use proptest::prelude::*;
+
+use crate::world::{at, quota, unit, with_priority};
+
+/// A second at a time, units come, run as long as they do, and end.
+struct Cluster {
+    namespace: Namespace,
+    now: i64,
+    /// How long each runs.
+    lasts: BTreeMap<Arc<str>, i64>,
+    /// Who runs until when.
+    ends: BTreeMap<Arc<str>, i64>,
+    /// When each was released.
+    released: BTreeMap<Arc<str>, i64>,
+    /// Since when each was overtaken, and how many are overdue before it.
+    overtaken: BTreeMap<Arc<str>, (i64, Option<usize>)>,
+    reserve_after: i64,
+}
+
+impl Cluster {
+    fn new(hard: &str, reserve_after: Duration, queues: &[(&str, QueuePolicy, i32)]) -> Self {
+        let mut namespace = Namespace::new(reserve_after);
+        namespace.set_quota("team", Some(quota(hard, "")));
+        for (name, policy, priority) in queues {
+            namespace.set_queue(name, Some(QueueFacts { policy: *policy, priority: *priority }));
+        }
+        Self {
+            namespace,
+            now: 0,
+            lasts: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            released: BTreeMap::new(),
+            overtaken: BTreeMap::new(),
+            reserve_after: i64::try_from(reserve_after.as_secs()).unwrap_or(i64::MAX / 2),
+        }
+    }
+
+    fn come(&mut self, uid: &str, facts: UnitFacts, lasts: i64) {
+        self.namespace.set_unit(uid, Some(facts));
+        self.lasts.insert(uid.into(), lasts);
+    }
+
+    fn overdue(&self, uid: &Arc<str>) -> Option<Overdue> {
+        let unit = self.namespace.unit(uid)?;
+        let Standing::Waiting { overtaken: Some(since), .. } = unit.standing else { return None };
+        Some(Overdue { since, enqueued: unit.enqueued, uid: Arc::clone(uid) })
+    }
+
+    fn second(&mut self) {
+        self.now += 1;
+        let now = self.now;
+        for (uid, _) in self.ends.extract_if(.., |_, end| *end <= now) {
+            self.namespace.set_unit(&uid, None);
+        }
+        for decision in self.namespace.round(at(now)) {
+            match decision.verdict {
+                Verdict::Release => {
+                    self.ends.insert(Arc::clone(&decision.uid), now + self.lasts[&decision.uid]);
+                    self.released.insert(decision.uid, now);
+                }
+                Verdict::Overtaken { since } => {
+                    self.overtaken.insert(decision.uid, (since.as_second(), None));
+                }
+                Verdict::Wait(_) | Verdict::Reserved => {}
+            }
+        }
+        let line: Vec<_> = self.overtaken.keys().filter_map(|uid| self.overdue(uid)).collect();
+        for overdue in &line {
+            let before = line.iter().filter(|other| *other < overdue).count();
+            let (since, known) = self.overtaken.get_mut(&overdue.uid).unwrap();
+            if since.saturating_add(self.reserve_after) <= now {
+                known.get_or_insert(before);
+            }
+        }
+    }
+}
+
+/// When it comes, queue, priority, cpu, memory, and how long it runs.
+type Coming = (i64, usize, i32, i64, i64, i64);
+
+const LONGEST: i64 = 30;
+
+fn coming() -> impl Strategy<Value = Coming> {
+    let size = || prop_oneof![5 => 1..4_i64, 1 => 4..11_i64];
+    (0..200_i64, 0..3_usize, 0..3, size(), size(), 1..=LONGEST)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn who_is_overtaken_goes_in_bounded_time(comings in prop::collection::vec(coming(), 1..120)) {
+        let queues = [
+            ("a", QueuePolicy::Priority, 0),
+            ("b", QueuePolicy::Fifo, 0),
+            ("c", QueuePolicy::Priority, 1),
+        ];
+        let reserve_after = Duration::from_secs(20);
+        let mut cluster = Cluster::new("cpu 10 memory 10", reserve_after, &queues);
+        // Each is done before the last of all could have run alone after all others.
+        let last = 200 + LONGEST * i64::try_from(comings.len()).unwrap() + 30;
+        for second in 0..last {
+            for (nth, coming) in comings.iter().enumerate().filter(|(_, coming)| coming.0 == second) {
+                let (_, queue, priority, cpu, memory, lasts) = *coming;
+                let amounts = [("cpu", Amount::units(cpu)), ("memory", Amount::units(memory))];
+                let mut facts = with_priority(priority, unit(queues[queue].0, second, ""));
+                facts.ask = amounts.into_iter().collect();
+                cluster.come(&format!("u{nth}"), facts, lasts);
+            }
+            cluster.second();
+        }
+        prop_assert_eq!(cluster.released.len(), comings.len(), "everybody goes");
+        for (uid, (since, before)) in &cluster.overtaken {
+            let before = i64::try_from(before.unwrap_or(0)).unwrap();
+            let bound = since + 20 + (before + 1) * LONGEST + 1;
+            let went = cluster.released[uid];
+            prop_assert!(went <= bound, "{} went at {}, not by {}", uid, went, bound);
+        }
+    }
+}
+
+/// When a unit goes that asks for everything, while one that asks for half comes every ten seconds, earlier
+/// in some queue, and runs for twenty.
+fn endless(big_in: &str, small_in: &str, reserve_after: Duration) -> Option<i64> {
+    let queues = [("low", QueuePolicy::Priority, 0), ("high", QueuePolicy::Priority, 9)];
+    let mut cluster = Cluster::new("cpu 10", reserve_after, &queues);
+    cluster.come("s", unit(small_in, 0, "cpu 5"), 20);
+    cluster.second();
+    cluster.come("big", unit(big_in, 1, "cpu 10"), 10);
+    for second in 2..3000 {
+        if second % 10 == 0 {
+            cluster.come(&format!("s{second}"), unit(small_in, second, "cpu 5"), 20);
+        }
+        cluster.second();
+    }
+    cluster.released.get("big").copied()
+}
+
+#[test]
+fn a_big_unit_goes_in_spite_of_an_endless_stream_of_small_ones() {
+    let five_minutes = Duration::from_secs(300);
+    for (big_in, small_in) in [("low", "low"), ("low", "high"), ("high", "low")] {
+        let went = endless(big_in, small_in, five_minutes).expect("it goes");
+        assert!((300..=10 + 300 + 20 + 1).contains(&went), "{big_in}, {small_in}: at {went}");
+    }
+}
+
+#[test]
+fn without_a_reservation_the_same_stream_starves_it() {
+    assert_eq!(endless("low", "low", Duration::MAX), None);
+    assert_eq!(endless("low", "high", Duration::MAX), None);
+}
+
+#[test]
+fn the_end_of_time_is_no_moment_to_wake() {
+    let mut cluster = Cluster::new("cpu 10", Duration::MAX, &[("a", QueuePolicy::Fifo, 0)]);
+    cluster.come("u1", unit("a", 0, "cpu 6"), 5);
+    cluster.come("u2", unit("a", 0, "cpu 6"), 5);
+    cluster.come("u3", unit("a", 0, "cpu 1"), 5);
+    cluster.second();
+    assert_eq!(cluster.overtaken.keys().map(|uid| &**uid).collect::<Vec<_>>(), ["u2"]);
+    assert_eq!(cluster.namespace.next_wake(), Some(Timestamp::MAX));
+}

@@ -1,0 +1,89 @@
+//! A position says who is served before: what is released next, and in which order.
+
+use std::sync::Arc;
+
+use framework_api::queue::QueuePolicy;
+use framework_queue::{Amount, Ask, Namespace, Standing, UnitFacts};
+use proptest::prelude::*;
+
+use crate::world::{World, ask, at, quota, released, unit};
+
+/// Queue, priority, when it came, what it asks, and when it was overtaken.
+type Told = (usize, i32, i64, i64, i64, Option<i64>);
+
+fn told() -> impl Strategy<Value = Told> {
+    (0..3_usize, 0..3, 0..6_i64, 0..8_i64, 1..3_i64, prop::option::weighted(0.2, 0..900_i64))
+}
+
+fn facts((queue, priority, came, cpu, gpu, overtaken): Told) -> UnitFacts {
+    let amounts = [("cpu", cpu), ("gpu", gpu)];
+    UnitFacts {
+        queue: ["a", "b", "c"][queue].into(),
+        priority,
+        enqueued: at(came),
+        ask: amounts.into_iter().map(|(name, units)| (name, Amount::units(units))).collect::<Ask>(),
+        standing: Standing::Waiting { overtaken: overtaken.map(at), reserved: false, reason: None },
+    }
+}
+
+/// All units wait for the one that holds everything.
+fn waiting(units: &[Told]) -> Namespace {
+    let mut world = World::new("cpu 500 gpu 100");
+    world.queue("b", QueuePolicy::Priority, 1);
+    world.queue("c", QueuePolicy::Fifo, 0);
+    world.queue("all", QueuePolicy::Fifo, 9);
+    for (at, told) in units.iter().enumerate() {
+        world.tell(&format!("u{}", at * 7 % 30), facts(*told));
+    }
+    let mut all = unit("all", 0, "cpu 500 gpu 100");
+    all.standing = Standing::Released { holds: ask("cpu 500 gpu 100") };
+    world.tell("all", all);
+    assert_eq!(world.released(0), [""; 0]);
+    world.namespace
+}
+
+proptest! {
+    #[test]
+    fn positions_are_the_order_in_which_units_go(units in prop::collection::vec(told(), 1..30)) {
+        let mut namespace = waiting(&units);
+        let position = |uid: &str| namespace.position(uid).unwrap();
+        let positions: Vec<_> = (0..units.len()).map(|at| format!("u{}", at * 7 % 30)).collect();
+        let mut positions: Vec<_> = positions.iter().map(|uid| (position(uid), uid.clone())).collect();
+        namespace.set_unit("all", None);
+        let order = released(&namespace.round(at(1000)));
+        positions.sort_by_key(|(position, _)| position.before);
+        prop_assert_eq!(positions.len(), order.len());
+        let mut last: Option<Arc<str>> = None;
+        for (nth, (uid, (position, of))) in order.into_iter().zip(positions).enumerate() {
+            prop_assert_eq!((&*uid, nth), (&*of, position.before));
+            prop_assert_eq!(position.directly_before, last);
+            last = Some(uid);
+        }
+    }
+
+    #[test]
+    fn who_has_nobody_before_it_goes_first_if_it_fits(
+        units in prop::collection::vec(told(), 1..30), cpu in 0..8_i64, gpu in 1..3_i64)
+    {
+        let mut namespace = waiting(&units);
+        let mut uids = (0..units.len()).map(|at| format!("u{}", at * 7 % 30));
+        let first = uids.find(|uid| namespace.position(uid).unwrap().before == 0).unwrap();
+        let asks = namespace.unit(&first).unwrap().ask.clone();
+        let fits = asks.get("cpu") <= Amount::units(cpu) && asks.get("gpu") <= Amount::units(gpu);
+        let mut all = namespace.unit("all").unwrap().clone();
+        all.standing = Standing::Released { holds: ask(&format!("cpu {} gpu {}", 500 - cpu, 100 - gpu)) };
+        namespace.set_unit("all", Some(all));
+        let order = released(&namespace.round(at(1000)));
+        prop_assert_eq!(order.first().is_some_and(|uid| **uid == *first), fits);
+    }
+}
+
+#[test]
+fn a_limit_that_is_not_set_shares_nothing_out() {
+    let mut world = World::new("");
+    world.namespace.set_quota("team", Some(quota("", "")));
+    world.tell("u1", unit("a", 1, "cpu 1"));
+    world.tell("u2", unit("a", 2, "cpu 1"));
+    world.tell("u3", unit("b", 2, "cpu 1"));
+    assert_eq!(world.position("u3"), (0, 2, Some("u2".into())), "as old as u2, whose queue is called a");
+}

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 /// Billionths of a unit.
 // Aligned like an id: indexes hold an amount and an id per entry, and would be a third larger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(packed(8))]
+#[repr(Rust, packed(8))]
 pub struct Amount(i128);
 
 /// A text that is no quantity.

@@ -16,7 +16,10 @@ use crate::amount::QuantityError;
 ///
 /// It has no order, so that `min` means one thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ask(Arc<[(Arc<str>, Amount)]>);
+pub struct Ask(Amounts);
+
+/// Amounts by resource, sorted.
+pub(crate) type Amounts = Arc<[(Arc<str>, Amount)]>;
 
 /// A resource list that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,7 +70,7 @@ impl Ask {
     }
 
     /// The amounts, for those who need an order to find an ask by.
-    pub(crate) fn key(&self) -> Arc<[(Arc<str>, Amount)]> {
+    pub(crate) fn key(&self) -> Amounts {
         Arc::clone(&self.0)
     }
 

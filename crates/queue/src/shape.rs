@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use framework_api::queue::Reason;
 
+use crate::ask::Amounts;
 use crate::limits::Room;
 use crate::{Amount, Ask};
 
@@ -43,7 +44,7 @@ type ByAmount = BTreeMap<Arc<str>, BTreeSet<(Amount, ShapeId)>>;
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     all: BTreeMap<ShapeId, Shape>,
-    by_ask: BTreeMap<Arc<[(Arc<str>, Amount)]>, ShapeId>,
+    by_ask: BTreeMap<Amounts, ShapeId>,
     /// By how much they ask of each resource.
     by_amount: ByAmount,
     /// Those that did not fit, at one resource each.

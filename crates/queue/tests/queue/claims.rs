@@ -57,7 +57,8 @@ fn a_queue_of_a_higher_priority_goes_first() {
     world.queue("b", QueuePolicy::Priority, 7);
     world.tell("u1", with_priority(100, unit("a", 1, "cpu 1")));
     world.tell("u2", unit("b", 2, "cpu 1"));
-    assert_eq!(world.released(0), ["u2", "u1"]);
+    world.tell("u3", unit("b", 3, "cpu 1"));
+    assert_eq!(world.released(0), ["u2", "u3", "u1"], "also when it holds more");
 }
 
 #[test]
@@ -325,6 +326,11 @@ fn what_comes_and_goes_is_said_to_the_first_of_those_who_ask_the_same() {
     run.standing = Standing::Released { holds: ask("cpu 5") };
     world.tell("run", run);
     assert_eq!(world.round(1), ["big waits: InsufficientQuota", "u1 waits: CapacityReserved"]);
+    let mut other = World::new("cpu 10");
+    for uid in ["run", "big", "u1", "u2", "u3"] {
+        other.tell(uid, world.namespace.unit(uid).unwrap().clone());
+    }
+    assert_eq!(other.round(1), NONE, "nor does one who starts anew say it to the others");
     world.end("u1");
     assert_eq!(world.round(1), ["u2 waits: CapacityReserved"], "now it is the first");
     world.namespace.set_quota("team", Some(quota("cpu 0", "")));
@@ -346,6 +352,16 @@ fn time_does_not_go_back() {
     assert_eq!(world.round(300), ["big has capacity reserved"]);
     assert_eq!(world.round(-300), NONE);
     assert_eq!(world.namespace.next_wake(), None);
+    world.end("run");
+    world.end("big");
+    world.tell("u1", with_priority(1, unit("b", 1, "cpu 1")));
+    world.tell("u2", unit("a", 0, "cpu 1"));
+    world.queue("b", QueuePolicy::Priority, 1);
+    assert_eq!(
+        world.round(0),
+        ["u1 goes", "u2 waits: InsufficientQuota", "u2 is overtaken at 1300"],
+        "the latest moment that was told"
+    );
 }
 
 #[test]

@@ -60,7 +60,10 @@ enum Happening {
 
 fn ask() -> impl Strategy<Value = Ask> {
     let amounts = prop::array::uniform3(prop_oneof![2 => Just(0), 5 => 1..6_i64, 1 => 6..20_i64]);
-    amounts.prop_map(|units| RESOURCES.into_iter().zip(units.map(Amount::units)).collect())
+    // Many ask the same, as in life.
+    let usual = prop::sample::select(vec![[1, 0, 1], [3, 1, 1], [7, 0, 2]]);
+    let of = |units: [i64; 3]| RESOURCES.into_iter().zip(units.map(Amount::units)).collect();
+    prop_oneof![usual, amounts].prop_map(of)
 }
 
 fn queue_facts() -> impl Strategy<Value = Option<QueueFacts>> {

@@ -201,7 +201,8 @@ async fn conditions_are_keyed_by_type_and_have_a_closed_set_of_reasons() {
     };
     for reason in Reason::ALL {
         let list = [condition("Dequeued", reason.as_str()), condition("Overtaken", reason.as_str())];
-        let stored = space.report("job", json!({"conditions": list})).await.expect(reason.as_str());
+        let stored = space.report("job", json!({"conditions": list})).await;
+        let stored = stored.unwrap_or_else(|refusal| panic!("{reason}: {refusal}"));
         assert_eq!(stored["status"]["conditions"], json!(list));
     }
     for kind in ["Dequeued", "Overtaken"] {

@@ -8,8 +8,6 @@ pub const API_VERSION: &str = "frameworkcontroller.microsoft.com/v1";
 pub const KIND: &str = "Framework";
 /// Label of ConfigMaps and Pods: the slot of their Framework, decimal, 0 to 255.
 pub const SLOT_LABEL: &str = "frameworkcontroller.microsoft.com/slot";
-/// Label of a Framework: the queue in which it waits. Its ConfigMap and its Pods get it too.
-pub const QUEUE_NAME_LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
 /// Finalizer of the ConfigMap: it goes only after all its Pods are gone.
 pub const FOREGROUND_DELETION: &str = "foregroundDeletion";
 

@@ -10,6 +10,7 @@ pub mod template;
 mod tests;
 
 use framework_api::name::{self, variable};
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{Framework, FrameworkStatus};
 use serde_json::{Map, Value, json};
@@ -115,7 +116,7 @@ pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
         name::SLOT_LABEL: name::slot(attempt.framework_uid).to_string(),
     });
     if let (Some(queue), Value::Object(labels)) = (attempt.queue, &mut labels) {
-        labels.insert(name::QUEUE_NAME_LABEL.to_owned(), queue.into());
+        labels.insert(QUEUE_NAME_LABEL.to_owned(), queue.into());
     }
     json!({
         "apiVersion": "v1",
@@ -202,7 +203,7 @@ fn identify(metadata: &mut Map<String, Value>, context: &PodContext<'_>, variabl
         labels.insert(variable::TASKROLE_NAME.to_owned(), context.task_role_name.into());
         labels.insert(variable::TASK_INDEX.to_owned(), context.task_index.to_string().into());
         labels.insert(name::SLOT_LABEL.to_owned(), slot.into());
-        labels.extend(context.attempt.queue.map(|queue| (name::QUEUE_NAME_LABEL.to_owned(), queue.into())));
+        labels.extend(context.attempt.queue.map(|queue| (QUEUE_NAME_LABEL.to_owned(), queue.into())));
     }
 }
 

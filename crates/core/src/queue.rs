@@ -4,7 +4,7 @@
 //! kept in the condition [`QUEUED`]: what happens to the label later means nothing, and a restart forgets
 //! nothing. Who goes first is decided elsewhere; here only the answer is obeyed.
 
-use framework_api::name::QUEUE_NAME_LABEL;
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 

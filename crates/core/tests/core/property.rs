@@ -129,7 +129,8 @@ fn happen(world: &mut World, what: &Happening) {
 /// Whether a queue holds the Framework back, as a reader of all that is told would say.
 fn is_held_back(world: &World) -> bool {
     let labels = world.framework.metadata.labels.iter().flatten();
-    let names_queue = labels.filter(|(label, _)| *label == framework_api::name::QUEUE_NAME_LABEL).count() > 0;
+    let names_queue =
+        labels.filter(|(label, _)| *label == framework_api::queue::QUEUE_NAME_LABEL).count() > 0;
     let begun = world.status.as_ref().is_some_and(|status| {
         let admitted = status.conditions.iter().any(|c| c.type_ == "Queued" && c.reason == "Admitted");
         admitted || status.attempt_status.id > 0 || status.attempt_status.config_map_uid.is_some()

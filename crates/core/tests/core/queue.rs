@@ -1,7 +1,7 @@
 //! Frameworks that wait in a queue: what they do meanwhile, what is told of it, and how they go on.
 
 use framework_api::code::Code;
-use framework_api::name::QUEUE_NAME_LABEL;
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::{ExecutionType, State};
 use framework_core::observed::{Create, Instance, Outcome, Refusal};
 use framework_core::queue::{self, Stage};

@@ -6,6 +6,7 @@
 use framework_api::code::Code;
 use framework_api::name;
 use framework_api::pod_failure::default_rules;
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::status::TaskStatus;
 use framework_api::{Framework, FrameworkStatus, State, Time};
 use framework_core::classify::{Classifier, ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
@@ -353,7 +354,7 @@ impl World {
 
     /// The user names a queue, or (`None`) takes the label away.
     pub fn name_queue(&mut self, queue: Option<&str>) -> &mut Self {
-        let label = |queue: &str| (name::QUEUE_NAME_LABEL.to_owned(), queue.to_owned());
+        let label = |queue: &str| (QUEUE_NAME_LABEL.to_owned(), queue.to_owned());
         self.framework.metadata.labels = queue.map(|queue| [label(queue)].into());
         self
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use framework_api::State;
-use framework_api::name::QUEUE_NAME_LABEL;
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
 use framework_core::observed::Admission;
 

@@ -1,12 +1,15 @@
-//! Whose turn it is to send: three classes in order, and in each the Frameworks in rotation.
+//! Whose turn it is to send: records first, then creates and deletes, the Frameworks in rotation.
 //!
 //! Holds keys only: what a Framework has to send is in its ledger. A key is in a class once, however much it
-//! has to send, so that a Framework of 10,000 Tasks and a thousand of one Task share evenly. A turn is
-//! [`TURN`] requests long: Pods that are created together run and end together, and what became of them
-//! fits into one status write. One Pod of each in turn would make every Framework of a burst last as long as
-//! the burst, and be written again and again meanwhile.
+//! has to send. A turn is [`TURN`] requests long: Pods that are created together run and end together, and
+//! what became of them fits into one status write. One Pod of each in turn would make every Framework of a
+//! burst last as long as the burst, and be written again and again meanwhile.
+//!
+//! Who is in its first turn shares evenly with all who are not: a Framework of a few Tasks does not wait for
+//! the turns, creates or deletes, of one of 10,000, and a stream of small ones takes no more than half of the
+//! budget from that one.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use framework_core::Action;
 
@@ -41,11 +44,31 @@ impl Class {
 
 /// How many requests a Framework may send in a turn.
 pub const TURN: u32 = 32;
+/// So many creates and deletes later, of whomever, what a Framework has sent is forgotten: its next turn is a
+/// first one.
+const MEMORY: u64 = 1024;
 
 /// The rotation of keys in each class.
 #[derive(Debug, Default)]
 pub struct Dispatch {
-    classes: [Rotation; 3],
+    records: Rotation,
+    /// Deletes and creates of who is in its first turn.
+    first: [Rotation; 2],
+    /// Those of all others.
+    later: [Rotation; 2],
+    spent: BTreeMap<(Class, Key), Spent>,
+    /// Creates and deletes that were sent.
+    served: u64,
+    /// Who is not in its first turn goes next.
+    later_is_next: bool,
+}
+
+/// What a Framework has sent of a class of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spent {
+    requests: u32,
+    /// [`Dispatch::served`] at the last of them.
+    at: u64,
 }
 
 #[derive(Debug, Default)]
@@ -56,38 +79,90 @@ struct Rotation {
     turn: Option<(Key, u32)>,
 }
 
-impl Dispatch {
-    /// Puts a key at the end of its class, or at its head while its turn lasts, unless it is in there.
-    pub fn offer(&mut self, class: Class, key: &Key) {
-        let rotation = &mut self.classes[class as usize];
-        if !rotation.members.insert(key.clone()) {
+impl Rotation {
+    /// Puts a key at the end, or at the head while its turn lasts, unless it is in there.
+    fn offer(&mut self, key: &Key) {
+        if !self.members.insert(key.clone()) {
             return;
         }
-        match &rotation.turn {
-            Some((last, taken)) if last == key && *taken < TURN => rotation.order.push_front(key.clone()),
-            _ => rotation.order.push_back(key.clone()),
+        match &self.turn {
+            Some((last, taken)) if last == key && *taken < TURN => self.order.push_front(key.clone()),
+            _ => self.order.push_back(key.clone()),
         }
     }
 
-    /// Takes the key whose turn it is, of the first class that has one.
+    /// Takes the key whose turn it is.
+    fn take(&mut self) -> Option<Key> {
+        let key = self.order.pop_front()?;
+        self.members.remove(&key);
+        let taken = match &self.turn {
+            Some((last, taken)) if *last == key && *taken < TURN => taken + 1,
+            _ => 1,
+        };
+        self.turn = Some((key.clone(), taken));
+        Some(key)
+    }
+}
+
+impl Dispatch {
+    /// Puts a key into its class, unless it is in there.
+    pub fn offer(&mut self, class: Class, key: &Key) {
+        let Some(place) = place(class) else { return self.records.offer(key) };
+        let spent = self.spent.get(&(class, key.clone())).copied().unwrap_or_default();
+        let is_first = spent.requests < TURN || self.served - spent.at > MEMORY;
+        let (here, there) =
+            if is_first { (&mut self.first, &self.later) } else { (&mut self.later, &self.first) };
+        if !there[place].members.contains(key) {
+            here[place].offer(key);
+        }
+    }
+
+    /// Takes the key whose turn it is, and the class.
     pub fn take(&mut self) -> Option<(Class, Key)> {
-        Class::ALL.into_iter().find_map(|class| {
-            let rotation = &mut self.classes[class as usize];
-            let key = rotation.order.pop_front()?;
-            rotation.members.remove(&key);
-            let taken = match &rotation.turn {
-                Some((last, taken)) if *last == key && *taken < TURN => taken + 1,
-                _ => 1,
-            };
-            rotation.turn = Some((key.clone(), taken));
-            Some((class, key))
-        })
+        if let Some(key) = self.records.take() {
+            return Some((Class::Record, key));
+        }
+        let [first, later] = [&self.first, &self.later].map(|group| !is_empty(group));
+        let is_later = later && (!first || self.later_is_next);
+        self.later_is_next = first && !is_later;
+        let group = if is_later { &mut self.later } else { &mut self.first };
+        let (class, key) = [Class::Delete, Class::Create]
+            .into_iter()
+            .find_map(|class| Some((class, group[place(class)?].take()?)))?;
+        self.spend(class, &key);
+        Some((class, key))
     }
 
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
-        self.classes.iter().all(|rotation| rotation.order.is_empty())
+        self.records.order.is_empty() && is_empty(&self.first) && is_empty(&self.later)
     }
+
+    fn spend(&mut self, class: Class, key: &Key) {
+        self.served += 1;
+        let at = self.served;
+        if at.is_multiple_of(MEMORY) {
+            self.spent.retain(|_, spent| at - spent.at <= MEMORY);
+        }
+        let spent = self.spent.entry((class, key.clone())).or_default();
+        if at - spent.at > MEMORY {
+            spent.requests = 0;
+        }
+        *spent = Spent { requests: spent.requests.saturating_add(1), at };
+    }
+}
+
+/// Where a class has its place beside the other; records have none.
+fn place(class: Class) -> Option<usize> {
+    match class {
+        Class::Record => None,
+        Class::Delete => Some(0),
+        Class::Create => Some(1),
+    }
+}
+
+fn is_empty(group: &[Rotation; 2]) -> bool {
+    group.iter().all(|rotation| rotation.order.is_empty())
 }
 
 #[cfg(test)]
@@ -96,6 +171,26 @@ mod tests {
 
     fn key(name: &str) -> Key {
         Key::new("ns", name)
+    }
+
+    /// What is sent, in its order, if each has so much to send.
+    fn order(dispatch: &mut Dispatch, class: Class, left: &[(&'static str, usize)]) -> Vec<&'static str> {
+        let mut left = left.to_vec();
+        for (name, _) in &left {
+            for _ in 0..3 {
+                dispatch.offer(class, &key(name));
+            }
+        }
+        let mut order = Vec::new();
+        while let Some((class, key)) = dispatch.take() {
+            let (name, left) = left.iter_mut().find(|(name, _)| **name == *key.name).unwrap();
+            order.push(*name);
+            *left -= 1;
+            if *left > 0 {
+                dispatch.offer(class, &key);
+            }
+        }
+        order
     }
 
     #[test]
@@ -109,26 +204,54 @@ mod tests {
     }
 
     #[test]
-    fn one_with_much_to_send_takes_turns_with_the_others() {
+    fn a_turn_is_not_shared_and_the_next_ones_come_in_rotation() {
         let mut dispatch = Dispatch::default();
-        let mut left = [("big", 100), ("a", 1), ("b", 1)];
-        for (name, _) in left {
-            for _ in 0..3 {
-                dispatch.offer(Class::Create, &key(name));
-            }
-        }
-        let mut order = Vec::new();
-        while let Some((class, key)) = dispatch.take() {
-            let (name, left) = left.iter_mut().find(|(name, _)| **name == *key.name).unwrap();
-            order.push(*name);
-            *left -= 1;
-            if *left > 0 {
+        let order = order(&mut dispatch, Class::Create, &[("big", 100), ("large", 70), ("a", 1)]);
+        let turn = TURN as usize;
+        assert_eq!(order.len(), 171);
+        assert!(order[..turn].iter().all(|name| *name == "big"), "{order:?}");
+        let rest: Vec<_> = order[turn..].chunk_by(|one, next| one == next).map(<[_]>::len).collect();
+        // In its first turn the other one shares with what the first has left.
+        assert!(rest.iter().all(|taken| *taken <= turn), "{rest:?}");
+        let done = |name| order.iter().rposition(|one| *one == name).unwrap();
+        assert!(done("a") < done("large") && done("large") < order.len(), "{order:?}");
+    }
+
+    #[test]
+    fn who_has_little_to_send_waits_for_no_turn_of_who_has_much() {
+        for class in [Class::Delete, Class::Create] {
+            let mut dispatch = Dispatch::default();
+            dispatch.offer(Class::Delete, &key("big"));
+            for _ in 0..TURN + 1 {
+                let (class, key) = dispatch.take().unwrap();
                 dispatch.offer(class, &key);
             }
+            // It is in its second turn. Each of the small ones is served at once, or after one request.
+            for number in 0..100 {
+                let small = key(&format!("small{number}"));
+                dispatch.offer(class, &small);
+                let served: Vec<Key> = (0..2)
+                    .map(|_| {
+                        let (class, taken) = dispatch.take().unwrap();
+                        if taken != small {
+                            dispatch.offer(class, &taken);
+                        }
+                        taken
+                    })
+                    .collect();
+                assert!(served.contains(&small), "{class:?} {number}: {served:?}");
+                assert!(served.contains(&key("big")), "{class:?} {number}: {served:?}");
+            }
         }
-        let turn = TURN as usize;
-        assert_eq!(order.len(), 102);
-        assert!(order[..turn].iter().all(|name| *name == "big"), "{order:?}");
-        assert_eq!(order[turn..turn + 3], ["a", "b", "big"]);
+    }
+
+    #[test]
+    fn what_was_sent_long_ago_is_forgotten_and_takes_no_memory() {
+        let mut dispatch = Dispatch::default();
+        for number in 0..5 * MEMORY {
+            dispatch.offer(Class::Create, &key(&number.to_string()));
+            dispatch.take().unwrap();
+        }
+        assert!(dispatch.spent.len() as u64 <= 2 * MEMORY, "{}", dispatch.spent.len());
     }
 }

@@ -197,7 +197,7 @@ pub(crate) fn host(cluster: &Cluster, program: &Path, dir: &Path) -> Result<i32>
     File::create(&log).with_context(|| format!("creating {}", log.display()))?;
     let config = dir.join("frameworkcontroller.yaml");
     // Any port will do: several clusters may be up at once.
-    fs::write(&config, format!("{DEFAULT_CONFIG}\nmetricsAddress: 127.0.0.1:0\n"))
+    fs::write(&config, format!("{DEFAULT_CONFIG}\nmetricsAddress: 127.0.0.1:0\nqueueing: true\n"))
         .with_context(|| format!("writing {}", config.display()))?;
     // It runs in that directory.
     let arguments = ["--config".into(), "frameworkcontroller.yaml".into()];

@@ -18,6 +18,7 @@ pub(crate) mod controller;
 mod example;
 mod follow;
 mod place;
+mod queue;
 mod requests;
 mod screen;
 mod story;
@@ -37,6 +38,9 @@ pub(crate) struct Arguments {
     /// Leave the cluster, the controller and the Frameworks behind, and print how to reach them.
     #[arg(long)]
     keep: bool,
+    /// Show two gangs and room for one: without a queue, where both hang, and with one.
+    #[arg(long, conflicts_with = "keep")]
+    queue: bool,
     /// Run this controller instead of building one.
     #[arg(long, value_name = "PROGRAM")]
     controller: Option<PathBuf>,
@@ -56,7 +60,7 @@ async fn play(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result<()
     };
     let (keep, given_up) = (arguments.keep, Arc::clone(interrupted));
     let place = tokio::task::spawn_blocking(move || Place::prepare(keep, &program, &given_up)).await??;
-    let outcome = perform(&place).await;
+    let outcome = if arguments.queue { queue::perform(&place).await } else { perform(&place).await };
     place.end()?;
     outcome
 }

@@ -118,3 +118,20 @@ fn an_interrupt_cleans_up() {
         assert!(said.contains("interrupted; nothing is left running"), "{said}");
     }
 }
+
+#[test]
+fn two_gangs_hang_without_a_queue_and_run_one_after_the_other_in_it() {
+    let home = tempfile::tempdir().unwrap();
+    let output = demo(home.path(), &["--queue"]).wait_with_output().unwrap();
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    let (without, with) = told.split_once("In a queue one goes first:").expect("both are shown");
+    assert!(without.contains("this would last for ever"), "{told}");
+    assert!(!without.contains("40 of 40 Tasks run"), "{told}");
+    for gang in ["alpha", "beta"] {
+        assert!(with.contains(&format!("{gang}: AttemptRunning, 40 of 40 Tasks run")), "{told}");
+        assert!(with.contains(&format!("{gang}: Completed")), "{told}");
+    }
+    assert!(with.contains("InsufficientQuota"), "{told}");
+    Started::read(&noise).unwrap().assert_gone();
+}

@@ -9,6 +9,7 @@ use framework_runtime::clock::Clock;
 use framework_runtime::health::Health;
 use framework_runtime::journal::Journal;
 use framework_runtime::metrics::Metrics;
+use framework_runtime::queue::Asker;
 use framework_runtime::run::{self, Parts, run};
 use framework_runtime::seeds::Seeds;
 use framework_runtime::stall::{self, Threads};
@@ -68,7 +69,8 @@ impl Controller {
         }
         let clock = Clock::system();
         let (health, metrics) = (Arc::new(Health::new(clock)), Metrics::new());
-        let serving = admin::serve(listener, clock, Arc::clone(&health), Arc::clone(&metrics));
+        let (asker, inquiries) = Asker::new();
+        let serving = admin::serve(listener, clock, Arc::clone(&health), Arc::clone(&metrics), asker);
         let stop = stop.boxed().shared();
         let working = async {
             let patience = Patience {
@@ -91,6 +93,7 @@ impl Controller {
                 health: Arc::clone(&health),
                 journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
+                inquiries,
                 stop: stop.clone().boxed(),
             };
             run(parts).await?;

@@ -22,7 +22,7 @@ const ROOMS: [Room; 12] = [
     ("framework-core", &["framework-api"], &[]),
     ("framework-loadtest", &["framework-access", "framework-api", "framework-audit"], &[]),
     ("framework-queue", &["framework-api"], &[]),
-    ("framework-runtime", &["framework-access", "framework-api", "framework-core"], &[]),
+    ("framework-runtime", &["framework-access", "framework-api", "framework-core", "framework-queue"], &[]),
     ("framework-sim", &["framework-api"], &["framework-testcluster"]),
     ("framework-testcluster", &["framework-api", "framework-audit"], &[]),
     (

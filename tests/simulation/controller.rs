@@ -86,6 +86,7 @@ impl Controller {
             health: Arc::new(Health::new(clock)),
             journal: setup.told.journal(cluster),
             instance: name.clone(),
+            inquiries: framework_runtime::queue::Asker::new().1,
             // A controller whose handle is dropped runs on.
             stop: async move {
                 if stopped.await.is_err() {

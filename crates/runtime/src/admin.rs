@@ -1,18 +1,22 @@
-//! The HTTP endpoints for probes and Prometheus: `/healthz`, `/livez`, `/readyz`, `/metrics`.
+//! The HTTP endpoints for probes and Prometheus: `/healthz`, `/livez`, `/readyz`, `/metrics`; and
+//! `/queueunits/{namespace}/{name}`, which says where a unit stands.
 //!
 //! They only read; nothing here can change what the controller does.
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
 use crate::clock::Clock;
+use crate::event::Key;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::queue::Asker;
 
 /// Answers on `listener` for ever.
 pub async fn serve(
@@ -20,11 +24,12 @@ pub async fn serve(
     clock: Clock,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
+    asker: Asker,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(clock, health, metrics)).await
+    axum::serve(listener, router(clock, health, metrics, asker)).await
 }
 
-fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>) -> Router {
+fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>, asker: Asker) -> Router {
     let alive = {
         let health = Arc::clone(&health);
         move || async move { probe(health.not_alive()) }
@@ -38,6 +43,18 @@ fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>) -> Router {
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
+        .route("/queueunits/{namespace}/{name}", get(move |path| whereabouts(asker.clone(), path)))
+}
+
+async fn whereabouts(asker: Asker, Path((namespace, name)): Path<(String, String)>) -> impl IntoResponse {
+    let (code, text) = match asker.ask(Key::new(&namespace, &name)).await {
+        Ok(Some(found)) => (StatusCode::OK, serde_json::to_string(&found).unwrap_or_default()),
+        Ok(None) => {
+            (StatusCode::NOT_FOUND, format!("there is no QueueUnit {name} in the namespace {namespace}"))
+        }
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    };
+    (code, text + "\n")
 }
 
 fn probe(problem: Option<String>) -> impl IntoResponse {
@@ -67,7 +84,7 @@ mod tests {
     async fn readiness_says_what_is_missing() {
         let clock = Clock::system();
         let health = Arc::new(Health::new(clock));
-        let router = router(clock, Arc::clone(&health), Metrics::new());
+        let router = router(clock, Arc::clone(&health), Metrics::new(), Asker::new().0);
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
         let missing = "not listed yet: frameworks, configmaps, pods\n".to_owned();
@@ -86,7 +103,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let clock = Clock::system();
         let health = Arc::new(Health::new(clock));
-        let serving = tokio::spawn(serve(listener, clock, health, metrics));
+        let serving = tokio::spawn(serve(listener, clock, health, metrics, Asker::new().0));
         let client = crate::client::connect(kube::Config::new(url.parse().unwrap()), "test").unwrap();
         let request = http::Request::get("/metrics").body(kube::client::Body::empty()).unwrap();
         let reply = client.send(request).await.unwrap();

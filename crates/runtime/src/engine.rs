@@ -15,10 +15,12 @@ use framework_api::{Framework, FrameworkStatus, State, Time};
 use framework_core::observed::{Objects, Outcome};
 use framework_core::plan::Report;
 use framework_core::{Action, Policy, lifetime};
+use jiff::Timestamp;
 
 use crate::budget::Budget;
 use crate::cache::Cache;
 use crate::dispatch::{Class, Dispatch};
+use crate::engine::consumers::Mark;
 use crate::event::{Effect, Event, Key, Measure, Now, Ticket};
 use crate::history::Line;
 use crate::inquiry::Inquiry;
@@ -30,6 +32,7 @@ use crate::server_time::ServerTime;
 use crate::status_write::Windows;
 
 mod admission;
+mod consumers;
 mod creates;
 mod evaluation;
 mod joining;
@@ -55,6 +58,8 @@ pub struct EngineSettings {
     pub record: Duration,
     /// So many bytes of one Framework's status a second, at most.
     pub status_bytes_per_second: u64,
+    /// How long a unit may be overtaken in its queue before capacity is kept for it.
+    pub reserve_after: Duration,
     /// When and how statuses are compressed.
     pub compression: Compression,
 }
@@ -69,6 +74,7 @@ impl Default for EngineSettings {
             gather: Duration::from_millis(100),
             record: Duration::from_millis(250),
             status_bytes_per_second: 1 << 20,
+            reserve_after: Duration::from_secs(300),
             compression: Compression::default(),
         }
     }
@@ -160,6 +166,8 @@ pub struct Engine {
     time: ServerTime,
     inquiry: Inquiry,
     in_flight: BTreeMap<Ticket, Sent>,
+    /// Frameworks that the desk was told of, and as what.
+    consumers: BTreeMap<Key, Mark>,
     tickets: u64,
     effects: Vec<Effect>,
     seed: u64,
@@ -190,6 +198,7 @@ impl Engine {
             time: ServerTime::default(),
             inquiry: Inquiry::default(),
             in_flight: BTreeMap::new(),
+            consumers: BTreeMap::new(),
             tickets: 0,
             effects: Vec::new(),
             seed: 0,
@@ -197,6 +206,16 @@ impl Engine {
             drained: false,
             now: Duration::ZERO,
         }
+    }
+
+    /// Whether the API server has told its time.
+    pub fn knows_time(&self) -> bool {
+        self.time.is_known()
+    }
+
+    /// The API server's time, as well as it is known.
+    pub fn time(&self, now: Now) -> Timestamp {
+        self.time.now(now)
     }
 
     /// Takes in one event.
@@ -209,7 +228,8 @@ impl Engine {
             Event::Reply { ticket, reply, server } => {
                 self.replied(now, ticket, reply, server);
             }
-            Event::Tick => {}
+            // The desk's.
+            Event::Queue(_) | Event::Tick => {}
             Event::Drain => self.drain(now),
         }
     }
@@ -314,6 +334,7 @@ impl Engine {
     /// Brings timers and rotation in line with what is kept of a name.
     fn schedule(&mut self, now: Now, key: &Key) {
         self.tell_ends(key);
+        self.tell_consumer(key);
         let ledger = self.cache.get(key).and_then(|entry| entry.ledger.as_ref());
         let Some(ledger) = ledger else {
             self.ready.set(key, None);

@@ -16,6 +16,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::value::RawValue;
 
 use crate::history::Line;
+use crate::queue::{self, Consumer, News, UnitObject};
 
 /// Names a Framework in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +58,8 @@ pub enum Event {
     ConfigMap(Change<ConfigMapObject>),
     /// The watch of Pods.
     Pod(Change<PodObject>),
+    /// A watch that queueing needs: not the engine's affair.
+    Queue(News),
     /// A request has ended.
     Reply {
         /// Which request.
@@ -201,6 +204,13 @@ pub enum Effect {
         /// What to say.
         reports: Vec<Report>,
     },
+    /// Tell the desk of a Framework that waits in a queue, or came through one.
+    Consumer {
+        /// Its name.
+        key: Key,
+        /// What it asks for; `None`: it is gone.
+        consumer: Option<Consumer>,
+    },
     /// Count what came of a lifetime.
     Measure(Measure),
     /// Write lines of the history.
@@ -286,6 +296,8 @@ pub enum Request {
         /// Guard.
         resource_version: u128,
     },
+    /// One of the desk's.
+    Queue(queue::Request),
 }
 
 /// What came of a request.
@@ -297,6 +309,8 @@ pub enum Reply {
     ConfigMap(ConfigMapObject),
     /// The Pod after a POST, a PATCH, a DELETE or at a GET.
     Pod(PodObject),
+    /// The QueueUnit after a POST, a PATCH or at a GET.
+    Unit(Box<UnitObject>),
     /// An object of that name that is not ours, at a GET: a sentence that names its owner.
     Foreign(String),
     /// Done, and there is nothing to show.

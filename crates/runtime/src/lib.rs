@@ -33,6 +33,7 @@ pub mod ownership;
 pub mod pace;
 pub mod pack;
 pub mod quarantine;
+pub mod queue;
 pub mod ready;
 pub mod recorder;
 pub mod records;

@@ -15,6 +15,10 @@ use crate::event::{Measure, Now};
 use crate::remaining::Remaining;
 use crate::stall::{Longest, Threads};
 
+mod units;
+
+use units::Units;
+
 /// All metrics of one controller, in a registry of their own.
 #[derive(Debug)]
 pub struct Metrics {
@@ -38,6 +42,7 @@ pub struct Metrics {
     held: IntGaugeVec,
     oldest_event: Gauge,
     lifetimes: Lifetimes,
+    units: Units,
 }
 
 /// What comes of `activeDeadlineSeconds` and `ttlSecondsAfterFinished`.
@@ -99,11 +104,7 @@ impl Metrics {
                 "How long one turn of the engine took.",
                 TURN_BUCKETS,
             ),
-            turn_events: maker.histogram(
-                "turn_events",
-                "How many events one turn of the engine took in.",
-                COUNT_BUCKETS,
-            ),
+            turn_events: maker.histogram("turn_events", "Events that a turn took in.", COUNT_BUCKETS),
             stalls: Stalls::new(&maker),
             events_published: maker.counter("events_published_total", "Kubernetes Events that were written."),
             events_aggregated: maker.counter(
@@ -136,6 +137,7 @@ impl Metrics {
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
             ),
             lifetimes: Lifetimes::new(&maker),
+            units: Units::new(&maker),
             registry: maker.registry,
         })
     }

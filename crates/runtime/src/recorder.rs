@@ -1,6 +1,6 @@
 //! Kubernetes Events: best effort, few, and never in the way of anything else.
 //!
-//! Reports wait in a bounded queue; what does not fit is dropped and counted. Reports of one Framework with
+//! Reports wait in a bounded queue; what does not fit is dropped and counted. Reports of one object with
 //! the same reason share an Event for some minutes: its count is raised at each power of two, so that a
 //! condition that repeats costs next to nothing. The log has every report; it is the caller's to write.
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::{Framework, name};
+use framework_api::{Framework, name, queue};
 use framework_core::plan::Report;
 use http::{Method, Request};
 use jiff::Timestamp;
@@ -20,6 +20,7 @@ use tracing::debug;
 
 use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
+use crate::event::Key;
 use crate::metrics::Metrics;
 
 /// Reports that may wait.
@@ -45,8 +46,46 @@ pub struct Recorder {
 
 #[derive(Debug)]
 struct Entry {
-    framework: Arc<Framework>,
+    subject: Subject,
     report: Report,
+}
+
+/// The object that an Event is about.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    api_version: &'static str,
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: Option<String>,
+}
+
+impl Subject {
+    /// A Framework.
+    pub fn framework(framework: &Framework) -> Self {
+        let metadata = framework.metadata.clone();
+        Subject {
+            api_version: name::API_VERSION,
+            kind: name::KIND,
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version,
+        }
+    }
+
+    /// A QueueUnit.
+    pub fn unit(key: &Key, uid: &str) -> Self {
+        Subject {
+            api_version: queue::API_VERSION,
+            kind: queue::UNIT_KIND,
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            uid: uid.to_owned(),
+            resource_version: None,
+        }
+    }
 }
 
 impl Recorder {
@@ -67,8 +106,8 @@ impl Recorder {
     }
 
     /// Queues a report, or drops it.
-    pub fn record(&self, framework: &Arc<Framework>, report: Report) {
-        if self.queue.try_send(Entry { framework: Arc::clone(framework), report }).is_err() {
+    pub fn record(&self, subject: Subject, report: Report) {
+        if self.queue.try_send(Entry { subject, report }).is_err() {
             self.metrics.event_dropped();
         }
         self.metrics.queue("events", QUEUE - self.queue.capacity());
@@ -82,7 +121,7 @@ pub struct Writer {
     clock: Clock,
     instance: String,
     metrics: Arc<Metrics>,
-    /// Events of the last minutes, by UID of the Framework and reason.
+    /// Events of the last minutes, by UID of their object and reason.
     known: BTreeMap<(String, &'static str), Known>,
     /// How many Events this writer has named.
     made: u64,
@@ -107,10 +146,10 @@ impl Writer {
         }
     }
 
-    async fn write(&mut self, Entry { framework, report }: &Entry) {
+    async fn write(&mut self, Entry { subject, report }: &Entry) {
         let now = self.clock.now();
         self.known.retain(|_, event| now.steady.saturating_sub(event.last) < AGGREGATION);
-        let uid = framework.metadata.uid.clone().unwrap_or_default();
+        let uid = subject.uid.clone();
         let request = match self.known.get_mut(&(uid.clone(), report.reason)) {
             Some(event) => {
                 event.count = event.count.saturating_add(1);
@@ -125,8 +164,8 @@ impl Writer {
             }
             None => {
                 self.made += 1;
-                let known = Known::new(framework, now.wall, self.made, now.steady);
-                let body = event(framework, report, &known, &self.instance, now.wall);
+                let known = Known::new(subject, now.wall, self.made, now.steady);
+                let body = event(subject, report, &known, &self.instance, now.wall);
                 let request = request(Method::POST, path(&known.namespace), "application/json", &body);
                 if self.known.len() < REMEMBERED {
                     self.known.insert((uid, report.reason), known);
@@ -170,20 +209,19 @@ impl Writer {
 }
 
 impl Known {
-    fn new(framework: &Framework, wall: Timestamp, made: u64, steady: Duration) -> Self {
-        let own = framework.metadata.name.as_deref().unwrap_or_default();
+    fn new(subject: &Subject, wall: Timestamp, made: u64, steady: Duration) -> Self {
+        let own = &subject.name;
         Known {
             // Unique: a replica makes one with this number once, and no two start in the same microsecond.
             name: format!("{own}.{:x}.{made:x}", wall.as_microsecond()),
-            namespace: framework.metadata.namespace.clone().unwrap_or_default(),
+            namespace: subject.namespace.clone(),
             count: 1,
             last: steady,
         }
     }
 }
 
-fn event(framework: &Framework, report: &Report, known: &Known, instance: &str, wall: Timestamp) -> Value {
-    let metadata = &framework.metadata;
+fn event(subject: &Subject, report: &Report, known: &Known, instance: &str, wall: Timestamp) -> Value {
     json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -196,12 +234,12 @@ fn event(framework: &Framework, report: &Report, known: &Known, instance: &str, 
         "type": if report.warning { "Warning" } else { "Normal" },
         "note": cut(&report.note),
         "regarding": {
-            "apiVersion": name::API_VERSION,
-            "kind": name::KIND,
-            "namespace": metadata.namespace,
-            "name": metadata.name,
-            "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version,
+            "apiVersion": subject.api_version,
+            "kind": subject.kind,
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "uid": subject.uid,
+            "resourceVersion": subject.resource_version,
         },
     })
 }

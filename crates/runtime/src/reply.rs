@@ -15,6 +15,7 @@ use hyper_util::client::legacy;
 use serde::Deserialize;
 
 use crate::event::{ConfigMapObject, FrameworkObject, Key, PodObject, Rejection, Reply, Request};
+use crate::queue::{self, UnitObject};
 use crate::wire::{self, Wire};
 
 /// The `Date` of a response.
@@ -61,6 +62,7 @@ fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
             let object = wire::decode::<FrameworkObject>(body).map_err(text)?;
             object.map(Reply::Framework).ok_or_else(|| "no Framework".to_owned())
         }
+        Request::Queue(request) => unit(request, body).map_err(text),
         Request::GetHolder { key, action: Action::CreatePod { .. } } => pod(key, body).map_err(text),
         Request::GetHolder { .. } => match wire::decode::<ConfigMapObject>(body).map_err(text)? {
             Some(map) if map.facts.framework_uid.is_some() => Ok(Reply::ConfigMap(map)),
@@ -109,6 +111,14 @@ fn config_map(body: &[u8]) -> Result<Reply, serde_json::Error> {
     }
 }
 
+/// The unit as it stands; of a deletion and of a Job, that it was done.
+fn unit(request: &queue::Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
+    if let queue::Request::DeleteUnit { .. } | queue::Request::ResumeJob { .. } = request {
+        return Ok(Reply::Done);
+    }
+    Ok(wire::decode::<UnitObject>(body)?.map_or(Reply::Done, |unit| Reply::Unit(Box::new(unit))))
+}
+
 fn foreign(body: &[u8], kind: &str) -> Result<Reply, serde_json::Error> {
     wire::describe_holder(body, kind).map(Reply::Foreign)
 }
@@ -117,6 +127,7 @@ fn is_write(request: &Request) -> bool {
     match request {
         Request::PutStatus { .. } | Request::PatchConditions { .. } | Request::RestoreLabel { .. } => true,
         Request::GetFramework { .. } | Request::GetHolder { .. } | Request::AskTime => false,
+        Request::Queue(request) => request.is_write(),
         Request::Act { action, .. } => match action {
             Action::CreateConfigMap { .. }
             | Action::CreatePod { .. }

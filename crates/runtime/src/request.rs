@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::client::SERVER_TIMEOUT;
 use crate::event::Request;
+use crate::queue;
 
 /// A request, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,8 +31,8 @@ pub struct Call {
     pub resource: &'static str,
 }
 
-const JSON: &str = "application/json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// Why a request cannot be rendered: its object is no longer what the request was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +63,7 @@ pub fn render(request: &Request) -> Result<Call, Error> {
         // Any response has a Date; this one costs the API server nothing, and everyone may ask for it.
         Request::AskTime => Ok(Target { path: "/version".to_owned(), resource: "version" }.get()),
         Request::GetFramework { key } => Ok(Target::framework(&key.namespace, &key.name).get()),
+        Request::Queue(request) => Ok(queue::render(request)),
         Request::GetHolder { key, action } => Ok(match action {
             Action::CreatePod { name, .. } => Target::pod(&key.namespace, name).get(),
             _ => Target::config_map(&key.namespace, &key.name).get(),
@@ -152,9 +154,9 @@ fn to_vec(body: &impl Serialize) -> Vec<u8> {
 }
 
 /// What a request is about.
-struct Target {
-    path: String,
-    resource: &'static str,
+pub(crate) struct Target {
+    pub path: String,
+    pub resource: &'static str,
 }
 
 impl Target {
@@ -193,11 +195,11 @@ impl Target {
         target
     }
 
-    fn get(self) -> Call {
+    pub fn get(self) -> Call {
         self.call(Method::GET, "get", JSON, Vec::new())
     }
 
-    fn delete(self, uid: &str, propagation: Option<&str>, force: bool) -> Call {
+    pub fn delete(self, uid: &str, propagation: Option<&str>, force: bool) -> Call {
         let mut options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid},
         });
@@ -210,7 +212,7 @@ impl Target {
         self.call(Method::DELETE, "delete", JSON, options.to_string().into_bytes())
     }
 
-    fn call(self, method: Method, verb: &'static str, content_type: &'static str, body: Vec<u8>) -> Call {
+    pub fn call(self, method: Method, verb: &'static str, content_type: &'static str, body: Vec<u8>) -> Call {
         let uri = format!("{}?timeout={}s", self.path, SERVER_TIMEOUT.as_secs());
         Call { method, uri, content_type, body, verb, resource: self.resource }
     }

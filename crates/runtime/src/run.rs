@@ -23,16 +23,21 @@ use tracing::{info, warn};
 
 use crate::clock::Clock;
 use crate::engine::{Engine, EngineSettings};
-use crate::event::{Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Reply, Ticket};
+use crate::event::{
+    Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Reply, Request, Ticket,
+};
 use crate::health::{Health, Synced};
 use crate::history::Line;
 use crate::journal::{Full, Journal, Receipt};
 use crate::metrics::Metrics;
 use crate::pack::Packer;
-use crate::recorder::Recorder;
+use crate::queue::{self, Desk, Inquiry};
+use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
 use crate::send::{Answer, send};
 use crate::watch::{Kind, Sink, Turn, watch};
+
+mod queueing;
 
 /// Events that may wait; a watch that finds the channel full waits too.
 const EVENTS: usize = 4096;
@@ -63,6 +68,8 @@ pub struct Parts {
     pub journal: Arc<dyn Journal>,
     /// Names this replica in Kubernetes Events.
     pub instance: String,
+    /// Where questions come in for where a unit stands.
+    pub inquiries: mpsc::Receiver<Inquiry>,
     /// When this is done, the controller stops gracefully.
     pub stop: BoxFuture<'static, ()>,
 }
@@ -93,10 +100,11 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
 
     let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
     let lifetime = parts.settings.request_lifetime;
+    let mut inquiries = queueing::inquiries(&mut parts);
     let mut controller = Controller::new(parts, recorder, packer);
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
-    while !controller.drained {
+    while !controller.is_over() {
         let wake = controller.wake();
         tokio::select! {
             biased;
@@ -112,6 +120,13 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
             () = until(deadline) => {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
+            }
+            Some(Inquiry { unit, answer }) = inquiries.recv() => {
+                if let Some(desk) = &controller.desk {
+                    // Whoever asked may have gone.
+                    let _ = answer.send(desk.whereabouts(&unit));
+                }
+                continue;
             }
             () = until(controller.measure_at) => {
                 controller.measure();
@@ -139,10 +154,13 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
 
 /// Starts the watches, each of which tells its name when it ends.
 fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
-    let [frameworks, config_maps, pods] = Turn::chain();
+    let [frameworks, config_maps, pods, jobs, used, units, queues, quotas, classes] = Turn::chain();
     start_watch::<FrameworkObject>(tasks, parts, sink, frameworks, "the watch of Frameworks");
     start_watch::<ConfigMapObject>(tasks, parts, sink, config_maps, "the watch of ConfigMaps");
     start_watch::<PodObject>(tasks, parts, sink, pods, "the watch of Pods");
+    if parts.policy.queueing {
+        queueing::start(tasks, parts, sink, [jobs, used, units, queues, quotas, classes]);
+    }
 }
 
 fn start_watch<T: Kind>(
@@ -173,6 +191,8 @@ async fn until(instant: Option<Instant>) {
 /// The engine and the hands that do what it wants.
 struct Controller {
     engine: Engine,
+    /// Who schedules the queues, if there are any.
+    desk: Option<Desk>,
     client: kube::Client,
     clock: Clock,
     seeds: Seeds,
@@ -186,13 +206,23 @@ struct Controller {
     /// Requests whose reply is awaited; the engine bounds how many.
     requests: JoinSet<(Ticket, Answer)>,
     drained: bool,
+    /// There is more to do at once, though nothing happens.
+    again: bool,
     /// When the gauges are taken again, which costs time; `None`: nothing has changed since.
     measure_at: Option<Instant>,
 }
 
 impl Controller {
-    fn new(parts: Parts, recorder: Recorder, packer: Arc<Packer>) -> Self {
+    fn new(mut parts: Parts, recorder: Recorder, packer: Arc<Packer>) -> Self {
+        let desk = parts.policy.queueing.then(|| {
+            let settings = queue::Settings {
+                reserve_after: parts.settings.reserve_after,
+                request_lifetime: parts.settings.request_lifetime,
+            };
+            Desk::new(settings, parts.seeds.draw() as u64)
+        });
         Controller {
+            desk,
             engine: Engine::new(parts.settings, parts.policy),
             client: parts.client,
             clock: parts.clock,
@@ -205,18 +235,32 @@ impl Controller {
             packer,
             requests: JoinSet::new(),
             drained: false,
+            again: false,
             measure_at: None,
         }
     }
 
     /// When the engine wants a turn though nothing happens.
     fn wake(&self) -> Option<Instant> {
-        self.engine.next_wake().map(|steady| self.clock.instant(steady))
+        if self.again {
+            return Some(self.clock.instant(self.clock.now().steady));
+        }
+        let engine = self.engine.next_wake();
+        let now = self.clock.now();
+        let desk = self.desk.as_ref().and_then(|desk| desk.next_wake(now, self.engine.time(now)));
+        engine.into_iter().chain(desk).min().map(|steady| self.clock.instant(steady))
+    }
+
+    fn is_over(&self) -> bool {
+        self.drained && self.desk.as_ref().is_none_or(Desk::is_settled)
     }
 
     fn stop(&mut self) {
         self.health.set_stopping();
         self.engine.step(self.clock.now(), Event::Drain);
+        if let Some(desk) = &mut self.desk {
+            desk.drain();
+        }
     }
 
     fn tick(&mut self) {
@@ -225,6 +269,9 @@ impl Controller {
 
     fn measure(&mut self) {
         self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
+        if let Some(desk) = &self.desk {
+            self.metrics.units(&desk.gauges());
+        }
         self.metrics.queue("log", self.journal.waiting());
         self.metrics.log_lines_dropped(self.journal.dropped());
         self.measure_at = None;
@@ -232,7 +279,14 @@ impl Controller {
 
     fn replied(&mut self, ended: Result<(Ticket, Answer), JoinError>) -> Result<(), Error> {
         let (ticket, (reply, server)) = ended.map_err(Error::TaskFailed)?;
-        self.engine.step(self.clock.now(), Event::Reply { ticket, reply, server });
+        let now = self.clock.now();
+        match &mut self.desk {
+            Some(desk) if desk.sent(ticket) => {
+                self.engine.repaid(now, &reply);
+                desk.replied(now, self.engine.time(now), ticket, reply);
+            }
+            _ => self.engine.step(now, Event::Reply { ticket, reply, server }),
+        }
         Ok(())
     }
 
@@ -245,15 +299,23 @@ impl Controller {
             if let Some(kind) = synced(&event) {
                 self.health.set_synced(kind);
             }
-            self.engine.step(self.clock.now(), event);
+            self.take_in(event);
         }
         let effects = self.engine.turn(self.clock.now(), self.seeds.draw());
         for effect in effects {
             self.perform(effect);
         }
+        self.queue(self.clock.now());
         self.health.turn_ends();
         self.measure_at.get_or_insert(begun + MEASURE);
         self.metrics.turn_taken(events, begun.elapsed());
+    }
+
+    fn take_in(&mut self, event: Event) {
+        match (event, &mut self.desk) {
+            (Event::Queue(news), Some(desk)) => desk.step(news),
+            (event, _) => self.engine.step(self.clock.now(), event),
+        }
     }
 
     /// Hands lines of the history over. What a request waits for is never lost, because the request is not
@@ -272,21 +334,28 @@ impl Controller {
         }
     }
 
+    fn send(&mut self, ticket: Ticket, request: Request) {
+        let packer = Arc::clone(&self.packer);
+        let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), packer);
+        let told = self.told.remove(&ticket);
+        self.requests.spawn(async move {
+            if let Some(told) = told
+                && !is_written(told).await
+            {
+                let reason = "standard error does not take the history that goes before it";
+                return (ticket, (Reply::NotSent(reason.to_owned()), None));
+            }
+            (ticket, sending.await)
+        });
+    }
+
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { ticket, request } => {
-                let packer = Arc::clone(&self.packer);
-                let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), packer);
-                let told = self.told.remove(&ticket);
-                self.requests.spawn(async move {
-                    if let Some(told) = told
-                        && !is_written(told).await
-                    {
-                        let reason = "standard error does not take the history that goes before it";
-                        return (ticket, (Reply::NotSent(reason.to_owned()), None));
-                    }
-                    (ticket, sending.await)
-                });
+            Effect::Send { ticket, request } => self.send(ticket, request),
+            Effect::Consumer { key, consumer } => {
+                if let Some(desk) = &mut self.desk {
+                    desk.framework(key, consumer);
+                }
             }
             Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
             Effect::Tell { lines, before } => self.tell(lines, before),
@@ -301,7 +370,7 @@ impl Controller {
                     } else {
                         info!(framework = %key, reason = report.reason, note = report.note, "progress");
                     }
-                    self.recorder.record(&framework, report);
+                    self.recorder.record(Subject::framework(&framework), report);
                 }
             }
             Effect::Drained => self.drained = true,

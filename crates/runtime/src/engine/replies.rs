@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::outbox::Label;
 
 /// So long a 429 pauses that does not say how long.
-const CALM: Duration = Duration::from_secs(1);
+pub(super) const CALM: Duration = Duration::from_secs(1);
 
 impl Engine {
     pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {

@@ -42,7 +42,7 @@ fn report(reason: &'static str) -> Report {
 #[tokio::test(start_paused = true)]
 async fn a_report_becomes_an_event_about_its_framework() {
     let (recorder, writer, sent) = recorder();
-    recorder.record(&framework("f"), report("QuotaExceeded"));
+    recorder.record(Subject::framework(&framework("f")), report("QuotaExceeded"));
     drop(recorder);
     writer.run().await;
     let sent = sent.lock().unwrap();
@@ -59,9 +59,9 @@ async fn a_report_becomes_an_event_about_its_framework() {
 async fn repeated_reports_raise_a_count_at_powers_of_two() {
     let (recorder, writer, sent) = recorder();
     for _ in 0..9 {
-        recorder.record(&framework("f"), report("QuotaExceeded"));
+        recorder.record(Subject::framework(&framework("f")), report("QuotaExceeded"));
     }
-    recorder.record(&framework("g"), report("QuotaExceeded"));
+    recorder.record(Subject::framework(&framework("g")), report("QuotaExceeded"));
     drop(recorder);
     writer.run().await;
     let sent = sent.lock().unwrap();
@@ -79,7 +79,7 @@ async fn after_some_minutes_of_silence_a_new_event_is_made() {
     let (recorder, writer, sent) = recorder();
     let writing = tokio::spawn(writer.run());
     for _ in 0..2 {
-        recorder.record(&framework("f"), report("QuotaExceeded"));
+        recorder.record(Subject::framework(&framework("f")), report("QuotaExceeded"));
         tokio::time::sleep(AGGREGATION + Duration::from_secs(1)).await;
     }
     drop(recorder);
@@ -92,7 +92,7 @@ async fn after_some_minutes_of_silence_a_new_event_is_made() {
 async fn events_are_limited_in_rate_and_number() {
     let (recorder, writer, sent) = recorder();
     for number in 0..QUEUE + 10 {
-        recorder.record(&framework(&number.to_string()), report("QuotaExceeded"));
+        recorder.record(Subject::framework(&framework(&number.to_string())), report("QuotaExceeded"));
     }
     let metrics = Arc::clone(&recorder.metrics);
     assert!(

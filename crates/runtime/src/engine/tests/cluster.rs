@@ -66,6 +66,8 @@ pub struct Cluster {
     /// What was told, and before which request.
     pub told: Vec<(Line, Option<Ticket>)>,
     pub drained: bool,
+    /// What the desk would be told.
+    pub consumers: Vec<(Key, Option<crate::queue::Consumer>)>,
     pub measured: Vec<Measure>,
     /// Whether the first question for the time was answered.
     tells_time: bool,
@@ -82,6 +84,7 @@ pub fn words(request: &Request) -> String {
         }
         Request::PatchConditions { framework, .. } => format!("quarantine {}", name_of(framework)),
         Request::AskTime => "time".to_owned(),
+        Request::Queue(request) => format!("queue {request:?}"),
         Request::GetFramework { key } => format!("get {}", key.name),
         Request::GetHolder { key, action } => format!("holder {}", pod_of(action).unwrap_or(&key.name)),
         Request::RestoreLabel { framework, pod, .. } => {
@@ -152,6 +155,7 @@ impl Cluster {
             reports: Vec::new(),
             told: Vec::new(),
             drained: false,
+            consumers: Vec::new(),
             measured: Vec::new(),
             tells_time: false,
             version: 100,
@@ -341,6 +345,7 @@ impl Cluster {
                     self.told.extend(lines.into_iter().map(|line| (line, before)));
                 }
                 Effect::Measure(measure) => self.measured.push(measure),
+                Effect::Consumer { key, consumer } => self.consumers.push((key, consumer)),
                 Effect::Drained => self.drained = true,
             }
         }

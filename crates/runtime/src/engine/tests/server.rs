@@ -37,6 +37,7 @@ impl Cluster {
             }
             Request::Act { framework, action, .. } => self.act(framework, action),
             Request::AskTime => Reply::Done,
+            Request::Queue(_) => unreachable!("the desk's"),
         }
     }
 

@@ -1,0 +1,80 @@
+//! Frameworks that wait in a queue, or came through one, as the desk is told of them; and the budget that it
+//! shares.
+
+use std::sync::Arc;
+
+use framework_core::queue::{self, Stage};
+
+use super::Engine;
+use crate::event::{Effect, Key, Now, Rejection, Reply};
+use crate::ledger::Persisted;
+use crate::queue::Consumer;
+
+/// What of a Framework the desk may want to hear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    uid: Arc<str>,
+    generation: Option<i64>,
+    queue: Option<Arc<str>>,
+    stage: Stage,
+    deleting: bool,
+}
+
+impl Engine {
+    /// Tells the desk what has changed of a Framework. One that leaves its queue is told of as long as it is
+    /// there: its unit has to go.
+    pub(super) fn tell_consumer(&mut self, key: &Key) {
+        if !self.policy.queueing {
+            return;
+        }
+        let ledger = self.cache.get(key).and_then(|entry| entry.ledger.as_ref());
+        let Some(ledger) = ledger else {
+            if self.consumers.remove(key).is_some() {
+                self.effects.push(Effect::Consumer { key: key.clone(), consumer: None });
+            }
+            return;
+        };
+        // One that cannot be read is what it was.
+        let Some(Persisted { framework, status, .. }) = &ledger.persisted else { return };
+        let status = status.as_deref();
+        let queue = queue::is_queued(framework, status);
+        let known = self.consumers.get(key);
+        if queue.is_none() && known.is_none_or(|known| known.uid != ledger.uid) {
+            return;
+        }
+        let mark = Mark {
+            uid: Arc::clone(&ledger.uid),
+            generation: framework.metadata.generation,
+            queue: queue.map(Arc::from),
+            stage: queue::stage(status),
+            deleting: framework.metadata.deletion_timestamp.is_some(),
+        };
+        if known != Some(&mark) {
+            let consumer = Consumer::framework(framework, queue, mark.stage);
+            self.consumers.insert(key.clone(), mark);
+            self.effects.push(Effect::Consumer { key: key.clone(), consumer: Some(consumer) });
+        }
+    }
+
+    /// Lends the right to send one request, if there is one.
+    pub fn lend(&mut self, now: Now) -> bool {
+        self.budget.take(now.steady)
+    }
+
+    /// What was lent is not needed.
+    pub fn give_back(&mut self) {
+        self.budget.give_back();
+    }
+
+    /// A request has ended for which the right was lent.
+    pub fn repaid(&mut self, now: Now, reply: &Reply) {
+        self.budget.ended();
+        match reply {
+            Reply::Refused(Rejection { code: 429, retry_after, .. }) => {
+                self.budget.overloaded(now.steady, retry_after.unwrap_or(super::replies::CALM));
+            }
+            Reply::NotSent(_) | Reply::Unknown(_) => {}
+            _ => self.budget.served(),
+        }
+    }
+}

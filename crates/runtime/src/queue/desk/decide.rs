@@ -1,0 +1,155 @@
+//! A round: what the scheduler decides becomes what is to be written, and what Frameworks are told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::Time;
+use framework_api::queue::{ConsumerKind, Phase, Reason};
+use framework_core::observed::Admission;
+use framework_core::queue::Stage;
+use framework_queue::{Decision, Verdict as Decided};
+use jiff::Timestamp;
+
+use super::super::consumer::{Consumer, ConsumerKey, JobKind};
+use super::super::object::{Overtaken, UnitObject};
+use super::super::unit::Verdict;
+use super::{Desk, Outcome, Work};
+use crate::event::{Key, Now};
+
+impl Desk {
+    /// Runs a round in each namespace where something has changed, or time has.
+    pub(super) fn decide(&mut self, now: Now, time: Timestamp) {
+        if self.draining {
+            return;
+        }
+        for (namespace, _) in self.unsettled.extract_if(.., |_, until| *until <= now.steady) {
+            self.stale_spaces.insert(namespace);
+        }
+        if self.round_at.is_some_and(|at| at <= time) {
+            self.stale_spaces.extend(self.spaces.keys().cloned());
+        }
+        for namespace in std::mem::take(&mut self.stale_spaces) {
+            if !self.owns(&namespace, now.steady) || self.unsettled.contains_key(&namespace) {
+                continue;
+            }
+            let Some(space) = self.spaces.get_mut(&namespace) else { continue };
+            for Decision { uid, verdict } in space.schedule.round(time) {
+                let name = self.spaces.get(&namespace).and_then(|space| space.names.get(&uid));
+                if let Some(name) = name {
+                    let key = Key { namespace: Arc::clone(&namespace), name: Arc::clone(name) };
+                    self.decided(key, verdict);
+                }
+            }
+        }
+        self.round_at = self.spaces.values().filter_map(|space| space.schedule.next_wake()).min();
+    }
+
+    fn decided(&mut self, key: Key, verdict: Decided) {
+        let Some(book) = self.books.get_mut(&key) else { return };
+        match verdict {
+            Decided::Release => book.verdict = Verdict::Release,
+            Decided::Wait(refusal) => {
+                book.verdict = Verdict::Wait(refusal.reason(), refusal.to_string());
+            }
+            Decided::Overtaken { since } => {
+                book.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
+            }
+            Decided::Reserved => {
+                let since = book.overtaken.map(|overtaken| overtaken.since);
+                book.overtaken = since.map(|since| Overtaken { since, reserved: true });
+            }
+        }
+        self.offer(Work::Unit(key));
+    }
+
+    /// Makes sure that each job has the unit that it should have, and hears of it.
+    pub(super) fn look_after_jobs(&mut self) {
+        for key in std::mem::take(&mut self.stale_jobs) {
+            self.look_after(&key);
+        }
+    }
+
+    fn look_after(&mut self, key: &ConsumerKey) {
+        let (Some(job), Some(name)) = (self.consumers.get(key), key.unit()) else { return };
+        let unit = self.units.get(&name);
+        let Some(unit) = unit else {
+            if wants_unit(job) {
+                self.offer(Work::Job(key.clone()));
+            }
+            return;
+        };
+        let ours = unit.owner.as_ref() == Some(&job.uid);
+        let is_released = unit.standing.phase == Some(Phase::Dequeued);
+        let fits = job.queue.as_ref() == Some(&unit.queue) && job.ask == unit.ask && job.class == unit.class;
+        let stays = is_released || unit.deleting || job.stage == Stage::Waiting && fits;
+        let unwanted = ours && !stays;
+        let admission = if ours { admission(unit) } else { taken(unit) };
+        let uid = Arc::clone(&job.uid);
+        let (waits, resumes) = (wants_unit(job), resumes(job, unit));
+        if let Some(book) = self.books.get_mut(&name) {
+            // One that may be released already is let be: whoever came first wins.
+            let unwanted = unwanted && book.releasing.is_none();
+            if book.unwanted != unwanted {
+                book.unwanted = unwanted;
+                self.stale_units.insert(name.clone());
+                self.offer(Work::Unit(name));
+            }
+        }
+        match &key.kind {
+            JobKind::Known(ConsumerKind::Framework) if waits => self.tell(key, uid, admission),
+            JobKind::Known(ConsumerKind::Job) if resumes => self.offer(Work::Job(key.clone())),
+            JobKind::Known(_) | JobKind::Other(_) => {}
+        }
+    }
+
+    fn tell(&mut self, key: &ConsumerKey, uid: Arc<str>, admission: Admission) {
+        let book = self.job_books.entry(key.clone()).or_default();
+        let news = Some((Arc::clone(&uid), admission.clone()));
+        if book.told != news {
+            book.told = news;
+            self.outcomes.push(Outcome::Admit { key: key.key.clone(), uid, admission });
+        }
+    }
+
+    /// Says what has been stored of a unit.
+    pub(super) fn announce(&mut self, key: &Key, before: Option<Reason>, time: Timestamp) {
+        let Some(unit) = self.units.get(key) else { return };
+        let Some(reason) = unit.standing.reason.filter(|reason| Some(*reason) != before) else { return };
+        let since = self.consumers.get(&unit.consumer).map_or(unit.created, |job| job.created);
+        let waited = (reason == Reason::Admitted)
+            .then(|| Duration::try_from(time.duration_since(since)).unwrap_or(Duration::ZERO));
+        self.outcomes.push(Outcome::Tell {
+            unit: key.clone(),
+            uid: Arc::clone(&unit.uid),
+            reason,
+            note: unit.standing.message.clone(),
+            waited,
+        });
+    }
+}
+
+/// Whether a job waits for a unit of its own.
+pub(super) fn wants_unit(job: &Consumer) -> bool {
+    job.stage == Stage::Waiting && job.queue.is_some() && !job.deleting
+}
+
+/// What a unit says to its Framework.
+fn admission(unit: &UnitObject) -> Admission {
+    if unit.standing.phase == Some(Phase::Dequeued) {
+        return Admission::Released;
+    }
+    let reason = unit.standing.reason.unwrap_or(Reason::Waiting).to_string();
+    Admission::Waiting { reason, message: unit.standing.message.clone() }
+}
+
+/// What a Framework hears whose unit cannot be made yet.
+fn taken(unit: &UnitObject) -> Admission {
+    let message = format!("the name {} is taken by a QueueUnit of another job", unit.key.name);
+    Admission::Waiting { reason: "NameConflict".to_owned(), message }
+}
+
+/// Whether a suspended job may begin.
+pub(super) fn resumes(job: &Consumer, unit: &UnitObject) -> bool {
+    let ours = unit.owner.as_ref() == Some(&job.uid);
+    ours && job.stage == Stage::Waiting && !job.deleting && unit.standing.phase == Some(Phase::Dequeued)
+}

@@ -1,0 +1,141 @@
+//! What is sent: about a unit, or for a job.
+
+use std::sync::Arc;
+
+use framework_api::Time;
+use framework_api::queue::ConsumerKind;
+use jiff::Timestamp;
+
+use super::super::consumer::{ConsumerKey, JobKind};
+use super::super::request::Request;
+use super::super::unit::{Errand, Verdict};
+use super::decide::wants_unit;
+use super::{Desk, Sent};
+use crate::event::{Key, Now, Ticket};
+
+/// What waits to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Work {
+    /// Something about a unit.
+    Unit(Key),
+    /// Something about a job: its unit is to be made, or it is to be resumed.
+    Job(ConsumerKey),
+}
+
+impl Work {
+    /// After all others.
+    pub fn last() -> Work {
+        let key = Key::new("\u{10ffff}", "\u{10ffff}");
+        Work::Job(ConsumerKey { kind: JobKind::Other("\u{10ffff}".into()), key })
+    }
+}
+
+impl Desk {
+    pub(super) fn offer(&mut self, work: Work) {
+        if !self.queued.insert(work.clone()) {
+            return;
+        }
+        let releases = match &work {
+            Work::Unit(key) => {
+                let decided = self.books.get(key).is_some_and(|book| book.verdict == Verdict::Release);
+                decided && self.units.get(key).is_some_and(|unit| unit.standing.phase.is_some())
+            }
+            Work::Job(_) => true,
+        };
+        if releases {
+            self.urgent.push_back(work);
+        } else {
+            self.others.push_back(work);
+        }
+    }
+
+    /// Whether anything waits to be sent.
+    pub fn wants(&self) -> bool {
+        !self.urgent.is_empty() || !self.others.is_empty()
+    }
+
+    /// The next request, if there is one: at the wall clock's `time`.
+    pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request)> {
+        while let Some(work) = self.urgent.pop_front().or_else(|| self.others.pop_front()) {
+            self.queued.remove(&work);
+            if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
+                self.tickets += 1;
+                let ticket = Ticket(self.tickets);
+                self.in_flight.insert(ticket, sent);
+                return Some((ticket, request));
+            }
+        }
+        None
+    }
+
+    /// The request that a piece of work needs now, if it needs one.
+    pub(super) fn request(&mut self, now: Now, time: Time, work: &Work) -> Option<(Sent, Request)> {
+        match work {
+            Work::Unit(key) => self.about_unit(now, time, key),
+            Work::Job(key) => self.for_job(now, key),
+        }
+    }
+
+    fn about_unit(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, Request)> {
+        let unit = self.units.get(key)?;
+        let book = self.books.get_mut(key)?;
+        let (errand, request) = book.next(unit, time)?;
+        if now.steady < book.not_before {
+            self.later.insert((book.not_before, Work::Unit(key.clone())));
+            return None;
+        }
+        let namespace = &key.namespace;
+        if !self.ownership.may_act(framework_api::name::slot(namespace), now.steady) {
+            return None;
+        }
+        book.errand = Some(errand);
+        if let Errand::Status { releases: true, base } = errand {
+            book.releasing = Some(base);
+            self.stale_units.insert(key.clone());
+        }
+        Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), errand), request))
+    }
+
+    fn for_job(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
+        let job = self.consumers.get(key)?;
+        let JobKind::Known(kind) = key.kind else { return None };
+        let book = self.job_books.entry(key.clone()).or_default();
+        if book.busy
+            || self.draining
+            || !self.ownership.may_act(framework_api::name::slot(&job.uid), now.steady)
+        {
+            return None;
+        }
+        if now.steady < book.not_before {
+            self.later.insert((book.not_before, Work::Job(key.clone())));
+            return None;
+        }
+        let (sent, request) = match self.units.get(&key.unit()?) {
+            None if wants_unit(job) => {
+                // A template that cannot be read asks for nothing that is known; the Framework says so
+                // itself.
+                let request = Request::CreateUnit {
+                    kind,
+                    job: key.key.clone(),
+                    uid: Arc::clone(&job.uid),
+                    queue: Arc::clone(job.queue.as_ref()?),
+                    class: job.class.clone(),
+                    ask: job.ask.clone().ok()?,
+                };
+                (Sent::Create(key.clone()), request)
+            }
+            Some(unit) if kind == ConsumerKind::Job && super::decide::resumes(job, unit) => {
+                let request = Request::ResumeJob {
+                    job: key.key.clone(),
+                    uid: Arc::clone(&job.uid),
+                    resource_version: job.resource_version,
+                    queue: Arc::clone(&unit.queue),
+                };
+                (Sent::Resume(key.clone()), request)
+            }
+            _ => return None,
+        };
+        book.busy = true;
+        Some((sent, request))
+    }
+}

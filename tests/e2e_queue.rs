@@ -1,0 +1,291 @@
+//! Queues on the real API server: who may begin, who waits and why, and when capacity returns.
+
+mod stand;
+
+use std::time::{Duration, Instant};
+
+use framework_api::queue::{FINALIZER, Phase, QUEUE_NAME_LABEL, QueueUnit};
+use framework_api::{Framework, State};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::{Value, json};
+use stand::alone::{Alone, Controller};
+use stand::{PATIENCE, apply, block_on, client, completed, frameworks, kubectl, pods, running, state, wait};
+
+/// A controller that serves queues, and a namespace with a queue and room for so many Pods.
+fn scene<'a>(alone: &'a Alone, name: &'static str, room: u32) -> Controller<'a> {
+    let controller = alone.start(name, "queueing: true");
+    let namespace = stand::alone::namespace(name);
+    queue(&namespace, "q");
+    quota(&namespace, &[("pods", &room.to_string())]);
+    controller
+}
+
+fn queue(namespace: &str, name: &str) {
+    apply(
+        namespace,
+        &format!(
+            "{{apiVersion: queue.k8s.io/v1alpha1, kind: Queue, metadata: {{name: {name}}}, spec: {{}}}}"
+        ),
+    );
+}
+
+/// A quota, once the quota controller has taken it in.
+fn quota(namespace: &str, hard: &[(&str, &str)]) {
+    let hard: serde_json::Map<String, Value> =
+        hard.iter().map(|(key, limit)| ((*key).into(), json!(limit))).collect();
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "room"}, "spec": {"hard": hard},
+    });
+    apply(namespace, &quota.to_string());
+    let api: Api<ResourceQuota> = Api::namespaced(client(), namespace);
+    until("the quota is in force", || {
+        let quota = block_on(api.get("room")).expect("it is there");
+        let hard = quota.status.and_then(|status| status.hard).unwrap_or_default();
+        (hard == quota.spec.and_then(|spec| spec.hard).unwrap_or_default()).then_some(())
+    });
+}
+
+fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = is() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// A Framework in a queue whose Tasks run until they are told to end.
+fn gang(namespace: &str, name: &str, tasks: u32) -> Framework {
+    let mut framework = stand::manifest(name).role("a", tasks, &[]).object();
+    framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
+    block_on(frameworks(namespace).create(&PostParams::default(), &framework)).expect("it is accepted")
+}
+
+fn units(namespace: &str) -> Api<QueueUnit> {
+    Api::namespaced(client(), namespace)
+}
+
+fn unit(namespace: &str, name: &str) -> Option<QueueUnit> {
+    block_on(units(namespace).get_opt(name)).expect("units are served")
+}
+
+/// Waits until a unit is in that phase, with that reason.
+fn stands(namespace: &str, name: &str, phase: Phase, reason: &str) -> QueueUnit {
+    until(&format!("{name} is {phase:?} for {reason}"), || {
+        let unit = unit(namespace, name)?;
+        let status = unit.status.clone()?;
+        let said = status.condition("Dequeued").map(|condition| condition.reason.clone());
+        (status.phase == Some(phase) && said.as_deref() == Some(reason)).then_some(unit)
+    })
+}
+
+/// Waits until a Framework says so of its queue.
+fn queued(namespace: &str, name: &str, status: &str, reason: &str) -> Framework {
+    wait(namespace, name, &format!("Queued={status} for {reason}"), |framework| {
+        let conditions = framework.status.iter().flat_map(|status| &status.conditions);
+        let mut queued = conditions.filter(|condition| condition.type_ == "Queued");
+        queued.any(|condition| condition.status == status && condition.reason == reason)
+    })
+}
+
+fn count_pods(namespace: &str, framework: &str) -> usize {
+    let selected = ListParams::default().labels(&format!("FC_FRAMEWORK_NAME={framework}"));
+    block_on(pods(namespace).list(&selected)).expect("a list").items.len()
+}
+
+#[test]
+fn of_two_gangs_with_room_for_one_the_second_runs_when_the_first_has_ended() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "twogangs", 4);
+    let ns = "twogangs";
+    gang(ns, "first", 3);
+    running(ns, "first", 3);
+    gang(ns, "second", 3);
+    let waiting = queued(ns, "second", "True", "InsufficientQuota");
+    assert_eq!(state(&waiting), Some(State::AttemptCreationPending));
+    let unit = stands(ns, "framework-second", Phase::Enqueued, "InsufficientQuota");
+    let message = unit.status.expect("it has one").message;
+    assert!(message.contains("pods") && message.contains('3') && message.contains('4'), "{message}");
+    assert_eq!(count_pods(ns, "second"), 0);
+    stands(ns, "framework-first", Phase::Dequeued, "Admitted");
+    stand::execute(ns, "first", "Stop");
+    completed(ns, "first");
+    running(ns, "second", 3);
+    queued(ns, "second", "False", "Admitted");
+    let mut labelled =
+        block_on(pods(ns).list(&ListParams::default().labels(QUEUE_NAME_LABEL))).expect("a list");
+    labelled.items.retain(|pod| pod.name_any().starts_with("second"));
+    assert_eq!(labelled.items.len(), 3, "its Pods carry the label");
+}
+
+#[test]
+fn stop_delete_and_rescale_work_while_it_waits() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "whilewaiting", 2);
+    let ns = "whilewaiting";
+    for name in ["stopped", "deleted", "rescaled"] {
+        gang(ns, name, 3);
+        queued(ns, name, "True", "ExceedsQuota");
+    }
+    stand::execute(ns, "stopped", "Stop");
+    assert_eq!(stand::code(&completed(ns, "stopped")).0, -210);
+    until("the unit of a stopped Framework is gone", || {
+        unit(ns, "framework-stopped").is_none().then_some(())
+    });
+
+    kubectl(&["delete", "framework", "deleted", "--namespace", ns, "--timeout=60s"]);
+    until("the unit of a deleted Framework is gone", || {
+        unit(ns, "framework-deleted").is_none().then_some(())
+    });
+
+    let before = unit(ns, "framework-rescaled").expect("it is there").uid();
+    stand::task_number(ns, "rescaled", 2);
+    running(ns, "rescaled", 2);
+    let after = stands(ns, "framework-rescaled", Phase::Dequeued, "Admitted");
+    assert_ne!(after.uid(), before, "it is made anew");
+    assert_eq!(after.spec.resource["pods"].0, "2");
+}
+
+#[test]
+fn a_unit_waits_for_its_queue_and_a_framework_without_the_label_waits_for_nothing() {
+    let alone = Alone::wait();
+    let _controller = alone.start("latequeue", "queueing: true");
+    let ns = &stand::alone::namespace("latequeue");
+    gang(ns, "early", 1);
+    queued(ns, "early", "True", "QueueNotFound");
+    stand::manifest("free").role("a", 1, &[]).create(ns);
+    running(ns, "free", 1);
+    assert!(unit(ns, "framework-free").is_none());
+    queue(ns, "q");
+    running(ns, "early", 1);
+    // The label is read no more: the Framework runs on without it.
+    kubectl(&["label", "framework", "early", "--namespace", ns, &format!("{QUEUE_NAME_LABEL}-")]);
+    gang(ns, "leaves", 1);
+    running(ns, "leaves", 1);
+}
+
+#[test]
+fn without_the_label_a_framework_that_waited_starts_and_its_unit_goes() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "leaver", 4);
+    let ns = "leaver";
+    gang(ns, "first", 3);
+    running(ns, "first", 3);
+    gang(ns, "leaver", 1);
+    running(ns, "leaver", 1);
+    gang(ns, "second", 1);
+    queued(ns, "second", "True", "InsufficientQuota");
+    stand::execute(ns, "leaver", "Stop");
+    completed(ns, "leaver");
+    running(ns, "second", 1);
+    gang(ns, "third", 2);
+    queued(ns, "third", "True", "InsufficientQuota");
+    kubectl(&["label", "framework", "third", "--namespace", ns, &format!("{QUEUE_NAME_LABEL}-")]);
+    queued(ns, "third", "False", "NotQueued");
+    until("its unit is gone", || unit(ns, "framework-third").is_none().then_some(()));
+}
+
+#[test]
+fn capacity_returns_when_the_last_pod_is_gone_and_not_before() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "lastpod", 2);
+    let ns = "lastpod";
+    // One of its Pods hangs for a while once it is deleted.
+    let mut framework = stand::manifest("first").role("a", 2, &[("hang-terminating", "true")]).object();
+    framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
+    block_on(frameworks(ns).create(&PostParams::default(), &framework)).expect("it is accepted");
+    running(ns, "first", 2);
+    gang(ns, "second", 2);
+    queued(ns, "second", "True", "InsufficientQuota");
+    kubectl(&["delete", "framework", "first", "--namespace", ns, "--wait=false"]);
+    until("the unit is being deleted", || {
+        unit(ns, "framework-first")?.metadata.deletion_timestamp.map(|_| ())
+    });
+    let held = unit(ns, "framework-first").expect("it is held");
+    assert_eq!(held.metadata.finalizers, Some(vec![FINALIZER.to_owned()]));
+    queued(ns, "second", "True", "InsufficientQuota");
+    assert_eq!(count_pods(ns, "second"), 0);
+    kubectl(&["delete", "pods", "--namespace", ns, "--all", "--grace-period=0", "--force"]);
+    running(ns, "second", 2);
+    until("the unit is gone", || unit(ns, "framework-first").is_none().then_some(()));
+}
+
+#[test]
+fn a_suspended_job_with_the_label_waits_like_a_framework() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "jobs", 2);
+    let ns = "jobs";
+    gang(ns, "first", 2);
+    running(ns, "first", 2);
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "job", "labels": {QUEUE_NAME_LABEL: "q"}},
+        "spec": {"suspend": true, "parallelism": 2, "completions": 2, "template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}],
+        }}},
+    });
+    apply(ns, &job.to_string());
+    stands(ns, "job-job", Phase::Enqueued, "InsufficientQuota");
+    let jobs: Api<Job> = Api::namespaced(client(), ns);
+    let suspended = || block_on(jobs.get("job")).expect("it is there").spec.and_then(|spec| spec.suspend);
+    assert_eq!(suspended(), Some(true));
+    stand::execute(ns, "first", "Stop");
+    until("the Job goes on", || (suspended() == Some(false)).then_some(()));
+    stands(ns, "job-job", Phase::Dequeued, "Admitted");
+    let labelled = ListParams::default().labels(QUEUE_NAME_LABEL);
+    until("its Pods run and carry the label", || {
+        let found = block_on(pods(ns).list(&labelled)).expect("a list").items;
+        (found.iter().filter(|pod| pod.name_any().starts_with("job-")).count() == 2).then_some(())
+    });
+}
+
+#[test]
+fn a_unit_of_a_user_is_released_and_one_of_a_priority_goes_first() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "handmade", 2);
+    let ns = "handmade";
+    let make = |name: &str, priority: i32| {
+        let unit = json!({
+            "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit", "metadata": {"name": name},
+            "spec": {
+                "consumerRef": {"apiVersion": "example.com/v1", "kind": "Train", "name": name},
+                "queue": "q", "priority": priority, "resource": {"pods": 2},
+            },
+        });
+        apply(ns, &unit.to_string());
+    };
+    make("holder", 0);
+    stands(ns, "holder", Phase::Dequeued, "Admitted");
+    make("low", 1);
+    make("high", 2);
+    stands(ns, "low", Phase::Enqueued, "InsufficientQuota");
+    stands(ns, "high", Phase::Enqueued, "InsufficientQuota");
+    // While it waits its priority may change, and counts.
+    make("low", 3);
+    kubectl(&["delete", "queueunit", "holder", "--namespace", ns]);
+    stands(ns, "low", Phase::Dequeued, "Admitted");
+    stands(ns, "high", Phase::Enqueued, "InsufficientQuota");
+}
+
+#[test]
+fn a_controller_that_is_killed_forgets_nothing_and_releases_nothing_twice() {
+    let alone = Alone::wait();
+    let controller = scene(&alone, "killed", 2);
+    let ns = "killed";
+    gang(ns, "first", 2);
+    running(ns, "first", 2);
+    gang(ns, "second", 2);
+    queued(ns, "second", "True", "InsufficientQuota");
+    drop(controller);
+    stand::execute(ns, "first", "Stop");
+    let _again = alone.start("killedagain", "queueing: true");
+    completed(ns, "first");
+    // What the first controller sent may land for a while: until then nothing is released.
+    running(ns, "second", 2);
+    stands(ns, "framework-second", Phase::Dequeued, "Admitted");
+}

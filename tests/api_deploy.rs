@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use framework_api::config::Config;
 use framework_testcluster::{Cluster, shared};
 use serde_json::{Value, json};
 
@@ -86,7 +87,9 @@ fn the_pod_finds_its_config_file() {
     let argument = template["containers"][0]["args"][0].as_str().unwrap();
     let file = argument.strip_prefix(&format!("--config={folder}/")).expect("a file of that folder");
     let text = config["data"][file].as_str().expect("the ConfigMap has that file");
-    assert_eq!(framework_api::config::Config::parse(text).unwrap(), framework_api::config::Config::default());
+    // The CRDs of queues are installed beside it.
+    let expected = Config { queueing: true, ..Config::default() };
+    assert_eq!(Config::parse(text).unwrap(), expected);
 }
 
 /// Whether the controller's account may do it, as the API server decides.

@@ -70,6 +70,13 @@ where
     Ok(())
 }
 
+/// So many Tasks that run until they are told to end.
+fn role(tasks: i32) -> serde_json::Value {
+    let container = json!({"name": "main", "image": "busybox"});
+    let pod = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
+    json!({"name": "worker", "taskNumber": tasks, "task": {"pod": pod}})
+}
+
 /// What is seen of a gang.
 struct Seen {
     running: i32,
@@ -78,9 +85,16 @@ struct Seen {
 }
 
 impl Stage<'_> {
-    /// Both come to have some Tasks, and neither all of them.
+    /// Both come to have some Tasks, and neither all of them. They come up side by side: half of each, then
+    /// the rest, as it happens among many jobs.
     async fn without(&mut self) -> Result<()> {
-        self.submit(None).await?;
+        self.submit(None, GANG / 2).await?;
+        self.until("both have half of their Tasks", |seen| seen.iter().all(|gang| gang.running == GANG / 2))
+            .await?;
+        for name in GANGS {
+            let rest = Patch::Merge(json!({"spec": {"taskRoles": [role(GANG)]}}));
+            self.frameworks.patch(name, &PatchParams::default(), &rest).await?;
+        }
         let mut still = Instant::now();
         let mut before = Vec::new();
         self.until("both hang", |seen| {
@@ -100,7 +114,7 @@ impl Stage<'_> {
 
     /// One runs and ends, then the other.
     async fn with(&mut self) -> Result<()> {
-        self.submit(Some("default")).await?;
+        self.submit(Some("default"), GANG).await?;
         for round in 0..GANGS.len() {
             self.until("a gang has all its Tasks", |seen| {
                 seen.iter().any(|gang| gang.running == GANG && gang.state != Some(State::Completed))
@@ -117,15 +131,12 @@ impl Stage<'_> {
         Ok(())
     }
 
-    async fn submit(&mut self, queue: Option<&str>) -> Result<()> {
+    async fn submit(&mut self, queue: Option<&str>, tasks: i32) -> Result<()> {
         self.begun = Instant::now();
         self.said.clear();
         for name in GANGS {
             let labels = queue.map(|queue| json!({QUEUE_NAME_LABEL: queue}));
-            let container = json!({"name": "main", "image": "busybox"});
-            let pod = json!({"spec": {"restartPolicy": "Never", "containers": [container]}});
-            let role = json!({"name": "worker", "taskNumber": GANG, "task": {"pod": pod}});
-            let spec = json!({"executionType": "Start", "taskRoles": [role]});
+            let spec = json!({"executionType": "Start", "taskRoles": [role(tasks)]});
             create(&self.frameworks, json!({"metadata": {"name": name, "labels": labels}, "spec": spec}))
                 .await?;
         }

@@ -91,7 +91,7 @@ struct JobBook {
     busy: bool,
     failures: Failures,
     not_before: Duration,
-    /// The generation of what was last told to the engine.
+    /// What was last told to the engine: of which Framework, and whether it may begin.
     told: Option<(Arc<str>, Admission)>,
 }
 

@@ -95,8 +95,15 @@ fn parts(object: &FrameworkObject) -> (Arc<Framework>, Arc<FrameworkStatus>) {
 
 fn plan(framework: &Framework, status: Option<&FrameworkStatus>) -> framework_core::Plan {
     let objects = Objects::default();
-    let observed =
-        Observed { framework, stored_bytes: 1000, status, told: None, admission: None, objects: &objects };
+    let observed = Observed {
+        framework,
+        stored_bytes: 1000,
+        status,
+        told: None,
+        admission: None,
+        growths: &[],
+        objects: &objects,
+    };
     let moment = Moment { now: "2026-01-01T00:00:00Z".parse().unwrap(), server: None, seed: 1 << 100 };
     let policy = Policy::new(Classifier::new(&[]).expect("no rules are good rules"));
     framework_core::sync(&observed, moment, &policy)

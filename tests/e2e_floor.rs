@@ -1,15 +1,25 @@
 //! What one Framework costs the API server, by its audit log, beside the least that its life takes.
 //!
-//! An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap, and nine status writes: 2n +
-//! 11 requests. Retries, ends before the end and rescales each have a floor of their own; the table says why.
+//! An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap, and nine status writes if
+//! each state is stored by itself: 2n + 11 requests. Retries, ends before the end and rescales each have a
+//! floor of their own; the table says why. Who is not retried passes AttemptCompleted, so that its efficiency
+//! is above 1 on a machine that has nothing else to do. One that comes through a queue takes four more: its
+//! unit is made, put into the queue and released, and lets go of its finalizer once the Framework is deleted.
 
 mod stand;
 
 use std::collections::BTreeMap;
 
 use framework_api::State;
+use framework_api::queue::{QUEUE_NAME_LABEL, QueueUnit};
 use framework_testcluster::audit::Record;
-use stand::{Manifest, completed, execute, manifest, namespace, running, stand, state, task_number, wait};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams, PostParams};
+use stand::alone::{Alone, namespace};
+use stand::{
+    Manifest, PATIENCE, apply, block_on, client, completed, execute, frameworks, installed, kubectl,
+    manifest, running, state, task_number, wait,
+};
 
 const TASKS: u32 = 20;
 /// Two seconds apart, so that starting and ending do not mix.
@@ -25,17 +35,34 @@ struct Life {
     /// What the writes are for.
     why: &'static str,
     manifest: fn(Manifest) -> Manifest,
+    /// Whether it comes through a queue.
+    queued: bool,
     /// What a user does meanwhile.
     wish: fn(&str, &str),
 }
 
-const LIVES: [Life; 5] = [
+/// What coming through a queue takes: POST of the unit, Enqueued, Dequeued, and the finalizer.
+const QUEUEING: usize = 4;
+/// Events of a Framework that succeeds: that it was released from its queue, and that it succeeded.
+const EVENTS: usize = 2;
+
+const LIVES: [Life; 6] = [
     Life {
         name: "undisturbed",
         pods: 20,
         writes: 9,
         why: "pending; ConfigMap; Pods; running; ended; Pods gone; attempt ends; attempt over; completed",
         manifest: |job| job.role("a", TASKS, &SHORT),
+        queued: false,
+        wish: |_, _| {},
+    },
+    Life {
+        name: "queued",
+        pods: 20,
+        writes: 9,
+        why: "as undisturbed; and of its unit: made; Enqueued; Dequeued; let go",
+        manifest: |job| job.role("a", TASKS, &SHORT),
+        queued: true,
         wish: |_, _| {},
     },
     Life {
@@ -52,6 +79,7 @@ const LIVES: [Life; 5] = [
             ];
             job.role("a", TASKS, &once).task_retry(false, 1)
         },
+        queued: false,
         wish: |_, _| {},
     },
     Life {
@@ -60,6 +88,7 @@ const LIVES: [Life; 5] = [
         writes: 7,
         why: "pending; ConfigMap; Pods; running; stopped; attempt completed; completed",
         manifest: |job| job.role("a", TASKS, &[("run-duration", "forever")]),
+        queued: false,
         wish: |ns, name| {
             running(ns, name, 20);
             execute(ns, name, "Stop");
@@ -74,6 +103,7 @@ const LIVES: [Life; 5] = [
             let first = [("exit-code", "1"), ("run-duration", "2s"), ("only-task-index", "0")];
             job.role("a", 1, &first).role("b", TASKS - 1, &[("run-duration", "forever")])
         },
+        queued: false,
         wish: |_, _| {},
     },
     Life {
@@ -82,6 +112,7 @@ const LIVES: [Life; 5] = [
         writes: 14,
         why: "as undisturbed; pending, Pods, running of the added; deletion pending and gone of the removed",
         manifest: |job| job.role("a", 10, &[("exit-code", "0"), ("run-duration", "20s")]),
+        queued: false,
         wish: |ns, name| {
             running(ns, name, 10);
             task_number(ns, name, 20);
@@ -96,7 +127,7 @@ fn requests(records: &[Record], namespace: &str) -> Vec<Record> {
     let ours = |record: &&Record| {
         record.namespace == namespace
             && record.user_agent.starts_with("frameworkcontroller/")
-            && ["frameworks", "configmaps", "pods"].contains(&record.resource.as_str())
+            && ["frameworks", "configmaps", "pods", "queueunits"].contains(&record.resource.as_str())
     };
     records.iter().filter(ours).cloned().collect()
 }
@@ -112,25 +143,85 @@ fn counts(requests: &[Record]) -> BTreeMap<String, usize> {
     counts
 }
 
+/// Creates the Framework `job`, in the namespace's queue with room for it if it is to wait in one.
+fn create(life: &Life, namespace: &str) {
+    let mut job = (life.manifest)(manifest("job")).object();
+    if life.queued {
+        apply(namespace, "{apiVersion: queue.k8s.io/v1alpha1, kind: Queue, metadata: {name: q}}");
+        let quota = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: room}, spec: {hard: {pods: 20}}}";
+        apply(namespace, quota);
+        kubectl(
+            &[
+                &["wait", "resourcequota/room", "--namespace", namespace][..],
+                &["--for=jsonpath={.status.used.pods}=0", "--timeout=60s"],
+            ]
+            .concat(),
+        );
+        job.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
+    }
+    block_on(frameworks(namespace).create(&PostParams::default(), &job)).expect("it is accepted");
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !is() {
+        assert!(std::time::Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+/// Deletes the Framework `job`, and waits until its unit is gone, too.
+fn delete_with_unit(namespace: &str) {
+    kubectl(&["delete", "framework", "job", "--namespace", namespace, "--timeout=60s"]);
+    let units: Api<QueueUnit> = Api::namespaced(client(), namespace);
+    until("the unit is gone", || {
+        block_on(units.get_opt("framework-job")).expect("units are served").is_none()
+    });
+}
+
+/// The reasons of the Events in a namespace that the controller wrote, once it said that `job` succeeded.
+fn events(namespace: &str) -> Vec<String> {
+    let api: Api<Event> = Api::namespaced(client(), namespace);
+    let mut reasons = Vec::new();
+    until("it is told that it succeeded", || {
+        let events = block_on(api.list(&ListParams::default())).expect("a list").items;
+        let ours = events.into_iter().filter(|event| {
+            event.reporting_controller.as_deref().is_some_and(|name| name.contains("frameworkcontroller"))
+        });
+        reasons = ours.filter_map(|event| event.reason).collect();
+        reasons.iter().any(|reason| reason == "Succeeded")
+    });
+    reasons
+}
+
 #[test]
 fn every_kind_of_life_takes_little_more_than_its_floor() {
-    let cluster = stand();
+    let alone = Alone::wait();
+    let _controller = alone.start("floor", "queueing: true");
+    let cluster = installed();
     println!(
         "| life of 20 Tasks | floor | its writes | requests | status writes | efficiency | what is written |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for (number, life) in LIVES.iter().enumerate() {
-        let ns = namespace(&format!("floor{number}"));
+    for life in &LIVES {
+        let ns = namespace(&format!("floor-{}", life.name.replace(' ', "-")));
         let mark = cluster.audit().mark().expect("the log is there");
-        (life.manifest)(manifest("job")).create(&ns);
+        create(life, &ns);
         (life.wish)(&ns, "job");
         completed(&ns, "job");
         wait(&ns, "job", "at rest", |framework| state(framework) == Some(State::Completed));
+        if life.queued {
+            let events = events(&ns);
+            println!("Events: {events:?}");
+            assert!(events.len() <= EVENTS, "{events:?}");
+            delete_with_unit(&ns);
+        }
         let records = cluster.audit().since(mark).expect("the log is there");
         let requests = requests(&records, &ns);
         let counts = counts(&requests);
         let count = |what: &str| counts.get(what).copied().unwrap_or(0);
-        let (floor, writes) = (2 * life.pods + 2 + life.writes, count("update frameworks/status"));
+        let more = if life.queued { QUEUEING } else { 0 };
+        let (floor, writes) = (2 * life.pods + 2 + life.writes + more, count("update frameworks/status"));
         let efficiency = floor as f64 / requests.len() as f64;
         println!(
             "| {} | {floor} | {} | {} | {writes} | {efficiency:.2} | {} |",
@@ -142,7 +233,13 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
 
         assert_eq!((count("create pods"), count("delete pods")), (life.pods, life.pods), "{}", life.name);
         assert_eq!((count("create configmaps"), count("delete configmaps")), (1, 1), "{}", life.name);
-        assert_eq!(requests.len(), 2 * life.pods + 2 + writes, "nothing else is asked for: {counts:?}");
+        let of_units = ["create queueunits", "patch queueunits/status", "patch queueunits"].map(count);
+        assert_eq!(of_units, if life.queued { [1, 2, 1] } else { [0, 0, 0] }, "{counts:?}");
+        assert_eq!(
+            requests.len(),
+            2 * life.pods + 2 + writes + more,
+            "nothing else is asked for: {counts:?}"
+        );
         let refused: Vec<_> = requests.iter().filter(|record| record.code >= 400).collect();
         assert!(refused.is_empty(), "{}: an undisturbed run has no refused request: {refused:?}", life.name);
         // A busy machine starts and ends Pods one after another; a write for each of them would be too many.

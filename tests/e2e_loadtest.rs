@@ -54,12 +54,24 @@ groups:
 levels: {refused: 0}
 ";
 
+/// What queue-cohorts.yaml does, in small: two cohorts, and as much work as takes them seven seconds.
+const QUEUES: &str = "
+description: Units of three sizes that wait for each other.
+queue: {namespaces: 2, queues: 3, quota: {cpu: 60}}
+groups:
+- {name: small, jobs: 210, perSecond: 60, unit: {resource: {cpu: 1}, priority: 50, runSeconds: 0.2}}
+- {name: medium, jobs: 60, perSecond: 12, unit: {resource: {cpu: 5}, priority: 100, runSeconds: 0.5}}
+- {name: large, jobs: 30, perSecond: 10, unit: {resource: {cpu: 20}, priority: 200, runSeconds: 1}}
+timeoutSeconds: 60
+levels: {releasesPerSecond: 5, overAdmitted: 0, requestsPerUnit: 3, reads: 0, unreconciled: 0}
+";
+
 /// What a run in a namespace of that name needs. `controller` is the log of the one that serves metrics.
 fn setup(system: System, name: &str, text: &str, controller: Option<&str>) -> Setup {
     let cluster = installed();
     let agent = match system {
         System::Floor => framework_loadtest::system::FLOOR_AGENT,
-        System::Framework | System::Job => "loadtest",
+        System::Framework | System::Job | System::Queue => "loadtest",
     };
     // A client of its own, which calls itself as the program does: requests are told apart by that.
     let kubeconfig = framework_access::Directions {
@@ -80,7 +92,7 @@ fn setup(system: System, name: &str, text: &str, controller: Option<&str>) -> Se
             name: "kube-apiserver".into(),
             pid: cluster.pid(Component::Apiserver).expect("it runs"),
         }],
-        promises: system == System::Framework,
+        promises: [System::Framework, System::Queue].contains(&system),
         remove_leftovers: false,
         cleanup: true,
     }
@@ -142,6 +154,26 @@ fn what_a_run_counts_is_what_was_asked_and_every_job_ends_as_its_group_says() {
     }
     // Removed with its namespace; a next run finds nothing left over.
     assert_eq!(block_on(all.place.left(None)).expect("they are listed"), 0);
+}
+
+#[test]
+fn units_are_released_within_the_quota_with_two_writes_each() {
+    let alone = Alone::wait();
+    let _controller = alone.start("queues", "queueing: true");
+    let setup = setup(System::Queue, "loadtest-queue", QUEUES, Some("queues"));
+    let done = block_on(run(&setup, std::future::pending())).expect("it runs");
+    println!("{:?} {:?} {:?}", done.queue, done.requests, done.latencies);
+    assert_eq!(done.given_up, None);
+    for level in &done.levels {
+        println!("{} {}: {:?}", level.name, level.bound, level.measured);
+        assert!(level.met, "{level:?}");
+    }
+    let queue = done.queue.expect("units were released");
+    assert_eq!((queue.releases, queue.over_admitted), (300, Some(0)));
+    let dequeued = |latency: &&Latency| latency.transition == "Enqueued → Dequeued";
+    let waited = done.latencies.iter().filter(dequeued).map(|latency| latency.max);
+    assert!(waited.fold(0.0, f64::max) > 0.5, "the quota was never full, so nothing is known of it");
+    assert_eq!(block_on(setup.place.queues_left()).expect("they are listed"), 0);
 }
 
 #[test]

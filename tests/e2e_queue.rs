@@ -4,12 +4,15 @@ mod stand;
 
 use std::time::{Duration, Instant};
 
-use framework_api::queue::{FINALIZER, Phase, QUEUE_NAME_LABEL, QueueUnit};
+use framework_api::queue::{FINALIZER, Phase, QUEUE_NAME_LABEL, Queue, QueueStatus, QueueUnit};
 use framework_api::{Framework, State};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use serde_json::{Value, json};
 use stand::alone::{Alone, Controller};
 use stand::{PATIENCE, apply, block_on, client, completed, frameworks, kubectl, pods, running, state, wait};
@@ -84,6 +87,15 @@ fn stands(namespace: &str, name: &str, phase: Phase, reason: &str) -> QueueUnit 
     })
 }
 
+/// Waits until a Queue says that so many of its units wait, and so many hold something.
+fn filled(namespace: &str, name: &str, waiting: i32, released: i32) {
+    let queues: Api<Queue> = Api::namespaced(client(), namespace);
+    until(&format!("{waiting} wait in {name} and {released} are released"), || {
+        let status = block_on(queues.get(name)).expect("it is there").status?;
+        (status == QueueStatus { waiting: Some(waiting), released: Some(released) }).then_some(())
+    });
+}
+
 /// Waits until a Framework says so of its queue.
 fn queued(namespace: &str, name: &str, status: &str, reason: &str) -> Framework {
     wait(namespace, name, &format!("Queued={status} for {reason}"), |framework| {
@@ -113,6 +125,7 @@ fn of_two_gangs_with_room_for_one_the_second_runs_when_the_first_has_ended() {
     assert!(message.contains("pods") && message.contains('3') && message.contains('4'), "{message}");
     assert_eq!(count_pods(ns, "second"), 0);
     stands(ns, "framework-first", Phase::Dequeued, "Admitted");
+    filled(ns, "q", 1, 1);
     stand::execute(ns, "first", "Stop");
     completed(ns, "first");
     running(ns, "second", 3);
@@ -121,6 +134,9 @@ fn of_two_gangs_with_room_for_one_the_second_runs_when_the_first_has_ended() {
         block_on(pods(ns).list(&ListParams::default().labels(QUEUE_NAME_LABEL))).expect("a list");
     labelled.items.retain(|pod| pod.name_any().starts_with("second"));
     assert_eq!(labelled.items.len(), 3, "its Pods carry the label");
+    filled(ns, "q", 0, 1);
+    stand::execute(ns, "second", "Stop");
+    filled(ns, "q", 0, 0);
 }
 
 #[test]
@@ -244,6 +260,83 @@ fn a_suspended_job_with_the_label_waits_like_a_framework() {
     });
 }
 
+/// As much of the CRD of JobSets as queueing uses.
+fn serve_job_sets() {
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "jobsets.jobset.x-k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": "jobset.x-k8s.io", "scope": "Namespaced",
+            "names": {"kind": "JobSet", "plural": "jobsets", "singular": "jobset"},
+            "versions": [{
+                "name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"spec": anything, "status": anything},
+                }},
+            }],
+        },
+    });
+    let crds: Api<CustomResourceDefinition> = Api::all(client());
+    let definition = serde_json::from_value(definition).expect("a CRD");
+    block_on(crds.create(&PostParams::default(), &definition)).expect("it is accepted");
+}
+
+fn job_sets(namespace: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
+    Api::namespaced_with(client(), namespace, &ApiResource::from_gvk_with_plural(&kind, "jobsets"))
+}
+
+#[test]
+fn a_suspended_job_set_waits_too_once_job_sets_are_served() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "jobsets", 7);
+    let ns = "jobsets";
+    gang(ns, "first", 1);
+    running(ns, "first", 1);
+    serve_job_sets();
+    let sets = job_sets(ns);
+    let template = |parallelism: u32| {
+        let pod = json!({"containers": [{"name": "main", "image": "busybox"}]});
+        json!({"spec": {"parallelism": parallelism, "completions": 2, "template": {"spec": pod}}})
+    };
+    let set = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": "set", "labels": {QUEUE_NAME_LABEL: "q"}},
+        "spec": {"suspend": true, "replicatedJobs": [
+            {"name": "driver", "replicas": 1, "template": template(1)},
+            {"name": "worker", "replicas": 3, "template": template(4)},
+        ]},
+    });
+    let set: DynamicObject = serde_json::from_value(set).expect("an object");
+    until("JobSets are served", || block_on(sets.create(&PostParams::default(), &set)).ok());
+    let waiting = stands(ns, "jobset-set", Phase::Enqueued, "InsufficientQuota");
+    assert_eq!(waiting.spec.resource["pods"].0, "7", "one driver, and three times two workers");
+    let spec = || block_on(sets.get("set")).expect("it is there").data["spec"].clone();
+    assert_eq!(spec()["suspend"], true);
+
+    stand::execute(ns, "first", "Stop");
+    completed(ns, "first");
+    until("the JobSet goes on", || (spec()["suspend"] == false).then_some(()));
+    stands(ns, "jobset-set", Phase::Dequeued, "Admitted");
+    for role in spec()["replicatedJobs"].as_array().expect("they are still there") {
+        let labels = &role["template"]["spec"]["template"]["metadata"]["labels"];
+        assert_eq!(labels[QUEUE_NAME_LABEL], "q", "its Pods will carry the label: {role}");
+    }
+    gang(ns, "second", 1);
+    queued(ns, "second", "True", "InsufficientQuota");
+    let condition = json!([{
+        "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    let ends = Patch::Merge(json!({"status": {"conditions": condition}}));
+    block_on(sets.patch_status("set", &PatchParams::default(), &ends)).expect("a status");
+    running(ns, "second", 1);
+}
+
 #[test]
 fn a_unit_of_a_user_is_released_and_one_of_a_priority_goes_first() {
     let alone = Alone::wait();
@@ -273,6 +366,23 @@ fn a_unit_of_a_user_is_released_and_one_of_a_priority_goes_first() {
 }
 
 #[test]
+fn a_unit_without_a_job_is_released_and_keeps_room_until_it_is_deleted() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "itself", 2);
+    let ns = "itself";
+    let reservation = json!({
+        "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit", "metadata": {"name": "reservation"},
+        "spec": {"queue": "q", "resource": {"pods": 1}},
+    });
+    apply(ns, &reservation.to_string());
+    stands(ns, "reservation", Phase::Dequeued, "Admitted");
+    gang(ns, "second", 2);
+    queued(ns, "second", "True", "InsufficientQuota");
+    kubectl(&["delete", "queueunit", "reservation", "--namespace", ns]);
+    running(ns, "second", 2);
+}
+
+#[test]
 fn a_controller_that_is_killed_forgets_nothing_and_releases_nothing_twice() {
     let alone = Alone::wait();
     let controller = scene(&alone, "killed", 2);
@@ -288,4 +398,91 @@ fn a_controller_that_is_killed_forgets_nothing_and_releases_nothing_twice() {
     // What the first controller sent may land for a while: until then nothing is released.
     running(ns, "second", 2);
     stands(ns, "framework-second", Phase::Dequeued, "Admitted");
+}
+
+/// UIDs of the Pods of a Framework, by name.
+fn uids(namespace: &str, framework: &str) -> Vec<(String, Option<String>)> {
+    let selected = ListParams::default().labels(&format!("FC_FRAMEWORK_NAME={framework}"));
+    let found = block_on(pods(namespace).list(&selected)).expect("a list").items;
+    found.iter().map(|pod| (pod.name_any(), pod.uid())).collect()
+}
+
+#[test]
+fn what_a_running_framework_grows_by_waits_for_room_while_the_rest_runs_on() {
+    let alone = Alone::wait();
+    let _controller = scene(&alone, "grows", 3);
+    let ns = "grows";
+    gang(ns, "elastic", 2);
+    running(ns, "elastic", 2);
+    let before = uids(ns, "elastic");
+    stand::task_number(ns, "elastic", 4);
+    let asked = stands(ns, "framework-elastic-2", Phase::Enqueued, "InsufficientQuota").spec;
+    assert_eq!((asked.resource["pods"].0.as_str(), asked.queue.as_str()), ("2", "q"));
+    let grown = wait(ns, "elastic", "has four Tasks", |framework| {
+        framework
+            .status
+            .as_ref()
+            .and_then(|status| status.task_counts)
+            .is_some_and(|counts| counts.total == 4)
+    });
+    let status = grown.status.expect("it has one");
+    let task = status.task("a", 3).expect("it is stored");
+    assert_eq!((task.state, task.queue_unit_generation), (State::AttemptCreationPending, Some(2)));
+    assert_eq!(uids(ns, "elastic"), before);
+    let event = until("an Event says why", || {
+        let selector = "--field-selector=reason=GrowthQueued";
+        let notes =
+            kubectl(&["get", "events", "--namespace", ns, selector, "-o=jsonpath={.items[*].message}"]);
+        (!notes.is_empty()).then_some(notes)
+    });
+    assert!(event.contains("framework-elastic-2"), "{event}");
+
+    quota(ns, &[("pods", "4")]);
+    running(ns, "elastic", 4);
+    stands(ns, "framework-elastic-2", Phase::Dequeued, "Admitted");
+    assert!(before.iter().all(|pod| uids(ns, "elastic").contains(pod)), "the first two run on");
+
+    gang(ns, "next", 2);
+    queued(ns, "next", "True", "InsufficientQuota");
+    stand::task_number(ns, "elastic", 2);
+    running(ns, "next", 2);
+    until("the unit of what is gone again is gone", || {
+        unit(ns, "framework-elastic-2").is_none().then_some(())
+    });
+    stand::task_number(ns, "elastic", 3);
+    stands(ns, "framework-elastic-4", Phase::Enqueued, "InsufficientQuota");
+    stand::execute(ns, "next", "Stop");
+    running(ns, "elastic", 3);
+}
+
+#[test]
+fn a_growth_outlives_the_controller_and_a_retry_asks_for_nothing_again() {
+    let alone = Alone::wait();
+    let controller = scene(&alone, "growskilled", 3);
+    let ns = "growskilled";
+    gang(ns, "other", 1);
+    let mut framework = stand::manifest("elastic").role("a", 1, &[]).task_retry(false, -2).object();
+    framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
+    block_on(frameworks(ns).create(&PostParams::default(), &framework)).expect("it is accepted");
+    running(ns, "elastic", 1);
+    running(ns, "other", 1);
+    stand::task_number(ns, "elastic", 3);
+    let unit = stands(ns, "framework-elastic-2", Phase::Enqueued, "InsufficientQuota");
+    drop(controller);
+    stand::execute(ns, "other", "Stop");
+    let _again = alone.start("growskilledagain", "queueing: true");
+    running(ns, "elastic", 3);
+    let released = stands(ns, "framework-elastic-2", Phase::Dequeued, "Admitted");
+    assert_eq!(released.uid(), unit.uid());
+    let before = uids(ns, "elastic");
+    kubectl(&["delete", "pod", "elastic-a-2", "--namespace", ns]);
+    until("another Pod takes its place", || {
+        let now = uids(ns, "elastic");
+        (now.len() == 3 && now != before).then_some(())
+    });
+    running(ns, "elastic", 3);
+    let units = block_on(units(ns).list(&ListParams::default().labels(QUEUE_NAME_LABEL))).expect("a list");
+    let mut names: Vec<String> = units.items.iter().map(ResourceExt::name_any).collect();
+    names.retain(|name| name.starts_with("framework-elastic"));
+    assert_eq!(names, ["framework-elastic", "framework-elastic-2"]);
 }

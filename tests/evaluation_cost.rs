@@ -27,18 +27,17 @@ struct Steps {
     echo: AllocationInfo,
 }
 
+/// One step, by itself: valgrind, where it is installed, counts the instructions of what is called so.
 #[inline(never)]
+fn counted<T>(step: impl FnOnce() -> T) -> T {
+    black_box(step())
+}
+
 fn take_in(still: &mut Still, event: Event) {
     still.step(event);
     black_box(still.turn());
 }
 
-#[inline(never)]
-fn evaluate(still: &mut Still) -> Vec<Effect> {
-    black_box(still.turn())
-}
-
-#[inline(never)]
 fn hear(still: &mut Still, packer: &Packer, json: &[u8]) {
     let text = decode::<FrameworkText>(json).unwrap().unwrap();
     take_in(still, Event::Framework(Change::Applied(packer.read(text))));
@@ -60,16 +59,16 @@ fn reply(still: &mut Still, effects: Vec<Effect>) -> (FrameworkObject, Event) {
 fn steps(tasks: usize) -> Steps {
     let (mut still, packer) = (Still::one(tasks), Packer::default());
     let moved = still.moved("job", tasks / 2);
-    let event = measure(|| take_in(&mut still, moved));
+    let event = measure(|| counted(|| take_in(&mut still, moved)));
     assert!(still.wait(), "it is to be recorded");
     let mut effects = Vec::new();
-    let evaluation = measure(|| effects = evaluate(&mut still));
+    let evaluation = measure(|| effects = counted(|| still.turn()));
     let (object, answer) = reply(&mut still, effects);
     packer.stored(&object);
     still.pass(Duration::from_secs(1));
-    let reply = measure(|| take_in(&mut still, answer));
+    let reply = measure(|| counted(|| take_in(&mut still, answer)));
     let json = framework("job", tasks, object.resource_version).to_string();
-    let echo = measure(|| hear(&mut still, &packer, json.as_bytes()));
+    let echo = measure(|| counted(|| hear(&mut still, &packer, json.as_bytes())));
     assert!(still.turn().is_empty() && !still.wait(), "all is at rest");
     Steps { event, evaluation, reply, echo }
 }

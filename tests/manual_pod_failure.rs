@@ -43,7 +43,7 @@ fn provoke(code: i32) -> Vec<(&'static str, String)> {
 /// Completion status of a Task.
 fn end_of(framework: &Framework, role: &str, index: i32) -> TaskAttemptCompletionStatus {
     let task = framework.status.as_ref().and_then(|status| status.task(role, index)).expect("the Task");
-    task.attempt_status.completion_status.clone().expect("it ended")
+    *task.attempt_status.completion_status.clone().expect("it ended")
 }
 
 fn failed(attributes: &str) -> CompletionType {

@@ -20,10 +20,11 @@ use framework_runtime::watch::{Kind, Sink, Turn, watch};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-/// What a cached Pod may take with its place in the index.
-const BYTES_PER_POD: usize = 1_000;
-/// What a Task may take with its share of its Framework.
-const BYTES_PER_TASK: usize = 1_200;
+/// What a cached Pod may take with its place in the index, while it runs and with how it ended: a tenth more
+/// than it does. Never to be above 1,000.
+const BYTES_PER_POD: [(Phase, usize); 2] = [(Phase::Running, 540), (Phase::Succeeded, 790)];
+/// What a Task may take with its share of its Framework: likewise.
+const BYTES_PER_TASK: usize = 960;
 const PODS: usize = 100_000;
 /// Of a Framework.
 const TASKS: usize = 20;
@@ -69,12 +70,12 @@ fn shares(taken: AllocationInfo) -> (usize, usize) {
 
 #[test]
 fn a_cached_pod_takes_less_than_a_kilobyte_and_a_list_less_than_twice_what_it_leaves() {
-    for phase in [Phase::Running, Phase::Succeeded] {
+    for (phase, bytes) in BYTES_PER_POD {
         let (mut engine, crowd) = (engine(), Crowd::new(PODS / TASKS, TASKS, phase));
         let (steady, peak) = shares(list::<PodObject>(&mut engine, &crowd));
         assert_eq!(engine.gauges().pods, PODS);
         println!("{PODS} Pods, {phase:?}: {steady} bytes each, {peak} at the peak of the LIST");
-        assert!(steady <= BYTES_PER_POD, "{steady} bytes a Pod");
+        assert!(steady <= bytes, "{steady} bytes a Pod");
         assert!(peak <= 2 * steady, "{peak} bytes a Pod while they are listed, {steady} after it");
         // Listed anew, as after a watch that was too far behind: the old ones are there meanwhile.
         let again = list::<PodObject>(&mut engine, &crowd);

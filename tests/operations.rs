@@ -8,7 +8,10 @@ use framework_api::config::Config;
 use frameworkcontroller::args::Args;
 
 const DOCUMENT: &str = include_str!("../docs/operations.md");
-const METRICS: &str = include_str!("../crates/runtime/src/metrics.rs");
+const METRICS: &str = concat!(
+    include_str!("../crates/runtime/src/metrics.rs"),
+    include_str!("../crates/runtime/src/metrics/units.rs")
+);
 
 /// The cells of the table whose first column has that title.
 fn table(title: &str) -> Vec<Vec<&'static str>> {

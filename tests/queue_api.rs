@@ -33,9 +33,15 @@ async fn what_is_left_out_is_filled_in_and_status_is_nobodys_to_bring() {
     let consumer = bare["spec"]["consumerRef"].clone();
     bare["spec"] = json!({"consumerRef": consumer});
     bare["status"] = json!({"phase": "Dequeued"});
-    let stored = space.create(&bare).await.expect("a unit needs a consumer only");
+    let stored = space.create(&bare).await.expect("what is left out has defaults");
     assert_eq!(stored["spec"], json!({"consumerRef": consumer, "queue": "default", "resource": {}}));
     assert_eq!(stored.get("status"), None, "a unit cannot be born released");
+    read::<QueueUnit>(stored);
+
+    bare["metadata"]["name"] = json!("barest");
+    bare["spec"] = json!({});
+    let stored = space.create(&bare).await.expect("a unit may stand for itself");
+    assert_eq!(stored["spec"], json!({"queue": "default", "resource": {}}));
     read::<QueueUnit>(stored);
 
     for (name, spec) in [("plain", json!({})), ("plainer", Value::Null)] {

@@ -19,7 +19,7 @@ fn job() -> Manifest {
 }
 
 #[test]
-fn an_undisturbed_life_stays_within_the_floor_of_requests() {
+fn an_undisturbed_life_passes_two_states_and_stays_below_the_floor_of_requests() {
     for tasks in [1, 3, 20] {
         simulate(1, calm(), |cluster| async move {
             framework("job").role("w", tasks).create(&cluster.user());
@@ -31,7 +31,7 @@ fn an_undisturbed_life_stays_within_the_floor_of_requests() {
             let n = usize::try_from(tasks).unwrap();
             let floor = 2 * n + 11;
             eprintln!("{tasks} Tasks: {} requests beside 2n + 11 = {floor}: {counts:?}", requests.len());
-            assert!(requests.len() <= floor, "{counts:?}");
+            assert!(requests.len() <= floor - 2, "{counts:?}");
             assert_eq!((counts["Create pods"], counts["Delete pods"]), (n, n));
             assert!(!requests.iter().any(|request| request.starts_with("Get")), "{counts:?}");
             let refused = cluster.history().exchanges.into_iter().find(|one| one.code >= Some(400));

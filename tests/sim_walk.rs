@@ -19,13 +19,6 @@ const THREADS: usize = 2;
 /// So many failures are told; there may be more.
 const TOLD: usize = 5;
 
-fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("FRAMEWORK_SIM_SEEDS") else { return SEEDS };
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    let range = text.split_once("..").and_then(|(from, to)| Some(number(from)?..number(to)?));
-    range.unwrap_or_else(|| panic!("FRAMEWORK_SIM_SEEDS is {text:?}, not from..to"))
-}
-
 /// The walk of a seed that went wrong once more, with every message.
 fn story(seed: u64) -> String {
     let again = walk(seed, Manner { talks: true, ..Manner::default() });
@@ -40,7 +33,7 @@ fn story(seed: u64) -> String {
 
 #[test]
 fn every_promise_holds_in_every_walk_and_every_framework_ends() {
-    let seeds = seeds();
+    let seeds = simulation::seeds::from_environment(SEEDS);
     let began = Instant::now();
     let (next, requests) = (AtomicU64::new(seeds.start), AtomicUsize::new(0));
     let broken = Mutex::new(Vec::new());

@@ -35,6 +35,23 @@ impl Scrape {
         self.sum(name, |_| true)
     }
 
+    /// The least bound of a histogram within which so large a share lies of what was observed since `before`;
+    /// `None`: nothing was, or it lies beyond the last bound.
+    pub fn bound(&self, before: Option<&Scrape>, histogram: &str, share: f64) -> Option<f64> {
+        let name = format!("{histogram}_bucket");
+        let mut counts = Vec::new();
+        for (labels, count) in self.samples.get(&name)? {
+            let Some(text) = labels.get("le") else { continue };
+            let earlier =
+                before.and_then(|scrape| scrape.sum(&name, |labels| labels.get("le") == Some(text)));
+            counts.push((text.parse::<f64>().ok()?, count - earlier.unwrap_or(0.0)));
+        }
+        counts.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let all = counts.last().map(|(_, count)| *count).filter(|all| *all > 0.0)?;
+        let found = counts.into_iter().find(|(_, count)| *count >= all * share);
+        found.map(|(bound, _)| bound).filter(|bound| bound.is_finite())
+    }
+
     /// The value of a label of a metric, where there is only one or any will do.
     pub fn label(&self, name: &str, label: &str) -> Option<&str> {
         self.samples.get(name)?.first()?.0.get(label).map(String::as_str)
@@ -88,6 +105,19 @@ mod tests {
         requests_total{verb=\"create\",code=\"201\"} 3\n\
         requests_total{verb=\"say \\\"hi\\\", {you}\",code=\"none\",} 4 1700000000000\n\
         up 1e0\nnonsense\nopen{a=\"b\n";
+
+    #[test]
+    fn a_share_of_what_was_observed_meanwhile_lies_within_a_bound() {
+        let scrape = |counts: [u32; 3]| {
+            let line = |(le, count)| format!("t_bucket{{le=\"{le}\"}} {count}\n");
+            Scrape::parse(&["0.1", "1", "+Inf"].into_iter().zip(counts).map(line).collect::<String>())
+        };
+        let (before, after) = (scrape([5, 5, 9]), scrape([104, 105, 109]));
+        assert_eq!(after.bound(Some(&before), "t", 0.99), Some(0.1));
+        assert_eq!(after.bound(Some(&before), "t", 1.0), Some(1.0));
+        assert_eq!(after.bound(None, "t", 1.0), None, "beyond the last");
+        assert_eq!(before.bound(Some(&before), "t", 0.5), None, "nothing");
+    }
 
     #[test]
     fn samples_are_summed_over_the_labels_that_are_asked_for() {

@@ -83,6 +83,12 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     }
     all.push(Figure::new("jobs/s", run.jobs_per_second, Kind::Rate, Better::More).short());
     all.push(Figure::new("Tasks/s", run.tasks_per_second, Kind::Rate, Better::More).short());
+    if let Some(queue) = &run.queue {
+        all.push(Figure::new("releases/s", queue.releases_per_second, Kind::Rate, Better::More).short());
+        all.extend(queue.over_admitted.map(|over| {
+            Figure::new("units beyond the quota", over as f64, Kind::Count, Better::Less).short()
+        }));
+    }
     // How slow fake nodes are is no matter of the system.
     let own = run.latencies.iter().filter(|latency| latency.group != "fake nodes");
     all.extend(own.flat_map(percentiles));

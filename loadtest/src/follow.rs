@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use framework_api::queue::QueueUnit;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -15,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::job::RUN_LABEL;
 use crate::place::{Place, framework_resource};
-use crate::sight::{BatchJob, Framework, Sight};
+use crate::sight::{BatchJob, Framework, Sight, Unit};
 use crate::system::System;
 use crate::tracker::Tracker;
 
@@ -39,6 +40,10 @@ pub async fn follow(place: &Place, system: System, run: &str, tracked: &Tracked)
         System::Job => {
             let api = Api::<BatchJob>::namespaced_with(client, namespace, &ApiResource::erase::<Job>(&()));
             begin(watcher(api, config), Sight::batch_job, tracked).await
+        }
+        System::Queue => {
+            let api = Api::<Unit>::all_with(client, &ApiResource::erase::<QueueUnit>(&()));
+            begin(watcher(api, config), Sight::unit, tracked).await
         }
     }
 }
@@ -84,11 +89,13 @@ where
                 Ok(Event::Delete(object)) => {
                     if let Some(sight) = sight(&object) {
                         tracker.saw(&sight, at, wall);
-                        tracker.gone(&sight.name, at, wall);
+                        tracker.gone(&sight.name, sight.version, at, wall);
                     }
                 }
-                // The watcher begins again by itself; what changed meanwhile arrives late.
-                Ok(Event::Init | Event::InitDone) | Err(_) => {}
+                // The watcher begins again by itself; what changed meanwhile arrives late, and of several
+                // changes only the last one.
+                Ok(Event::Init) => tracker.has_gaps(),
+                Ok(Event::InitDone) | Err(_) => {}
             }
         }
     })))

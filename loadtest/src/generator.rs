@@ -22,8 +22,10 @@ use crate::scenario::{Group, Scenario};
 use crate::sight::Phase;
 use crate::system::System;
 
+mod units;
+
 /// Requests at a time. Each has a connection of its own; more would make the API server's work, not the load.
-const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 64;
 /// How long a controller may take to notice a Framework that is to be completed for it.
 const ACCEPTED: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(20);
@@ -47,6 +49,8 @@ pub struct Generator {
     pub tracked: Tracked,
     /// Who does the work, if no controller does.
     pub floor: Option<FloorClient>,
+    /// Deletions of units at a time.
+    pub deletions: Arc<Semaphore>,
 }
 
 /// One creation.
@@ -89,6 +93,10 @@ impl Generator {
     pub async fn rehearse(&self) -> Result<()> {
         for group in 0..self.scenario.groups.len() {
             let job = self.job(Arrival { after: Duration::ZERO, group, index: 0 });
+            if self.system == System::Queue {
+                self.rehearse_unit(&job).await?;
+                continue;
+            }
             let dry = PostParams { dry_run: true, ..PostParams::default() };
             let object: DynamicObject = serde_json::from_value(self.object(&job, None))?;
             let checked = self.api().create(&dry, &object).await;
@@ -104,7 +112,12 @@ impl Generator {
         for arrival in arrivals(&self.scenario) {
             tokio::time::sleep_until((start + arrival.after).into()).await;
             let (this, room) = (self.clone(), Arc::clone(&room));
-            running.spawn(async move { this.create_one(arrival, start, wall, &room).await });
+            running.spawn(async move {
+                match this.system {
+                    System::Queue => this.attend(arrival, &room).await,
+                    _ => this.create_one(arrival, start, wall, &room).await,
+                }
+            });
             while let Some(created) = running.try_join_next() {
                 created??;
             }
@@ -126,7 +139,7 @@ impl Generator {
 
     fn api(&self) -> Api<DynamicObject> {
         match self.system {
-            System::Framework | System::Floor => self.place.frameworks(),
+            System::Framework | System::Floor | System::Queue => self.place.frameworks(),
             System::Job => {
                 let resource = kube::core::ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&());
                 Api::namespaced_with(self.place.client.clone(), &self.place.namespace, &resource)
@@ -138,7 +151,7 @@ impl Generator {
     fn object(&self, job: &Job<'_>, deadline: Option<i64>) -> Value {
         match self.system {
             System::Job => job.batch_job(),
-            System::Framework | System::Floor => job.framework(deadline),
+            System::Framework | System::Floor | System::Queue => job.framework(deadline),
         }
     }
 

@@ -1,9 +1,10 @@
 //! The objects that a load test creates: what a group of the scenario says, for the system that does the
 //! work.
 
+use framework_api::queue;
 use serde_json::{Value, json};
 
-use crate::scenario::{Group, Scenario, TaskRole};
+use crate::scenario::{Group, Scenario, Seat, TaskRole, Unit};
 
 /// Label of all that a load test creates: which run it belongs to.
 pub const RUN_LABEL: &str = "loadtest.frameworkcontroller.microsoft.com/run";
@@ -27,10 +28,15 @@ pub struct Job<'a> {
     pub node: Option<&'a str>,
 }
 
+/// The name of the n-th job of a group.
+pub fn name_of(group: &str, nth: usize) -> String {
+    format!("{group}{nth}")
+}
+
 impl Job<'_> {
     /// Its name.
     pub fn name(&self) -> String {
-        format!("{}{}", self.group.name, self.index)
+        name_of(&self.group.name, self.index)
     }
 
     /// As a Framework. `deadline` is its `activeDeadlineSeconds`, if the group's own does not hold.
@@ -73,6 +79,25 @@ impl Job<'_> {
             spec["activeDeadlineSeconds"] = deadline.into();
         }
         json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": self.metadata(), "spec": spec })
+    }
+
+    /// As a QueueUnit of a job of a kind that no controller knows.
+    pub fn unit(&self, unit: &Unit, seat: Seat) -> Value {
+        json!({
+            "apiVersion": queue::API_VERSION,
+            "kind": queue::UNIT_KIND,
+            "metadata": self.metadata(),
+            "spec": {
+                "consumerRef": {
+                    "apiVersion": "loadtest.frameworkcontroller.microsoft.com/v1",
+                    "kind": "Job",
+                    "name": self.name(),
+                },
+                "queue": seat.queue_name(),
+                "priority": unit.priority,
+                "resource": unit.resource,
+            },
+        })
     }
 
     fn metadata(&self) -> Value {

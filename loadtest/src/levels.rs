@@ -59,6 +59,9 @@ fn measured(level: Level, run: &Run) -> Option<f64> {
             Some(controller.rss_peak_bytes as f64 / MEBIBYTE)
         }
         Level::StatusBytesPerTask => run.bytes.status_writes_per_task,
+        Level::ReleasesPerSecond => run.queue.as_ref().map(|queue| queue.releases_per_second),
+        Level::OverAdmitted => run.queue.as_ref()?.over_admitted.map(|over| over as f64),
+        Level::RequestsPerUnit => is_counted.then_some(run.requests.per_job),
         Level::Unreconciled => run.requests.unreconciled.map(|difference| difference as f64),
     }
 }
@@ -83,6 +86,7 @@ mod tests {
             tasks_per_second: 1.0,
             latencies,
             queue_age_seconds: None,
+            queue: None,
             requests,
             bytes,
             processes,

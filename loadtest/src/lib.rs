@@ -7,6 +7,7 @@
 //! ([`page`](mod@page)), what changed from one to another ([`compare`]), and what more of the same would
 //! take ([`plan`]).
 
+pub mod admission;
 pub mod compare;
 pub mod exposition;
 pub mod figure;

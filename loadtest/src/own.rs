@@ -3,10 +3,10 @@
 use crate::report::{Process, RequestRow, Run};
 
 impl Run {
-    /// Requests on jobs, ConfigMaps and Pods that the system itself made; watches aside, of which there are
-    /// as many as were cut off.
+    /// Requests on jobs, ConfigMaps, Pods and QueueUnits that the system itself made; watches aside, of which
+    /// there are as many as were cut off.
     pub fn own_rows(&self) -> impl Iterator<Item = &RequestRow> {
-        const COUNTED: [&str; 4] = ["frameworks", "jobs", "configmaps", "pods"];
+        const COUNTED: [&str; 5] = ["frameworks", "jobs", "configmaps", "pods", "queueunits"];
         self.requests.rows.iter().filter(|row| {
             let resource = row.resource.split('/').next().unwrap_or_default();
             self.is_own(row) && row.verb != "watch" && COUNTED.contains(&resource)

@@ -27,6 +27,20 @@ const COUNTED: [Column; 6] = [
     ("peak memory", |run| run.controller().map(|process| process.rss_peak_bytes as f64), size),
 ];
 
+/// Of units that have no Pods, other things are of interest.
+const QUEUED: [Column; 10] = [
+    ("releases/s", |run| Some(run.queue.as_ref()?.releases_per_second), short),
+    ("Enqueued, p99", |run| worst(run, "creation → Enqueued"), time),
+    ("Dequeued, p99", |run| worst(run, "creation → Dequeued"), time),
+    ("requests/unit", |run| counted(run, run.requests.per_job), short),
+    ("refused", |run| counted(run, run.requests.refused as f64), short),
+    ("beyond the quota", |run| run.queue.as_ref()?.over_admitted.map(|over| over as f64), short),
+    ("turns within, p99", |run| run.queue.as_ref()?.turn_p99_seconds, time),
+    ("API server: processor time/unit", |run| each(run, "kube-apiserver"), time),
+    ("controller: processor time/unit", |run| each(run, "frameworkcontroller"), time),
+    ("peak memory", |run| run.controller().map(|process| process.rss_peak_bytes as f64), size),
+];
+
 /// The generated part.
 pub fn generated(reports: &[Report]) -> String {
     if reports.is_empty() {
@@ -92,19 +106,20 @@ fn p99(run: &Run, group: &str, transition: &str) -> Option<f64> {
 
 fn chapter(report: &Report) -> String {
     let scenario = &report.scenario;
-    let mut out = format!(
-        "\n## {}: {} jobs, {} Tasks\n{}\n\n",
-        scenario.name,
-        whole(scenario.jobs()),
-        whole(scenario.tasks()),
-        scenario.description
-    );
-    let titles = COMPARED.iter().chain(&COUNTED).map(|(title, ..)| *title);
+    let has_queues = scenario.queue.is_some();
+    let (compared, counted): (&[Column], &[Column]) =
+        if has_queues { (&[], &QUEUED) } else { (&COMPARED, &COUNTED) };
+    let work = match has_queues {
+        true => format!("{} QueueUnits", whole(scenario.jobs())),
+        false => format!("{} jobs, {} Tasks", whole(scenario.jobs()), whole(scenario.tasks())),
+    };
+    let mut out = format!("\n## {}: {work}\n{}\n\n", scenario.name, scenario.description);
+    let titles = compared.iter().chain(counted).map(|(title, ..)| *title);
     out += &format!("| system, settings | {} | levels |\n", titles.collect::<Vec<_>>().join(" | "));
-    out += &format!("|{}\n", "---|".repeat(COMPARED.len() + COUNTED.len() + 2));
+    out += &format!("|{}\n", "---|".repeat(compared.len() + counted.len() + 2));
     for run in &report.runs {
         let mut cells = vec![run.title()];
-        cells.extend(COMPARED.iter().map(|(_, figure, shown)| {
+        cells.extend(compared.iter().map(|(_, figure, shown)| {
             let (own, first) = (figure(run), report.runs.first().and_then(figure));
             match (own, first) {
                 (Some(own), Some(first)) if report.runs.len() > 1 => {
@@ -114,7 +129,7 @@ fn chapter(report: &Report) -> String {
                 (None, _) => "–".into(),
             }
         }));
-        let plain = COUNTED.iter().map(|(_, figure, shown)| figure(run).map_or("–".into(), shown));
+        let plain = counted.iter().map(|(_, figure, shown)| figure(run).map_or("–".into(), shown));
         cells.extend(plain);
         cells.push(levels(run));
         out += &format!("| {} |\n", cells.join(" | ").replace(['\n', '\r'], " "));

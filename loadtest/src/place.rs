@@ -10,6 +10,8 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::job::RUN_LABEL;
 
+mod queues;
+
 /// How long Kubernetes may take to get a namespace ready, or to remove what is deleted from it.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// How long the API server may take to serve a resource that is new to it.

@@ -71,6 +71,9 @@ pub struct Run {
     pub latencies: Vec<Latency>,
     /// The longest that an event waited in the controller for the evaluation of its Framework.
     pub queue_age_seconds: Option<f64>,
+    /// How QueueUnits were released, if the work was that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queue>,
     /// What the API server was asked.
     pub requests: Requests,
     /// What was written.
@@ -98,6 +101,25 @@ pub struct Totals {
     pub peak_tasks: Option<usize>,
     /// Jobs by what became of them: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`, `Unfinished`.
     pub outcomes: BTreeMap<String, usize>,
+}
+
+/// How QueueUnits were released.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Queue {
+    /// How many were released, but for those that run until all wait.
+    pub releases: usize,
+    /// The same for each second, from the first release to the last.
+    pub releases_per_second: f64,
+    /// How many were released into more than the quota had left, of all; `None`: changes were missed.
+    pub over_admitted: Option<usize>,
+    /// The first of them, in words.
+    pub first_over_admission: Option<String>,
+    /// Within how many seconds 99 of 100 turns of the controller were over, each with its rounds of
+    /// scheduling: a bound of its histogram.
+    pub turn_p99_seconds: Option<f64>,
+    /// The same for all turns.
+    pub turn_max_seconds: Option<f64>,
 }
 
 /// How long something took, over many jobs.
@@ -130,7 +152,8 @@ pub struct Requests {
     pub rows: Vec<RequestRow>,
     /// The system's own requests on jobs, ConfigMaps and Pods: what the floor is compared with.
     pub own: usize,
-    /// The least that the work needs: 2n + 11 for an attempt of n Tasks that succeed, retries added.
+    /// What the work takes if each state is stored by itself: 2n + 11 for an attempt of n Tasks that succeed,
+    /// retries added. Fewer are sent where states are passed.
     pub floor: Option<usize>,
     /// `floor / own`; above 1 if steps were merged that the floor counts apart.
     pub write_efficiency: Option<f64>,

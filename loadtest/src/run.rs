@@ -3,28 +3,30 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use framework_audit::{Log, Mark};
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 
+use crate::admission;
 use crate::exposition::Scrape;
 use crate::floor::{self, FloorClient};
 use crate::follow::{Tracked, follow, lock};
-use crate::generator::Generator;
+use crate::generator::{AT_ONCE, Generator};
 use crate::levels;
 use crate::place::Place;
 use crate::process::Watched;
 use crate::report::{Bytes, Requests, Run, Totals};
 use crate::requests::Counted;
 use crate::sampler::{self, Metrics, Sampler, growth, told_requests};
-use crate::scenario::Scenario;
+use crate::scenario::{Queues, Scenario};
 use crate::sight::Phase;
 use crate::system::System;
-use crate::tracker::{Tracker, latency};
+use crate::tracker::{JOBS, Tracker, UNITS, latency};
 
 /// How often what goes on is looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -71,12 +73,19 @@ struct Before {
 
 /// Runs it until all jobs are over, the scenario's patience ends, or `interrupted` is ready.
 pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result<Run> {
-    let made = prepare(setup).await?;
     let id = format!("{:x}", Timestamp::now().as_millisecond());
+    let made = match &setup.scenario.queue {
+        Some(queues) => prepare_queues(setup, queues, &id).await?,
+        None => prepare(setup).await?,
+    };
     let outcome = measure(setup, &id, interrupted).await;
     if setup.cleanup {
         eprintln!("removing what the run created");
-        setup.place.clear(Some(&id)).await?;
+        if setup.system == System::Queue {
+            setup.place.clear_queues(Some(&id)).await?;
+        } else {
+            setup.place.clear(Some(&id)).await?;
+        }
         if made {
             setup.place.remove().await?;
         }
@@ -106,13 +115,33 @@ async fn prepare(setup: &Setup) -> Result<bool> {
     place.make().await
 }
 
+/// The same for queues. Nothing was made that the run's own clearance leaves.
+async fn prepare_queues(setup: &Setup, queues: &Queues, id: &str) -> Result<bool> {
+    let place = &setup.place;
+    ensure!(setup.system == System::Queue, "only a controller of Frameworks releases QueueUnits");
+    let left = place.queues_left().await.context("listing namespaces")?;
+    if left > 0 {
+        ensure!(
+            setup.remove_leftovers,
+            "{left} namespaces of earlier load tests are there: remove them with --remove-leftovers"
+        );
+        eprintln!("removing {left} namespaces of earlier load tests");
+        place.clear_queues(None).await?;
+    }
+    eprintln!("making {} namespaces with {} Queues each", queues.namespaces, queues.queues);
+    place.make_queues(queues, id).await?;
+    Ok(false)
+}
+
 async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>) -> Result<Run> {
-    let tracked = Tracked::default();
-    let nodes = if setup.scenario.pinned { setup.place.nodes().await? } else { Vec::new() };
+    let words = if setup.system == System::Queue { UNITS } else { JOBS };
+    let tracked = Arc::new(Mutex::new(Tracker::new(words)));
+    let has_pods = setup.system != System::Queue;
+    let nodes = if setup.scenario.pinned && has_pods { setup.place.nodes().await? } else { Vec::new() };
     let _following = follow(&setup.place, setup.system, id, &tracked).await?;
     let floor = match setup.system {
         System::Floor => Some(FloorClient::begin(setup.place.clone(), id).await?),
-        System::Framework | System::Job => None,
+        System::Framework | System::Job | System::Queue => None,
     };
     let generator = Generator {
         place: setup.place.clone(),
@@ -122,6 +151,7 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
         nodes: Arc::new(nodes),
         tracked: Arc::clone(&tracked),
         floor,
+        deletions: Arc::new(Semaphore::new(AT_ONCE)),
     };
     generator.rehearse().await?;
     let log = setup.audit_log.clone().map(Log::new);
@@ -199,15 +229,13 @@ async fn until_over(
 
 fn tell(setup: &Setup, tracked: &Tracked, start: Instant) {
     let tracker = lock(tracked);
-    let count = |phase| tracker.count(phase);
+    let counts =
+        tracker.words().counted.iter().map(|(name, phase)| format!("{name} {}", tracker.count(*phase)));
     eprintln!(
-        "{:4.0} s: of {} jobs {} stored, {} came to run, {} completed, {} deleted",
+        "{:4.0} s: of {} jobs {}",
         start.elapsed().as_secs_f64(),
         setup.scenario.jobs(),
-        count(Phase::Stored),
-        count(Phase::Running),
-        count(Phase::Completed),
-        count(Phase::Deleted),
+        counts.collect::<Vec<_>>().join(", "),
     );
 }
 
@@ -221,11 +249,12 @@ struct Settled {
 /// Waits until the controller's counters rest and the log has all that they say.
 async fn settle(setup: &Setup, before: &Before, log: Option<&Log>) -> Result<Settled> {
     let deadline = Instant::now() + SETTLE;
-    let told_before = before.controller.as_ref().and_then(told_requests);
+    let told_of = |scrape: &Scrape| told_requests(scrape, setup.system);
+    let told_before = before.controller.as_ref().and_then(told_of);
     let mut last = None;
     loop {
         let controller = scrape(setup.metrics.as_ref()).await?;
-        let now = controller.as_ref().and_then(told_requests);
+        let now = controller.as_ref().and_then(told_of);
         let rests = now.is_none() || last == now;
         last = now;
         let told = now.map(|now| now.saturating_sub(told_before.unwrap_or(0)));
@@ -274,6 +303,10 @@ async fn compile(
         "frameworkcontroller_status_write_bytes_total",
     );
     let store = growth(before.api_server.as_ref(), api_server.as_ref(), "apiserver_storage_size_bytes");
+    let turns = |share| {
+        let after = settled.controller.as_ref()?;
+        after.bound(before.controller.as_ref(), "frameworkcontroller_turn_duration_seconds", share)
+    };
     let mut run = Run {
         system: setup.name.clone(),
         profile: setup.profile.clone(),
@@ -285,6 +318,7 @@ async fn compile(
         tasks_per_second: 0.0,
         latencies,
         queue_age_seconds: sampler.queue_age(),
+        queue: scenario.queue.as_ref().map(|queues| admission::judge(scenario, queues, &tracker, turns)),
         requests,
         bytes: Bytes {
             status_writes: written.map(|bytes| bytes as u64),

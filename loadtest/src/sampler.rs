@@ -10,6 +10,7 @@ use kube::client::Body;
 use crate::exposition::Scrape;
 use crate::process::{Usage, Watched};
 use crate::report::{Process, Series};
+use crate::system::System;
 
 /// The controller's metrics, where they are served.
 #[derive(Clone)]
@@ -36,12 +37,12 @@ pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
     Ok(Scrape::parse(&String::from_utf8_lossy(&text)))
 }
 
-/// Requests on jobs, ConfigMaps and Pods that the controller says it sent.
-pub fn told_requests(scrape: &Scrape) -> Option<usize> {
+/// Requests of its work that the controller says it sent.
+pub fn told_requests(scrape: &Scrape, system: System) -> Option<usize> {
     let counted = scrape.sum("frameworkcontroller_api_requests_total", |labels| {
         let resource = labels.get("resource").map_or("", String::as_str);
         let resource = resource.split('/').next().unwrap_or_default();
-        ["frameworks", "configmaps", "pods"].contains(&resource)
+        system.counts(resource)
             && labels.get("verb").is_none_or(|verb| verb != "watch")
             // No response: it did not get there, or it is not known whether it did.
             && labels.get("code").is_none_or(|code| code != "none")

@@ -6,6 +6,10 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+mod queues;
+
+pub use queues::{Queues, Seat, Unit};
+
 /// What a load test does, and what it promises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -17,6 +21,9 @@ pub struct Scenario {
     pub description: String,
     /// The jobs that it creates, group by group; all groups run at the same time.
     pub groups: Vec<Group>,
+    /// Queues in which QueueUnits wait, without Pods; every group is of units then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<Queues>,
     /// After so many seconds the run is given up.
     #[serde(default = "patience")]
     pub timeout_seconds: u64,
@@ -43,7 +50,11 @@ pub struct Group {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
     /// What each consists of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_roles: Vec<TaskRole>,
+    /// Each is a QueueUnit without Pods, in one of the scenario's queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
     /// `spec.ttlSecondsAfterFinished`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<u32>,
@@ -132,6 +143,12 @@ pub enum Level {
     StatusBytesPerTask,
     /// At most such a difference between the controller's count of its requests and the API server's.
     Unreconciled,
+    /// At least so many QueueUnits released a second, from the first release to the last.
+    ReleasesPerSecond,
+    /// At most so many QueueUnits released into more than the quota had left.
+    OverAdmitted,
+    /// At most so many requests of the controller for each QueueUnit.
+    RequestsPerUnit,
 }
 
 fn patience() -> u64 {
@@ -153,7 +170,10 @@ fn one() -> i32 {
 impl Level {
     /// Whether more is better.
     pub fn is_least(self) -> bool {
-        matches!(self, Level::WriteEfficiency | Level::JobsPerSecond | Level::TasksPerSecond)
+        matches!(
+            self,
+            Level::WriteEfficiency | Level::JobsPerSecond | Level::TasksPerSecond | Level::ReleasesPerSecond
+        )
     }
 
     /// As the file names it.
@@ -164,9 +184,10 @@ impl Level {
 }
 
 impl Group {
-    /// The Tasks of one job.
+    /// The Tasks of one job; a QueueUnit counts as one.
     pub fn tasks(&self) -> usize {
-        self.task_roles.iter().map(|role| role.task_number).sum()
+        let units = usize::from(self.unit.is_some());
+        self.task_roles.iter().map(|role| role.task_number).sum::<usize>() + units
     }
 }
 
@@ -201,7 +222,7 @@ impl Scenario {
     /// The same work with `factor` times as many jobs, arriving `factor` times as fast. No group is left
     /// without a job.
     pub fn scaled(mut self, factor: f64) -> Scenario {
-        for group in &mut self.groups {
+        for group in self.sizable() {
             // Casts saturate, and a negative factor was refused.
             group.jobs = ((group.jobs as f64 * factor).round() as usize).max(1);
             group.per_second = group.per_second.map(|rate| rate * factor);
@@ -211,15 +232,23 @@ impl Scenario {
 
     /// The same work in `factor` times the time: as many jobs a second for so long, which run for so long.
     pub fn shortened(mut self, factor: f64) -> Scenario {
-        for group in &mut self.groups {
+        for group in self.sizable() {
             group.jobs = ((group.jobs as f64 * factor).round() as usize).max(1);
             group.task_roles.iter_mut().for_each(|role| role.run_seconds *= factor);
+            group.unit.iter_mut().for_each(|unit| unit.run_seconds *= factor);
         }
         self
     }
 
+    /// All groups but those that hold others up, which they do however many those are.
+    fn sizable(&mut self) -> impl Iterator<Item = &mut Group> {
+        let holds = |group: &&mut Group| group.unit.as_ref().is_some_and(|unit| unit.until_all_wait);
+        self.groups.iter_mut().filter(move |group| !holds(group))
+    }
+
     fn check(&self) -> Result<()> {
         ensure!(!self.groups.is_empty(), "groups: at least one is needed");
+        self.check_units()?;
         for group in &self.groups {
             let at = format!("groups: {}", group.name);
             ensure!(framework_api::name::is_dns_word(&group.name), "{at}: name: use a to z and 0 to 9 only");
@@ -276,6 +305,22 @@ mod tests {
                 "outcome: Won is none of Succeeded",
             ),
             ("description: d\ngroups: [{name: A, jobs: 1, taskRoles: [{name: w, taskNumber: 1}]}]", "name: "),
+            ("description: d\ngroups: [{name: a, jobs: 1, unit: {resource: {cpu: 1}}}]", "need a `queue`"),
+            (
+                "description: d\nqueue: {namespaces: 1, queues: 1, quota: {cpu: 1}}\n\
+                    groups: [{name: a, jobs: 1, taskRoles: [{name: w, taskNumber: 1}]}]",
+                "every group needs a `unit`",
+            ),
+            (
+                "description: d\nqueue: {namespaces: 1, queues: 1, quota: {cpu: 1}}\n\
+                    groups: [{name: a, jobs: 1, unit: {resource: {cpu: 2}}}]",
+                "cpu: 2 is more than the quota of 1",
+            ),
+            (
+                "description: d\nqueue: {namespaces: 0, queues: 1, quota: {cpu: 1}}\n\
+                    groups: [{name: a, jobs: 1, unit: {resource: {cpu: 1}}}]",
+                "namespaces: 1 to 1000",
+            ),
         ] {
             let error = format!("{:#}", Scenario::parse(text).unwrap_err());
             assert!(error.contains(wrong), "{error}");

@@ -1,6 +1,6 @@
 //! What a watched object says of its job: no more of it is decoded than is noted.
 
-use kube::core::Object;
+use kube::core::{Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
 /// A Framework as far as it matters here: its spec is not looked at.
@@ -64,6 +64,17 @@ pub struct Condition {
     pub reason: String,
 }
 
+/// A QueueUnit likewise.
+pub type Unit = Object<Nothing, UnitStatus>;
+
+/// The status of a QueueUnit.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnitStatus {
+    /// `Enqueued` or `Dequeued`.
+    pub phase: String,
+}
+
 /// Where a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
@@ -92,6 +103,8 @@ pub struct Sight {
     pub phase: Phase,
     /// What became of it, once it is known.
     pub outcome: Option<&'static str>,
+    /// `metadata.resourceVersion`, which orders the changes of all objects; 0: it is no number.
+    pub version: u64,
 }
 
 /// The completion code of a deadline.
@@ -121,7 +134,27 @@ impl Sight {
             DEADLINE => "DeadlineExceeded",
             _ => "Failed",
         });
-        Some(Sight { name: object.metadata.name.clone()?, phase, outcome })
+        Some(Sight {
+            name: object.metadata.name.clone()?,
+            phase,
+            outcome,
+            version: version(&object.metadata),
+        })
+    }
+
+    /// Of a QueueUnit: Enqueued is taken up, Dequeued runs.
+    pub fn unit(object: &Unit) -> Option<Sight> {
+        let (phase, outcome) = match object.status.as_ref().map_or("", |status| status.phase.as_str()) {
+            "Dequeued" => (Phase::Running, Some("Succeeded")),
+            "Enqueued" => (Phase::Accepted, None),
+            _ => (Phase::Stored, None),
+        };
+        Some(Sight {
+            name: object.metadata.name.clone()?,
+            phase,
+            outcome,
+            version: version(&object.metadata),
+        })
     }
 
     /// Of a Job.
@@ -144,6 +177,15 @@ impl Sight {
             None if status.active > 0 => Phase::Preparing,
             None => Phase::Stored,
         };
-        Some(Sight { name: object.metadata.name.clone()?, phase, outcome })
+        Some(Sight {
+            name: object.metadata.name.clone()?,
+            phase,
+            outcome,
+            version: version(&object.metadata),
+        })
     }
+}
+
+fn version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -80,6 +80,10 @@ async fn report(arguments: &Arguments) -> Result<Report> {
     ensure!(arguments.scale > 0.0, "--scale: must be above 0");
     ensure!(arguments.shorten > 0.0, "--shorten: must be above 0");
     let scenario = Scenario::read(&arguments.scenario)?.scaled(arguments.scale).shortened(arguments.shorten);
+    ensure!(
+        scenario.queue.is_none() || arguments.system == System::Framework,
+        "--as: only a controller of Frameworks releases QueueUnits"
+    );
     let setup = setup(arguments, scenario.clone()).await?;
     let mut versions = versions(&setup).await?;
     versions.insert("loadtest".into(), env!("CARGO_PKG_VERSION").into());
@@ -118,7 +122,7 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
     let config = framework_access::find(&directions).await?;
     let agent = match arguments.system {
         System::Floor => FLOOR_AGENT,
-        System::Framework | System::Job => "loadtest",
+        System::Framework | System::Job | System::Queue => "loadtest",
     };
     let agent = format!("{agent}/{}", env!("CARGO_PKG_VERSION"));
     let client = framework_access::client::connect(config, &agent)?;
@@ -126,10 +130,11 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
     if !processes.is_empty() {
         processes.push(Watched { name: "loadtest".into(), pid: std::process::id() });
     }
+    let system = if scenario.queue.is_some() { System::Queue } else { arguments.system };
     Ok(Setup {
         scenario,
-        system: arguments.system,
-        name: arguments.name.clone().unwrap_or_else(|| arguments.system.name().into()),
+        system,
+        name: arguments.name.clone().unwrap_or_else(|| system.name().into()),
         profile: arguments.profile.clone(),
         place: Place { client, namespace: arguments.namespace.clone() },
         audit_log: arguments.audit_log.clone(),
@@ -154,6 +159,7 @@ async fn versions(setup: &Setup) -> Result<std::collections::BTreeMap<String, St
 /// What came of a run, in a few lines.
 fn print(run: &Run) {
     let requests = &run.requests;
+    let task = if run.queue.is_some() { "unit" } else { "Task" };
     println!(
         "{}: {:.1} s, {:.1} jobs/s, {:.1} Tasks/s",
         run.system, run.elapsed_seconds, run.jobs_per_second, run.tasks_per_second
@@ -164,13 +170,20 @@ fn print(run: &Run) {
     if requests.source != "none" {
         let efficiency = requests.write_efficiency.map_or("unknown".into(), |share| format!("{share:.3}"));
         println!(
-            "{} requests, {:.2} a Task, {} refused, {} reads; write efficiency {efficiency}",
+            "{} requests, {:.2} a {task}, {} refused, {} reads; write efficiency {efficiency}",
             requests.own, requests.per_task, requests.refused, requests.reads
+        );
+    }
+    if let Some(queue) = &run.queue {
+        let over = queue.over_admitted.map_or("not known".to_owned(), |over| over.to_string());
+        println!(
+            "{} units released, {:.1} a second; beyond the quota: {over}",
+            queue.releases, queue.releases_per_second
         );
     }
     for process in &run.processes {
         println!(
-            "{}: {:.1} s of processor time, {:.2} ms a Task, {:.1} MiB at most",
+            "{}: {:.1} s of processor time, {:.2} ms a {task}, {:.1} MiB at most",
             process.name,
             process.cpu_seconds,
             process.cpu_milliseconds_per_task,

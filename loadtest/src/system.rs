@@ -12,6 +12,9 @@ pub enum System {
     Framework,
     /// Kubernetes' own controller of `batch/v1` Jobs.
     Job,
+    /// A controller of Frameworks that releases QueueUnits, made by this program for jobs without Pods.
+    #[value(skip)]
+    Queue,
     /// No controller: this program sends the least that running a Framework takes, 2n + 11 requests.
     Floor,
 }
@@ -25,6 +28,7 @@ impl System {
         match self {
             System::Framework => "frameworkcontroller",
             System::Job => "batch/v1 Job",
+            System::Queue => "queues of frameworkcontroller",
             System::Floor => "floor client",
         }
     }
@@ -33,30 +37,32 @@ impl System {
     pub fn is_own(self, record: &Record) -> bool {
         let agent = record.user_agent.as_str();
         let of_work = match self {
-            System::Framework => {
-                agent.starts_with("frameworkcontroller/")
-                    && ["frameworks", "configmaps", "pods"].contains(&record.resource.as_str())
-            }
-            System::Job => {
-                agent.starts_with("kube-controller-manager/")
-                    && agent.ends_with("job-controller")
-                    && ["jobs", "pods"].contains(&record.resource.as_str())
-            }
+            System::Framework | System::Queue => agent.starts_with("frameworkcontroller/"),
+            System::Job => agent.starts_with("kube-controller-manager/") && agent.ends_with("job-controller"),
             System::Floor => {
                 agent.starts_with(FLOOR_AGENT)
-                    && ["frameworks", "configmaps", "pods"].contains(&record.resource.as_str())
                     // Frameworks are created as a user would.
                     && (record.verb != "create" || record.resource != "frameworks")
             }
         };
-        of_work && record.verb != "watch"
+        of_work && self.counts(&record.resource) && record.verb != "watch"
+    }
+
+    /// Whether the work is done with requests on this resource.
+    pub fn counts(self, resource: &str) -> bool {
+        let counted: &[&str] = match self {
+            System::Framework | System::Floor => &["frameworks", "configmaps", "pods"],
+            System::Job => &["jobs", "pods"],
+            System::Queue => &["queueunits"],
+        };
+        counted.contains(&resource)
     }
 
     /// The least number of requests that the scenario takes; `None`: it is not known for this system.
     pub fn floor(self, scenario: &Scenario) -> Option<Floor> {
         match self {
             System::Job => None,
-            System::Framework | System::Floor => {
+            System::Framework | System::Floor | System::Queue => {
                 let floors = scenario.groups.iter().map(|group| {
                     let one = Floor::of(group)?;
                     Some(Floor { worth: one.worth * group.jobs, strict: one.strict * group.jobs })
@@ -87,6 +93,10 @@ impl Floor {
     /// An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap and nine status writes.
     /// Each round of retries takes three writes more, and one that records the new Pods.
     pub fn of(group: &Group) -> Option<Floor> {
+        if group.unit.is_some() {
+            // It is Enqueued, and Dequeued.
+            return Some(Floor { worth: 2, strict: 2 });
+        }
         if group.expire_at_seconds.is_some() {
             // That it is held, and its deletion.
             return Some(Floor { worth: 2, strict: 2 });

@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio::sync::oneshot;
 
 use crate::report::{Latency, Series};
 use crate::sight::{Phase, Sight};
 
 /// One job of the run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Track {
     group: String,
     wanted: Instant,
@@ -23,6 +24,19 @@ struct Track {
     /// When its end by a deadline, or its deletion, arrived.
     acted: Option<Timestamp>,
     outcome: Option<&'static str>,
+    /// The resourceVersions with which it came to run, and went.
+    held: Held,
+    /// Who waits for it to run.
+    waits: Option<oneshot::Sender<()>>,
+}
+
+/// Between which resourceVersions a QueueUnit held what it asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// The release.
+    pub from: Option<u64>,
+    /// The deletion.
+    pub until: Option<u64>,
 }
 
 /// What became of all jobs so far.
@@ -31,28 +45,126 @@ pub struct Tracker {
     tracks: BTreeMap<String, Track>,
     /// Phases that were reached, in the order of their arrival, for the plots.
     arrivals: Vec<(Instant, Phase)>,
+    words: Words,
+    /// The watch began anew, so that changes may have been missed.
+    gaps: bool,
 }
 
-/// How long it took, for those that made it.
-const TRANSITIONS: [(&str, Option<Phase>, Phase); 7] = [
-    ("creation → stored", None, Phase::Stored),
-    ("creation → accepted", None, Phase::Accepted),
-    ("creation → preparing", None, Phase::Preparing),
-    ("creation → first Task running", None, Phase::Running),
-    ("creation → completed", None, Phase::Completed),
-    ("first Task running → ended", Some(Phase::Running), Phase::Ended),
-    ("ended → completed", Some(Phase::Ended), Phase::Completed),
-];
+/// What phases and the steps between them are called.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// How long it took, for those that made it.
+    transitions: &'static [(&'static str, Option<Phase>, Phase)],
+    /// How many are there.
+    pub counted: &'static [(&'static str, Phase)],
+    /// How long those took that came there in each second.
+    timed: &'static [(&'static str, Phase)],
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        JOBS
+    }
+}
+
+const RUNNING: &str = "creation → first Task running";
+
+/// Of jobs with Tasks.
+pub const JOBS: Words = Words {
+    transitions: &[
+        ("creation → stored", None, Phase::Stored),
+        ("creation → accepted", None, Phase::Accepted),
+        ("creation → preparing", None, Phase::Preparing),
+        (RUNNING, None, Phase::Running),
+        ("creation → completed", None, Phase::Completed),
+        ("first Task running → ended", Some(Phase::Running), Phase::Ended),
+        ("ended → completed", Some(Phase::Ended), Phase::Completed),
+    ],
+    counted: &[
+        ("stored", Phase::Stored),
+        ("first Task running", Phase::Running),
+        ("completed", Phase::Completed),
+        ("deleted", Phase::Deleted),
+    ],
+    timed: &[(RUNNING, Phase::Running), ("creation → completed", Phase::Completed)],
+};
+
+/// Of QueueUnits.
+pub const UNITS: Words = Words {
+    transitions: &[
+        ("creation → stored", None, Phase::Stored),
+        ("creation → Enqueued", None, Phase::Accepted),
+        ("creation → Dequeued", None, Phase::Running),
+        ("Enqueued → Dequeued", Some(Phase::Accepted), Phase::Running),
+        ("Dequeued → gone", Some(Phase::Running), Phase::Deleted),
+    ],
+    counted: &[
+        ("stored", Phase::Stored),
+        ("Enqueued", Phase::Accepted),
+        ("Dequeued", Phase::Running),
+        ("gone", Phase::Deleted),
+    ],
+    timed: &[("creation → Enqueued", Phase::Accepted), ("creation → Dequeued", Phase::Running)],
+};
 /// The name of that for the deadline.
 pub const DEADLINE_LATENCY: &str = "deadline → exceeded";
 /// The name of that for the expiry.
 pub const EXPIRY_LATENCY: &str = "expiry → deletion";
 
 impl Tracker {
+    /// Of nothing, which calls phases so.
+    pub fn new(words: Words) -> Self {
+        Tracker { words, ..Tracker::default() }
+    }
+
     /// A job is to be created at `wanted`.
     pub fn expect(&mut self, name: String, group: &str, wanted: Instant) {
-        let (due, seen, acted, outcome) = Default::default();
-        self.tracks.insert(name, Track { group: group.to_owned(), wanted, due, seen, acted, outcome });
+        let (due, seen, acted, outcome, held, waits) = Default::default();
+        let group = group.to_owned();
+        self.tracks.insert(name, Track { group, wanted, due, seen, acted, outcome, held, waits });
+    }
+
+    /// Waits until a job runs: the other end hears of it once.
+    pub fn runs(&mut self, name: &str) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        if let Some(track) = self.tracks.get_mut(name) {
+            if track.seen.contains_key(&Phase::Running) {
+                // Whoever waits has the other end.
+                let _ = sender.send(());
+            } else {
+                track.waits = Some(sender);
+            }
+        }
+        receiver
+    }
+
+    /// Changes may have been missed.
+    pub fn has_gaps(&mut self) {
+        self.gaps = true;
+    }
+
+    /// Between which versions a unit held what it asks for; `None`: that is not known for certain.
+    pub fn held(&self, name: &str) -> Option<Held> {
+        self.tracks.get(name).filter(|_| !self.gaps).map(|track| track.held)
+    }
+
+    /// How many jobs of the groups came to run, when the first did, and when the last.
+    pub fn came_to_run(&self, of: impl Fn(&str) -> bool) -> (usize, Option<Instant>, Option<Instant>) {
+        let tracks = self.tracks.values().filter(|track| of(&track.group));
+        let times: Vec<Instant> =
+            tracks.filter_map(|track| track.seen.get(&Phase::Running).copied()).collect();
+        (times.len(), times.iter().min().copied(), times.iter().max().copied())
+    }
+
+    /// Whether all jobs of the groups have reached a phase, or a later one.
+    pub fn all_reached(&self, phase: Phase, of: impl Fn(&str) -> bool) -> bool {
+        let mut tracks = self.tracks.values().filter(|track| of(&track.group));
+        tracks.all(|track| track.seen.keys().any(|seen| *seen >= phase))
+    }
+
+    /// What phases are called.
+    pub fn words(&self) -> Words {
+        self.words
     }
 
     /// Its deadline passes then, or it expires.
@@ -76,6 +188,13 @@ impl Tracker {
         if sight.phase == Phase::Deleted || sight.outcome == Some("DeadlineExceeded") {
             track.acted.get_or_insert(wall);
         }
+        if sight.phase == Phase::Running {
+            track.held.from.get_or_insert(sight.version);
+            if let Some(waits) = track.waits.take() {
+                // Whoever waited may have given up.
+                let _ = waits.send(());
+            }
+        }
         self.reached(&sight.name, sight.phase, at);
     }
 
@@ -85,9 +204,10 @@ impl Tracker {
     }
 
     /// It is gone.
-    pub fn gone(&mut self, name: &str, at: Instant, wall: Timestamp) {
+    pub fn gone(&mut self, name: &str, version: u64, at: Instant, wall: Timestamp) {
         if let Some(track) = self.tracks.get_mut(name) {
             track.acted.get_or_insert(wall);
+            track.held.until.get_or_insert(version);
         }
         self.reached(name, Phase::Deleted, at);
     }
@@ -167,7 +287,7 @@ impl Tracker {
         let mut latencies = Vec::new();
         for group in groups {
             let of_group = || self.tracks.values().filter(|track| track.group == group);
-            for (transition, from, to) in TRANSITIONS {
+            for &(transition, from, to) in self.words.transitions {
                 latencies.extend(latency(
                     transition,
                     group,
@@ -193,12 +313,7 @@ impl Tracker {
             points,
         };
         let mut all = Vec::new();
-        for (name, phase) in [
-            ("stored", Phase::Stored),
-            ("first Task running", Phase::Running),
-            ("completed", Phase::Completed),
-            ("deleted", Phase::Deleted),
-        ] {
+        for &(name, phase) in self.words.counted {
             let reached = |second| {
                 let count =
                     self.arrivals.iter().filter(|(when, what)| *what == phase && *when <= at(second)).count();
@@ -208,8 +323,7 @@ impl Tracker {
                 all.push(series("jobs", name, "jobs", (0..=last).map(reached).collect()));
             }
         }
-        let (running, completed) = ("creation → first Task running", "creation → completed");
-        for (name, phase) in [(running, Phase::Running), (completed, Phase::Completed)] {
+        for &(name, phase) in self.words.timed {
             let mut by_second = BTreeMap::<u64, Vec<f64>>::new();
             for track in self.tracks.values() {
                 let (Some(when), Some(took)) = (track.seen.get(&phase), track.took(None, phase)) else {
@@ -327,7 +441,7 @@ mod tests {
             tracker.expect(name.into(), &name[..1], now);
         }
         tracker.saw(&framework("AttemptDeletionPending", Some(0)), now, Timestamp::UNIX_EPOCH);
-        tracker.gone("b0", now, Timestamp::UNIX_EPOCH);
+        tracker.gone("b0", 7, now, Timestamp::UNIX_EPOCH);
         let outcomes = tracker.outcomes();
         assert_eq!(outcomes[&("a".to_owned(), "Unfinished")] + outcomes[&("b".to_owned(), "Deleted")], 2);
     }

@@ -33,6 +33,7 @@ pub fn finished(framework: &Framework, at: Time) -> FrameworkStatus {
         status: Some(&status),
         told: None,
         admission: None,
+        growths: &[],
         objects: &objects,
     };
     let moment = Moment { now: at.timestamp(), server: None, seed: 1 };

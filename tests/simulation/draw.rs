@@ -37,6 +37,8 @@ pub struct Conditions {
     pub frameworks: usize,
     /// Whether Frameworks are ended by deadlines and deleted after their end.
     pub lifetimes: bool,
+    /// Whether Frameworks wait in queues, and users make units of their own.
+    pub queues: bool,
 }
 
 impl Conditions {
@@ -59,6 +61,7 @@ impl Conditions {
             steps: rng.usize(4..=24),
             frameworks: rng.usize(1..=4),
             lifetimes: rng.clone().u8(..3) == 0,
+            queues: false,
         }
     }
 }

@@ -60,6 +60,7 @@ pub async fn play(stage: &mut Stage) -> Ended {
             return Ended::Never(what_did_not_end(&stage.user));
         }
         look_after(stage);
+        stage.end_trains();
     }
     if !stage.cluster.settle(QUIET, SECOND * BOUND).await {
         return Ended::Restless;

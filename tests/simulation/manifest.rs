@@ -1,5 +1,6 @@
 //! Frameworks as users write them: one change from healthy at a time.
 
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_sim::User;
 use serde_json::{Value, json};
 
@@ -82,6 +83,23 @@ impl Manifest {
     #[must_use]
     pub fn kept_for(mut self, seconds: i64) -> Self {
         self.0["spec"]["ttlSecondsAfterFinished"] = json!(seconds);
+        self
+    }
+
+    /// In a queue.
+    #[must_use]
+    pub fn queue(mut self, name: &str) -> Self {
+        self.0["metadata"]["labels"] = json!({ QUEUE_NAME_LABEL: name });
+        self
+    }
+
+    /// With Pods that request so much CPU each, as a quantity.
+    #[must_use]
+    pub fn cpu(mut self, each: &str) -> Self {
+        for role in self.0["spec"]["taskRoles"].as_array_mut().into_iter().flatten() {
+            role["task"]["pod"]["spec"]["containers"][0]["resources"] =
+                json!({ "requests": { "cpu": each } });
+        }
         self
     }
 

@@ -26,7 +26,7 @@ pub async fn step(stage: &mut Stage) {
 }
 
 /// What its users do to a Framework. Says whether they could.
-fn users(stage: &mut Stage) -> bool {
+pub fn users(stage: &mut Stage) -> bool {
     let name = stage.any_framework();
     let user = stage.user.clone();
     match stage.rng.u8(..14) {
@@ -99,7 +99,7 @@ fn propagation(policy: &str) -> DeleteOptions {
 }
 
 /// What others do to its ConfigMap and Pods. Says whether they could.
-fn neighbours(stage: &mut Stage) -> bool {
+pub fn neighbours(stage: &mut Stage) -> bool {
     let user = stage.user.clone();
     let name = stage.any_framework();
     let map = format!("{name}-attempt");
@@ -157,7 +157,7 @@ fn strip(stage: &mut Stage, name: &str) -> bool {
 }
 
 /// What happens to the network, the API server and etcd.
-async fn network(stage: &mut Stage) {
+pub async fn network(stage: &mut Stage) {
     let Some(who) = stage.controller.as_ref().map(|controller| controller.name.clone()) else { return };
     let plural = one(&mut stage.rng, &["frameworks", "configmaps", "pods"]);
     let cluster = stage.cluster.clone();
@@ -188,7 +188,7 @@ async fn network(stage: &mut Stage) {
 }
 
 /// What happens to the controller itself.
-async fn processes(stage: &mut Stage) {
+pub async fn processes(stage: &mut Stage) {
     match stage.rng.u8(..8) {
         0..4 => {
             if let Some(controller) = stage.controller.take() {

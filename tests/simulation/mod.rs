@@ -12,34 +12,39 @@ pub mod history;
 pub mod life;
 pub mod manifest;
 pub mod mischief;
+pub mod seeds;
 pub mod walk;
 pub mod wire;
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use framework_api::crd;
 use framework_sim::{Kind, Options, SimCluster};
 
 /// A second of virtual time.
 pub const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs a simulation in a cluster that knows Frameworks by the CRD that is installed in a real one.
+/// Runs a simulation in a cluster that knows Frameworks, QueueUnits and Queues by the CRDs that are installed
+/// in a real one.
 pub fn simulate<F, T>(seed: u64, options: Options, simulation: impl FnOnce(SimCluster) -> F) -> T
 where
     F: Future<Output = T>,
 {
     framework_sim::run(seed, options, |cluster| {
-        cluster.register(frameworks().clone());
+        kinds().iter().for_each(|kind| cluster.register(kind.clone()));
         simulation(cluster)
     })
 }
 
-fn frameworks() -> &'static Kind {
-    static KIND: OnceLock<Kind> = OnceLock::new();
-    KIND.get_or_init(|| {
-        let definition = framework_api::crd::definition();
-        let definition = serde_json::to_value(definition).expect("a definition is plain data");
-        Kind::of_definition(&definition).expect("the definition names a kind and a version")
+fn kinds() -> &'static [Kind; 3] {
+    static KINDS: OnceLock<[Kind; 3]> = OnceLock::new();
+    KINDS.get_or_init(|| {
+        let definitions = [crd::definition(), crd::queue::unit_definition(), crd::queue::queue_definition()];
+        definitions.map(|definition| {
+            let definition = serde_json::to_value(definition).expect("a definition is plain data");
+            Kind::of_definition(&definition).expect("the definition names a kind and a version")
+        })
     })
 }
 

@@ -12,6 +12,8 @@ use super::draw::{Conditions, limited, random_framework};
 use super::manifest::Deeds;
 use super::{SECOND, endgame, history, mischief, pass, simulate};
 
+pub mod queues;
+
 /// What became of a walk.
 #[derive(Debug)]
 pub struct Walked {
@@ -107,6 +109,9 @@ impl Stage {
     /// Creates a random Framework. Says whether the name was free.
     pub fn create(&mut self, name: &str) -> bool {
         let mut manifest = random_framework(&mut self.rng, name);
+        if self.conditions.queues {
+            manifest = queues::queued(&mut self.aside, manifest);
+        }
         if self.conditions.lifetimes {
             manifest = limited(&mut self.aside, manifest);
         }

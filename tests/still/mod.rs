@@ -260,7 +260,7 @@ impl Job {
         let pods = (0..tasks).map(|index| pod("job", index, 1));
         let objects = Objects {
             config_map: Some(config_map("job").facts),
-            pods: pods.map(|pod| (pod.name, Box::new(pod.facts))).collect(),
+            pods: pods.map(|pod| (pod.name, pod.facts.into())).collect(),
             ..Objects::default()
         };
         let mut job = Job { framework: Framework { status: None, ..object }, status, objects };
@@ -287,7 +287,15 @@ impl Job {
     /// What the core is told.
     pub fn observed(&self) -> Observed<'_> {
         let Job { framework, status, objects } = self;
-        Observed { framework, stored_bytes: 500, status: Some(status), told: None, admission: None, objects }
+        Observed {
+            framework,
+            stored_bytes: 500,
+            status: Some(status),
+            told: None,
+            admission: None,
+            growths: &[],
+            objects,
+        }
     }
 
     /// Its TaskRoles, as they are compressed.

@@ -13,8 +13,9 @@ use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster::{install, root};
-use crate::environment::cargo;
+use crate::environment::optimised;
 
+mod missed;
 mod suite;
 
 /// How long a controller may take until it serves its metrics.
@@ -26,8 +27,8 @@ const CONTROLLER: &str = "frameworkcontroller";
 /// Which scenario, by whom, and where the report goes.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A scenario of loadtest/scenarios, without its ending. Without it all are run, which takes most of an
-    /// hour, and docs/performance.md and docs/capacity.md are written anew.
+    /// A scenario of loadtest/scenarios, without its ending, or a file of one's own. Without it all are run,
+    /// which takes most of an hour, and docs/performance.md and docs/capacity.md are written anew.
     #[arg(long, value_name = "NAME")]
     scenario: Option<String>,
     /// Where report.json and report.html are written; for all scenarios, in a directory for each.
@@ -57,9 +58,9 @@ pub(crate) struct Arguments {
     /// Measure what a status write costs the API server instead, by its size and form.
     #[arg(long, conflicts_with = "scenario")]
     status_cost: bool,
-    /// Use what is built without optimisation. For tests of this command.
-    #[arg(long)]
-    debug: bool,
+    /// Build nothing: frameworkcontroller and loadtest are in this directory.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
 }
 
 /// Who does the work.
@@ -99,7 +100,7 @@ struct Programs {
 /// Runs it; an error says that a level was missed, or that it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.status_cost {
-        return status_cost(&build(arguments.debug)?);
+        return status_cost(&programs(arguments)?);
     }
     let out = std::path::absolute(&arguments.out)?;
     let tasks = match &arguments.scenario {
@@ -117,17 +118,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "--as reference needs --reference PROGRAM"
         );
     }
-    let programs = build(arguments.debug)?;
+    let programs = programs(arguments)?;
     let mut missed = Vec::new();
     for task in &tasks {
-        if !compare(task, arguments, &programs)? {
-            missed.push(task.scenario.as_str());
-        }
+        missed.extend(compare(task, arguments, &programs)?);
     }
     if arguments.scenario.is_none() {
         suite::keep(&tasks, &programs.loadtest)?;
     }
-    ensure!(missed.is_empty(), "a level was missed, or a run was given up: {}", missed.join(", "));
+    ensure!(missed.is_empty(), "not all was kept:\n  {}", missed.join("\n  "));
     Ok(())
 }
 
@@ -143,19 +142,26 @@ fn status_cost(programs: &Programs) -> Result<()> {
     Ok(())
 }
 
-/// Runs a scenario by each of its systems, and leaves one report. Says whether all levels were kept.
-fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<bool> {
+/// Runs a scenario by each of its systems, and leaves one report. Says what was missed.
+fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Vec<String>> {
     let mut reports = Vec::new();
-    let mut kept = true;
+    let mut missed = Vec::new();
     for system in &task.systems {
         let dir = match task.systems.len() {
             1 => task.out.clone(),
             _ => task.out.join(format!("{system:?}").to_lowercase()),
         };
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
-        kept &= perform(*system, task, arguments, programs, &dir)?;
         let report = dir.join("report.json");
-        // A system that gave up at once has none. That is said by now; the others have theirs.
+        // One of an earlier run would be taken for this one's.
+        if report.exists() {
+            fs::remove_file(&report).with_context(|| format!("removing {}", report.display()))?;
+        }
+        if !perform(*system, task, arguments, programs, &dir)? {
+            let what = missed::of(&report)?;
+            missed.push(format!("{} by {system:?}: {}", task.scenario, what.join("; ")));
+        }
+        // A system that gave up at once has none; the others have theirs.
         if report.exists() {
             reports.push(report);
         }
@@ -165,11 +171,21 @@ fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<bo
         let merged = merge.arg("merge").args(&reports).arg("--out").arg(&task.out).status();
         ensure!(merged.context("starting the load test")?.success(), "the reports could not be merged");
     }
-    Ok(kept)
+    Ok(missed)
 }
 
+/// A file is told from a name by its directory.
 fn scenario_file(name: &str) -> PathBuf {
+    if name.contains('/') {
+        return name.into();
+    }
     root().join("loadtest/scenarios").join(name).with_extension("yaml")
+}
+
+/// Whether QueueUnits wait in a scenario: then it has a section of that name.
+fn has_queues(name: &str) -> Result<bool> {
+    let text = fs::read_to_string(scenario_file(name)).context("reading the scenario")?;
+    Ok(text.lines().any(|line| line.starts_with("queue:")))
 }
 
 /// The scenarios by name.
@@ -182,15 +198,17 @@ fn scenarios() -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn build(debug: bool) -> Result<Programs> {
-    let mut command = cargo(&["build", "--bin=frameworkcontroller", "--bin=loadtest", "--workspace"]);
-    if !debug {
-        command.arg("--release");
+/// Those that were named, or else newly built ones.
+fn programs(arguments: &Arguments) -> Result<Programs> {
+    let built = match &arguments.programs {
+        Some(built) => built.canonicalize().with_context(|| format!("finding {}", built.display()))?,
+        None => optimised(&[CONTROLLER, "loadtest"])?,
+    };
+    let programs = Programs { controller: built.join(CONTROLLER), loadtest: built.join("loadtest") };
+    for program in [&programs.controller, &programs.loadtest] {
+        ensure!(program.is_file(), "{} is not there", program.display());
     }
-    ensure!(command.status().context("starting cargo")?.success(), "building failed");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
-    let built = target.join(if debug { "debug" } else { "release" });
-    Ok(Programs { controller: built.join(CONTROLLER), loadtest: built.join("loadtest") })
+    Ok(programs)
 }
 
 /// Runs the scenario by one system. Says whether all levels were kept.
@@ -223,6 +241,7 @@ fn perform(
         System::Framework | System::Recommended => {
             let (config, profile) = match system {
                 System::Recommended => (RECOMMENDED, "recommended"),
+                _ if has_queues(&task.scenario)? => ("queueing: true\n", "queueing"),
                 _ => ("", "drop-in defaults"),
             };
             let pid = start(&cluster, &programs.controller, config, task.qps)?;

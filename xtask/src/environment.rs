@@ -1,7 +1,10 @@
 //! What cargo tells the program that it runs, and what a cargo started from there should not hear.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
 
 use crate::cluster::root;
 
@@ -27,4 +30,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     }
     cargo.args(arguments).current_dir(root());
     cargo
+}
+
+/// Builds programs of the workspace as they ship, and says in which directory they are.
+pub(crate) fn optimised(programs: &[&str]) -> Result<PathBuf> {
+    // All of the workspace, so that whoever asks for other programs compiles the libraries only once.
+    let mut command = cargo(&["build", "--release", "--workspace"]);
+    command.args(programs.iter().map(|program| format!("--bin={program}")));
+    ensure!(command.status().context("starting cargo")?.success(), "building failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release"))
 }

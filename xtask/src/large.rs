@@ -3,8 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cluster::root;
-use crate::environment::cargo;
+use crate::environment::{cargo, optimised};
 
 /// How large.
 #[derive(clap::Args)]
@@ -22,9 +21,7 @@ pub(crate) struct Arguments {
 
 /// Runs it and prints what it took; an error says that it went wrong, or took too much.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let built = cargo(&["build", "--release", "--bin=frameworkcontroller"]).status();
-    ensure!(built.context("starting cargo")?.success(), "building the controller failed");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    let built = optimised(&["frameworkcontroller"])?;
     let (program, test) = if arguments.failing {
         ("--test=e2e_large_failures", "tasks_that_all_fail_with_long_messages_fit")
     } else {
@@ -33,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let status = cargo(&["test", program, "--", "--exact", test, "--nocapture"])
         .env("FRAMEWORK_LARGE_TASKS", arguments.tasks.to_string())
         .env("FRAMEWORK_LARGE_CODEC", &arguments.codec)
-        .env("FRAMEWORK_CONTROLLER", target.join("release/frameworkcontroller"))
+        .env("FRAMEWORK_CONTROLLER", built.join("frameworkcontroller"))
         .status()
         .context("starting cargo")?;
     ensure!(status.success(), "it did not end as it should, or took more than it may");

@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: more of the random walks that the gate does two thousand of.
+//! `cargo xtask sim`: more of the random walks that the gate does some thousands of.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         cargo.env_remove(name);
     }
     let status = cargo
-        .args(["test", "--test=sim_walk", "--", "--nocapture"])
+        .args(["test", "--test=sim_walk", "--test=sim_queue", "--", "--nocapture"])
         .env("FRAMEWORK_SIM_SEEDS", arguments.range())
         .current_dir(root())
         .status()

@@ -59,7 +59,8 @@ impl Step {
             Step::Docs => &["RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps"],
             // Only these tests: what runs on a real API server is to be the program as it ships. All of the
             // workspace, because the libraries are then compiled as for the last step, not once more.
-            Step::Defects => &["cargo test --workspace --all-features --lib --test core --test sim_defects"],
+            Step::Defects => &["cargo test --workspace --all-features --lib --test core --test sim_defects \
+                 --test sim_queue_defects"],
             Step::Programs => &["cargo xtask test --only programs"],
             Step::Tests => &["cargo test --workspace"],
         }

@@ -4,8 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
-use crate::cluster::root;
-use crate::environment::cargo;
+use crate::environment::{cargo, optimised};
 
 /// Which wave.
 #[derive(clap::Args)]
@@ -52,12 +51,10 @@ impl Arguments {
 
 /// Lets it come; an error says that a level was missed, and the test has told which.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let built = cargo(&["build", "--release", "--bin=frameworkcontroller"]).status();
-    ensure!(built.context("starting cargo")?.success(), "building the controller failed");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
+    let built = optimised(&["frameworkcontroller"])?;
     let status = cargo(&["test", "--test=e2e_wave", "--", "--nocapture"])
         .envs(arguments.environment())
-        .env("FRAMEWORK_CONTROLLER", target.join("release/frameworkcontroller"))
+        .env("FRAMEWORK_CONTROLLER", built.join("frameworkcontroller"))
         .status()
         .context("starting cargo")?;
     ensure!(status.success(), "a service level was missed, or the wave never came");
@@ -67,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::root;
 
     #[test]
     fn the_test_knows_every_scenario_and_number() {

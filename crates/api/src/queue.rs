@@ -86,8 +86,10 @@ pub const MAX_CONDITIONS: usize = 16;
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::crd::queue::fixed_but_priority)]
 pub struct QueueUnitSpec {
-    /// The job that waits for this unit: an object of the unit's own namespace.
-    pub consumer_ref: ConsumerRef,
+    /// The job that waits for this unit: an object of the unit's own namespace. Unset: none; the unit stands
+    /// for itself, and once it is released it holds what it asks for until it is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consumer_ref: Option<ConsumerRef>,
     /// The `Queue` of the same namespace in which it waits: 1 to 63 characters. Unset: `default`.
     #[serde(default = "default_queue")]
     #[schemars(length(max = MAX_QUEUE_NAME), transform = crate::crd::queue::queue_name)]

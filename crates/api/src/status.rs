@@ -128,8 +128,9 @@ pub struct FrameworkAttemptStatus {
     #[serde(default, rename = "configMapUID")]
     pub config_map_uid: Option<String>,
     /// How it ended; never changes once set.
+    // Boxed: of most that are kept it is unset.
     #[serde(default)]
-    pub completion_status: Option<FrameworkAttemptCompletionStatus>,
+    pub completion_status: Option<Box<FrameworkAttemptCompletionStatus>>,
     /// One entry a TaskRole; null when compressed.
     #[serde(default)]
     #[schemars(schema_with = "crate::crd::opaque_list")]
@@ -207,6 +208,10 @@ pub struct TaskStatus {
     /// Whether a scale-down is removing it.
     #[serde(default)]
     pub deletion_pending: bool,
+    /// Of a Task that its Framework grew by after it had come through a queue: the `metadata.generation` in
+    /// the name of the QueueUnit that asks for it. Left out of any other Task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_unit_generation: Option<i64>,
     /// How often it was retried.
     pub retry_policy_status: RetryPolicyStatus,
     /// The current, or last, attempt.
@@ -245,8 +250,9 @@ pub struct TaskAttemptStatus {
     #[serde(default, rename = "podHostIP")]
     pub pod_host_ip: Option<String>,
     /// How it ended; never changes once set.
+    // Boxed: of most that are kept it is unset.
     #[serde(default)]
-    pub completion_status: Option<TaskAttemptCompletionStatus>,
+    pub completion_status: Option<Box<TaskAttemptCompletionStatus>>,
 }
 
 /// How a TaskAttempt ended.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::licence::{self, role_of_pod, task_of_pod};
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::plan::{Action, Plan};
-use crate::{framework, lifetime, pod, queue, sequel};
+use crate::{framework, growth, lifetime, pod, queue, sequel};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -199,7 +199,8 @@ impl Acts<'_> {
             && self.status.attempt_status.completion_status.is_none()
             && self.o.framework.spec.execution_type == ExecutionType::Start
             && !licence::is_deleted_in_foreground(self.o.framework);
-        if !running || task.state != State::AttemptCreationPending || task.deletion_pending {
+        let waits = growth::waits(task, self.o, self.policy);
+        if !running || task.state != State::AttemptCreationPending || task.deletion_pending || waits {
             return;
         }
         let recorded = self.status.attempt_status.config_map_uid.as_ref();

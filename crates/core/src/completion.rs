@@ -70,7 +70,7 @@ fn counted<'a>(roles: &'a [TaskRoleStatus], name: &str) -> Vec<&'a TaskStatus> {
 }
 
 fn end_of(task: &TaskStatus) -> Option<&TaskAttemptCompletionStatus> {
-    task.attempt_status.completion_status.as_ref()
+    task.attempt_status.completion_status.as_deref()
 }
 
 fn completed_at(task: &TaskStatus) -> Time {

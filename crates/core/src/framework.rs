@@ -1,8 +1,8 @@
 //! The state machine of a Framework: what its ConfigMap and its Tasks show becomes its next status.
 //!
-//! The ground truth is `configMapUID` in the status and the ConfigMap in the cache. AttemptCompleted is
-//! always persisted by itself, because the retry decision needs it; other states may be passed within one
-//! write.
+//! The ground truth is `configMapUID` in the status and the ConfigMap in the cache. A state may be passed
+//! within one write where nothing needs it to be persisted. A retry needs AttemptCompleted: it forgets the
+//! attempt, which is told out of that status.
 
 use framework_api::code::{Code, CompletionType, DEADLINE_EXCEEDED};
 use framework_api::status::{
@@ -10,6 +10,7 @@ use framework_api::status::{
 };
 use framework_api::{ExecutionType, FrameworkStatus, Shared, State, Time, name};
 
+use crate::growth::Adding;
 use crate::instance::Instances;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
 use crate::plan::Report;
@@ -27,7 +28,7 @@ pub(crate) fn init(o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkSt
         state: State::AttemptCreationPending,
         transition_time: at,
         retry_policy_status: RetryPolicyStatus::default(),
-        attempt_status: new_attempt(0, o, m, policy),
+        attempt_status: new_attempt(0, None, o, m, policy),
         observed_generation: None,
         conditions: Vec::new(),
         task_counts: None,
@@ -35,11 +36,19 @@ pub(crate) fn init(o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkSt
     }
 }
 
-pub(crate) fn new_attempt(id: i32, o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkAttemptStatus {
+/// An attempt that is about to be created. `before`: the status that it follows.
+pub(crate) fn new_attempt(
+    id: i32,
+    before: Option<&FrameworkStatus>,
+    o: &Observed<'_>,
+    m: &Moment,
+    policy: &Policy,
+) -> FrameworkAttemptStatus {
     let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
     // Tasks that do not fit are added once they do.
     let roles = if size::excess(o, policy).is_some() { &[][..] } else { &o.framework.spec.task_roles };
-    let roles = rescale::task_roles(framework, roles, &mut Instances::new(m.seed), m.time());
+    let adding = Adding::after(before, o, policy);
+    let roles = rescale::task_roles(framework, roles, adding, &mut Instances::new(m.seed), m.time());
     FrameworkAttemptStatus {
         id,
         start_time: m.time(),
@@ -93,9 +102,9 @@ pub(crate) struct Step<'a> {
 impl Step<'_> {
     /// Advances `next`, and reports what users should hear of.
     pub fn advance(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+        let persisted = next.state == State::AttemptCompleted;
         match next.state {
-            State::AttemptCompleted => self.decide(next, reports),
-            State::Completed => {}
+            State::AttemptCompleted | State::Completed => {}
             _ if next.attempt_status.completion_status.is_some() => self.wind_down(next),
             _ if is_stopped(self.o) => self.stop(next),
             State::AttemptCreationPending | State::AttemptCreationRequested if self.is_over() => {
@@ -105,6 +114,9 @@ impl Step<'_> {
             State::AttemptCreationRequested => self.awaited(next),
             _ if self.is_over() => self.run_out(next, reports),
             _ => self.run(next, reports),
+        }
+        if next.state == State::AttemptCompleted {
+            self.decide(next, persisted, reports);
         }
     }
 
@@ -251,7 +263,7 @@ impl Step<'_> {
                 task::complete(task, at);
             }
         }
-        attempt.completion_status = Some(completed);
+        attempt.completion_status = Some(Box::new(completed));
         if attempt.config_map_uid.is_some() {
             transition(next, State::AttemptDeletionPending, at);
         } else {

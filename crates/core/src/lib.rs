@@ -14,10 +14,12 @@
 
 pub mod act;
 pub mod batch;
+pub mod cached;
 pub mod classify;
 pub mod completion;
 pub mod cut;
 mod framework;
+pub mod growth;
 pub mod instance;
 pub mod licence;
 pub mod lifetime;

@@ -9,6 +9,7 @@ use framework_api::config::LogObjectSnapshot;
 use framework_api::{Framework, FrameworkStatus, Time};
 use jiff::Timestamp;
 
+use crate::cached::CachedPod;
 use crate::classify::{Classifier, TerminatedPod};
 use crate::size::SizeLimits;
 
@@ -26,6 +27,8 @@ pub struct Observed<'a> {
     pub told: Option<Time>,
     /// What its queue says; `None`: nothing yet, or there is none.
     pub admission: Option<&'a Admission>,
+    /// Which growths its queue has released: the generations that asked for them, sorted.
+    pub growths: &'a [i64],
     /// Its ConfigMap and Pods.
     pub objects: &'a Objects,
 }
@@ -51,7 +54,7 @@ pub struct Objects {
     pub config_map: Option<ConfigMapFacts>,
     /// The cached Pods by name whose controller is a ConfigMap with the name of this Framework's. Boxed: half
     /// of the places in a map's nodes are empty.
-    pub pods: BTreeMap<String, Box<PodFacts>>,
+    pub pods: BTreeMap<String, Box<CachedPod>>,
     /// Creates of the ConfigMap: sent, acknowledged and not yet persisted, or refused.
     pub config_map_create: Option<Create>,
     /// Creates of Pods, by Pod name.
@@ -265,6 +268,14 @@ pub enum Defect {
     RetryBeforePersist,
     /// A status write that conflicts is repeated over the other one.
     OverwriteOnConflict,
+    /// The status of a unit is written whatever became of the unit since it was decided.
+    ReleaseUnguarded,
+    /// A release whose reply never came counts no more.
+    ForgetRelease,
+    /// After a start units are released at once.
+    ReleaseAtOnce,
+    /// What a job was given returns when the job has ended, whatever its Pods still use.
+    ReturnAtEnd,
 }
 
 impl Policy {
@@ -295,7 +306,7 @@ impl Policy {
 impl Objects {
     /// The cached Pod of that name, if it has that UID.
     pub fn pod(&self, name: &str, uid: &str) -> Option<&PodFacts> {
-        self.pods.get(name).map(|pod| &**pod).filter(|pod| pod.uid == uid)
+        self.pods.get(name).map(|pod| &pod.facts).filter(|pod| pod.uid == uid)
     }
 
     /// Whether any create of a Pod has no known outcome yet.

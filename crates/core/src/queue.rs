@@ -61,6 +61,12 @@ pub fn is_queued<'a>(framework: &'a Framework, status: Option<&'a FrameworkStatu
     }
 }
 
+/// Whether a Framework with this status ever waited in a queue, so that its unit may still be there.
+pub fn has_waited(status: Option<&FrameworkStatus>) -> bool {
+    let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
+    conditions.any(|condition| condition.type_ == QUEUED)
+}
+
 /// The queue that the objects of a Framework are labelled with.
 pub(crate) fn mark<'a>(framework: &'a Framework, status: &'a FrameworkStatus) -> Option<&'a str> {
     match said(status) {
@@ -77,6 +83,15 @@ pub(crate) fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy)
         && asked(o.framework).is_some()
         && !matches!(said(status), Said::Admitted(_))
         && !is_released(o)
+}
+
+/// Whether it came through a queue. One that is released is through, though that is not told yet.
+pub(crate) fn is_through(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
+    let is_let_go = policy.queueing
+        && stage(Some(status)) == Stage::Waiting
+        && asked(o.framework).is_some()
+        && is_released(o);
+    is_let_go || matches!(said(status), Said::Admitted(_))
 }
 
 /// The queue that the label names. An empty label names none.
@@ -193,12 +208,9 @@ impl Place {
         }
     }
 
-    /// What users should hear of it. `next`: the status that does not have it yet.
-    pub fn report(&self, next: &FrameworkStatus) -> Option<Report> {
+    /// What users should hear of it. That it waits the condition says, and why the Events of its unit do.
+    pub fn report(&self) -> Option<Report> {
         match self {
-            Place::Waits { message, .. } if !matches!(said(next), Said::Waits(_)) => {
-                Some(Report::normal(QUEUED, message.clone()))
-            }
             Place::Over { reason: ADMITTED, message } => Some(Report::normal(ADMITTED, message.clone())),
             _ => None,
         }

@@ -7,28 +7,36 @@ use framework_api::name;
 use framework_api::status::{RetryPolicyStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
 use framework_api::{FrameworkStatus, State, TaskRole, Time};
 
+use crate::growth::Adding;
 use crate::instance::Instances;
-use crate::observed::{Moment, Observed};
+use crate::observed::{Moment, Observed, Policy};
 use crate::task;
 
 /// Makes the TaskRole statuses of a new attempt.
 pub(crate) fn task_roles(
     framework: &str,
     roles: &[TaskRole],
+    adding: Adding<'_>,
     instances: &mut Instances,
     at: Time,
 ) -> Vec<TaskRoleStatus> {
-    roles.iter().map(|role| new_role(framework, role, instances, at)).collect()
+    roles.iter().map(|role| new_role(framework, role, adding, instances, at)).collect()
 }
 
-fn new_role(framework: &str, role: &TaskRole, instances: &mut Instances, at: Time) -> TaskRoleStatus {
+fn new_role(
+    framework: &str,
+    role: &TaskRole,
+    adding: Adding<'_>,
+    instances: &mut Instances,
+    at: Time,
+) -> TaskRoleStatus {
     let mut status = TaskRoleStatus {
         name: role.name.clone(),
         instance_uid: instances.make(),
         pod_graceful_deletion_timeout_sec: effective_timeout(role),
         task_statuses: Vec::with_capacity(role.task_count()),
     };
-    grow(framework, &mut status, role.task_count(), instances, at);
+    grow(framework, &mut status, role.task_count(), adding, instances, at);
     status
 }
 
@@ -37,15 +45,29 @@ fn effective_timeout(role: &TaskRole) -> Option<i64> {
     role.task.pod_graceful_deletion_timeout_sec.filter(|seconds| *seconds >= 0)
 }
 
-fn grow(framework: &str, role: &mut TaskRoleStatus, to: usize, instances: &mut Instances, at: Time) {
+fn grow(
+    framework: &str,
+    role: &mut TaskRoleStatus,
+    to: usize,
+    adding: Adding<'_>,
+    instances: &mut Instances,
+    at: Time,
+) {
     for index in role.task_statuses.len()..to {
         let index = i32::try_from(index).unwrap_or(i32::MAX);
-        let task = new_task(framework, &role.name, index, instances, at);
+        let task = new_task(framework, &role.name, index, adding, instances, at);
         role.task_statuses.push(task.into());
     }
 }
 
-fn new_task(framework: &str, role: &str, index: i32, instances: &mut Instances, at: Time) -> TaskStatus {
+fn new_task(
+    framework: &str,
+    role: &str,
+    index: i32,
+    adding: Adding<'_>,
+    instances: &mut Instances,
+    at: Time,
+) -> TaskStatus {
     TaskStatus {
         index,
         instance_uid: instances.make(),
@@ -55,6 +77,7 @@ fn new_task(framework: &str, role: &str, index: i32, instances: &mut Instances, 
         state: State::AttemptCreationPending,
         transition_time: at,
         deletion_pending: false,
+        queue_unit_generation: adding.tag(role, index),
         retry_policy_status: RetryPolicyStatus::default(),
         attempt_status: new_attempt(0, name::pod_name(framework, role, index), at),
     }
@@ -79,7 +102,14 @@ pub(crate) fn new_attempt(id: i32, pod_name: String, at: Time) -> TaskAttemptSta
 
 /// Applies the difference between spec and status to `next`, which starts as the persisted status.
 /// Says whether anything changed. While `held`, nothing is added.
-pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, held: bool) -> bool {
+pub(crate) fn rescale(
+    next: &mut FrameworkStatus,
+    o: &Observed<'_>,
+    m: &Moment,
+    policy: &Policy,
+    held: bool,
+) -> bool {
+    let adding = Adding::to(next, o, policy);
     let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
     let mut instances = Instances::new(m.seed);
     let at = m.time();
@@ -90,11 +120,11 @@ pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, 
         let most = if held { role.task_statuses.len() } else { usize::MAX };
         let number = wanted.map_or(0, TaskRole::task_count).min(most);
         changed |= remove(role, number);
-        changed |= replace(framework, role, number, &mut instances, at);
+        changed |= replace(framework, role, number, adding, &mut instances, at);
         changed |= mark(role, number, o, at);
         if wanted.is_some() {
             changed |= role.task_statuses.len() < number;
-            grow(framework, role, number, &mut instances, at);
+            grow(framework, role, number, adding, &mut instances, at);
         }
     }
     let spec = &o.framework.spec;
@@ -103,7 +133,7 @@ pub(crate) fn rescale(next: &mut FrameworkStatus, o: &Observed<'_>, m: &Moment, 
     changed |= roles.len() != before;
     for role in spec.task_roles.iter().filter(|_| !held) {
         if !roles.iter().any(|status| status.name == role.name) {
-            roles.push(new_role(framework, role, &mut instances, at));
+            roles.push(new_role(framework, role, adding, &mut instances, at));
             changed = true;
         }
     }
@@ -143,13 +173,14 @@ fn replace(
     framework: &str,
     role: &mut TaskRoleStatus,
     number: usize,
+    adding: Adding<'_>,
     instances: &mut Instances,
     at: Time,
 ) -> bool {
     let mut changed = false;
     let TaskRoleStatus { name, task_statuses, .. } = role;
     for task in task_statuses.iter_mut().take(number).filter(|task| is_removed(task)) {
-        *task = new_task(framework, name, task.index, instances, at).into();
+        *task = new_task(framework, name, task.index, adding, instances, at).into();
         changed = true;
     }
     changed

@@ -9,8 +9,8 @@ use crate::plan::Report;
 use crate::retry::{self, Decision};
 
 impl Step<'_> {
-    /// AttemptCompleted, as persisted: retries, now or later, or completes.
-    pub(crate) fn decide(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
+    /// AttemptCompleted: completes, or retries, now or later, once that is `persisted`.
+    pub(crate) fn decide(&self, next: &mut FrameworkStatus, persisted: bool, reports: &mut Vec<Report>) {
         let Some(end) = next.attempt_status.completion_status.clone() else {
             return self.complete(next, reports);
         };
@@ -22,6 +22,7 @@ impl Step<'_> {
         );
         match (next.retry_policy_status.retry_delay_sec, decision) {
             (None, Decision::Stop) => self.complete(next, reports),
+            _ if !persisted => {}
             // Whether another attempt may begin, the API server's clock is about to tell.
             (_, Decision::Retry { .. }) if !self.is_over() && lifetime::may_be_over(self.o, self.m) => {}
             (None, Decision::Retry { accountable, conflict }) => {
@@ -72,7 +73,8 @@ impl Step<'_> {
         retried.total_retried_count += 1;
         retried.accountable_retried_count += i32::from(accountable);
         retried.retry_delay_sec = None;
-        next.attempt_status = new_attempt(retried.total_retried_count, self.o, self.m, self.policy);
+        let id = retried.total_retried_count;
+        next.attempt_status = new_attempt(id, Some(next), self.o, self.m, self.policy);
         transition(next, State::AttemptCreationPending, self.m.time());
         if is_stopped(self.o) {
             self.stop(next);

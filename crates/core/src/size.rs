@@ -172,7 +172,7 @@ impl Near<'_> {
         end: &TaskAttemptCompletionStatus,
     ) -> bool {
         let mut distance = 0;
-        for other in tasks.take(NEIGHBOURS).map(|task| task.attempt_status.completion_status.as_ref()) {
+        for other in tasks.take(NEIGHBOURS).map(|task| task.attempt_status.completion_status.as_deref()) {
             distance += PLAIN + other.map_or(0, |other| 2 * texts(other).map(str::len).sum::<usize>());
             if distance > REACH {
                 return false;

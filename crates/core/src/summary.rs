@@ -100,7 +100,7 @@ fn why(
     let state = format!("{:?}", next.state);
     let ended = next.attempt_status.completion_status.is_some();
     if next.state == State::AttemptRunning || ended {
-        let message = next.attempt_status.completion_status.as_ref().map(framework::describe);
+        let message = next.attempt_status.completion_status.as_deref().map(framework::describe);
         return (state, message.unwrap_or_default());
     }
     let creates = objects.config_map_create.iter().chain(objects.pod_creates.values());

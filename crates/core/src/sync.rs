@@ -11,7 +11,7 @@ use crate::licence::licensed;
 use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::plan::{Action, Plan, Report, Urgency};
 use crate::queue::{self, Place};
-use crate::{lifetime, rescale, size, snapshot, summary};
+use crate::{growth, lifetime, rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
@@ -36,7 +36,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     let held = held(status, o, policy);
     // An attempt that is about to end gets no other Tasks.
     let over = lifetime::is_over(o, &m);
-    let rescaled = is_open(status) && !over && rescale::rescale(&mut next, o, &m, held.is_some());
+    let rescaled = is_open(status) && !over && rescale::rescale(&mut next, o, &m, policy, held.is_some());
     let followed = status.state != State::Completed && rescale::follow_timeouts(&mut next, o);
     let rescaled = rescaled || followed;
     if !rescaled {
@@ -46,6 +46,9 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         plan.act.retain(|action| held.is_none() || !matches!(action, Action::CreateConfigMap { .. }));
     }
     plan.report = merged(std::mem::take(&mut plan.report));
+    if rescaled || next.attempt_status.id != status.attempt_status.id {
+        plan.report.extend(growth::report(status, &next, o));
+    }
     let place = place(&next, status, o, &m, policy, held.as_deref());
     plan.report.extend(trouble(&mut next, o, &m, held.as_deref(), &place));
     // A deletion raises the generation, and nobody reads the summary of what has completed and is leaving.
@@ -106,7 +109,7 @@ fn trouble(
     };
     let held_now = held.filter(|held| !known(held));
     let held_now = held_now.map(|held| Report::warning(summary::FRAMEWORK_TOO_LARGE, held.to_owned()));
-    let queued = place.report(next);
+    let queued = place.report();
     let errors = summary::summarise(next, o, m.time(), held, place);
     let invalid = errors.into_iter().map(|error| Report::warning(summary::INVALID_POD_TEMPLATE, error));
     held_now.into_iter().chain(invalid).chain(queued).collect()

@@ -1,7 +1,8 @@
 //! The state machine of a Task: what its Pod shows becomes its next status.
 //!
 //! The ground truth is `podUID` in the status and the Pod in the cache. A state may be passed within one
-//! write where nothing needs it to be persisted; AttemptCompleted never is: the retry decision needs it.
+//! write where nothing needs it to be persisted. A retry needs AttemptCompleted: it forgets the attempt,
+//! which is told out of that status. Who is not retried passes it on the way to Completed, which keeps it.
 
 use framework_api::code::Code;
 use framework_api::status::{TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus};
@@ -54,7 +55,7 @@ pub(crate) fn end(
     if let Some(Outcome::Acknowledged { uid }) = outcome(task, o) {
         record_pod(task, uid.clone());
     }
-    task.to_mut().attempt_status.completion_status = Some(completion());
+    task.to_mut().attempt_status.completion_status = Some(Box::new(completion()));
     if task.attempt_status.pod_uid.is_some() || has_orphan(task, o) {
         transition(task, State::AttemptDeletionPending, at);
     } else {
@@ -172,17 +173,16 @@ impl Advance<'_> {
         words: &mut Words<'_, '_>,
         reports: &mut Vec<Report>,
     ) {
+        let persisted = task.state == State::AttemptCompleted;
         match task.state {
             State::AttemptCreationPending => self.created(task, words),
-            State::AttemptCompleted => self.decide(role, task, reports),
-            State::Completed => {}
+            State::AttemptCompleted | State::Completed => {}
             _ => self.observe(task, words),
         }
         #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::RetryBeforePersist)
-            && task.state == State::AttemptCompleted
-        {
-            self.decide(role, task, reports);
+        let persisted = persisted || self.policy.lacks(crate::observed::Defect::RetryBeforePersist);
+        if task.state == State::AttemptCompleted {
+            self.decide(role, task, persisted, reports);
         }
     }
 
@@ -219,7 +219,7 @@ impl Advance<'_> {
             Some(pod) => self.follow(task, pod, words),
             None if self.is_gone(uid, task) => {
                 task.to_mut().attempt_status.completion_status.get_or_insert_with(|| {
-                    predefined(Code::PodExternalDeleted, "the Pod was deleted by others".to_owned())
+                    predefined(Code::PodExternalDeleted, "the Pod was deleted by others".to_owned()).into()
                 });
                 complete_attempt(task, at);
             }
@@ -256,7 +256,7 @@ impl Advance<'_> {
             if task.attempt_status.completion_status.is_none() {
                 let text = "the Pod is being deleted by others".to_owned();
                 let end = predefined(Code::PodExternalDeleted, text);
-                task.to_mut().attempt_status.completion_status = Some(end);
+                task.to_mut().attempt_status.completion_status = Some(Box::new(end));
             }
             return transition(task, State::AttemptDeleting, at);
         }
@@ -280,21 +280,28 @@ impl Advance<'_> {
             PodPhase::Succeeded | PodPhase::Failed => {
                 if let Some(ended) = &pod.end {
                     let judged = self.policy.classifier.judge(ended);
-                    task.to_mut().attempt_status.completion_status = Some(words.ended(&judged));
+                    task.to_mut().attempt_status.completion_status = Some(Box::new(words.ended(&judged)));
                     transition(task, State::AttemptDeletionPending, at);
                 }
             }
         }
     }
 
-    /// AttemptCompleted, as persisted: retries or completes.
-    fn decide(&self, role_name: &str, task: &mut Shared<TaskStatus>, reports: &mut Vec<Report>) {
+    /// AttemptCompleted: completes, or retries once that is `persisted`.
+    fn decide(
+        &self,
+        role_name: &str,
+        task: &mut Shared<TaskStatus>,
+        persisted: bool,
+        reports: &mut Vec<Report>,
+    ) {
         let at = self.m.time();
         let (Some(role), Some(end)) = (self.role, task.attempt_status.completion_status.as_ref()) else {
             return complete(task, at);
         };
         let decision = retry::decide(role.task.retry_policy, task.retry_policy_status, end.code, &end.r#type);
         match decision {
+            Decision::Retry { .. } if !persisted && !task.deletion_pending => {}
             Decision::Retry { accountable, .. } if !task.deletion_pending => {
                 reports.push(Report::normal(
                     "TaskRetrying",

@@ -24,7 +24,7 @@ pub struct UnitFacts {
     pub queue: Arc<str>,
     /// Its priority, resolved. Higher is served first, where the queue asks for priorities.
     pub priority: i32,
-    /// When its consumer was created: its place, whatever happened to the unit since.
+    /// When its consumer was created, or grew: its place, whatever happened to the unit since.
     pub enqueued: Timestamp,
     /// What the whole job asks for.
     pub ask: Ask,

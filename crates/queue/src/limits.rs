@@ -125,18 +125,18 @@ impl Limits {
         held.iter().filter_map(limited).max().unwrap_or(0)
     }
 
-    /// The limits that do not let an ask in beside what is held and set aside.
-    pub fn lacks(&self, ask: &Ask, held: &Tally, aside: &Tally) -> Vec<Lack> {
-        let mut lacks = Vec::new();
-        for Line { quota, key, resource, limit, others } in self.lines() {
-            let (asked, reserved, aside) = (ask.get(resource), held.get(resource), aside.get(resource));
-            let missing = asked.plus(aside).plus(reserved).plus(others).minus(limit);
-            if asked > Amount::ZERO && missing > Amount::ZERO {
-                let (quota, key) = (Arc::clone(quota), Arc::from(key));
-                lacks.push(Lack { quota, key, limit, others, reserved, aside, asked, missing });
-            }
-        }
-        lacks
+    /// Every limit beside what is held and set aside of its resource.
+    pub fn bounds(&self, held: &Tally, aside: &Tally) -> Bounds {
+        let bound = |Line { quota, key, resource, limit, others }: Line<'_>| Bound {
+            quota: Arc::clone(quota),
+            key: key.into(),
+            resource: resource.into(),
+            limit,
+            others,
+            reserved: held.get(resource),
+            aside: aside.get(resource),
+        };
+        Bounds(self.lines().map(bound).collect())
     }
 
     fn lines(&self) -> impl Iterator<Item = Line<'_>> {
@@ -148,6 +148,38 @@ impl Limits {
                 Line { quota, key, resource, limit: *limit, others }
             })
         })
+    }
+}
+
+/// All limits, for asks that are held against them one after another.
+#[derive(Debug)]
+pub(crate) struct Bounds(Vec<Bound>);
+
+/// One limit, and what of it is taken.
+#[derive(Debug)]
+struct Bound {
+    quota: Arc<str>,
+    key: Arc<str>,
+    resource: Arc<str>,
+    limit: Amount,
+    others: Amount,
+    reserved: Amount,
+    aside: Amount,
+}
+
+impl Bounds {
+    /// The limits that do not let an ask in.
+    pub fn lacks(&self, ask: &Ask) -> Arc<[Lack]> {
+        let lack = |bound: &Bound| {
+            let Bound { limit, others, reserved, aside, .. } = *bound;
+            let asked = ask.get(&bound.resource);
+            let missing = asked.plus(aside).plus(reserved).plus(others).minus(limit);
+            (asked > Amount::ZERO && missing > Amount::ZERO).then(|| {
+                let (quota, key) = (Arc::clone(&bound.quota), Arc::clone(&bound.key));
+                Lack { quota, key, limit, others, reserved, aside, asked, missing }
+            })
+        };
+        self.0.iter().filter_map(lack).collect()
     }
 }
 
@@ -242,7 +274,8 @@ mod tests {
         let (mut held, mut aside) = (Tally::default(), Tally::default());
         held.add(&ask(&[("cpu", 4)]));
         aside.add(&ask(&[("cpu", 1)]));
-        let [lack] = &limits.lacks(&ask(&[("cpu", 8), ("memory", 4)]), &held, &aside)[..] else { panic!() };
+        let lacks = limits.bounds(&held, &aside).lacks(&ask(&[("cpu", 8), ("memory", 4)]));
+        let [lack] = &lacks[..] else { panic!() };
         assert_eq!((&*lack.quota, &*lack.key, lack.asked), ("q", "cpu", Amount::units(8)));
         assert_eq!([lack.limit, lack.others], [Amount::units(10), Amount::units(2)]);
         assert_eq!([lack.reserved, lack.aside, lack.missing], [4, 1, 5].map(Amount::units));

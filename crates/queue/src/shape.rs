@@ -64,10 +64,16 @@ impl Shapes {
         self.get(id).is_some_and(|shape| !shape.exceeds)
     }
 
-    /// Says why its units wait, and whether that is new.
+    /// Says why its units wait, and whether they waited for another reason before. Where they had none, each
+    /// of them came after the last round or was judged anew, and so is told in any case.
     pub fn give_reason(&mut self, id: ShapeId, reason: Reason) -> bool {
         let Some(shape) = self.all.get_mut(&id) else { return false };
-        shape.reason.replace(reason) != Some(reason)
+        shape.reason.replace(reason).is_some_and(|before| before != reason)
+    }
+
+    /// Whether several units wait with it.
+    pub fn is_shared(&self, id: ShapeId) -> bool {
+        self.get(id).is_some_and(|shape| shape.units > 1)
     }
 
     /// Counts a unit, and says its shape.

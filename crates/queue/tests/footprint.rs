@@ -2,13 +2,19 @@
 //!
 //! A program of its own, because the allocator that counts is that of the whole program.
 
-#![allow(clippy::disallowed_macros, reason = "it says what it has counted")]
+#![allow(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    reason = "it says what it has counted, and timed"
+)]
 
 mod crowd;
 
 use allocation_counter::measure;
 use crowd::{Crowd, RUNNING, all_different, mixed};
 
+/// What is said to a unit is one allocation or two, and where it stands a share of one.
+const ALLOCATIONS_PER_UNIT: f64 = 3.0;
 const BYTES_PER_UNIT: usize = 1_000;
 const UNITS: usize = 50_000;
 
@@ -31,4 +37,22 @@ fn a_waiting_unit_takes_less_than_a_kilobyte() {
         println!("{what}: {bytes} bytes a unit");
         assert!(bytes <= BYTES_PER_UNIT, "{what}: {bytes} bytes a unit");
     }
+}
+
+#[test]
+fn the_first_round_over_units_that_all_ask_something_else_makes_little_for_each() {
+    let mut crowd = Crowd::new(1000, UNITS, all_different);
+    let begun = std::time::Instant::now();
+    let mut decided = 0;
+    let made = measure(|| decided = crowd.round().len());
+    let (took, each) = (begun.elapsed(), made.count_total as f64 / UNITS as f64);
+    println!("{UNITS} different asks: {took:?}, {each:.2} allocations a unit");
+    assert_eq!(decided, UNITS, "each is told why it waits");
+    assert!(each <= ALLOCATIONS_PER_UNIT, "{each:.2} allocations a unit");
+    let mut crowd = Crowd::new(1000, UNITS, mixed);
+    let begun = std::time::Instant::now();
+    let made = measure(|| decided = crowd.round().len());
+    let (took, each) = (begun.elapsed(), made.count_total as f64 / UNITS as f64);
+    println!("{UNITS} units, three different asks: {took:?}, {each:.2} allocations a unit");
+    assert!(decided == UNITS && each <= 0.5, "{each:.2} allocations a unit");
 }

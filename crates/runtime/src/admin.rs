@@ -68,8 +68,10 @@ fn probe(problem: Option<String>) -> impl IntoResponse {
 mod tests {
     use super::*;
     use crate::health::Synced;
+    use crate::queue::{Inquiry, Whereabouts};
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
+    use framework_api::queue::Phase;
     use tower::ServiceExt;
 
     async fn ask(router: &Router, path: &str) -> (u16, String) {
@@ -93,6 +95,56 @@ mod tests {
             health.set_synced(kind);
         }
         assert_eq!(ask(&router, "/readyz").await, (200, "ok\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn where_a_unit_stands_is_told_as_json() {
+        let clock = Clock::system();
+        let (asker, mut questions) = Asker::new();
+        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), asker);
+        let answering = tokio::spawn(async move {
+            while let Some(Inquiry { unit, answer }) = questions.recv().await {
+                let found = (unit == Key::new("team", "framework-a")).then(|| Whereabouts {
+                    queue: "q".to_owned(),
+                    phase: Some(Phase::Enqueued),
+                    reason: Some("InsufficientQuota".to_owned()),
+                    message: "no room".to_owned(),
+                    place: Some(3),
+                    before: Some(5),
+                    directly_before: None,
+                });
+                answer.send(found).unwrap();
+            }
+        });
+        let (code, text) = ask(&router, "/queueunits/team/framework-a").await;
+        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let expected = serde_json::json!({
+            "queue": "q", "phase": "Enqueued", "reason": "InsufficientQuota", "message": "no room",
+            "place": 3, "before": 5,
+        });
+        assert_eq!((code, told), (200, expected));
+        let missing = "there is no QueueUnit framework-a in the namespace other\n".to_owned();
+        assert_eq!(ask(&router, "/queueunits/other/framework-a").await, (404, missing));
+        answering.abort();
+    }
+
+    #[tokio::test]
+    async fn without_queues_and_with_too_many_questions_nobody_is_kept_waiting() {
+        let clock = Clock::system();
+        let (asker, mut questions) = Asker::new();
+        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), asker.clone());
+        let refused = "queues are not served here, or too many questions wait\n".to_owned();
+        // Nobody answers, and the questions pile up until one is refused.
+        let mut asked = 0;
+        while futures::FutureExt::now_or_never(asker.ask(Key::new("team", "a"))).is_none() {
+            asked += 1;
+            assert!(asked < 1000, "there is no end to what waits");
+        }
+        assert!(asked > 10, "{asked}");
+        assert_eq!(ask(&router, "/queueunits/team/a").await, (503, refused.clone()));
+        questions.close();
+        while questions.recv().await.is_some() {}
+        assert_eq!(ask(&router, "/queueunits/team/a").await, (503, refused));
     }
 
     #[tokio::test]

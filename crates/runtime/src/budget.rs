@@ -6,6 +6,16 @@ use std::time::Duration;
 /// So many refusals for overload in a row, and everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
 
+/// Who may take what of the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
+    Whole,
+    /// What is above the half that is kept, so that who asks for little finds something at once. The rate is
+    /// the same: only the burst is half of it.
+    Upper,
+}
+
 /// The budget of all requests together.
 #[derive(Debug)]
 pub struct Budget {
@@ -35,10 +45,11 @@ impl Budget {
         }
     }
 
-    /// Takes the right to send one request, if there is one.
-    pub fn take(&mut self, now: Duration) -> bool {
+    /// Takes the right to send one request, if there is one in this part.
+    pub fn take(&mut self, now: Duration, part: Part) -> bool {
         self.refill(now);
-        if self.in_flight >= self.max_in_flight || now < self.paused_until || self.tokens < 1.0 {
+        let is_missing = self.tokens < 1.0 + self.kept(part);
+        if self.in_flight >= self.max_in_flight || now < self.paused_until || is_missing {
             return false;
         }
         self.tokens -= 1.0;
@@ -71,12 +82,12 @@ impl Budget {
     }
 
     /// When there may be a right to send again; `None`: when a request has ended.
-    pub fn next(&self, now: Duration) -> Option<Duration> {
+    pub fn next(&self, now: Duration, part: Part) -> Option<Duration> {
         if self.in_flight >= self.max_in_flight {
             return None;
         }
         let since = now.saturating_sub(self.refilled).as_secs_f64();
-        let missing = 1.0 - (self.tokens + since * self.qps);
+        let missing = 1.0 + self.kept(part) - (self.tokens + since * self.qps);
         // A nanosecond more than the quotient: rounding must not wake us just before the token is there.
         let wait = if missing > 0.0 {
             Duration::from_secs_f64(missing / self.qps) + Duration::from_nanos(1)
@@ -89,6 +100,14 @@ impl Budget {
     /// Requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
+    }
+
+    /// What this part leaves in the bucket. A bucket of one keeps nothing: it would be for nobody.
+    fn kept(&self, part: Part) -> f64 {
+        match part {
+            Part::Whole => 0.0,
+            Part::Upper => ((self.burst - 1.0) / 2.0).floor(),
+        }
     }
 
     fn refill(&mut self, now: Duration) {
@@ -107,7 +126,7 @@ mod tests {
     }
 
     fn take_all(budget: &mut Budget, now: Duration) -> usize {
-        std::iter::repeat_with(|| budget.take(now)).take_while(|taken| *taken).count()
+        std::iter::repeat_with(|| budget.take(now, Part::Whole)).take_while(|taken| *taken).count()
     }
 
     #[test]
@@ -115,10 +134,24 @@ mod tests {
         let mut budget = Budget::new(10.0, 5, 1000);
         assert_eq!(take_all(&mut budget, ms(0)), 5);
         assert_eq!(take_all(&mut budget, ms(99)), 0);
-        let next = budget.next(ms(99)).unwrap();
+        let next = budget.next(ms(99), Part::Whole).unwrap();
         assert!(next >= ms(100) && next < ms(101), "{next:?}");
         assert_eq!(take_all(&mut budget, next), 1);
         assert_eq!(take_all(&mut budget, ms(60_000)), 5, "the bucket holds no more than the burst");
+    }
+
+    #[test]
+    fn the_lower_half_is_kept_from_who_asks_for_much() {
+        for (burst, upper) in [(1, 1), (2, 2), (5, 3), (120, 61)] {
+            let mut budget = Budget::new(10.0, burst, 1000);
+            let taken = (0..=burst).take_while(|_| budget.take(ms(0), Part::Upper)).count();
+            assert_eq!(taken, upper, "of {burst}");
+            // Its rate is that of all the bucket.
+            let next = budget.next(ms(0), Part::Upper).unwrap();
+            assert!(next >= ms(100) && next < ms(101), "{next:?}");
+            assert!(budget.take(next, Part::Upper) && !budget.take(next, Part::Upper));
+            assert_eq!(take_all(&mut budget, next), burst as usize - upper, "what was kept is there");
+        }
     }
 
     #[test]
@@ -132,7 +165,7 @@ mod tests {
     fn what_is_in_flight_is_bounded() {
         let mut budget = Budget::new(1000.0, 1000, 3);
         assert_eq!(take_all(&mut budget, ms(0)), 3);
-        assert_eq!(budget.next(ms(0)), None, "only a reply helps");
+        assert_eq!(budget.next(ms(0), Part::Whole), None, "only a reply helps");
         budget.ended();
         assert_eq!(take_all(&mut budget, ms(0)), 1);
     }
@@ -140,9 +173,9 @@ mod tests {
     #[test]
     fn what_was_not_sent_costs_nothing() {
         let mut budget = Budget::new(1.0, 1, 1);
-        assert!(budget.take(ms(0)));
+        assert!(budget.take(ms(0), Part::Whole));
         budget.give_back();
-        assert!(budget.take(ms(0)));
+        assert!(budget.take(ms(0), Part::Whole));
     }
 
     #[test]
@@ -151,13 +184,13 @@ mod tests {
         for _ in 0..2 {
             budget.overloaded(ms(0), ms(500));
         }
-        assert!(budget.take(ms(0)), "two may be chance");
+        assert!(budget.take(ms(0), Part::Whole), "two may be chance");
         budget.served();
         for _ in 0..3 {
             budget.overloaded(ms(0), ms(500));
         }
-        assert!(!budget.take(ms(499)));
-        assert_eq!(budget.next(ms(1)), Some(ms(500)));
-        assert!(budget.take(ms(500)));
+        assert!(!budget.take(ms(499), Part::Whole));
+        assert_eq!(budget.next(ms(1), Part::Whole), Some(ms(500)));
+        assert!(budget.take(ms(500), Part::Whole));
     }
 }

@@ -51,7 +51,8 @@ pub struct Cache {
     pub config_maps: Listing,
     /// Of Pods.
     pub pods: Listing,
-    entries: BTreeMap<Key, Entry>,
+    /// Boxed: half of the places in a map's nodes are empty.
+    entries: BTreeMap<Key, Box<Entry>>,
 }
 
 impl Cache {
@@ -62,12 +63,12 @@ impl Cache {
 
     /// What is kept of a name.
     pub fn get(&self, key: &Key) -> Option<&Entry> {
-        self.entries.get(key)
+        self.entries.get(key).map(|entry| &**entry)
     }
 
     /// What is kept of a name.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut Entry> {
-        self.entries.get_mut(key)
+        self.entries.get_mut(key).map(|entry| &mut **entry)
     }
 
     /// What is kept of a name, from now on.
@@ -77,12 +78,12 @@ impl Cache {
 
     /// All that is kept.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
-        self.entries.iter()
+        self.entries.iter().map(|(key, entry)| (key, &**entry))
     }
 
     /// All that is kept.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Entry)> {
-        self.entries.iter_mut()
+        self.entries.iter_mut().map(|(key, entry)| (key, &mut **entry))
     }
 
     /// Forgets a name of which nothing is left.

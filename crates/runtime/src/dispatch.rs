@@ -7,12 +7,14 @@
 //!
 //! Who is in its first turn shares evenly with all who are not: a Framework of a few Tasks does not wait for
 //! the turns, creates or deletes, of one of 10,000, and a stream of small ones takes no more than half of the
-//! budget from that one.
+//! budget from that one. Nor does it wait for the budget: what is left of a burst is kept for records, first
+//! turns, and one request of the others for each of a first turn ([`Dispatch::part`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use framework_core::Action;
 
+use crate::budget::Part;
 use crate::event::Key;
 
 /// What goes before what.
@@ -133,6 +135,12 @@ impl Dispatch {
         Some((class, key))
     }
 
+    /// From which part of the budget the next request is to be paid.
+    pub fn part(&self) -> Part {
+        let is_urgent = !self.records.order.is_empty() || !is_empty(&self.first) || self.later_is_next;
+        if is_urgent { Part::Whole } else { Part::Upper }
+    }
+
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.records.order.is_empty() && is_empty(&self.first) && is_empty(&self.later)
@@ -243,6 +251,31 @@ mod tests {
                 assert!(served.contains(&key("big")), "{class:?} {number}: {served:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_kept_of_the_budget_is_for_first_turns_and_as_much_for_the_others() {
+        let mut dispatch = Dispatch::default();
+        let serve = |dispatch: &mut Dispatch| {
+            let part = dispatch.part();
+            let (class, taken) = dispatch.take().unwrap();
+            if taken == key("big") {
+                dispatch.offer(class, &taken);
+            }
+            (part, taken)
+        };
+        dispatch.offer(Class::Create, &key("big"));
+        for request in 0..3 * TURN {
+            // The first request after its first turn was earned by the last one of that.
+            let part = if request <= TURN { Part::Whole } else { Part::Upper };
+            assert_eq!(serve(&mut dispatch), (part, key("big")), "{request}");
+        }
+        dispatch.offer(Class::Create, &key("small"));
+        assert_eq!(serve(&mut dispatch), (Part::Whole, key("small")));
+        assert_eq!(serve(&mut dispatch), (Part::Whole, key("big")), "it is its turn");
+        assert_eq!(serve(&mut dispatch), (Part::Upper, key("big")));
+        dispatch.offer(Class::Record, &key("big"));
+        assert_eq!(serve(&mut dispatch), (Part::Whole, key("big")), "a record");
     }
 
     #[test]

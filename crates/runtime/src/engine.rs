@@ -17,7 +17,7 @@ use framework_core::plan::Report;
 use framework_core::{Action, Policy, lifetime};
 use jiff::Timestamp;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Part};
 use crate::cache::Cache;
 use crate::dispatch::{Class, Dispatch};
 use crate::engine::consumers::Mark;
@@ -248,10 +248,12 @@ impl Engine {
 
     /// When, on the steady clock, [`Engine::turn`] must be called again though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
-        let sending = if self.dispatch.is_empty() { None } else { self.budget.next(self.now) };
+        let part = self.dispatch.part();
+        let sending = if self.dispatch.is_empty() { None } else { self.budget.next(self.now, part) };
         let draining =
             self.draining.filter(|_| !self.drained).map(|since| since + self.settings.request_lifetime);
-        let asking = self.inquiry.next().and_then(|at| Some(at.max(self.budget.next(self.now)?)));
+        let asking =
+            self.inquiry.next().and_then(|at| Some(at.max(self.budget.next(self.now, Part::Whole)?)));
         [self.ready.next(), sending, asking, draining].into_iter().flatten().min()
     }
 

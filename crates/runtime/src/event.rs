@@ -311,6 +311,8 @@ pub enum Reply {
     Pod(PodObject),
     /// The QueueUnit after a POST, a PATCH or at a GET.
     Unit(Box<UnitObject>),
+    /// A page of QueueUnits.
+    Units(queue::Page),
     /// An object of that name that is not ours, at a GET: a sentence that names its owner.
     Foreign(String),
     /// Done, and there is nothing to show.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use framework_core::Action;
+use framework_core::cached::{CachedPod, Version};
 use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodPhase};
 
 use crate::departures::Departures;
@@ -29,7 +30,6 @@ pub struct Known {
     /// Pods that have left the cache and are to be told of.
     pub departures: Departures,
     config_map: Option<Version>,
-    pods: BTreeMap<String, Version>,
     /// Deletions that a reply on its way, or a watch that lags, must not undo: by UID, below which version.
     tombstones: BTreeMap<String, u128>,
     /// GETs and PATCHes on their way.
@@ -38,39 +38,17 @@ pub struct Known {
     removed: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Version {
-    resource_version: u128,
-    /// The LIST, or the watch that follows it, that last showed the object; 0: none.
-    epoch: u64,
-    /// Known by a reply only.
-    unwatched: bool,
+/// The version of an object that is shown, and that was cached before or was not.
+fn version(resource_version: u128, source: Source, epoch: u64, before: Option<Version>) -> Version {
+    match source {
+        Source::Watch => Version::watched(resource_version, epoch),
+        Source::Reply => Version::replied(resource_version, before),
+    }
 }
 
-impl Version {
-    fn new(resource_version: u128, epoch: u64, source: Source, before: Option<Version>) -> Self {
-        let (epoch, unwatched) = match (source, before) {
-            (Source::Watch, _) => (epoch, false),
-            (Source::Reply, Some(before)) => (before.epoch, before.unwatched),
-            (Source::Reply, None) => (0, true),
-        };
-        Version { resource_version, epoch, unwatched }
-    }
-
-    /// Takes note that the object was shown again, in a version that is not newer. Says whether that is news.
-    fn see(&mut self, source: Source, epoch: u64) -> bool {
-        if source == Source::Reply {
-            return false;
-        }
-        self.epoch = epoch;
-        std::mem::replace(&mut self.unwatched, false)
-    }
-
-    /// Whether a DELETED event of that version ends this one: what a GET showed at the same version, or a
-    /// later one, has lost its label and not its life.
-    fn ends_at(self, resource_version: u128) -> bool {
-        !self.unwatched || resource_version > self.resource_version
-    }
+/// The cached Pod of that name, if it has that UID.
+fn cached<'a>(objects: &'a Objects, name: &str, uid: &str) -> Option<&'a CachedPod> {
+    objects.pods.get(name).map(|pod| &**pod).filter(|pod| pod.uid == uid)
 }
 
 fn is_terminal(phase: PodPhase) -> bool {
@@ -98,28 +76,29 @@ impl Known {
             return false;
         }
         let mut before = None;
-        if let (Some(version), Some(holder)) = (self.pods.get_mut(&name), self.objects.pods.get_mut(&name)) {
-            let same = holder.uid == facts.uid;
-            if resource_version <= version.resource_version {
-                let news = same && version.see(source, epoch);
-                holder.unwatched &= !news;
+        if let Some(cached) = self.objects.pods.get_mut(&name) {
+            let same = cached.uid == facts.uid;
+            if resource_version <= cached.version.resource_version {
+                let news = same && source == Source::Watch && cached.version.see(epoch);
+                cached.facts.unwatched &= !news;
                 return news;
             }
             if same {
-                before = Some(*version);
+                before = Some(cached.version);
             } else {
                 // One name is held by one object at a time: whoever held it before is gone.
-                let uid = holder.uid.clone();
+                let uid = cached.uid.clone();
                 self.pod_gone(&name, &uid);
             }
         }
         self.departures.present(&name, &facts.uid, source == Source::Watch);
-        let version = Version::new(resource_version, epoch, source, before);
+        let version = version(resource_version, source, epoch, before);
         facts.unwatched = version.unwatched;
-        self.pods.insert(name.clone(), version);
-        let news = self.objects.pods.get(&name).is_none_or(|before| **before != facts);
-        self.objects.pods.insert(name, Box::new(facts));
-        news
+        let pod = CachedPod { facts, version };
+        match self.objects.pods.get_mut(&name) {
+            Some(cached) => std::mem::replace(&mut **cached, pod).facts != cached.facts,
+            None => self.objects.pods.insert(name, Box::new(pod)).is_none(),
+        }
     }
 
     /// Takes in a ConfigMap as it is. Says whether that is news.
@@ -132,7 +111,7 @@ impl Known {
         if let (Some(version), Some(holder)) = (&mut self.config_map, &self.objects.config_map) {
             let same = holder.uid == facts.uid;
             if resource_version <= version.resource_version {
-                return same && version.see(source, epoch);
+                return same && source == Source::Watch && version.see(epoch);
             }
             if same {
                 before = Some(*version);
@@ -141,7 +120,7 @@ impl Known {
                 self.config_map_gone(&uid);
             }
         }
-        self.config_map = Some(Version::new(resource_version, epoch, source, before));
+        self.config_map = Some(version(resource_version, source, epoch, before));
         let news = self.objects.config_map.as_ref() != Some(&facts);
         self.objects.config_map = Some(facts);
         news
@@ -151,10 +130,10 @@ impl Known {
     pub fn delete_pod(&mut self, pod: &PodObject) -> bool {
         let uid = &pod.facts.uid;
         self.bury(uid, pod.resource_version);
-        let cached = self.objects.pod(&pod.name, uid);
+        let cached = cached(&self.objects, &pod.name, uid);
         let ending = is_ending(&pod.facts) || cached.is_some_and(|cached| is_terminal(cached.phase));
-        if cached.is_some() {
-            if self.pods.get(&pod.name).is_some_and(|version| !version.ends_at(pod.resource_version)) {
+        if let Some(cached) = cached {
+            if !cached.version.ends_at(pod.resource_version) {
                 return false;
             }
             self.drop_pod(&pod.name);
@@ -203,21 +182,15 @@ impl Known {
     /// only a reply showed: whether it is still there is asked again, because the watch may have passed its
     /// end.
     pub fn sweep_pods(&mut self, epoch: u64) -> bool {
-        let stale = |(name, version): (&String, &Version)| {
-            (version.epoch < epoch).then(|| (name.clone(), version.resource_version))
-        };
-        let names: Vec<(String, u128)> = self.pods.iter().filter_map(stale).collect();
-        for (name, resource_version) in &names {
-            if let Some(pod) = self.objects.pods.get(name) {
-                self.departures.unlisted(name, pod, *resource_version);
-                let (uid, ending) = (pod.uid.clone(), is_ending(pod));
-                self.drop_pod(name);
-                self.disappeared(&uid, ending);
-            }
+        let stale: Vec<(String, Box<CachedPod>)> =
+            self.objects.pods.extract_if(.., |_, pod| pod.version.epoch < epoch).collect();
+        for (name, pod) in &stale {
+            self.departures.unlisted(name, pod, pod.version.resource_version);
+            self.disappeared(&pod.uid, is_ending(pod));
         }
         // The watch goes on from this LIST: it shows nothing older.
         self.tombstones.retain(|_, version| *version != u128::MAX);
-        !names.is_empty()
+        !stale.is_empty()
     }
 
     /// A LIST of ConfigMaps is complete, and likewise.
@@ -232,11 +205,12 @@ impl Known {
 
     /// It is certain that this Pod exists no more.
     pub fn pod_gone(&mut self, name: &str, uid: &str) {
-        match (self.objects.pod(name, uid), self.pods.get(name)) {
-            (Some(pod), Some(version)) => {
-                self.departures.gone(name, pod, version.resource_version, !version.unwatched);
+        match cached(&self.objects, name, uid) {
+            Some(pod) => {
+                let Version { resource_version, unwatched, .. } = pod.version;
+                self.departures.gone(name, pod, resource_version, !unwatched);
             }
-            _ => self.departures.confirmed(name, uid),
+            None => self.departures.confirmed(name, uid),
         }
         self.forget_pod(name, uid);
     }
@@ -248,8 +222,8 @@ impl Known {
     }
 
     fn forget_pod(&mut self, name: &str, uid: &str) {
-        if self.objects.pod(name, uid).is_some() {
-            self.bury_for_good(uid, self.pods.get(name).copied());
+        if let Some(pod) = cached(&self.objects, name, uid) {
+            self.bury_for_good(uid, Some(pod.version));
             self.drop_pod(name);
         }
         self.disappeared(uid, true);
@@ -267,7 +241,9 @@ impl Known {
     /// Forgets a Pod that a reply showed, because it cannot be made visible to the watch.
     pub fn forget_unwatched(&mut self, pod: Option<&str>) {
         match pod {
-            Some(name) if self.pods.get(name).is_some_and(|version| version.unwatched) => self.drop_pod(name),
+            Some(name) if self.objects.pods.get(name).is_some_and(|pod| pod.version.unwatched) => {
+                self.drop_pod(name);
+            }
             None if self.config_map.is_some_and(|version| version.unwatched) => self.drop_config_map(),
             _ => {}
         }
@@ -336,7 +312,6 @@ impl Known {
     }
 
     fn drop_pod(&mut self, name: &str) {
-        self.pods.remove(name);
         self.objects.pods.remove(name);
     }
 

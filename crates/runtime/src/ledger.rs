@@ -89,6 +89,8 @@ pub struct Ledger {
     pub told: Option<Time>,
     /// What its queue said last.
     pub admission: Option<Admission>,
+    /// Which growths it has released: their generations, sorted.
+    pub growths: Vec<i64>,
     /// Nothing is sent before: the API server asked for it, or requests do not even leave.
     pub paused_until: Duration,
     /// A write said that the Framework is gone: the watch will say so too.
@@ -133,6 +135,7 @@ impl Ledger {
             server_time: None,
             told: None,
             admission: None,
+            growths: Vec::new(),
             paused_until: Duration::ZERO,
             lost: false,
             dirty: false,

@@ -1,4 +1,5 @@
-//! What Prometheus is told. Base units, `_total` for counters, and never an object's name as a label.
+//! What Prometheus is told. Base units, `_total` for counters, and no object's name as a label, but for a
+//! bounded number of Queues.
 //!
 //! Those on lifetimes have the names that users were promised; all others share a prefix.
 

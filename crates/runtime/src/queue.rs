@@ -9,16 +9,20 @@
 //! of Frameworks and Jobs, writes what was decided, and lets their objects go.
 
 mod consumer;
+mod counts;
 mod desk;
 mod inquiry;
+mod job_set;
 mod object;
+mod others;
 mod request;
 mod store;
 mod unit;
 mod wire;
 
-pub use consumer::{Consumer, ConsumerKey, JobKind};
-pub use desk::{Desk, Gauges, Outcome, Settings};
+pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
+pub use counts::Gauges;
+pub use desk::{Desk, Outcome, Settings, Wait};
 pub use inquiry::{Asker, Inquiry, NoAnswer, Whereabouts};
-pub use object::{ClassObject, JobObject, News, PodUse, QueueObject, QuotaObject, UnitObject};
-pub use request::{Request, render};
+pub use object::{ClassObject, JobObject, JobSetObject, News, PodUse, QueueObject, QuotaObject, UnitObject};
+pub use request::{Page, Request, render};

@@ -15,7 +15,7 @@ use hyper_util::client::legacy;
 use serde::Deserialize;
 
 use crate::event::{ConfigMapObject, FrameworkObject, Key, PodObject, Rejection, Reply, Request};
-use crate::queue::{self, UnitObject};
+use crate::queue::{self, Page, UnitObject};
 use crate::wire::{self, Wire};
 
 /// The `Date` of a response.
@@ -111,10 +111,17 @@ fn config_map(body: &[u8]) -> Result<Reply, serde_json::Error> {
     }
 }
 
-/// The unit as it stands; of a deletion and of a Job, that it was done.
+/// The unit as it stands; of a deletion, of a Job and of a Queue, that it was done.
 fn unit(request: &queue::Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
-    if let queue::Request::DeleteUnit { .. } | queue::Request::ResumeJob { .. } = request {
+    if let queue::Request::DeleteUnit { .. }
+    | queue::Request::ResumeJob { .. }
+    | queue::Request::ResumeJobSet { .. }
+    | queue::Request::PatchQueue { .. } = request
+    {
         return Ok(Reply::Done);
+    }
+    if let queue::Request::ListUnits { .. } = request {
+        return wire::page::<UnitObject>(body).map(|(units, after)| Reply::Units(Page { units, after }));
     }
     Ok(wire::decode::<UnitObject>(body)?.map_or(Reply::Done, |unit| Reply::Unit(Box::new(unit))))
 }

@@ -32,6 +32,7 @@ pub struct Call {
 }
 
 pub(crate) const JSON: &str = "application/json";
+pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
 /// Why a request cannot be rendered: its object is no longer what the request was made for.
@@ -197,6 +198,16 @@ impl Target {
 
     pub fn get(self) -> Call {
         self.call(Method::GET, "get", JSON, Vec::new())
+    }
+
+    /// A consistent LIST of one page.
+    pub fn list(self, page: u32, after: Option<&str>) -> Call {
+        let mut call = self.call(Method::GET, "list", JSON, Vec::new());
+        call.uri.push_str(&format!("&limit={page}"));
+        if let Some(after) = after {
+            call.uri.push_str(&format!("&continue={after}"));
+        }
+        call
     }
 
     pub fn delete(self, uid: &str, propagation: Option<&str>, force: bool) -> Call {

@@ -31,7 +31,7 @@ use crate::history::Line;
 use crate::journal::{Full, Journal, Receipt};
 use crate::metrics::Metrics;
 use crate::pack::Packer;
-use crate::queue::{self, Desk, Inquiry};
+use crate::queue::{Desk, Inquiry};
 use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
 use crate::send::{Answer, send};
@@ -121,11 +121,8 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
             }
-            Some(Inquiry { unit, answer }) = inquiries.recv() => {
-                if let Some(desk) = &controller.desk {
-                    // Whoever asked may have gone.
-                    let _ = answer.send(desk.whereabouts(&unit));
-                }
+            Some(inquiry) = queueing::next(&mut inquiries, controller.answer_at) => {
+                controller.answer(inquiry);
                 continue;
             }
             () = until(controller.measure_at) => {
@@ -154,12 +151,12 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
 
 /// Starts the watches, each of which tells its name when it ends.
 fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
-    let [frameworks, config_maps, pods, jobs, used, units, queues, quotas, classes] = Turn::chain();
+    let [frameworks, config_maps, pods, jobs, sets, used, units, queues, quotas, classes] = Turn::chain();
     start_watch::<FrameworkObject>(tasks, parts, sink, frameworks, "the watch of Frameworks");
     start_watch::<ConfigMapObject>(tasks, parts, sink, config_maps, "the watch of ConfigMaps");
     start_watch::<PodObject>(tasks, parts, sink, pods, "the watch of Pods");
     if parts.policy.queueing {
-        queueing::start(tasks, parts, sink, [jobs, used, units, queues, quotas, classes]);
+        queueing::start(tasks, parts, sink, [jobs, sets, used, units, queues, quotas, classes]);
     }
 }
 
@@ -210,19 +207,14 @@ struct Controller {
     again: bool,
     /// When the gauges are taken again, which costs time; `None`: nothing has changed since.
     measure_at: Option<Instant>,
+    /// When the next question is answered; `None`: at once.
+    answer_at: Option<Instant>,
 }
 
 impl Controller {
     fn new(mut parts: Parts, recorder: Recorder, packer: Arc<Packer>) -> Self {
-        let desk = parts.policy.queueing.then(|| {
-            let settings = queue::Settings {
-                reserve_after: parts.settings.reserve_after,
-                request_lifetime: parts.settings.request_lifetime,
-            };
-            Desk::new(settings, parts.seeds.draw() as u64)
-        });
         Controller {
-            desk,
+            desk: queueing::desk(&mut parts),
             engine: Engine::new(parts.settings, parts.policy),
             client: parts.client,
             clock: parts.clock,
@@ -237,6 +229,7 @@ impl Controller {
             drained: false,
             again: false,
             measure_at: None,
+            answer_at: None,
         }
     }
 
@@ -248,7 +241,10 @@ impl Controller {
         let engine = self.engine.next_wake();
         let now = self.clock.now();
         let desk = self.desk.as_ref().and_then(|desk| desk.next_wake(now, self.engine.time(now)));
-        engine.into_iter().chain(desk).min().map(|steady| self.clock.instant(steady))
+        // What the budget left over of what the desk wants to send.
+        let wants = self.desk.as_ref().is_some_and(Desk::wants);
+        let sending = wants.then(|| self.engine.lends_at(now)).flatten();
+        engine.into_iter().chain(desk).chain(sending).min().map(|steady| self.clock.instant(steady))
     }
 
     fn is_over(&self) -> bool {
@@ -270,7 +266,7 @@ impl Controller {
     fn measure(&mut self) {
         self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
         if let Some(desk) = &self.desk {
-            self.metrics.units(&desk.gauges());
+            self.metrics.units(desk.gauges());
         }
         self.metrics.queue("log", self.journal.waiting());
         self.metrics.log_lines_dropped(self.journal.dropped());

@@ -103,6 +103,24 @@ pub fn decode<T: Wire>(body: &[u8]) -> Result<Option<T>, serde_json::Error> {
     serde_json::from_slice::<Watched<T>>(body).map(|watched| watched.object)
 }
 
+/// Decodes a page of a LIST: the objects of ours, and `continue` if there is more.
+pub fn page<T: Wire>(body: &[u8]) -> Result<(Vec<T>, Option<String>), serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default, rename = "continue")]
+        after: Option<String>,
+    }
+    #[derive(Deserialize)]
+    #[serde(bound = "T: Wire")]
+    struct List<T: Wire> {
+        metadata: Metadata,
+        items: Vec<Watched<T>>,
+    }
+    let List { metadata, items } = serde_json::from_slice::<List<T>>(body)?;
+    let after = metadata.after.filter(|after| !after.is_empty());
+    Ok((items.into_iter().filter_map(|watched| watched.object).collect(), after))
+}
+
 /// Says in words who holds a name: the object and what controls it.
 pub(crate) fn describe_holder(body: &[u8], kind: &str) -> Result<String, serde_json::Error> {
     #[derive(Deserialize)]

@@ -30,6 +30,8 @@ pub(crate) enum Deed {
     Pod(PodRef, Step),
     /// The garbage collector looks at something.
     Collect(Errand),
+    /// The quota controller counts what is used in a namespace.
+    Count(String),
 }
 
 /// The deeds to come, in order of time and then of entry.

@@ -16,6 +16,7 @@ pub mod force;
 pub mod guard;
 pub mod lifetime;
 pub mod loss;
+pub mod queue;
 pub mod record;
 pub mod rest;
 pub mod status;
@@ -62,7 +63,8 @@ impl std::error::Error for Violation {}
 pub type Checker = fn(&History) -> Result<(), Violation>;
 
 /// The checkers that hold at every moment of every run, by name. [`loss::check`] and
-/// [`lifetime::check`] do too, for the limits that the controller was given.
+/// [`lifetime::check`] do too, for the limits that the controller was given; [`queue::check`] does where
+/// there are queues.
 pub const ALWAYS: &[(&str, Checker)] = &[
     ("force", force::check),
     ("creation", creation::check),

@@ -16,6 +16,7 @@ use crate::history::History;
 use crate::http::Connection;
 use crate::kind::{Kind, Registry};
 use crate::kubelet::{self, Kubelet};
+use crate::quota::Quotas;
 use crate::rates::Rates;
 use crate::store::Store;
 use crate::trace::{Entry, Trace};
@@ -34,6 +35,8 @@ pub struct Options {
     pub nodes: usize,
     /// How long the garbage collector takes for each thing that it does.
     pub collector_delay: RangeInclusive<Duration>,
+    /// How long the quota controller takes until it counts what has changed.
+    pub quota_delay: RangeInclusive<Duration>,
     /// The kinds that the server knows.
     pub registry: Registry,
     /// Whether to keep the lines of the trace, or only their digest.
@@ -47,6 +50,7 @@ impl Default for Options {
             behaviour: Behaviour::default(),
             nodes: 3,
             collector_delay: Duration::from_millis(5)..=Duration::from_millis(100),
+            quota_delay: Duration::from_millis(20)..=Duration::from_millis(500),
             registry: Registry::new(),
             keep_trace: true,
         }
@@ -79,6 +83,7 @@ impl SimCluster {
             kubelet: Kubelet::new(options.behaviour, options.nodes, stream(2)),
             collector: Collector::new(options.collector_delay, stream(3)),
             faults: Faults::new(options.rates, stream(4)),
+            quotas: Quotas::new(options.quota_delay, stream(5)),
             trace: Trace::new(options.keep_trace),
         });
         let world = Arc::new(Mutex::new(world));

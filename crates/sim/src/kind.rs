@@ -1,7 +1,8 @@
 //! The kinds of object that the simulated API server knows, and how the real one treats each of them.
 //!
 //! Adding a kind is one line in [`Registry::new`] or one call of [`Registry::add`]; nothing else in the
-//! server asks for a kind by name, except that Pods are recognised by [`Kind::graceful`].
+//! server asks for a kind by name, except that Pods are recognised by [`Kind::graceful`], quotas by
+//! their plural, and the rules of QueueUnits are said once more in a module of their own.
 
 use std::sync::Arc;
 
@@ -146,6 +147,12 @@ impl Registry {
             Kind { namespaced: false, status: true, ..Kind::builtin("", "v1", "Namespace", "namespaces") },
             Kind { namespaced: false, status: true, ..Kind::builtin("", "v1", "Node", "nodes") },
             definitions,
+            Kind { status: true, ..Kind::builtin("", "v1", "ResourceQuota", "resourcequotas") },
+            Kind {
+                namespaced: false,
+                ..Kind::builtin("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")
+            },
+            Kind { status: true, generation: true, ..Kind::builtin("batch", "v1", "Job", "jobs") },
         ];
         Self { kinds: kinds.into_iter().map(Arc::new).collect() }
     }

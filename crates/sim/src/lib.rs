@@ -1,4 +1,4 @@
-//! A cluster in one thread: API server, kubelet, garbage collector, users, clock and faults. Never shipped.
+//! A cluster in one thread: API server, kubelet, collector, quotas, users, clock and faults. Never shipped.
 //!
 //! The controller under test keeps its real `kube::Client`; what is simulated begins at the HTTP seam. Time
 //! is tokio's paused clock, every random choice follows from one seed, and so the same seed gives the same
@@ -47,12 +47,14 @@ mod kubelet;
 mod listing;
 mod object;
 mod patch;
+mod quota;
 mod rates;
 mod refusal;
 mod selector;
 mod server;
 mod store;
 mod trace;
+mod unit;
 mod update;
 mod user;
 mod watch;

@@ -18,6 +18,7 @@ use crate::kind::KindId;
 use crate::listing;
 use crate::object::{Meta, Object};
 use crate::patch::Patch;
+use crate::quota;
 use crate::refusal::Refusal;
 use crate::update::Part;
 use crate::watch::WatchId;
@@ -89,6 +90,7 @@ fn create(world: &mut World, call: &Call) -> Result<Response<Body>, Refusal> {
     }
     let namespace = namespace.as_deref().unwrap_or("");
     admission::admit(world, *kind, namespace, &body)?;
+    quota::admit(world, &call.who, *kind, namespace, &body)?;
     let object =
         world.write(&call.who, call.number, |store, caller| store.create(caller, *kind, namespace, body))?;
     if rules.plural == "customresourcedefinitions"

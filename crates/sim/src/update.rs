@@ -11,6 +11,7 @@ use crate::object::{Meta, Object, fill_defaults, metadata_mut, put};
 use crate::patch::Patch;
 use crate::refusal::Refusal;
 use crate::store::{Caller, Key, Store};
+use crate::unit;
 
 /// Metadata that only the server writes.
 const SYSTEM: &[&str] = &[
@@ -115,6 +116,7 @@ impl Store {
         if part == Part::Main {
             check_change(&rules, &old, &new)?;
         }
+        unit::check(&rules, &old, &new)?;
         metadata_mut(&mut new).insert("resourceVersion".to_owned(), json!(old.meta("resourceVersion")));
         if new == **old {
             return Ok(old);

@@ -10,6 +10,7 @@ use crate::kind::KindId;
 use crate::kubelet;
 use crate::object::Object;
 use crate::patch::Patch;
+use crate::quota;
 use crate::refusal::Refusal;
 use crate::store::{Key, Query};
 use crate::update::Part;
@@ -68,6 +69,7 @@ impl User {
         let kind = kind.ok_or_else(Refusal::no_such_path)?;
         let namespace = if world.store.registry.get(kind).namespaced { &*self.namespace } else { "" };
         let namespace = object["metadata"]["namespace"].as_str().unwrap_or(namespace).to_owned();
+        quota::admit(&mut world, &self.actor, kind, &namespace, &object)?;
         world.write(&self.actor, 0, |store, caller| store.create(caller, kind, &namespace, object))
     }
 

@@ -16,6 +16,7 @@ use crate::fault::{Fault, Faults, subject};
 use crate::history::Exchange;
 use crate::http::{refused, reset};
 use crate::kubelet::{self, Kubelet};
+use crate::quota::{self, Quotas};
 use crate::refusal::Refusal;
 use crate::server;
 use crate::store::{Caller, Store};
@@ -32,6 +33,7 @@ pub(crate) struct World {
     pub watches: Watches,
     pub kubelet: Kubelet,
     pub collector: Collector,
+    pub quotas: Quotas,
     pub faults: Faults,
     pub trace: Trace,
     pub revision: watch::Sender<u64>,
@@ -47,16 +49,30 @@ pub(crate) struct Fittings {
     pub agenda: Agenda,
     pub kubelet: Kubelet,
     pub collector: Collector,
+    pub quotas: Quotas,
     pub faults: Faults,
     pub trace: Trace,
 }
 
 impl World {
     pub(crate) fn new(fittings: Fittings) -> Self {
-        let Fittings { clock, store, agenda, kubelet, collector, faults, trace } = fittings;
+        let Fittings { clock, store, agenda, kubelet, collector, quotas, faults, trace } = fittings;
         let revision = watch::Sender::new(store.version());
         let (dates, watches, silence) = Default::default();
-        Self { dates, clock, store, agenda, watches, kubelet, collector, faults, trace, revision, silence }
+        Self {
+            dates,
+            clock,
+            store,
+            agenda,
+            watches,
+            kubelet,
+            collector,
+            quotas,
+            faults,
+            trace,
+            revision,
+            silence,
+        }
     }
 
     /// Who asks, now.
@@ -98,6 +114,7 @@ impl World {
             }
             self.kubelet.notice(&change, &mut self.agenda);
             self.collector.notice(index, &change, &mut self.agenda);
+            self.quotas.notice(&change, &mut self.agenda);
             let watching = |watch: &&crate::watch::Watch| watch.kind == change.kind;
             let ids: Vec<WatchId> =
                 self.watches.open.values().filter(watching).map(|watch| watch.id).collect();
@@ -262,6 +279,7 @@ impl World {
                 Deed::Close(id, ending) => self.close(id, ending),
                 Deed::Pod(pod, step) => kubelet::step(self, &pod, step),
                 Deed::Collect(errand) => collector::run(self, errand),
+                Deed::Count(namespace) => quota::count(self, &namespace),
             }
         }
     }

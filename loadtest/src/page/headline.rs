@@ -10,7 +10,9 @@ use super::whose;
 pub const FEW: usize = 100;
 
 /// The transitions that users feel.
-const TRANSITIONS: [&str; 2] = ["creation → first Task running", "creation → completed"];
+const RUNNING: &str = "creation → first Task running";
+const TRANSITIONS: [&str; 4] =
+    [RUNNING, "creation → completed", "creation → Enqueued", "creation → Dequeued"];
 
 /// Title, verdict, doubts and the figures that matter most.
 pub fn headline(report: &Report) -> Html {
@@ -101,6 +103,14 @@ fn cards(run: &Run) -> Html {
             format!("{} jobs/s, {} in all", short(run.jobs_per_second), time(run.elapsed_seconds)),
         ),
     ];
+    if let Some(queue) = &run.queue {
+        let over = queue.over_admitted.map_or("not known".into(), whole);
+        all.push(card(
+            "releases/s",
+            short(queue.releases_per_second),
+            format!("{} units; beyond the quota: {over}", whole(queue.releases)),
+        ));
+    }
     let known = |wanted: &str| run.latencies.iter().find(|latency| latency.transition == wanted);
     all.extend(TRANSITIONS.iter().filter_map(|wanted| known(wanted)).map(|latency| {
         let few = if latency.count < FEW { format!(", of only {}", latency.count) } else { String::new() };
@@ -174,6 +184,9 @@ fn doubts(run: &Run) -> Vec<String> {
     if let Some(difference) = requests.unreconciled.filter(|difference| *difference != 0) {
         let (count, what) = (difference.unsigned_abs(), if difference > 0 { "more" } else { "fewer" });
         all.push(format!("The controller counted {count} requests {what} than the {}.", requests.source));
+    }
+    if let Some(first) = run.queue.as_ref().and_then(|queue| queue.first_over_admission.as_ref()) {
+        all.push(format!("More was released than the quota allows, first {first}."));
     }
     let few = run.latencies.iter().filter(|latency| latency.count < FEW).count();
     if few > 0 {

@@ -64,7 +64,14 @@ fn fates(group: &Group) -> Vec<String> {
         .rescale
         .iter()
         .map(|rescale| format!("{} Tasks after {} s", rescale.task_number, rescale.after_seconds));
-    roles.chain(sizes).collect()
+    let unit = group.unit.iter().map(|unit| {
+        let asked: Vec<String> =
+            unit.resource.iter().map(|(resource, amount)| format!("{resource} {amount}")).collect();
+        let since = if unit.until_all_wait { " once all others wait" } else { "" };
+        let (asked, priority) = (asked.join(", "), unit.priority);
+        format!("no Pod: asks for {asked}, priority {priority}, runs {} s{since}", unit.run_seconds)
+    });
+    roles.chain(sizes).chain(unit).collect()
 }
 
 fn file(report: &Report) -> Html {

@@ -88,6 +88,15 @@ fn totals(run: &Run) -> Html {
     );
     rows.push(("jobs/s".into(), short(run.jobs_per_second)));
     rows.push(("Tasks/s".into(), short(run.tasks_per_second)));
+    if let Some(queue) = &run.queue {
+        rows.push(("units that were released".into(), whole(queue.releases)));
+        rows.push(("releases/s".into(), short(queue.releases_per_second)));
+        let turns = [("99 of 100", queue.turn_p99_seconds), ("all", queue.turn_max_seconds)];
+        rows.extend(turns.into_iter().filter_map(|(which, within)| {
+            Some((format!("{which} turns of the controller within"), time(within?)))
+        }));
+        rows.extend(queue.over_admitted.map(|over| ("beyond the quota".into(), whole(over))));
+    }
     rows.extend(run.queue_age_seconds.map(|age| ("longest wait for an evaluation".into(), time(age))));
     let bytes = &run.bytes;
     rows.extend(bytes.status_writes.map(|bytes| ("bytes of status writes".into(), size(bytes as f64))));
@@ -104,9 +113,10 @@ fn requests(run: &Run) -> Html {
         return plain("p", "Not known.");
     }
     let mut known = format!(
-        "From the {}: {} own requests on jobs, ConfigMaps and Pods, {} of them refused, {} GETs and LISTs",
+        "From the {}: {} own requests on {}, {} of them refused, {} GETs and LISTs",
         requests.source,
         whole(requests.own),
+        if run.queue.is_some() { "QueueUnits" } else { "jobs, ConfigMaps and Pods" },
         whole(requests.refused),
         whole(requests.reads)
     );

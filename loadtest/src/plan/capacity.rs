@@ -66,7 +66,8 @@ fn measured(reports: &[Report]) -> String {
         out += &format!("- {line}\n");
     }
     out += &format!("\n{}|{}\n", row(&titles.map(str::to_owned)), "---|".repeat(titles.len()));
-    for report in reports {
+    // Units have no Pods: what they take is in docs/performance.md.
+    for report in reports.iter().filter(|report| report.scenario.queue.is_none()) {
         out.extend(report.runs.iter().map(|run| row(&figures(report, run))));
     }
     out

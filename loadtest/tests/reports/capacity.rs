@@ -64,6 +64,14 @@ fn the_performance_page_shows_systems_beside_each_other() {
 }
 
 #[test]
+fn units_have_a_table_of_their_own_and_no_place_among_tasks() {
+    let report = sample::queue_report();
+    let text = performance::generated(std::slice::from_ref(&report));
+    assert!(text.contains("200 QueueUnits") && text.contains("| 137 |"), "{text}");
+    assert!(!generated(&[sample::report(), report]).contains("queues of"), "what Tasks take is planned");
+}
+
+#[test]
 fn kept_reports_are_trimmed() {
     let plots =
         kept().iter().flat_map(|report| report.runs.clone()).map(|run| run.series.len()).sum::<usize>();

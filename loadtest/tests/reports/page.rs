@@ -56,6 +56,21 @@ fn a_page_holds_no_markup_of_its_report() {
 }
 
 #[test]
+fn a_page_of_queues_says_how_many_were_released_and_what_was_beyond_the_quota() {
+    let page = page(&sample::queue_report());
+    assert_says(
+        &page,
+        &[
+            "releases/s",
+            "beyond the quota: 1",
+            "More was released than the quota allows, first small7 in namespace 1 at resourceVersion 99",
+            "no Pod: asks for cpu 5, priority 7, runs 0.5 s",
+            "own requests on QueueUnits",
+        ],
+    );
+}
+
+#[test]
 fn several_systems_stand_side_by_side_with_their_ratio_to_the_first() {
     let page = page(&sample::odd_report());
     let beside =

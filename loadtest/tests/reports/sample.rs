@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use framework_loadtest::report::{
-    Bytes, Latency, Level, Machine, Process, Report, RequestRow, Requests, Run, SCHEMA, Series, Totals,
+    Bytes, Latency, Level, Machine, Process, Queue, Report, RequestRow, Requests, Run, SCHEMA, Series, Totals,
 };
 use framework_loadtest::scenario::Scenario;
 
@@ -19,6 +19,25 @@ groups:
   - {name: worker, taskNumber: 20}
 levels: {writeEfficiency: 0.95, refused: 0, reads: 0}
 ";
+
+/// Units in queues, of which one was released beyond the quota.
+pub fn queue_report() -> Report {
+    let text = "description: Units.\nqueue: {namespaces: 2, queues: 3, quota: {cpu: 60}}\ngroups:\n\
+        - {name: small, jobs: 200, perSecond: 9, unit: {resource: {cpu: 5}, priority: 7, runSeconds: 0.5}}";
+    let mut report = report();
+    report.scenario = Scenario::parse(text).expect("a scenario");
+    let run = &mut report.runs[0];
+    run.system = "queues of frameworkcontroller".into();
+    run.queue = Some(Queue {
+        releases: 200,
+        releases_per_second: 137.0,
+        over_admitted: Some(1),
+        turn_p99_seconds: Some(0.0025),
+        turn_max_seconds: Some(0.025),
+        first_over_admission: Some("small7 in namespace 1 at resourceVersion 99: cpu 65 of 60".into()),
+    });
+    report
+}
 
 /// One run that did all it promised.
 pub fn report() -> Report {
@@ -94,6 +113,7 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             Latency { transition: "creation → completed".into(), ..latency(2.0 * factor) },
         ],
         queue_age_seconds: Some(0.12),
+        queue: None,
         requests: requests(match system {
             "floor client" => "loadtest-floor",
             "batch/v1 Job" => "kube-controller-manager",

@@ -29,7 +29,7 @@ const AMPLE: u32 = 5000;
 const SCARCE: u32 = 100;
 
 /// Each scenario, with whom it is compared, what part of its time is taken, and what may be sent.
-const SUITE: [(&str, Peers, f64, u32); 15] = [
+const SUITE: [(&str, Peers, f64, u32); 17] = [
     ("burst", Peers::All, 1.0, AMPLE),
     ("burst-small", Peers::All, 1.0, AMPLE),
     ("burst-large", Peers::Compressing, 1.0, AMPLE),
@@ -45,6 +45,8 @@ const SUITE: [(&str, Peers, f64, u32); 15] = [
     ("small-alone", Peers::None, 1.0, SCARCE),
     ("mixed-sizes", Peers::None, 1.0, SCARCE),
     ("stress-plan", Peers::None, 0.05, AMPLE),
+    ("queue-cohorts", Peers::None, 1.0, AMPLE),
+    ("queue-50000", Peers::None, 1.0, AMPLE),
 ];
 
 /// All of it.

@@ -38,13 +38,13 @@ impl Chronicle {
             self.states.push((status.transition_time, status.state));
         }
         if let Some(end) = &status.attempt_status.completion_status {
-            self.ends.insert(status.attempt_status.id, end.clone());
+            self.ends.insert(status.attempt_status.id, (**end).clone());
         }
         for role in status.task_roles() {
             for task in &role.task_statuses {
                 if let Some(end) = &task.attempt_status.completion_status {
                     let key = (role.name.clone(), task.index, task.attempt_status.id);
-                    self.task_ends.insert(key, end.clone());
+                    self.task_ends.insert(key, (**end).clone());
                 }
             }
         }

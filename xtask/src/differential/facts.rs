@@ -45,7 +45,7 @@ fn of_framework(status: &FrameworkStatus, facts: &mut Facts) {
     say("attempt.instanceUID", there(&attempt.instance_uid));
     say("attempt.configMapUID", there(&attempt.config_map_uid));
     say("attempt.configMapName", attempt.config_map_name.clone());
-    let Some(end) = &attempt.completion_status else {
+    let Some(end) = attempt.completion_status.as_deref() else {
         return say("attempt.end", "none".into());
     };
     let FrameworkAttemptCompletionStatus { code, phrase, r#type, diagnostics, trigger } = end;
@@ -86,7 +86,7 @@ fn of_task(role: &str, task: &TaskStatus, facts: &mut Facts) {
     say("attempt.podNodeName", format!("{:?}", attempt.pod_node_name));
     say("attempt.podIP", format!("{:?}", attempt.pod_ip));
     say("attempt.podHostIP", format!("{:?}", attempt.pod_host_ip));
-    let Some(end) = &attempt.completion_status else {
+    let Some(end) = attempt.completion_status.as_deref() else {
         return say("attempt.end", "none".into());
     };
     let TaskAttemptCompletionStatus { code, phrase, r#type, diagnostics, pod } = end;

@@ -85,7 +85,7 @@ pub(crate) fn short_name() -> Rule {
 pub(crate) fn fixed_but_priority(schema: &mut Schema) {
     let anew = "delete the unit and create it anew";
     for (field, optional, way_out) in [
-        ("consumerRef", false, "another job has a unit of its own"),
+        ("consumerRef", true, "another job has a unit of its own"),
         ("queue", false, anew),
         ("resource", false, anew),
         ("priorityClassName", true, "set priority, which goes before it"),

@@ -21,7 +21,7 @@ fn evaluated(builder: Builder, ends: &[(&str, i32, i32, i64)]) -> Option<Framewo
         let task = role.task_statuses[*index as usize].to_mut();
         task.state = State::Completed;
         task.completion_time = Some(start.plus_seconds(*second));
-        task.attempt_status.completion_status = Some(world.policy.classifier.classify(&pod));
+        task.attempt_status.completion_status = Some(world.policy.classifier.classify(&pod).into());
     }
     evaluate(&world.framework.spec, status.task_roles())
 }

@@ -32,7 +32,7 @@ fn the_attempt_completes_before_its_pods(off: &[Defect]) -> bool {
     let map = world.objects.config_map.take().expect("the attempt has one");
     world.objects.gone.insert(map.uid);
     world.step();
-    world.state() == State::AttemptCompleted
+    world.state() >= State::AttemptCompleted
 }
 
 /// Somebody takes the label off a running Pod: the watch shows it as deleted (A6).

@@ -7,7 +7,7 @@ use framework_core::Action;
 use crate::world::framework;
 
 #[test]
-fn an_undisturbed_attempt_takes_nine_status_writes_whatever_its_size() {
+fn an_undisturbed_attempt_takes_seven_status_writes_whatever_its_size() {
     for tasks in [1, 20, 300] {
         let mut world = framework().role("a", tasks).world();
         world.settle().run();
@@ -16,7 +16,7 @@ fn an_undisturbed_attempt_takes_nine_status_writes_whatever_its_size() {
         }
         world.settle();
         world.assert_completed(Code::Succeeded);
-        assert!(world.writes <= 9, "{} status writes for {tasks} Tasks", world.writes);
+        assert!(world.writes <= 7, "{} status writes for {tasks} Tasks", world.writes);
         assert_eq!(world.acts.len(), 2 * tasks + 2, "a POST and a DELETE each, and the ConfigMap's");
         assert_eq!(world.reports, ["Succeeded"]);
     }
@@ -37,13 +37,43 @@ fn states_are_persisted_before_what_they_license() {
         (AttemptPreparing, AttemptCreationPending),
         (AttemptRunning, AttemptRunning),
         (AttemptRunning, AttemptDeletionPending),
-        (AttemptRunning, AttemptCompleted),
         (AttemptDeletionPending, Completed),
-        (AttemptCompleted, Completed),
         (Completed, Completed),
     ] {
         assert!(seen.contains(&needed), "{needed:?} was never persisted: {seen:?}");
     }
+}
+
+#[test]
+fn what_is_not_retried_passes_attempt_completed_and_what_is_retried_does_not() {
+    let mut world = framework().role("a", 1).task_retry(false, 1).retry(false, 1).world();
+    world.settle();
+    for _ in 0..4 {
+        world.run().exit("a", 0, 1).settle();
+    }
+    assert_eq!((world.state(), world.code()), (State::Completed, Some(1)));
+    let ended = |status: &framework_api::FrameworkStatus| {
+        let task = status.task("a", 0).unwrap();
+        let (attempt, task_attempt) = (status.attempt_status.id, task.attempt_status.id);
+        (task.state == State::AttemptCompleted || status.state == State::AttemptCompleted).then_some((
+            attempt,
+            task_attempt,
+            status.state,
+            task.state,
+        ))
+    };
+    use State::{AttemptCompleted, AttemptRunning, Completed};
+    assert_eq!(
+        world.history.iter().filter_map(ended).collect::<Vec<_>>(),
+        [
+            (0, 0, AttemptRunning, AttemptCompleted),
+            (0, 1, AttemptCompleted, Completed),
+            (1, 0, AttemptRunning, AttemptCompleted),
+        ]
+    );
+    let (last, task) = (world.status(), world.task("a", 0));
+    assert_eq!(last.completion_time, last.attempt_status.completion_time);
+    assert!(task.completion_time.is_some() && task.completion_time == task.attempt_status.completion_time);
 }
 
 #[test]
@@ -119,13 +149,13 @@ fn a_framework_that_waits_to_be_started_creates_nothing() {
 }
 
 #[test]
-fn stop_ends_a_framework_in_three_writes() {
+fn stop_ends_a_framework_in_two_writes() {
     let mut world = framework().role("a", 30).retry(false, -2).world();
     world.settle().run();
     let before = world.writes;
     world.stop().settle();
     world.assert_completed(Code::StopFrameworkRequested);
-    assert_eq!(world.writes - before, 3);
+    assert_eq!(world.writes - before, 2);
     assert_eq!(world.status().attempt_status.completion_status.as_ref().unwrap().trigger, None);
     assert_eq!(world.task_code("a", 3), Some(Code::FrameworkAttemptCompletion.number()));
 }
@@ -168,7 +198,7 @@ fn a_pod_deleted_by_others_ends_its_attempt() {
 fn a_pod_that_vanished_is_confirmed_gone_first() {
     let mut world = framework().role("a", 1).task_retry(true, 0).world();
     world.settle().run();
-    let uid = world.objects.pods.remove("job-a-0").unwrap().uid;
+    let uid = world.objects.pods.remove("job-a-0").unwrap().facts.uid;
     let confirm = Action::ConfirmPod { name: "job-a-0".to_owned(), uid: uid.clone() };
     assert_eq!(world.plan().act, [confirm]);
     assert_eq!(world.plan().persist, None, "nothing is decided before it is confirmed");

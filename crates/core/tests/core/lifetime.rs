@@ -118,10 +118,10 @@ fn a_deadline_that_came_first_stays_one_whatever_the_user_asks_for() {
 fn the_last_task_that_completes_with_the_deadline_completes_the_framework() {
     let mut world = framework().role("a", 1).deadline(20).world();
     world.settle().run().exit("a", 0, 0);
-    while world.task("a", 0).state != State::AttemptCompleted {
-        world.step();
+    while world.task("a", 0).state != State::AttemptDeletionPending {
+        assert!(world.step());
     }
-    world.pass(20).settle();
+    world.pass(20).vanish("a", 0).settle();
     world.assert_completed(Code::Succeeded);
 }
 

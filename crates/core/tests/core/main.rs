@@ -5,6 +5,7 @@ mod creation;
 #[cfg(feature = "defects")]
 mod defects;
 mod force;
+mod growth;
 mod lifecycle;
 mod lifetime;
 mod property;

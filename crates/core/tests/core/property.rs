@@ -44,6 +44,8 @@ enum Happening {
     Refuse(&'static str),
     /// Its queue lets it go.
     Admit,
+    /// Its queue lets all go that it has grown by.
+    AdmitGrowths,
     /// The controller is started anew: what the queue said has to be said again.
     Forget,
 }
@@ -65,6 +67,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => queue_name().prop_map(Happening::Label),
         2 => prop::sample::select(vec!["InsufficientQuota", "Waiting"]).prop_map(Happening::Refuse),
         2 => Just(Happening::Admit),
+        2 => Just(Happening::AdmitGrowths),
         1 => Just(Happening::Forget),
     ]
 }
@@ -121,7 +124,10 @@ fn happen(world: &mut World, what: &Happening) {
         Happening::Admit => {
             world.admit();
         }
-        Happening::Forget => world.admission = None,
+        Happening::AdmitGrowths => {
+            world.admit_growths();
+        }
+        Happening::Forget => (world.admission, world.growths) = (None, Vec::new()),
         _ => {}
     }
 }
@@ -136,6 +142,29 @@ fn is_held_back(world: &World) -> bool {
         admitted || status.attempt_status.id > 0 || status.attempt_status.config_map_uid.is_some()
     });
     world.policy.queueing && names_queue && !begun && world.admission != Some(Admission::Released)
+}
+
+/// A Task whose unit is not released gets no Pod.
+fn assert_growths_wait(world: &World, plan: &Plan) {
+    for action in &plan.act {
+        let Action::CreatePod { task_role, task_index, .. } = action else { continue };
+        let tag = world.task(task_role, *task_index).queue_unit_generation;
+        let is_free = !world.policy.queueing || tag.is_none_or(|tag| world.growths.contains(&tag));
+        assert!(is_free, "{task_role}-{task_index} of {tag:?}: {:?}", world.growths);
+    }
+}
+
+/// Once a Framework has come through its queue, its first unit asks for no more than before.
+fn assert_first_unit_shrinks(old: &FrameworkStatus, new: &FrameworkStatus) {
+    let asks = |status: &FrameworkStatus| {
+        let tasks = status.task_roles().iter().flat_map(|role| role.tasks());
+        tasks.filter(|task| !task.deletion_pending && task.queue_unit_generation.is_none()).count()
+    };
+    let begun = |status: &FrameworkStatus| {
+        let admitted = status.conditions.iter().any(|c| c.type_ == "Queued" && c.reason == "Admitted");
+        admitted && queue::stage(Some(status)) == queue::Stage::Started
+    };
+    assert!(!begun(old) || asks(new) <= asks(old), "{} after {}", asks(new), asks(old));
 }
 
 /// A Framework that a queue holds back is not begun, and that costs no write while the reason stays.
@@ -195,6 +224,7 @@ fn assert_monotone(old: &FrameworkStatus, new: &FrameworkStatus) {
             } else {
                 assert!(task.state >= before.state, "{:?} after {:?}", task.state, before.state);
                 assert!(before.deletion_pending <= task.deletion_pending);
+                assert_eq!(before.queue_unit_generation, task.queue_unit_generation);
                 let end = &before.attempt_status.completion_status;
                 assert!(end.is_none() || *end == task.attempt_status.completion_status, "it never changes");
             }
@@ -308,6 +338,7 @@ proptest! {
             happen(&mut world, what);
             let plan = world.plan();
             assert_waits(&world, &plan);
+            assert_growths_wait(&world, &plan);
             prop_assert_eq!(&plan, &world.plan(), "sync is a function");
             assert_quiet(&world, &plan);
             let twice = [(world.observed(), world.moment()), (world.observed(), world.moment())];
@@ -327,6 +358,9 @@ proptest! {
         prop_assert!(sync(&world.observed(), world.moment(), &world.policy).persist.is_none());
         for pair in world.history.windows(2) {
             assert_monotone(&pair[0], &pair[1]);
+            if queueing {
+                assert_first_unit_shrinks(&pair[0], &pair[1]);
+            }
         }
         assert_told(&world);
         let starts = world.framework.spec.execution_type == ExecutionType::Start;

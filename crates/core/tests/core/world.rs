@@ -42,6 +42,7 @@ pub struct World {
     pub told_time: Option<Time>,
     /// What its queue says.
     pub admission: Option<Admission>,
+    pub growths: Vec<i64>,
     made: u32,
 }
 
@@ -161,6 +162,7 @@ impl Builder {
             hangs: false,
             told_time: None,
             admission: None,
+            growths: Vec::new(),
             made: 0,
         }
     }
@@ -175,6 +177,7 @@ impl World {
             status: self.status.as_ref(),
             told: self.told_time,
             admission: self.admission.as_ref(),
+            growths: &self.growths,
             objects: &self.objects,
         }
     }
@@ -341,7 +344,7 @@ impl World {
     /// The Pod of a Task is gone, for certain.
     pub fn vanish(&mut self, role: &str, index: i32) -> &mut Self {
         let pod = self.objects.pods.remove(&name::pod_name("job", role, index)).unwrap();
-        self.objects.gone.insert(pod.uid);
+        self.objects.gone.insert(pod.facts.uid);
         self
     }
 
@@ -362,6 +365,16 @@ impl World {
     /// Its queue lets it go.
     pub fn admit(&mut self) -> &mut Self {
         self.admission = Some(Admission::Released);
+        self
+    }
+
+    /// Its queue lets all growths go that have been asked for.
+    pub fn admit_growths(&mut self) -> &mut Self {
+        let roles = self.status.iter().flat_map(|status| status.task_roles());
+        let asked = roles.flat_map(|role| role.tasks()).filter_map(|task| task.queue_unit_generation);
+        self.growths.extend(asked.collect::<Vec<_>>());
+        self.growths.sort_unstable();
+        self.growths.dedup();
         self
     }
 

@@ -12,6 +12,7 @@ use framework_api::queue::Reason;
 use super::index::Head;
 use super::{Namespace, Unit};
 use crate::ask::Tally;
+use crate::limits::Bounds;
 use crate::shape::ShapeId;
 use crate::{Decision, Refusal, Standing, Verdict};
 
@@ -19,8 +20,9 @@ impl Namespace {
     pub(super) fn tell_reasons(&mut self, decisions: &mut Vec<Decision>) {
         let mut refusals = Refusals::default();
         for uid in std::mem::take(&mut self.untold) {
-            let Some(reason) = self.news(&uid) else { continue };
-            let refusal = self.refusal(&uid, reason, &mut refusals);
+            let Some(unit) = self.units.get(&uid) else { continue };
+            let Some(reason) = self.news(&uid, unit) else { continue };
+            let refusal = self.refusal(unit, reason, &mut refusals);
             let Some(unit) = self.units.get_mut(&uid) else { continue };
             if let Standing::Waiting { reason: known, .. } = &mut unit.facts.standing {
                 *known = Some(reason);
@@ -39,8 +41,7 @@ impl Namespace {
     }
 
     /// The reason that is to be said of a unit, if any is.
-    fn news(&self, uid: &Arc<str>) -> Option<Reason> {
-        let unit = self.units.get(uid)?;
+    fn news(&self, uid: &Arc<str>, unit: &Unit) -> Option<Reason> {
         let Standing::Waiting { reason: known, .. } = unit.facts.standing else { return None };
         let reason = self.reason(unit)?;
         let passes = |reason| matches!(reason, Reason::InsufficientQuota | Reason::CapacityReserved);
@@ -54,27 +55,32 @@ impl Namespace {
         self.place(uid).is_some_and(|(_, place)| self.index.contends(head, &place))
     }
 
-    fn refusal(&self, uid: &Arc<str>, reason: Reason, made: &mut Refusals) -> Refusal {
-        let nothing = Tally::default();
-        let Some(unit) = self.units.get(uid) else { return Refusal::ExceedsQuota(Arc::default()) };
+    fn refusal(&self, unit: &Unit, reason: Reason, made: &mut Refusals) -> Refusal {
         if reason == Reason::QueueNotFound {
             return Refusal::QueueNotFound { queue: Arc::clone(&unit.facts.queue) };
         }
-        if let Some(refusal) = made.by_shape.get(&unit.shape) {
+        let is_shared = self.shapes.is_shared(unit.shape);
+        if let Some(refusal) = made.by_shape.get(&unit.shape).filter(|_| is_shared) {
             return refusal.clone();
         }
-        let ask = &unit.facts.ask;
+        let (ask, nothing) = (&unit.facts.ask, Tally::default());
         let refusal = match reason {
             Reason::CapacityReserved => {
-                let aside = made.aside.get_or_insert_with(|| self.set_aside());
-                Refusal::CapacityReserved(self.limits.lacks(ask, &self.held, aside).into())
+                let bounds = || self.limits.bounds(&self.held, &self.set_aside());
+                Refusal::CapacityReserved(made.reserved.get_or_insert_with(bounds).lacks(ask))
             }
             Reason::InsufficientQuota => {
-                Refusal::InsufficientQuota(self.limits.lacks(ask, &self.held, &nothing).into())
+                let bounds = || self.limits.bounds(&self.held, &nothing);
+                Refusal::InsufficientQuota(made.insufficient.get_or_insert_with(bounds).lacks(ask))
             }
-            _ => Refusal::ExceedsQuota(self.limits.lacks(ask, &nothing, &nothing).into()),
+            _ => {
+                let bounds = || self.limits.bounds(&nothing, &nothing);
+                Refusal::ExceedsQuota(made.exceeded.get_or_insert_with(bounds).lacks(ask))
+            }
         };
-        made.by_shape.insert(unit.shape, refusal.clone());
+        if is_shared {
+            made.by_shape.insert(unit.shape, refusal.clone());
+        }
         refusal
     }
 
@@ -91,9 +97,12 @@ impl Namespace {
     }
 }
 
-/// Refusals of one round: units that ask the same are refused with the same numbers.
+/// Refusals of one round: units that ask the same are refused with the same numbers, and all of them by the
+/// same bounds.
 #[derive(Debug, Default)]
 struct Refusals {
     by_shape: BTreeMap<ShapeId, Refusal>,
-    aside: Option<Tally>,
+    reserved: Option<Bounds>,
+    insufficient: Option<Bounds>,
+    exceeded: Option<Bounds>,
 }

@@ -4,6 +4,7 @@ use framework_core::observed::Admission;
 
 use super::Engine;
 use crate::event::{Key, Now};
+use crate::ledger::Ledger;
 
 impl Engine {
     /// Takes note of what its queue says to the Framework with this UID. It is known as long as the Framework
@@ -22,5 +23,15 @@ impl Engine {
             ledger.stir(now.steady);
             self.schedule(now, key);
         }
+    }
+
+    /// Takes note of which growths of that Framework are released: their generations, sorted.
+    pub fn admit_growths(&mut self, now: Now, key: &Key, uid: &str, growths: Vec<i64>) {
+        self.now = now.steady;
+        let news = |ledger: &&mut Ledger| *ledger.uid == *uid && ledger.growths != growths;
+        let Some(ledger) = self.ledger(key).filter(news) else { return };
+        ledger.growths = growths;
+        ledger.stir(now.steady);
+        self.schedule(now, key);
     }
 }

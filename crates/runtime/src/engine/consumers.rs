@@ -2,10 +2,13 @@
 //! shares.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use framework_core::growth::{self, Party};
 use framework_core::queue::{self, Stage};
 
 use super::Engine;
+use crate::budget::Part;
 use crate::event::{Effect, Key, Now, Rejection, Reply};
 use crate::ledger::Persisted;
 use crate::queue::Consumer;
@@ -18,11 +21,14 @@ pub(super) struct Mark {
     queue: Option<Arc<str>>,
     stage: Stage,
     deleting: bool,
+    parties: Vec<Party>,
+    /// The version that all this is of.
+    seen: u128,
 }
 
 impl Engine {
     /// Tells the desk what has changed of a Framework. One that leaves its queue is told of as long as it is
-    /// there: its unit has to go.
+    /// there, also by a controller that is started later: its unit has to go.
     pub(super) fn tell_consumer(&mut self, key: &Key) {
         if !self.policy.queueing {
             return;
@@ -36,10 +42,16 @@ impl Engine {
         };
         // One that cannot be read is what it was.
         let Some(Persisted { framework, status, .. }) = &ledger.persisted else { return };
+        let known = self.consumers.get(key);
+        // News of its Pods alone costs nothing.
+        let (version, uid) = (ledger.resource_version, &ledger.uid);
+        if known.is_some_and(|known| known.seen == version && known.uid == *uid) {
+            return;
+        }
         let status = status.as_deref();
         let queue = queue::is_queued(framework, status);
-        let known = self.consumers.get(key);
-        if queue.is_none() && known.is_none_or(|known| known.uid != ledger.uid) {
+        let is_known = known.is_some_and(|known| known.uid == ledger.uid);
+        if queue.is_none() && !is_known && !queue::has_waited(status) {
             return;
         }
         let mark = Mark {
@@ -48,17 +60,25 @@ impl Engine {
             queue: queue.map(Arc::from),
             stage: queue::stage(status),
             deleting: framework.metadata.deletion_timestamp.is_some(),
+            parties: growth::parties(framework, status),
+            seen: version,
         };
-        if known != Some(&mark) {
-            let consumer = Consumer::framework(framework, queue, mark.stage);
-            self.consumers.insert(key.clone(), mark);
+        let is_news = known.is_none_or(|known| *known != Mark { seen: known.seen, ..mark.clone() });
+        let consumer = is_news.then(|| Consumer::framework(framework, queue, mark.stage, &mark.parties));
+        self.consumers.insert(key.clone(), mark);
+        if let Some(consumer) = consumer {
             self.effects.push(Effect::Consumer { key: key.clone(), consumer: Some(consumer) });
         }
     }
 
     /// Lends the right to send one request, if there is one.
     pub fn lend(&mut self, now: Now) -> bool {
-        self.budget.take(now.steady)
+        self.budget.take(now.steady, Part::Whole)
+    }
+
+    /// When a request may be lent the right to be sent; `None`: when another has ended.
+    pub fn lends_at(&self, now: Now) -> Option<Duration> {
+        self.budget.next(now.steady, Part::Whole)
     }
 
     /// What was lent is not needed.

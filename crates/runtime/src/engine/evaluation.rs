@@ -148,6 +148,7 @@ pub(super) fn observed(entry: &Entry) -> Option<Observed<'_>> {
         status: status.as_deref(),
         told: ledger.told,
         admission: ledger.admission.as_ref(),
+        growths: &ledger.growths,
         objects: &entry.known.objects,
     })
 }

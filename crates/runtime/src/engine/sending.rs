@@ -7,6 +7,7 @@ use framework_core::{Action, Policy};
 use jiff::Timestamp;
 
 use super::{Engine, Sent, What};
+use crate::budget::Part;
 use crate::cache::Entry;
 use crate::dispatch::Class;
 use crate::event::{Effect, Key, Now, Request, Ticket};
@@ -16,48 +17,46 @@ use crate::quarantine;
 impl Engine {
     /// Sends until the budget or what waits is used up.
     pub(super) fn send(&mut self, now: Now) {
-        if self.inquiry.is_due(now.steady) && self.budget.take(now.steady) {
+        if self.inquiry.is_due(now.steady) && self.budget.take(now.steady, Part::Whole) {
             self.tickets += 1;
             let ticket = Ticket(self.tickets);
             self.inquiry.send(ticket, now.steady);
             self.effects.push(Effect::Send { ticket, request: Request::AskTime });
         }
-        while !self.dispatch.is_empty() && self.budget.take(now.steady) {
+        while !self.dispatch.is_empty() && self.budget.take(now.steady, self.dispatch.part()) {
             if !self.send_next(now) {
                 self.budget.give_back();
             }
         }
     }
 
-    /// Sends the request whose turn it is. Says whether there was one.
+    /// Sends the request of the Framework whose turn it is. Says whether it had one.
     fn send_next(&mut self, now: Now) -> bool {
-        while let Some((class, key)) = self.dispatch.take() {
-            let Some((what, request)) = self.next_request(now, class, &key) else { continue };
-            self.tickets += 1;
-            let ticket = Ticket(self.tickets);
-            let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(&key) else { continue };
-            if what.reads() {
-                known.begin_read();
-            }
-            if let What::Act(action) = &what {
-                ledger.sent(action, &mut known.objects);
-            }
-            let lines = match &what {
-                What::Write { .. } => ledger.write.take_history(),
-                // Once it is sent, nobody may be left to tell.
-                What::Act(Action::DeleteFramework) => vec![ledger.last_line(&key, None)],
-                _ => Vec::new(),
-            };
-            let sent = Sent { key: key.clone(), uid: Arc::clone(&ledger.uid), what, at: now.steady };
-            self.in_flight.insert(ticket, sent);
-            if ledger.wants(class, now.steady) {
-                self.dispatch.offer(class, &key);
-            }
-            self.tell(lines, Some(ticket));
-            self.effects.push(Effect::Send { ticket, request });
-            return true;
+        let Some((class, key)) = self.dispatch.take() else { return false };
+        let Some((what, request)) = self.next_request(now, class, &key) else { return false };
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(&key) else { return false };
+        if what.reads() {
+            known.begin_read();
         }
-        false
+        if let What::Act(action) = &what {
+            ledger.sent(action, &mut known.objects);
+        }
+        let lines = match &what {
+            What::Write { .. } => ledger.write.take_history(),
+            // Once it is sent, nobody may be left to tell.
+            What::Act(Action::DeleteFramework) => vec![ledger.last_line(&key, None)],
+            _ => Vec::new(),
+        };
+        let sent = Sent { key: key.clone(), uid: Arc::clone(&ledger.uid), what, at: now.steady };
+        self.in_flight.insert(ticket, sent);
+        if ledger.wants(class, now.steady) {
+            self.dispatch.offer(class, &key);
+        }
+        self.tell(lines, Some(ticket));
+        self.effects.push(Effect::Send { ticket, request });
+        true
     }
 
     /// The next request of a class that one Framework may send now.

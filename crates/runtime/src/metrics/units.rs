@@ -1,22 +1,31 @@
 //! What comes of QueueUnits.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 
 use framework_api::queue::Reason;
-use prometheus::{Gauge, Histogram, IntCounterVec, IntGaugeVec};
+use prometheus::{Gauge, HistogramVec, IntCounterVec, IntGaugeVec};
 
 use super::{Maker, Metrics, whole};
-use crate::queue::Gauges;
+use crate::event::Key;
+use crate::queue::{Gauges, Wait};
 
 const WAIT_BUCKETS: &[f64] =
     &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
+
+/// Of so many Queues the time that units waited is told apart; of all others it is told together.
+const QUEUES: usize = 100;
+/// Stands for all other Queues. No object may have this name.
+const OTHERS: &str = "_others";
 
 #[derive(Debug)]
 pub(super) struct Units {
     waiting: IntGaugeVec,
     released: Gauge,
     decisions: IntCounterVec,
-    wait_seconds: Histogram,
+    wait_seconds: HistogramVec,
+    /// The Queues that are told apart.
+    known: Mutex<BTreeSet<Key>>,
 }
 
 impl Units {
@@ -32,12 +41,38 @@ impl Units {
                 "What was stored of QueueUnits: releases, and why others wait.",
                 &["reason"],
             ),
-            wait_seconds: maker.histogram(
+            wait_seconds: maker.histograms(
                 "queue_wait_seconds",
-                "How long released QueueUnits waited since their jobs were created.",
+                "How long released QueueUnits waited since their jobs were created, by queue and priority.",
+                &["namespace", "queue", "priority"],
                 WAIT_BUCKETS,
             ),
+            known: Mutex::default(),
         }
+    }
+
+    fn waited(&self, wait: &Wait) {
+        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let apart = known.contains(&wait.queue) || known.len() < QUEUES;
+        if apart {
+            known.insert(wait.queue.clone());
+        }
+        let (namespace, queue): (&str, &str) =
+            if apart { (&wait.queue.namespace, &wait.queue.name) } else { (OTHERS, OTHERS) };
+        let labels = [namespace, queue, band(wait.priority)];
+        self.wait_seconds.with_label_values(&labels).observe(wait.time.as_secs_f64());
+    }
+}
+
+/// The band of a priority. The last one begins far below those that Kubernetes gives to its own Pods, and
+/// is the only one that does not end.
+fn band(priority: i32) -> &'static str {
+    match priority {
+        ..0 => "negative",
+        0 => "0",
+        1..1000 => "1-999",
+        1000..1_000_000 => "1000-999999",
+        1_000_000.. => "1000000-",
     }
 }
 
@@ -51,11 +86,72 @@ impl Metrics {
         self.units.released.set(gauges.released as f64);
     }
 
-    /// It is stored that a unit was released, after so long, or why it waits.
-    pub fn unit_decided(&self, reason: Reason, waited: Option<Duration>) {
+    /// It is stored that a unit was released, after such a wait, or why it waits.
+    pub fn unit_decided(&self, reason: Reason, waited: Option<&Wait>) {
         self.units.decisions.with_label_values(&[reason.as_str()]).inc();
-        if let Some(waited) = waited {
-            self.units.wait_seconds.observe(waited.as_secs_f64());
+        if let Some(wait) = waited {
+            self.units.waited(wait);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::event::Now;
+
+    fn text(metrics: &Metrics) -> String {
+        metrics.text(Now { steady: Duration::ZERO, wall: jiff::Timestamp::UNIX_EPOCH })
+    }
+
+    fn wait(queue: &str, priority: i32) -> Wait {
+        Wait { queue: Key::new("team", queue), priority, time: Duration::from_secs(2) }
+    }
+
+    #[test]
+    fn waits_are_told_by_queue_and_band_and_decisions_by_reason() {
+        let metrics = Metrics::new();
+        metrics.unit_decided(Reason::Admitted, Some(&wait("q", 1000)));
+        metrics.unit_decided(Reason::Admitted, Some(&wait("q", 5000)));
+        metrics.unit_decided(Reason::InsufficientQuota, None);
+        let waiting = [("InsufficientQuota", 7)].into();
+        metrics.units(&Gauges { waiting, released: 3 });
+        let text = text(&metrics);
+        let labels = r#"namespace="team",priority="1000-999999",queue="q""#;
+        for line in [
+            format!(r#"frameworkcontroller_queue_wait_seconds_bucket{{{labels},le="1"}} 0"#),
+            format!(r#"frameworkcontroller_queue_wait_seconds_bucket{{{labels},le="2.5"}} 2"#),
+            format!("frameworkcontroller_queue_wait_seconds_sum{{{labels}}} 4"),
+            r#"frameworkcontroller_queue_decisions_total{reason="Admitted"} 2"#.to_owned(),
+            r#"frameworkcontroller_queue_decisions_total{reason="InsufficientQuota"} 1"#.to_owned(),
+            r#"frameworkcontroller_queue_units_waiting{reason="InsufficientQuota"} 7"#.to_owned(),
+            "frameworkcontroller_queue_units_released 3".to_owned(),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_priority_has_a_band() {
+        let bands = [i32::MIN, -1, 0, 1, 999, 1000, 999_999, 1_000_000, 2_000_001_000].map(band);
+        let (low, high) = ("1-999", "1000-999999");
+        assert_eq!(bands, ["negative", "negative", "0", low, low, high, high, "1000000-", "1000000-"]);
+    }
+
+    #[test]
+    fn the_number_of_series_is_bounded() {
+        let metrics = Metrics::new();
+        for queue in 0..2 * QUEUES {
+            for priority in [-1, 0, 1, 1000, 1_000_000] {
+                metrics.unit_decided(Reason::Admitted, Some(&wait(&format!("q{queue}"), priority)));
+            }
+        }
+        let text = text(&metrics);
+        let series = text.lines().filter(|line| line.starts_with("frameworkcontroller_queue_wait_seconds_"));
+        assert_eq!(series.count(), 5 * 16 * (QUEUES + 1));
+        let others = r#"_count{namespace="_others",priority="0",queue="_others"} 100"#;
+        assert!(text.contains(others), "{text}");
     }
 }

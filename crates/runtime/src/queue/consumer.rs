@@ -1,9 +1,11 @@
 //! Jobs of any kind that wait in a queue, or came through one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use framework_api::Framework;
-use framework_api::queue::{ConsumerKind, ConsumerRef};
+use framework_api::queue::{ConsumerKind, ConsumerRef, growth_unit_name};
+use framework_core::growth::Party;
 use framework_core::queue::Stage;
 use framework_queue::Ask;
 use jiff::Timestamp;
@@ -18,23 +20,17 @@ pub enum JobKind {
     Known(ConsumerKind),
     /// Any other: whoever makes its units watches them, and takes them away.
     Other(Arc<str>),
+    /// None: the unit names no job, and stands for itself. Whoever made it takes it away.
+    Itself,
 }
 
 impl JobKind {
     /// The kind that an object reference names.
     pub fn of(reference: &ConsumerRef) -> Self {
         let other = || JobKind::Other(format!("{} {}", reference.api_version, reference.kind).into());
-        ConsumerKind::of(reference).filter(|kind| SEEN.contains(kind)).map_or_else(other, JobKind::Known)
-    }
-
-    /// Whether the desk sees jobs of that kind, so that one it does not see is not there.
-    pub fn is_seen(&self) -> bool {
-        matches!(self, JobKind::Known(_))
+        ConsumerKind::of(reference).map_or_else(other, JobKind::Known)
     }
 }
-
-/// The kinds that are watched.
-const SEEN: [ConsumerKind; 2] = [ConsumerKind::Framework, ConsumerKind::Job];
 
 /// Names a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +52,29 @@ impl ConsumerKey {
         let JobKind::Known(kind) = self.kind else { return None };
         Some(Key::new(&self.key.namespace, &kind.unit_name(&self.key.name)))
     }
+
+    /// The unit that the desk makes for what it grew by.
+    pub fn growth_unit(&self, generation: i64) -> Option<Key> {
+        let first = self.unit()?;
+        Some(Key::new(&first.namespace, &growth_unit_name(&first.name, generation)))
+    }
+
+    /// The generation that a unit of it asks for what it grew by then; `None`: it is no such unit.
+    pub fn generation_of(&self, unit: &Key) -> Option<i64> {
+        let grows = self.kind == JobKind::Known(ConsumerKind::Framework);
+        let first = self.unit().filter(|_| grows)?;
+        let generation = unit.name.strip_prefix(&*first.name)?.strip_prefix('-')?.parse().ok()?;
+        self.growth_unit(generation).filter(|named| named == unit).map(|_| generation)
+    }
+}
+
+/// What a job has grown by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Growth {
+    /// Since when it waits.
+    pub since: Timestamp,
+    /// What these Pods ask for; or why that is not known.
+    pub ask: Result<Ask, Arc<str>>,
 }
 
 /// A job that waits in a queue, or came through one.
@@ -71,8 +90,10 @@ pub struct Consumer {
     pub queue: Option<Arc<str>>,
     /// `priorityClassName` of its Pods.
     pub class: Option<Arc<str>>,
-    /// What all its Pods ask for; or why that is not known.
+    /// What all its Pods ask for, or, once it has grown, those that it came with; or why that is not known.
     pub ask: Result<Ask, Arc<str>>,
+    /// What it has grown by since it came through its queue: by the generation that asks for it.
+    pub growths: BTreeMap<i64, Growth>,
     /// How far it is.
     pub stage: Stage,
     /// Whether it is being deleted: no unit is made for it any more.
@@ -81,29 +102,34 @@ pub struct Consumer {
 
 impl Consumer {
     /// A Framework that waits in a queue, or came through one.
-    pub fn framework(framework: &Framework, queue: Option<&str>, stage: Stage) -> Self {
+    pub fn framework(framework: &Framework, queue: Option<&str>, stage: Stage, parties: &[Party]) -> Self {
         let metadata = &framework.metadata;
         let created = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
-        let (mut ask, mut class) = (Ok(Ask::default()), None);
-        for (position, role) in framework.spec.task_roles.iter().enumerate() {
-            match asked(&role.task.pod) {
-                Ok((one, named)) => {
-                    let tasks = u64::try_from(role.task_number).unwrap_or(0);
-                    ask = ask.map(|ask: Ask| ask.plus(&one.times(tasks)));
-                    class = class.or(named);
-                }
-                Err(error) => {
-                    ask = ask.and(Err(format!("spec.taskRoles[{position}].task.pod: {error}").into()));
-                }
+        let roles: Vec<_> = framework.spec.task_roles.iter().map(|role| asked(&role.task.pod)).collect();
+        let class = roles.iter().flatten().find_map(|(_, class)| class.clone());
+        let ask = |party: Option<&Party>| -> Result<Ask, Arc<str>> {
+            let mut sum = Ask::default();
+            for (position, role) in roles.iter().enumerate() {
+                let (one, _) = role
+                    .as_ref()
+                    .map_err(|error| Arc::from(format!("spec.taskRoles[{position}].task.pod: {error}")))?;
+                let tasks = party.and_then(|party| party.tasks.get(position)).copied().unwrap_or(0);
+                sum = sum.plus(&one.times(tasks));
             }
-        }
+            Ok(sum)
+        };
+        let growth = |party: &Party| {
+            let since = party.since?.timestamp();
+            Some((party.generation?, Growth { since, ask: ask(Some(party)) }))
+        };
         Consumer {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             resource_version: 0,
             created,
             queue: queue.map(Arc::from),
             class,
-            ask,
+            ask: ask(parties.iter().find(|party| party.generation.is_none())),
+            growths: parties.iter().filter_map(growth).collect(),
             stage,
             deleting: metadata.deletion_timestamp.is_some(),
         }

@@ -10,14 +10,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::name;
-use framework_api::queue::{ConsumerKind, Phase, Reason};
+use framework_api::queue::{ConsumerKind, Reason};
 use framework_core::observed::Admission;
 use framework_queue::{Ask, Namespace};
 use jiff::Timestamp;
 
-use super::consumer::{Consumer, ConsumerKey};
-use super::inquiry::Whereabouts;
-use super::object::{ClassObject, JobObject, News, PodUse, QueueObject, QuotaObject, UnitObject};
+use super::consumer::{Consumer, ConsumerKey, JobKind};
+use super::counts::Counts;
+use super::object::{
+    ClassObject, JobObject, JobSetObject, News, PodUse, QueueObject, QuotaObject, UnitObject,
+};
+use super::others::Others;
 use super::store::Store;
 use super::unit::{Book, Errand};
 use crate::backoff::Failures;
@@ -25,10 +28,19 @@ use crate::event::{Change, Key, Now, Ticket};
 use crate::ownership::Ownership;
 
 mod decide;
+#[cfg(feature = "defects")]
+mod defects;
 mod facts;
+mod fill;
+mod growth;
 mod replies;
+mod settle;
+mod told;
+mod uses;
 mod work;
 
+use fill::QueueBook;
+use settle::Unsettled;
 use work::Work;
 
 /// What the desk is set to.
@@ -52,7 +64,16 @@ pub enum Outcome {
         /// Which of the two.
         admission: Admission,
     },
-    /// A unit is to be spoken of in an Event.
+    /// So far as a Framework has grown, it may begin that.
+    AdmitGrowths {
+        /// Its name.
+        key: Key,
+        /// Its UID.
+        uid: Arc<str>,
+        /// The generations that asked for what is released, sorted.
+        growths: Vec<i64>,
+    },
+    /// Something was stored of a unit.
     Tell {
         /// Its name.
         unit: Key,
@@ -60,20 +81,22 @@ pub enum Outcome {
         uid: Arc<str>,
         /// What happened.
         reason: Reason,
-        /// What to say.
-        note: String,
-        /// How long it waited, if it was released.
-        waited: Option<Duration>,
+        /// What to say in an Event; `None`: it is worth none.
+        note: Option<String>,
+        /// How it waited, if it was released.
+        waited: Option<Wait>,
     },
 }
 
-/// Figures for metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gauges {
-    /// Units that wait, by their reason.
-    pub waiting: BTreeMap<&'static str, usize>,
-    /// Units that were released and whose jobs have not ended.
-    pub released: usize,
+/// How a unit waited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// In which queue.
+    pub queue: Key,
+    /// With which priority.
+    pub priority: i32,
+    /// How long, since its job was created.
+    pub time: Duration,
 }
 
 /// A request on its way.
@@ -82,6 +105,8 @@ enum Sent {
     Unit(Key, Arc<str>, Errand),
     Create(ConsumerKey),
     Resume(ConsumerKey),
+    List(Arc<str>),
+    Queue(Key),
 }
 
 /// The books of one job.
@@ -93,6 +118,8 @@ struct JobBook {
     not_before: Duration,
     /// What was last told to the engine: of which Framework, and whether it may begin.
     told: Option<(Arc<str>, Admission)>,
+    /// The same of what it has grown by; none is released before it is told.
+    told_growths: Option<(Arc<str>, Vec<i64>)>,
 }
 
 /// What the Pods of a job use.
@@ -108,8 +135,9 @@ struct Space {
     schedule: Namespace,
     /// Names of its units, by UID.
     names: BTreeMap<Arc<str>, Arc<str>>,
-    /// What the Pods of its released units use, as the scheduler was last told.
+    /// What the Pods of its released units use.
     own: Ask,
+    others: Others,
 }
 
 /// Stepped by news; see the module.
@@ -123,12 +151,20 @@ pub struct Desk {
     classes: Store<ClassObject>,
     pods: Store<PodUse>,
     jobs: Store<JobObject>,
+    /// Not all clusters have them.
+    job_sets: Store<JobSetObject>,
     consumers: BTreeMap<ConsumerKey, Consumer>,
     books: BTreeMap<Key, Book>,
     job_books: BTreeMap<ConsumerKey, JobBook>,
+    queue_books: BTreeMap<Key, QueueBook>,
+    /// Queues whose status may not say what is counted.
+    unfilled: BTreeSet<Key>,
     /// Units by the job that they name.
     units_of: BTreeMap<ConsumerKey, BTreeSet<Key>>,
     used: BTreeMap<ConsumerKey, Used>,
+    /// How many released units each job has that hold something.
+    released_of: BTreeMap<ConsumerKey, usize>,
+    counts: Counts,
     /// What each Pod was counted as.
     counted: BTreeMap<Key, (ConsumerKey, Ask)>,
     spaces: BTreeMap<Arc<str>, Space>,
@@ -138,19 +174,26 @@ pub struct Desk {
     /// Releases, and everything else, in the order in which they came up.
     urgent: VecDeque<Work>,
     others: VecDeque<Work>,
-    queued: BTreeSet<Work>,
+    /// Which of the two each is in; whether in the first.
+    queued: BTreeMap<Work, bool>,
     later: BTreeSet<(Duration, Work)>,
     in_flight: BTreeMap<Ticket, Sent>,
+    /// Those of them that let nobody begin.
+    telling: BTreeSet<Ticket>,
     tickets: u64,
     outcomes: Vec<Outcome>,
     /// Namespaces where nothing is released before: what a predecessor sent may still land.
-    unsettled: BTreeMap<Arc<str>, Duration>,
+    unsettled: BTreeMap<Arc<str>, Unsettled>,
     /// It is known which these are.
     began: bool,
     /// When a round is due though nothing happens.
     round_at: Option<Timestamp>,
+    /// When less use of a quota by others may count.
+    others_at: Option<Duration>,
     seed: u64,
     draining: bool,
+    #[cfg(feature = "defects")]
+    defects: BTreeSet<framework_core::observed::Defect>,
 }
 
 impl Desk {
@@ -165,11 +208,16 @@ impl Desk {
             classes: Store::default(),
             pods: Store::default(),
             jobs: Store::default(),
+            job_sets: Store::default(),
             consumers: BTreeMap::new(),
             books: BTreeMap::new(),
             job_books: BTreeMap::new(),
+            queue_books: BTreeMap::new(),
+            unfilled: BTreeSet::new(),
             units_of: BTreeMap::new(),
             used: BTreeMap::new(),
+            released_of: BTreeMap::new(),
+            counts: Counts::default(),
             counted: BTreeMap::new(),
             spaces: BTreeMap::new(),
             stale_units: BTreeSet::new(),
@@ -177,17 +225,21 @@ impl Desk {
             stale_spaces: BTreeSet::new(),
             urgent: VecDeque::new(),
             others: VecDeque::new(),
-            queued: BTreeSet::new(),
+            queued: BTreeMap::new(),
             later: BTreeSet::new(),
             in_flight: BTreeMap::new(),
+            telling: BTreeSet::new(),
             // Apart from the engine's.
             tickets: 1 << 63,
             outcomes: Vec::new(),
             unsettled: BTreeMap::new(),
             began: false,
             round_at: None,
+            others_at: None,
             seed,
             draining: false,
+            #[cfg(feature = "defects")]
+            defects: BTreeSet::new(),
         }
     }
 
@@ -196,13 +248,26 @@ impl Desk {
         match news {
             News::Unit(change) => {
                 let before = self.jobs_of(&change);
+                // Of one that a LIST of the watch does not show it is not known until when it was there.
+                let version = match &change {
+                    Change::Deleted(unit) => unit.resource_version,
+                    _ => u128::MAX,
+                };
                 let keys = self.units.apply(change);
                 self.stale_jobs.extend(before);
-                keys.into_iter().for_each(|key| self.unit_changed(key));
+                for key in keys {
+                    if self.units.get(&key).is_none() {
+                        self.vanished(&key, version);
+                    }
+                    self.unit_changed(key);
+                }
             }
             News::Queue(change) => {
                 let keys = self.queues.apply(change);
-                keys.into_iter().for_each(|key| self.queue_changed(&key));
+                for key in keys {
+                    self.queue_changed(&key);
+                    self.queue_shown(&key);
+                }
             }
             News::Quota(change) => {
                 let keys = self.quotas.apply(change);
@@ -219,6 +284,14 @@ impl Desk {
             News::Job(change) => {
                 let keys = self.jobs.apply(change);
                 keys.into_iter().for_each(|key| self.job_changed(&key));
+            }
+            News::JobSet(change) => {
+                let seen = self.job_sets.is_synced();
+                let keys = self.job_sets.apply(change);
+                keys.into_iter().for_each(|key| self.job_set_changed(&key));
+                if seen != self.job_sets.is_synced() {
+                    self.job_sets_are_seen();
+                }
             }
         }
     }
@@ -238,8 +311,13 @@ impl Desk {
             self.begin(now);
         }
         self.look_after_jobs();
-        self.refresh();
+        self.settle(now);
+        if self.others_at.take_if(|at| *at <= now.steady).is_some() {
+            self.stale_spaces.extend(self.spaces.keys().cloned());
+        }
+        self.refresh(now);
         self.decide(now, time);
+        self.fill_queues();
         let due: Vec<_> = self.later.range(..=(now.steady, Work::last())).cloned().collect();
         for entry in due {
             self.later.remove(&entry);
@@ -250,14 +328,13 @@ impl Desk {
 
     /// When, on the steady clock, [`Desk::turn`] must be called again though nothing happens.
     pub fn next_wake(&self, now: Now, time: Timestamp) -> Option<Duration> {
-        let settled = self.unsettled.values().min().copied();
         let round = self.round_at.map(|at| {
             let wait = Duration::try_from(at.duration_since(time)).unwrap_or(Duration::ZERO);
             // Not a moment too early: the scheduler compares whole instants.
             now.steady + wait + Duration::from_millis(1)
         });
         let later = self.later.first().map(|(at, _)| *at);
-        [settled, round, later].into_iter().flatten().min()
+        [self.settles_at(), self.others_at, round, later].into_iter().flatten().min()
     }
 
     /// Nothing new is begun.
@@ -270,42 +347,6 @@ impl Desk {
         self.in_flight.is_empty()
     }
 
-    /// Where a unit stands; `None`: there is none of that name.
-    pub fn whereabouts(&self, key: &Key) -> Option<Whereabouts> {
-        let unit = self.units.get(key)?;
-        let space = self.spaces.get(&key.namespace);
-        let position = space.and_then(|space| space.schedule.position(&unit.uid));
-        let before = position.as_ref().and_then(|position| position.directly_before.as_ref());
-        let name = before.and_then(|uid| space?.names.get(uid));
-        Some(Whereabouts {
-            queue: unit.queue.to_string(),
-            phase: unit.standing.phase,
-            reason: unit.standing.reason.map(|reason| reason.to_string()),
-            message: unit.standing.message.clone(),
-            place: position.as_ref().map(|position| position.place),
-            before: position.as_ref().map(|position| position.before),
-            directly_before: name.map(|name| name.to_string()),
-        })
-    }
-
-    /// Counts everything: costs O(units).
-    pub fn gauges(&self) -> Gauges {
-        let mut gauges = Gauges::default();
-        for unit in self.units.iter() {
-            let counts = |book: &Book| book.facts.as_ref().is_some_and(facts::is_released);
-            match unit.standing.phase {
-                Some(Phase::Dequeued) => {
-                    gauges.released += usize::from(self.books.get(&unit.key).is_some_and(counts));
-                }
-                _ => {
-                    let reason = unit.standing.reason.unwrap_or(Reason::Waiting).as_str();
-                    *gauges.waiting.entry(reason).or_default() += 1;
-                }
-            }
-        }
-        gauges
-    }
-
     fn is_synced(&self) -> bool {
         self.units.is_synced()
             && self.queues.is_synced()
@@ -313,14 +354,6 @@ impl Desk {
             && self.classes.is_synced()
             && self.pods.is_synced()
             && self.jobs.is_synced()
-    }
-
-    /// A predecessor may have been releasing what waits here, and its writes live as long as any: with fewer
-    /// known releases than there are, too many would be released.
-    fn begin(&mut self, now: Now) {
-        let waiting = self.units.iter().filter(|unit| unit.standing.phase == Some(Phase::Enqueued));
-        let until = now.steady + self.settings.request_lifetime;
-        self.unsettled = waiting.map(|unit| (Arc::clone(&unit.key.namespace), until)).collect();
     }
 
     /// Whether this replica schedules the queues of a namespace: it is a slot like any other.
@@ -338,12 +371,22 @@ impl Desk {
         }
     }
 
+    /// Whether jobs of that kind are watched, so that one that is not seen is not there.
+    fn sees(&self, kind: &JobKind) -> bool {
+        match kind {
+            JobKind::Known(ConsumerKind::Framework | ConsumerKind::Job) => true,
+            JobKind::Known(ConsumerKind::JobSet) => self.job_sets.is_synced(),
+            JobKind::Other(_) | JobKind::Itself => false,
+        }
+    }
+
     fn space(&mut self, namespace: &Arc<str>) -> &mut Space {
         let reserve_after = self.settings.reserve_after;
         self.spaces.entry(Arc::clone(namespace)).or_insert_with(|| Space {
             schedule: Namespace::new(reserve_after),
             names: BTreeMap::new(),
             own: Ask::default(),
+            others: Others::default(),
         })
     }
 }

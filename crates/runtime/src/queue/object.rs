@@ -8,6 +8,7 @@ use framework_queue::Ask;
 use jiff::Timestamp;
 
 use super::consumer::ConsumerKey;
+use super::counts::Filling;
 use crate::event::{Change, Key};
 
 /// What the watches that queueing needs tell.
@@ -25,6 +26,8 @@ pub enum News {
     Pod(Change<PodUse>),
     /// Of Jobs with the label of a queue.
     Job(Change<JobObject>),
+    /// Of JobSets with the label of a queue.
+    JobSet(Change<JobSetObject>),
 }
 
 /// A QueueUnit.
@@ -89,8 +92,12 @@ pub struct Overtaken {
 pub struct QueueObject {
     /// Its name.
     pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
+    /// `status`, if all of it is set.
+    pub filling: Option<Filling>,
     /// `spec.queuePolicy`.
     pub policy: QueuePolicy,
     /// `spec.priority`.
@@ -108,6 +115,8 @@ pub struct QuotaObject {
     pub resource_version: u128,
     /// `status.hard` and `status.used`; `None`: it has scopes, and says nothing of all Pods.
     pub limits: Option<framework_queue::QuotaFacts>,
+    /// The quota controller has counted what is used. Until then all of it may be, says `limits`.
+    pub counted: bool,
 }
 
 /// A PriorityClass.
@@ -159,4 +168,24 @@ pub struct JobObject {
     pub class: Option<Arc<str>>,
     /// What all its Pods ask for that run at a time; or what is wrong with its template.
     pub ask: Result<Ask, Arc<str>>,
+}
+
+/// A JobSet with the label of a queue.
+#[derive(Clone, Debug)]
+pub struct JobSetObject {
+    /// What it has as any Job does.
+    pub job: JobObject,
+    /// Of each of `spec.replicatedJobs`, where the labels of its Pods go.
+    pub templates: Vec<TemplateMetadata>,
+}
+
+/// How much of the metadata of a template is there: what a JSON patch adds depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateMetadata {
+    /// None.
+    Missing,
+    /// No labels.
+    WithoutLabels,
+    /// There are labels.
+    WithLabels,
 }

@@ -10,15 +10,20 @@ use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
 
-use super::object::UnitStanding;
+use super::counts::Filling;
+use super::job_set;
+use super::object::{TemplateMetadata, UnitObject, UnitStanding};
 use crate::event::Key;
-use crate::request::{Call, JSON, MERGE_PATCH, Target};
+use crate::request::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
+use crate::wire::Wire;
 
 /// A request of the desk.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// POST of the unit of a job, owned by it.
+    /// POST of a unit of a job, owned by it.
     CreateUnit {
+        /// The unit's name.
+        unit: Key,
         /// The kind of the job.
         kind: ConsumerKind,
         /// Its name.
@@ -29,6 +34,8 @@ pub enum Request {
         queue: Arc<str>,
         /// Names its priority.
         class: Option<Arc<str>>,
+        /// Its priority, whatever the class.
+        priority: Option<i32>,
         /// What it asks for.
         ask: Ask,
     },
@@ -44,6 +51,13 @@ pub enum Request {
         /// Its name.
         unit: Key,
     },
+    /// GET of the units of a namespace, consistent, one page after the other.
+    ListUnits {
+        /// Which namespace.
+        namespace: Arc<str>,
+        /// `continue` of the page before; `None`: the first page.
+        after: Option<Arc<str>>,
+    },
     /// Merge patch of a unit's status, guarded by UID and resourceVersion.
     PatchStatus {
         /// Its name.
@@ -54,6 +68,16 @@ pub enum Request {
         resource_version: u128,
         /// The whole status.
         standing: UnitStanding,
+    },
+    /// Merge patch of a Queue's status, guarded by UID. Nobody else writes it, and a later one says all that
+    /// an earlier one did: no version guards it, so that it conflicts with no change of the spec.
+    PatchQueue {
+        /// Its name.
+        queue: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// The whole status.
+        filling: Filling,
     },
     /// Merge patch that takes our finalizer from a unit, guarded by UID and resourceVersion.
     LetGo {
@@ -78,28 +102,76 @@ pub enum Request {
         /// The label.
         queue: Arc<str>,
     },
+    /// JSON patch that lets a suspended JobSet begin, guarded by UID and resourceVersion. Its Pods get the
+    /// label.
+    ResumeJobSet {
+        /// Its name.
+        job: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The label.
+        queue: Arc<str>,
+        /// Where it goes.
+        templates: Vec<TemplateMetadata>,
+    },
+}
+
+/// One page of a LIST of units.
+#[derive(Debug)]
+pub struct Page {
+    /// The units that can be read.
+    pub units: Vec<UnitObject>,
+    /// `continue`, if there is more.
+    pub after: Option<String>,
 }
 
 impl Request {
+    /// The same, whatever became of the unit meanwhile.
+    #[cfg(feature = "defects")]
+    pub fn unguarded(mut self) -> Self {
+        if let Request::PatchStatus { resource_version, .. } = &mut self {
+            *resource_version = UNGUARDED;
+        }
+        self
+    }
+
     /// Whether it changes anything.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Request::GetUnit { .. })
+        !matches!(self, Request::GetUnit { .. } | Request::ListUnits { .. })
     }
 }
 
 /// Renders a request.
 pub fn render(request: &Request) -> Call {
     match request {
-        Request::CreateUnit { kind, job, uid, queue, class, ask } => {
-            create(*kind, job, uid, queue, class.as_deref(), ask)
+        Request::CreateUnit { unit, kind, job, uid, queue, class, priority, ask } => {
+            let mut spec = json!({"queue": &**queue, "resource": ask.to_list()});
+            if let Some(class) = class {
+                spec["priorityClassName"] = json!(&**class);
+            }
+            if let Some(priority) = priority {
+                spec["priority"] = json!(priority);
+            }
+            create(unit, *kind, job, uid, spec)
         }
         Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         Request::GetUnit { unit } => one(unit).get(),
+        Request::ListUnits { namespace, after } => units(namespace).list(UnitObject::PAGE, after.as_deref()),
         Request::PatchStatus { unit, uid, resource_version, standing } => {
             let mut target = one(unit);
             target.path.push_str("/status");
             target.resource = "queueunits/status";
             patch(target, guard(uid, *resource_version), "status", status(standing))
+        }
+        Request::PatchQueue { queue, uid, filling } => {
+            let (namespace, name): (&str, &str) = (&queue.namespace, &queue.name);
+            let path = format!("/apis/{}/namespaces/{namespace}/queues/{name}/status", queue::API_VERSION);
+            let target = Target { path, resource: "queues/status" };
+            let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+            let status = json!({"waiting": count(filling.waiting), "released": count(filling.released)});
+            patch(target, json!({"uid": &**uid}), "status", status)
         }
         Request::LetGo { unit, uid, resource_version, finalizers } => {
             let mut metadata = guard(uid, *resource_version);
@@ -112,10 +184,25 @@ pub fn render(request: &Request) -> Call {
             let spec = json!({"suspend": false, "template": labels});
             patch(Target { path, resource: "jobs" }, guard(uid, *resource_version), "spec", spec)
         }
+        Request::ResumeJobSet { job, uid, resource_version, queue, templates } => {
+            let api_version = ConsumerKind::JobSet.api_version();
+            let path = format!("/apis/{api_version}/namespaces/{}/jobsets/{}", job.namespace, job.name);
+            let body = job_set::resume(uid, *resource_version, queue, templates).to_string();
+            let target = Target { path, resource: "jobsets" };
+            target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
+        }
     }
 }
 
+/// Stands for no resourceVersion.
+#[cfg(feature = "defects")]
+const UNGUARDED: u128 = 0;
+
 fn guard(uid: &str, resource_version: u128) -> Value {
+    #[cfg(feature = "defects")]
+    if resource_version == UNGUARDED {
+        return json!({"uid": uid});
+    }
     json!({"uid": uid, "resourceVersion": resource_version.to_string()})
 }
 
@@ -136,26 +223,19 @@ fn one(unit: &Key) -> Target {
     target
 }
 
-fn create(of: ConsumerKind, job: &Key, uid: &str, own: &str, class: Option<&str>, ask: &Ask) -> Call {
+fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, mut spec: Value) -> Call {
     let (api_version, kind) = (of.api_version(), of.kind());
     let (namespace, name): (&str, &str) = (&job.namespace, &job.name);
-    let mut spec = json!({
-        "consumerRef": {
-            "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace, "uid": uid,
-        },
-        "queue": own,
-        "resource": ask.to_list(),
+    spec["consumerRef"] = json!({
+        "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace, "uid": uid,
     });
-    if let Some(class) = class {
-        spec["priorityClassName"] = class.into();
-    }
     let body = json!({
         "apiVersion": queue::API_VERSION,
         "kind": queue::UNIT_KIND,
         "metadata": {
-            "name": of.unit_name(name),
+            "name": &*unit.name,
             "namespace": namespace,
-            "labels": {QUEUE_NAME_LABEL: own},
+            "labels": {QUEUE_NAME_LABEL: spec["queue"]},
             "finalizers": [FINALIZER],
             "ownerReferences": [{
                 "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
@@ -190,4 +270,92 @@ fn status(standing: &UnitStanding) -> Value {
         }));
     }
     json!({"phase": standing.phase, "message": standing.message, "conditions": conditions})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(request: &Request) -> (String, Value) {
+        let call = render(request);
+        let body = serde_json::from_slice(&call.body).unwrap_or_default();
+        (format!("{} {} {}", call.verb, call.resource, call.uri), body)
+    }
+
+    #[test]
+    fn every_change_is_guarded_by_what_it_was_decided_from() {
+        let (unit, uid): (Key, Arc<str>) = (Key::new("team", "a"), "u".into());
+        let resource_version = 7;
+        let standing = UnitStanding { phase: Some(Phase::Dequeued), ..UnitStanding::default() };
+        let queue: Arc<str> = "q".into();
+        let changes = [
+            Request::PatchStatus { unit: unit.clone(), uid: Arc::clone(&uid), resource_version, standing },
+            Request::LetGo {
+                unit: unit.clone(),
+                uid: Arc::clone(&uid),
+                resource_version,
+                finalizers: vec!["a.b/c".to_owned()],
+            },
+            Request::ResumeJob { job: unit.clone(), uid: Arc::clone(&uid), resource_version, queue },
+        ];
+        for change in &changes {
+            let (line, body) = rendered(change);
+            assert_eq!(body["metadata"]["uid"], "u", "{line}");
+            assert_eq!(body["metadata"]["resourceVersion"], "7", "{line}");
+            assert!(change.is_write());
+        }
+        let (_, body) = rendered(&changes[1]);
+        assert_eq!(body["metadata"]["finalizers"], json!(["a.b/c"]));
+        let (_, body) = rendered(&changes[2]);
+        let labels = json!({QUEUE_NAME_LABEL: "q"});
+        assert_eq!(body["spec"], json!({"suspend": false, "template": {"metadata": {"labels": labels}}}));
+        let (line, body) = rendered(&Request::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
+        assert_eq!(body["preconditions"], json!({"uid": "u"}), "{line}");
+        let filling = Filling { waiting: 3, released: 2 };
+        let (line, body) = rendered(&Request::PatchQueue { queue: unit, uid, filling });
+        assert!(
+            line.starts_with(
+                "patch queues/status /apis/queue.k8s.io/v1alpha1/namespaces/team/queues/a/status?"
+            )
+        );
+        assert_eq!(body, json!({"metadata": {"uid": "u"}, "status": {"waiting": 3, "released": 2}}));
+    }
+
+    #[test]
+    fn a_job_set_is_resumed_by_a_guarded_patch_that_labels_each_template() {
+        let templates =
+            vec![TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
+        let (line, body) = rendered(&Request::ResumeJobSet {
+            job: Key::new("team", "set"),
+            uid: "u".into(),
+            resource_version: 7,
+            queue: "q".into(),
+            templates,
+        });
+        assert!(line.contains("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/set?"), "{line}");
+        let at = |index| format!("/spec/replicatedJobs/{index}/template/spec/template/metadata");
+        let label = format!("{}/labels/{}", at(2), QUEUE_NAME_LABEL.replace('/', "~1"));
+        let expected = json!([
+            {"op": "replace", "path": "/metadata/uid", "value": "u"},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "replace", "path": "/spec/suspend", "value": false},
+            {"op": "add", "path": at(0), "value": {"labels": {QUEUE_NAME_LABEL: "q"}}},
+            {"op": "add", "path": at(1) + "/labels", "value": {QUEUE_NAME_LABEL: "q"}},
+            {"op": "add", "path": label, "value": "q"},
+        ]);
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_list_is_consistent_and_goes_on_where_the_page_before_ended() {
+        let page = |after: Option<&str>| {
+            let request = Request::ListUnits { namespace: "team".into(), after: after.map(Arc::from) };
+            assert!(!request.is_write());
+            rendered(&request).0
+        };
+        let (first, second) = (page(None), page(Some("abc")));
+        assert!(first.starts_with("list queueunits /apis/queue.k8s.io/v1alpha1/namespaces/team/queueunits?"));
+        assert!(first.ends_with("&limit=500") && !first.contains("resourceVersion"), "{first}");
+        assert_eq!(second, first + "&continue=abc");
+    }
 }

@@ -117,6 +117,16 @@ macro_rules! stored {
     )*};
 }
 
+impl Stored for super::object::JobSetObject {
+    fn key(&self) -> &Key {
+        &self.job.key
+    }
+
+    fn version(&self) -> u128 {
+        self.job.resource_version
+    }
+}
+
 stored!(UnitObject QueueObject QuotaObject ClassObject PodUse JobObject);
 
 #[cfg(test)]

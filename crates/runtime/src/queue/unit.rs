@@ -11,6 +11,7 @@ use framework_api::queue::{FINALIZER, Phase, Reason};
 use framework_queue::UnitFacts;
 
 use super::consumer::ConsumerKey;
+use super::counts::Counted;
 use super::object::{Overtaken, UnitObject, UnitStanding};
 use super::request::Request;
 use crate::backoff::Failures;
@@ -60,6 +61,8 @@ pub struct Book {
     pub overtaken: Option<Overtaken>,
     /// It is to be deleted: its job asks for something else by now, or for nothing.
     pub unwanted: bool,
+    /// Its deletion was accepted: the watch will show it, and until then there is nothing more to ask for.
+    pub deleted: bool,
     /// Its finalizer may go: nothing of its job is left.
     pub may_go: bool,
     /// What is on its way.
@@ -71,16 +74,24 @@ pub struct Book {
     pub unsure: bool,
     /// It is to be read, because a write conflicted or got no reply.
     pub unread: bool,
+    /// Of which version of the unit the last request was about.
+    pub base: u128,
+    /// The version that is deleted or let go: nothing more is sent before the watch shows another.
+    pub seen_to: Option<u128>,
     /// Failures in a row.
     pub failures: Failures,
     /// Nothing is sent before.
     pub not_before: Duration,
+    /// Whether the scheduler was last told that it was released and holds something.
+    pub holds: bool,
+    /// What it counts as.
+    pub counted: Option<Counted>,
 }
 
 impl Book {
     /// What is to be sent about the unit next.
     pub fn next(&self, unit: &UnitObject, at: Time) -> Option<(Errand, Request)> {
-        if self.errand.is_some() {
+        if self.errand.is_some() || self.seen_to == Some(unit.resource_version) {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
@@ -99,6 +110,9 @@ impl Book {
             return Some((Errand::LetGo, request));
         }
         if self.unwanted {
+            if self.deleted {
+                return None;
+            }
             let (unit, uid) = name();
             return Some((Errand::Delete, Request::DeleteUnit { unit, uid }));
         }

@@ -239,3 +239,27 @@ fn a_reset_after_the_request_left_is_unknown() {
         assert_eq!(matches!(of_failure(&error), Reply::Unknown(_)), sent, "{kind:?}");
     }
 }
+
+#[test]
+fn a_page_of_units_says_where_the_next_one_begins() {
+    let list = Request::Queue(queue::Request::ListUnits { namespace: "ns".into(), after: None });
+    let unit = |name: &str| {
+        json!({
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "8"}, "spec": {},
+        })
+    };
+    let page = |after: &str, items: Value| {
+        let body = json!({
+            "kind": "QueueUnitList", "apiVersion": "queue.k8s.io/v1alpha1", "items": items,
+            "metadata": {"resourceVersion": "9", "continue": after},
+        });
+        let Reply::Units(page) = answer(&list, 200, &body) else { panic!() };
+        (page.units.iter().map(|unit| unit.key.name.to_string()).collect::<Vec<_>>(), page.after)
+    };
+    let broken = json!({"metadata": {"name": "c"}, "spec": {"priority": "high"}});
+    let found = page("abc", json!([unit("a"), broken, unit("b")]));
+    assert_eq!(found, (vec!["a".to_owned(), "b".to_owned()], Some("abc".to_owned())));
+    assert_eq!(page("", json!([])), (vec![], None));
+    assert!(matches!(answer(&list, 410, &json!({})), Reply::Refused(Rejection { code: 410, .. })));
+    assert!(matches!(answer(&list, 500, &json!({})), Reply::Refused(_)), "a read had no effect");
+}

@@ -1,9 +1,9 @@
 //! The status only moves forward: states follow the machine, ids and counts never fall, what is decided once
 //! stays, and every write carries the resourceVersion of what it replaces.
 //!
-//! Several states may be passed within one write, with these exceptions, where the state in between has to be
-//! persisted: a new attempt and Completed both need AttemptCompleted to stand in the status they replace
-//! (a Task may go to Completed from anywhere once the attempt of its Framework ends).
+//! Several states may be passed within one write, with one exception, where the state in between has to be
+//! persisted: a new attempt needs AttemptCompleted to stand in the status it replaces. Completed may follow
+//! anything, and only where the retry policy of that very version asks for no other attempt.
 
 use serde_json::Value;
 
@@ -20,6 +20,9 @@ const SET_ONCE_IN_ATTEMPT: &[&str] =
 
 /// The code of a Framework that its deadline ended.
 pub(crate) const EXCEEDED: i64 = -240;
+
+/// Codes after which nothing is retried: stopped, its Framework's attempt ended, removed, past its deadline.
+const FINAL: &[i64] = &[-210, -220, -230, EXCEEDED];
 
 /// By so much the clocks of controller and server may differ without being corrected, whole seconds included.
 const CLOCKS: jiff::SignedDuration = jiff::SignedDuration::from_secs(3);
@@ -50,6 +53,10 @@ fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Resul
     let Some(old) = old else { return first(new, false) };
     let stopped = change.object()["spec"]["executionType"] == "Stop";
     moves(old, new, change, (false, stopped))?;
+    let spec = &change.object()["spec"];
+    if completes(old, new) {
+        is_final(new, &spec["retryPolicy"])?;
+    }
     if old.packed() && !new.packed() && old.attempt_id() == new.attempt_id() {
         return Err("it is not compressed any more, in the same attempt".to_owned());
     }
@@ -67,6 +74,9 @@ fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Resul
             Some((_, old)) => {
                 let cut_short = stopped || task.deletion_pending();
                 moves(old, task, change, (ending, cut_short)).map_err(named)?;
+                if completes(old, task) && !ending && !task.deletion_pending() {
+                    is_final(task, task_policy(spec, role)).map_err(named)?;
+                }
             }
             None => first(task, ending).map_err(named)?,
         }
@@ -117,20 +127,51 @@ fn moves(
     }
     let (was, is) = (old.attempt_id(), new.attempt_id());
     match is - was {
-        0 => same_attempt(old, new, ending),
+        0 => same_attempt(old, new),
         1 => next_attempt(old, new, change, (ending, cut_short)),
         _ => Err(format!("the attempt went from {was} to {is}")),
     }
 }
 
-fn same_attempt(old: Status<'_>, new: Status<'_>, ending: bool) -> Result<(), String> {
+fn same_attempt(old: Status<'_>, new: Status<'_>) -> Result<(), String> {
     kept(old.attempt(), new.attempt(), SET_ONCE_IN_ATTEMPT)?;
     let (was, is) = (old.state(), new.state());
     if new.rank() < old.rank() {
         return Err(format!("it went back from {was} to {is}"));
     }
-    if new.is("Completed") && !old.attempt_is_over() && !ending {
-        return Err(format!("it went from {was} to Completed, with AttemptCompleted never persisted"));
+    Ok(())
+}
+
+/// Whether this write completes it, with no other attempt.
+fn completes(old: Status<'_>, new: Status<'_>) -> bool {
+    new.is("Completed") && !old.is("Completed") && old.attempt_id() == new.attempt_id()
+}
+
+fn task_policy<'a>(spec: &'a Value, role: &str) -> &'a Value {
+    let roles = spec["taskRoles"].as_array().map_or(&[][..], Vec::as_slice);
+    roles
+        .iter()
+        .find(|wanted| wanted["name"] == role)
+        .map_or(&Value::Null, |role| &role["task"]["retryPolicy"])
+}
+
+/// Whether no other attempt follows, by its retry policy.
+fn is_final(status: Status<'_>, policy: &Value) -> Result<(), String> {
+    let end = status.completion();
+    let failed = end["type"]["name"] == "Failed";
+    let has = |attribute: &str| {
+        end["type"]["attributes"].as_array().is_some_and(|all| all.iter().any(|one| one == attribute))
+    };
+    let fancy = policy["fancyRetryPolicy"] == true && failed;
+    let most = policy["maxRetryCount"].as_i64().unwrap_or(0);
+    let counted = status.0["retryPolicyStatus"]["accountableRetriedCount"].as_i64().unwrap_or(0);
+    let retried = if FINAL.contains(&end["code"].as_i64().unwrap_or(0)) || fancy && has("Permanent") {
+        false
+    } else {
+        fancy && has("Transient") || most == -2 || failed && (most == -1 || counted < most)
+    };
+    if retried {
+        return Err(format!("it is Completed after {end}, retried {counted} times of {most}"));
     }
     Ok(())
 }
@@ -244,9 +285,14 @@ mod tests {
             task["state"] = json!("Completed");
             task["completionTime"] = json!("2026-01-01T00:01:00Z");
             task["attemptStatus"]["completionTime"] = json!("2026-01-01T00:01:00Z");
-            task["attemptStatus"]["completionStatus"] = completion(0);
+            task["attemptStatus"]["completionStatus"] = completion(1);
         };
-        assert!(said(|_| {}, completed).contains("never persisted"));
+        let policy = |max| move |story: &mut Story| story.retry_tasks(max);
+        assert!(said(policy(-1), completed).contains("it is Completed after"));
+        assert!(said(policy(1), completed).contains("retried 0 times of 1"));
+        let mut once = Story::running();
+        once.edit_task(0, completed);
+        assert_eq!(check(&once.history()), Ok(()));
         let undecided = |task: &mut Value| task["state"] = json!("AttemptDeletionPending");
         assert!(said(|_| {}, undecided).contains("no completion status"));
 

@@ -67,6 +67,14 @@ impl Story {
         self.store.patch(&caller, kind, &Key::new("default", "f"), Part::Main, &Patch::Merge(patch)).unwrap();
     }
 
+    /// The user lets failed Tasks be retried.
+    pub(crate) fn retry_tasks(&mut self, max: i64) {
+        let (caller, kind) = (self.caller("user", 0), self.kind("frameworks"));
+        let task = json!({ "retryPolicy": { "maxRetryCount": max } });
+        let patch = json!({ "spec": { "taskRoles": [{ "name": "r", "taskNumber": 1, "task": task }] } });
+        self.store.patch(&caller, kind, &Key::new("default", "f"), Part::Main, &Patch::Merge(patch)).unwrap();
+    }
+
     /// The user limits how long it is kept and how long it may be active.
     pub(crate) fn limit(&mut self, ttl: Option<i64>, deadline: Option<i64>) {
         let (caller, kind) = (self.caller("user", 0), self.kind("frameworks"));

@@ -48,7 +48,7 @@ fn a_framework_goes_on_once_its_queue_releases_it() {
     assert!(cluster.pods.contains_key("job-w-0"), "{:?}", cluster.log);
     assert_eq!(cluster.state("job"), State::AttemptPreparing);
     let reasons: Vec<&str> = cluster.reports.iter().map(|report| report.reason).collect();
-    assert_eq!(reasons, ["Queued", "Admitted"]);
+    assert_eq!(reasons, ["Admitted"]);
 }
 
 #[test]
@@ -81,4 +81,32 @@ fn only_another_reason_is_worth_a_look() {
     }
     answer(&mut cluster, &uid, wait_for("Waiting", "others go first"));
     assert_eq!(writes(&cluster), 3);
+}
+
+#[test]
+fn what_a_framework_grows_by_begins_once_its_queue_releases_that_and_news_of_pods_is_none_to_the_desk() {
+    let mut cluster = waiting();
+    let uid = cluster.frameworks["job"].uid.clone();
+    answer(&mut cluster, &uid, Admission::Released);
+    cluster.scale("job", 2);
+    cluster.deliver();
+    cluster.live(SECOND);
+    let task = cluster.status("job").task("w", 1).cloned().expect("it is stored");
+    let generation = task.queue_unit_generation.expect("it waits");
+    assert!(!cluster.pods.contains_key("job-w-1"), "{:?}", cluster.log);
+    let consumer = cluster.consumers.last().and_then(|(_, consumer)| consumer.clone()).expect("it is told");
+    let growth = &consumer.growths[&generation];
+    assert_eq!(growth.since, task.start_time.timestamp());
+    assert_eq!((&consumer.ask, consumer.growths.len()), (&growth.ask, 1), "one Task each");
+    let told = cluster.consumers.len();
+    for growths in [vec![generation + 1], vec![generation]] {
+        let now = cluster.now();
+        assert!(!cluster.pods.contains_key("job-w-1"));
+        cluster.engine.admit_growths(now, &Key::new("ns", "job"), "another", vec![generation]);
+        cluster.engine.admit_growths(now, &Key::new("ns", "job"), &uid, growths);
+        cluster.deliver();
+        cluster.live(SECOND);
+    }
+    assert!(cluster.pods.contains_key("job-w-1"), "{:?}", cluster.log);
+    assert_eq!(cluster.consumers.len(), told);
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::super::consumer::{Consumer, ConsumerKey, JobKind};
 use super::super::object::{Overtaken, UnitObject};
 use super::super::unit::Verdict;
-use super::{Desk, Outcome, Work};
+use super::{Desk, Outcome, Wait, Work};
 use crate::event::{Key, Now};
 
 impl Desk {
@@ -21,9 +21,6 @@ impl Desk {
     pub(super) fn decide(&mut self, now: Now, time: Timestamp) {
         if self.draining {
             return;
-        }
-        for (namespace, _) in self.unsettled.extract_if(.., |_, until| *until <= now.steady) {
-            self.stale_spaces.insert(namespace);
         }
         if self.round_at.is_some_and(|at| at <= time) {
             self.stale_spaces.extend(self.spaces.keys().cloned());
@@ -42,6 +39,7 @@ impl Desk {
             }
         }
         self.round_at = self.spaces.values().filter_map(|space| space.schedule.next_wake()).min();
+        self.others_at = self.spaces.values().filter_map(|space| space.others.due()).min();
     }
 
     fn decided(&mut self, key: Key, verdict: Decided) {
@@ -66,6 +64,7 @@ impl Desk {
     pub(super) fn look_after_jobs(&mut self) {
         for key in std::mem::take(&mut self.stale_jobs) {
             self.look_after(&key);
+            self.look_after_growths(&key);
         }
     }
 
@@ -86,19 +85,31 @@ impl Desk {
         let admission = if ours { admission(unit) } else { taken(unit) };
         let uid = Arc::clone(&job.uid);
         let (waits, resumes) = (wants_unit(job), resumes(job, unit));
-        if let Some(book) = self.books.get_mut(&name) {
-            // One that may be released already is let be: whoever came first wins.
-            let unwanted = unwanted && book.releasing.is_none();
-            if book.unwanted != unwanted {
-                book.unwanted = unwanted;
-                self.stale_units.insert(name.clone());
-                self.offer(Work::Unit(name));
-            }
-        }
+        // One that is about to be released need not hear first that it is in its queue.
+        let is_leaving = ours
+            && !is_released
+            && unit.standing.reason == Some(Reason::Waiting)
+            && self.books.get(&name).is_some_and(|book| book.verdict == Verdict::Release);
+        self.want(name, !unwanted);
         match &key.kind {
-            JobKind::Known(ConsumerKind::Framework) if waits => self.tell(key, uid, admission),
-            JobKind::Known(ConsumerKind::Job) if resumes => self.offer(Work::Job(key.clone())),
-            JobKind::Known(_) | JobKind::Other(_) => {}
+            JobKind::Known(ConsumerKind::Framework) if waits && !is_leaving => {
+                self.tell(key, uid, admission);
+            }
+            JobKind::Known(ConsumerKind::Job | ConsumerKind::JobSet) if resumes => {
+                self.offer(Work::Job(key.clone()))
+            }
+            JobKind::Known(_) | JobKind::Other(_) | JobKind::Itself => {}
+        }
+    }
+
+    /// Whether a unit is to stay. One that may be released already is let be: whoever came first wins.
+    pub(super) fn want(&mut self, name: Key, wanted: bool) {
+        let Some(book) = self.books.get_mut(&name) else { return };
+        let unwanted = !wanted && book.releasing.is_none();
+        if book.unwanted != unwanted {
+            book.unwanted = unwanted;
+            self.stale_units.insert(name.clone());
+            self.offer(Work::Unit(name));
         }
     }
 
@@ -111,18 +122,27 @@ impl Desk {
         }
     }
 
-    /// Says what has been stored of a unit.
+    /// Says what has been stored of a unit. Why it waits is worth an Event, but not that it was put into its
+    /// queue; nor the release of a Framework, which has an Event of its own.
     pub(super) fn announce(&mut self, key: &Key, before: Option<Reason>, time: Timestamp) {
         let Some(unit) = self.units.get(key) else { return };
         let Some(reason) = unit.standing.reason.filter(|reason| Some(*reason) != before) else { return };
-        let since = self.consumers.get(&unit.consumer).map_or(unit.created, |job| job.created);
-        let waited = (reason == Reason::Admitted)
-            .then(|| Duration::try_from(time.duration_since(since)).unwrap_or(Duration::ZERO));
+        let since = self.enqueued(unit);
+        let waited = (reason == Reason::Admitted).then(|| Wait {
+            queue: Key { namespace: Arc::clone(&key.namespace), name: Arc::clone(&unit.queue) },
+            priority: self.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
+            time: Duration::try_from(time.duration_since(since)).unwrap_or(Duration::ZERO),
+        });
+        let is_event = match reason {
+            Reason::Waiting => false,
+            Reason::Admitted => unit.consumer.kind != JobKind::Known(ConsumerKind::Framework),
+            _ => true,
+        };
         self.outcomes.push(Outcome::Tell {
             unit: key.clone(),
             uid: Arc::clone(&unit.uid),
             reason,
-            note: unit.standing.message.clone(),
+            note: is_event.then(|| unit.standing.message.clone()),
             waited,
         });
     }

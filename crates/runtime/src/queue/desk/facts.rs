@@ -1,18 +1,20 @@
 //! What the desk is told becomes what the scheduler is told.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::queue::{ConsumerKind, Phase, Reason};
 use framework_core::queue::Stage;
-use framework_queue::{Amount, Ask, QueueFacts, Standing, UnitFacts};
+use framework_queue::{Ask, QueueFacts, Standing, UnitFacts};
 
-use super::super::consumer::{Consumer, ConsumerKey};
+use super::super::consumer::{Consumer, ConsumerKey, JobKind};
+use super::super::counts::Counted;
 use super::super::object::{JobObject, UnitObject, UnitStanding};
 use super::super::unit::{Verdict, holds_ours};
-use super::{Desk, Used, Work};
-use crate::event::Key;
+use super::growth::Shares;
+use super::{Desk, Work};
+use crate::event::{Key, Now};
 
 impl Desk {
     pub(super) fn unit_changed(&mut self, key: Key) {
@@ -33,6 +35,7 @@ impl Desk {
             overtaken,
             ..Default::default()
         });
+        book.deleted = false;
         if book.releasing.is_some_and(|base| base < resource_version) {
             book.releasing = None;
             book.unsure = false;
@@ -46,8 +49,12 @@ impl Desk {
 
     /// The unit of that name with that UID is gone.
     fn forget_unit(&mut self, key: &Key, uid: &str) {
-        let book = self.books.remove(key);
-        if let Some(consumer) = book.and_then(|book| book.consumer) {
+        let book = self.books.remove(key).unwrap_or_default();
+        self.counts.replace(book.counted.as_ref(), None);
+        if let Some(consumer) = book.consumer {
+            if book.holds {
+                self.released_units(&consumer, false);
+            }
             if let Some(keys) = self.units_of.get_mut(&consumer) {
                 keys.remove(key);
                 if keys.is_empty() {
@@ -87,9 +94,12 @@ impl Desk {
     }
 
     pub(super) fn quota_changed(&mut self, key: &Key) {
-        let limits = self.quotas.get(key).and_then(|quota| quota.limits.clone());
-        let space = self.space(&key.namespace);
-        space.schedule.set_quota(&key.name, limits);
+        if self.quotas.get(key).is_none_or(|quota| quota.limits.is_none()) {
+            let space = self.space(&key.namespace);
+            space.others.forget(&key.name);
+            space.schedule.set_quota(&key.name, None);
+        }
+        self.space(&key.namespace);
         self.stale_spaces.insert(Arc::clone(&key.namespace));
     }
 
@@ -102,46 +112,21 @@ impl Desk {
         queues.iter().for_each(|key| self.queue_changed(key));
     }
 
-    pub(super) fn pod_changed(&mut self, key: &Key) {
-        let pod = self.pods.get(key);
-        let counts = pod.filter(|pod| !pod.ended).and_then(|pod| {
-            let (consumer, _) = pod.consumer.clone()?;
-            Some((consumer, pod.ask.clone()))
-        });
-        let before = match counts {
-            Some(counts) => self.counted.insert(key.clone(), counts),
-            None => self.counted.remove(key),
-        };
-        let now = self.counted.get(key).cloned();
-        if before == now {
-            return;
-        }
-        if let Some((consumer, ask)) = before {
-            let used = self.used.entry(consumer.clone()).or_default();
-            used.pods = used.pods.saturating_sub(1);
-            used.ask = less(&used.ask, &ask);
-            if used.pods == 0 {
-                self.used.remove(&consumer);
-            }
-            self.uses_changed(consumer);
-        }
-        if let Some((consumer, ask)) = now {
-            let Used { pods, ask: sum } = self.used.entry(consumer.clone()).or_default();
-            *pods += 1;
-            *sum = sum.plus(&ask);
-            self.uses_changed(consumer);
-        }
-    }
-
-    fn uses_changed(&mut self, consumer: ConsumerKey) {
-        self.stale_units.extend(self.units_of.get(&consumer).into_iter().flatten().cloned());
-        self.stale_spaces.insert(Arc::clone(&consumer.key.namespace));
-        self.stale_jobs.insert(consumer);
-    }
-
     pub(super) fn job_changed(&mut self, key: &Key) {
         let consumer = self.jobs.get(key).map(consumer_of);
         self.consumer_changed(ConsumerKey::new(ConsumerKind::Job, key.clone()), consumer);
+    }
+
+    pub(super) fn job_set_changed(&mut self, key: &Key) {
+        let consumer = self.job_sets.get(key).map(|set| consumer_of(&set.job));
+        self.consumer_changed(ConsumerKey::new(ConsumerKind::JobSet, key.clone()), consumer);
+    }
+
+    /// Units of JobSets that are not there are known to be that from now on.
+    pub(super) fn job_sets_are_seen(&mut self) {
+        let of_sets = |job: &&ConsumerKey| job.kind == JobKind::Known(ConsumerKind::JobSet);
+        let units = self.units_of.iter().filter(|(job, _)| of_sets(job)).flat_map(|(_, units)| units);
+        self.stale_units.extend(units.cloned());
     }
 
     pub(super) fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {
@@ -157,7 +142,7 @@ impl Desk {
     }
 
     /// A priority, given or by its class; `None`: there is no such class.
-    fn priority(&self, given: Option<i32>, class: Option<&str>) -> Option<i32> {
+    pub(super) fn priority(&self, given: Option<i32>, class: Option<&str>) -> Option<i32> {
         match (given, class) {
             (Some(priority), _) => Some(priority),
             (None, None) => Some(0),
@@ -166,37 +151,22 @@ impl Desk {
     }
 
     /// Tells the scheduler what has changed of units, and of what their Pods use.
-    pub(super) fn refresh(&mut self) {
+    pub(super) fn refresh(&mut self, now: Now) {
+        let mut shares = Shares::default();
         for key in std::mem::take(&mut self.stale_units) {
-            self.refresh_unit(&key);
+            self.refresh_unit(&key, &mut shares);
         }
-        for namespace in &self.stale_spaces {
-            let counted = |unit: &&UnitObject| {
-                let facts = self.books.get(&unit.key).and_then(|book| book.facts.as_ref());
-                facts.is_some_and(is_released)
-            };
-            let consumers = self.units.within(namespace).filter(counted).map(|unit| &unit.consumer);
-            // Two units of one job have the same Pods.
-            let consumers: BTreeSet<_> = consumers.collect();
-            let mut own = Ask::default();
-            for used in consumers.into_iter().filter_map(|consumer| self.used.get(consumer)) {
-                own = own.plus(&used.ask);
-            }
-            let Some(space) = self.spaces.get_mut(namespace) else { continue };
-            if space.own != own {
-                space.own = own.clone();
-                space.schedule.set_own_use(own);
-            }
-        }
+        self.refresh_quotas(now);
     }
 
-    fn refresh_unit(&mut self, key: &Key) {
+    fn refresh_unit(&mut self, key: &Key, shares: &mut Shares) {
         let Some(unit) = self.units.get(key) else { return };
-        let holds = self.holds(unit);
+        let holds = shares.of(unit, self);
         let trouble = self.trouble(unit);
         let facts = self.facts(unit, &holds, trouble.is_some());
         let may_go = unit.deleting && holds.is_empty();
-        let uid = Arc::clone(&unit.uid);
+        let counted = counted(unit, facts.as_ref());
+        let (uid, consumer) = (Arc::clone(&unit.uid), unit.consumer.clone());
         let offers = (unit.deleting && may_go && holds_ours(unit)) || trouble.is_some();
         let Some(book) = self.books.get_mut(key) else { return };
         book.may_go = may_go;
@@ -207,34 +177,21 @@ impl Desk {
             // It is decided anew.
             book.verdict = Verdict::None;
         }
+        let holds = facts.as_ref().is_some_and(is_released);
+        let held = std::mem::replace(&mut book.holds, holds);
+        let before = std::mem::replace(&mut book.counted, counted.clone());
         if book.facts != facts {
             book.facts.clone_from(&facts);
             self.space(&key.namespace).schedule.set_unit(&uid, facts);
             self.stale_spaces.insert(Arc::clone(&key.namespace));
         }
+        if held != holds {
+            self.released_units(&consumer, holds);
+        }
+        self.counts.replace(before.as_ref(), counted.as_ref());
         if offers {
             self.offer(Work::Unit(key.clone()));
         }
-    }
-
-    /// What a unit that was released keeps from others: what its job asks for now, but no more than it was
-    /// given, and what its Pods still use.
-    pub(super) fn holds(&self, unit: &UnitObject) -> Ask {
-        let book = self.books.get(&unit.key);
-        if unit.standing.phase != Some(Phase::Dequeued) && book.is_none_or(|book| book.releasing.is_none()) {
-            return Ask::default();
-        }
-        let given = unit.ask.clone().unwrap_or_default();
-        if !unit.consumer.kind.is_seen() {
-            return given;
-        }
-        let used = self.used.get(&unit.consumer).map(|used| used.ask.clone()).unwrap_or_default();
-        let same = |job: &&Consumer| unit.consumer_uid.as_ref().is_none_or(|uid| *uid == job.uid);
-        let wants = match self.consumers.get(&unit.consumer).filter(same) {
-            Some(job) if job.stage != Stage::Finished => job.ask.clone().unwrap_or_else(|_| given.clone()),
-            _ => Ask::default(),
-        };
-        given.min(&larger(&wants, &used))
     }
 
     /// Why a unit that waits is not even looked at.
@@ -248,7 +205,7 @@ impl Desk {
             let other = &consumer.key.namespace;
             return of(Reason::ConsumerNotAllowed, format!("its job is in the namespace {other}"));
         }
-        if consumer.kind.is_seen() && !self.consumers.contains_key(consumer) {
+        if self.sees(&consumer.kind) && !self.consumers.contains_key(consumer) {
             let text = format!("there is no job {} that waits in a queue", consumer.key.name);
             return of(Reason::ConsumerNotFound, text);
         }
@@ -286,11 +243,10 @@ impl Desk {
                 reason: reason.filter(|_| phase.is_some()),
             }
         };
-        let job = self.consumers.get(&unit.consumer);
         Some(UnitFacts {
             queue: Arc::clone(&unit.queue),
             priority: self.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
-            enqueued: job.map_or(unit.created, |job| job.created),
+            enqueued: self.enqueued(unit),
             ask: unit.ask.clone().ok()?,
             standing,
         })
@@ -302,17 +258,13 @@ pub(super) fn is_released(facts: &UnitFacts) -> bool {
     matches!(facts.standing, Standing::Released { .. })
 }
 
-/// The larger amount of each resource.
-fn larger(one: &Ask, other: &Ask) -> Ask {
-    let amounts = one.iter().chain(other.iter());
-    amounts.map(|(resource, amount)| (Arc::clone(resource), amount)).collect()
-}
-
-/// What is left.
-fn less(all: &Ask, some: &Ask) -> Ask {
-    let left =
-        |(resource, amount): (&Arc<str>, Amount)| (Arc::clone(resource), amount.minus(some.get(resource)));
-    all.iter().map(left).collect()
+/// What a unit counts as.
+fn counted(unit: &UnitObject, facts: Option<&UnitFacts>) -> Option<Counted> {
+    let queue = Key { namespace: Arc::clone(&unit.key.namespace), name: Arc::clone(&unit.queue) };
+    match unit.standing.phase {
+        Some(Phase::Dequeued) => facts.is_some_and(is_released).then_some(Counted::Released(queue)),
+        _ => Some(Counted::Waiting(queue, unit.standing.reason.unwrap_or(Reason::Waiting).as_str())),
+    }
 }
 
 /// A Job as any job.
@@ -329,6 +281,7 @@ fn consumer_of(job: &JobObject) -> Consumer {
         queue: job.queue.clone(),
         class: job.class.clone(),
         ask: job.ask.clone(),
+        growths: BTreeMap::new(),
         stage,
         deleting: job.deleting,
     }

@@ -1,5 +1,7 @@
 //! What came of the desk's requests.
 
+#[cfg(feature = "defects")]
+use framework_core::observed::Defect;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
@@ -19,6 +21,7 @@ impl Desk {
     /// Takes in what came of a request.
     pub fn replied(&mut self, now: Now, time: Timestamp, ticket: Ticket, reply: Reply) {
         let Some(sent) = self.in_flight.remove(&ticket) else { return };
+        self.telling.remove(&ticket);
         let jitter = self.seed ^ ticket.0;
         match sent {
             Sent::Unit(key, uid, errand) => {
@@ -28,11 +31,15 @@ impl Desk {
                 }
             }
             Sent::Create(job) | Sent::Resume(job) => self.for_this(now, job, &reply, jitter),
+            Sent::Queue(queue) => self.filled(now, queue, &reply, jitter),
+            Sent::List(namespace) => self.listed(now, namespace, reply, jitter),
         }
     }
 
     fn about(&mut self, now: Now, time: Timestamp, key: &Key, errand: Errand, reply: Reply, jitter: u64) {
         let before = self.units.get(key).and_then(|unit| unit.standing.reason);
+        #[cfg(feature = "defects")]
+        let is_forgetful = self.lacks(Defect::ForgetRelease);
         let Some(book) = self.books.get_mut(key) else { return };
         book.errand = None;
         let releases = matches!(errand, Errand::Status { releases: true, .. });
@@ -43,8 +50,12 @@ impl Desk {
                 self.shown(*unit);
                 self.announce(key, before, time);
             }
-            // Deleted; the watch says when it is gone.
-            Reply::Done => book.failures = Default::default(),
+            // Deleted, or let go; the watch says when.
+            Reply::Done => {
+                book.failures = Default::default();
+                book.deleted |= errand == Errand::Delete;
+                book.seen_to = Some(book.base);
+            }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 // The watch says so, too: until then nothing more is sent.
                 book.not_before = now.steady + self.settings.request_lifetime;
@@ -75,6 +86,11 @@ impl Desk {
                 debug!(unit = %key, ?reply, "a write of a QueueUnit has an unknown outcome");
                 book.unread = true;
                 book.unsure |= releases;
+                #[cfg(feature = "defects")]
+                if is_forgetful && releases {
+                    (book.releasing, book.unsure) = (None, false);
+                    self.stale_units.insert(key.clone());
+                }
                 book.not_before = now.steady + REFUSED.delay(book.failures.another(true), jitter);
             }
         }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use framework_api::Time;
 use framework_api::queue::ConsumerKind;
+#[cfg(feature = "defects")]
+use framework_core::observed::Defect;
 use jiff::Timestamp;
 
 use super::super::consumer::{ConsumerKey, JobKind};
@@ -13,11 +15,19 @@ use super::decide::wants_unit;
 use super::{Desk, Sent};
 use crate::event::{Key, Now, Ticket};
 
+/// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
+/// wait would otherwise stand before the releases, in the API server's own line.
+const TOLD_AT_ONCE: usize = 32;
+
 /// What waits to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
     /// Something about a unit.
     Unit(Key),
+    /// The status of a Queue is to be written.
+    Queue(Key),
+    /// The units of a namespace are to be listed.
+    List(Arc<str>),
     /// Something about a job: its unit is to be made, or it is to be resumed.
     Job(ConsumerKey),
 }
@@ -32,16 +42,17 @@ impl Work {
 
 impl Desk {
     pub(super) fn offer(&mut self, work: Work) {
-        if !self.queued.insert(work.clone()) {
-            return;
-        }
         let releases = match &work {
-            Work::Unit(key) => {
-                let decided = self.books.get(key).is_some_and(|book| book.verdict == Verdict::Release);
-                decided && self.units.get(key).is_some_and(|unit| unit.standing.phase.is_some())
-            }
-            Work::Job(_) => true,
+            // What it will hold is kept from others already, also while it is not Enqueued yet.
+            Work::Unit(key) => self.books.get(key).is_some_and(|book| book.verdict == Verdict::Release),
+            Work::List(_) | Work::Job(_) => true,
+            Work::Queue(_) => false,
         };
+        match self.queued.get(&work) {
+            Some(urgent) if *urgent || !releases => return,
+            // It overtakes itself: what is left of it finds nothing to be done.
+            Some(_) | None => drop(self.queued.insert(work.clone(), releases)),
+        }
         if releases {
             self.urgent.push_back(work);
         } else {
@@ -51,17 +62,23 @@ impl Desk {
 
     /// Whether anything waits to be sent.
     pub fn wants(&self) -> bool {
-        !self.urgent.is_empty() || !self.others.is_empty()
+        !self.urgent.is_empty() || !self.others.is_empty() && self.telling.len() < TOLD_AT_ONCE
     }
 
     /// The next request, if there is one: at the wall clock's `time`.
     pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request)> {
-        while let Some(work) = self.urgent.pop_front().or_else(|| self.others.pop_front()) {
+        while self.wants() {
+            let urgent = self.urgent.pop_front();
+            let tells = urgent.is_none();
+            let work = urgent.or_else(|| self.others.pop_front())?;
             self.queued.remove(&work);
             if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
                 self.tickets += 1;
                 let ticket = Ticket(self.tickets);
                 self.in_flight.insert(ticket, sent);
+                if tells {
+                    self.telling.insert(ticket);
+                }
                 return Some((ticket, request));
             }
         }
@@ -72,14 +89,20 @@ impl Desk {
     pub(super) fn request(&mut self, now: Now, time: Time, work: &Work) -> Option<(Sent, Request)> {
         match work {
             Work::Unit(key) => self.about_unit(now, time, key),
+            Work::Queue(key) => self.about_queue(now, key),
+            Work::List(namespace) => self.list(now, namespace),
             Work::Job(key) => self.for_job(now, key),
         }
     }
 
     fn about_unit(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, Request)> {
+        #[cfg(feature = "defects")]
+        let is_unguarded = self.lacks(Defect::ReleaseUnguarded);
         let unit = self.units.get(key)?;
         let book = self.books.get_mut(key)?;
         let (errand, request) = book.next(unit, time)?;
+        #[cfg(feature = "defects")]
+        let request = if is_unguarded { request.unguarded() } else { request };
         if now.steady < book.not_before {
             self.later.insert((book.not_before, Work::Unit(key.clone())));
             return None;
@@ -89,6 +112,7 @@ impl Desk {
             return None;
         }
         book.errand = Some(errand);
+        book.base = unit.resource_version;
         if let Errand::Status { releases: true, base } = errand {
             book.releasing = Some(base);
             self.stale_units.insert(key.clone());
@@ -99,6 +123,7 @@ impl Desk {
     fn for_job(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
         let job = self.consumers.get(key)?;
         let JobKind::Known(kind) = key.kind else { return None };
+        let growth = self.growth_request(key);
         let book = self.job_books.entry(key.clone()).or_default();
         if book.busy
             || self.draining
@@ -115,25 +140,31 @@ impl Desk {
                 // A template that cannot be read asks for nothing that is known; the Framework says so
                 // itself.
                 let request = Request::CreateUnit {
+                    unit: key.unit()?,
                     kind,
                     job: key.key.clone(),
                     uid: Arc::clone(&job.uid),
                     queue: Arc::clone(job.queue.as_ref()?),
                     class: job.class.clone(),
+                    priority: None,
                     ask: job.ask.clone().ok()?,
                 };
                 (Sent::Create(key.clone()), request)
             }
-            Some(unit) if kind == ConsumerKind::Job && super::decide::resumes(job, unit) => {
-                let request = Request::ResumeJob {
-                    job: key.key.clone(),
-                    uid: Arc::clone(&job.uid),
-                    resource_version: job.resource_version,
-                    queue: Arc::clone(&unit.queue),
+            Some(unit) if super::decide::resumes(job, unit) => {
+                let (name, uid, queue) = (key.key.clone(), Arc::clone(&job.uid), Arc::clone(&unit.queue));
+                let resource_version = job.resource_version;
+                let request = match kind {
+                    ConsumerKind::Framework => return None,
+                    ConsumerKind::Job => Request::ResumeJob { job: name, uid, resource_version, queue },
+                    ConsumerKind::JobSet => {
+                        let templates = self.job_sets.get(&name)?.templates.clone();
+                        Request::ResumeJobSet { job: name, uid, resource_version, queue, templates }
+                    }
                 };
                 (Sent::Resume(key.clone()), request)
             }
-            _ => return None,
+            _ => (Sent::Create(key.clone()), growth?),
         };
         book.busy = true;
         Some((sent, request))

@@ -1,0 +1,148 @@
+//! What asks its queue for which Tasks, once a Framework came through a queue.
+//!
+//! Those that it came with are asked for by its first unit. Those that it grows by are stored with the
+//! generation of the spec that asks for them, and another unit, of that name, asks for these: until it is
+//! released they get no Pod. Guarantees: what was stored of a Task stays, also through its retries and those
+//! of the Framework; a Task that is being removed gives its share back for good, and the one that takes its
+//! index is asked for anew. So what a unit asks for never grows once all its Tasks are stored.
+
+use framework_api::queue::{ConsumerKind, growth_unit_name};
+use framework_api::status::{TaskRoleStatus, TaskStatus};
+use framework_api::{Framework, FrameworkSpec, FrameworkStatus, Time};
+
+use crate::framework::tasks;
+use crate::observed::{Observed, Policy};
+use crate::plan::Report;
+use crate::queue::{self, Stage};
+
+/// Reason of the Event that says of a Framework which grew that its new Tasks wait.
+pub const GROWTH_QUEUED: &str = "GrowthQueued";
+
+/// Tasks that one unit asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// The generation in the unit's name; `None`: the first unit.
+    pub generation: Option<i64>,
+    /// When the first of these Tasks was added; `None`: none is stored yet.
+    pub since: Option<Time>,
+    /// How many there are of each TaskRole of the spec, in its order.
+    pub tasks: Vec<u64>,
+}
+
+/// All Tasks that units ask for, the first unit's first. Costs O(Tasks).
+pub fn parties(framework: &Framework, status: Option<&FrameworkStatus>) -> Vec<Party> {
+    let spec = &framework.spec;
+    let roles = status.map_or(&[][..], FrameworkStatus::task_roles);
+    let mut parties = vec![Party::new(None, spec)];
+    let is_tagged = |task: &TaskStatus| task.queue_unit_generation.is_some();
+    if queue::stage(status) == Stage::Waiting && !tasks(roles).any(is_tagged) {
+        // Its Tasks follow its spec, and nothing of it has begun.
+        let numbers = spec.task_roles.iter().map(|role| u64::try_from(role.task_number).unwrap_or(0));
+        parties.iter_mut().for_each(|party| party.tasks = numbers.clone().collect());
+        return parties;
+    }
+    let current = framework.metadata.generation;
+    for role in roles {
+        let Some(position) = spec.task_roles.iter().position(|wanted| wanted.name == role.name) else {
+            continue;
+        };
+        let number = spec.task_roles.get(position).map_or(0, |role| role.task_count());
+        for (index, task) in role.tasks().enumerate() {
+            // Another Task takes the place of one that goes: it is part of the growth that asks for it.
+            let generation = if task.deletion_pending { current } else { task.queue_unit_generation };
+            if task.deletion_pending && (index >= number || current.is_none()) {
+                continue;
+            }
+            let Some(party) = party(&mut parties, generation, spec) else { continue };
+            party.count(position);
+            if !task.deletion_pending {
+                party.since = Some(party.since.map_or(task.start_time, |since| since.min(task.start_time)));
+            }
+        }
+    }
+    parties.retain(|party| party.generation.is_none() || party.since.is_some());
+    parties.sort_unstable_by_key(|party| party.generation);
+    parties
+}
+
+/// The Tasks of a unit. Those that came together stand together: mostly it is the one of the last Task.
+fn party<'a>(
+    parties: &'a mut Vec<Party>,
+    generation: Option<i64>,
+    spec: &FrameworkSpec,
+) -> Option<&'a mut Party> {
+    let known = parties.iter().rposition(|party| party.generation == generation);
+    let position = known.unwrap_or(parties.len());
+    if known.is_none() {
+        parties.push(Party::new(generation, spec));
+    }
+    parties.get_mut(position)
+}
+
+impl Party {
+    fn new(generation: Option<i64>, spec: &FrameworkSpec) -> Self {
+        Party { generation, since: None, tasks: vec![0; spec.task_roles.len()] }
+    }
+
+    fn count(&mut self, position: usize) {
+        if let Some(count) = self.tasks.get_mut(position) {
+            *count += 1;
+        }
+    }
+}
+
+/// What asks for Tasks that are added now.
+#[derive(Clone, Copy)]
+pub(crate) struct Adding<'a> {
+    /// Of the attempt that a new one follows.
+    before: &'a [TaskRoleStatus],
+    generation: Option<i64>,
+}
+
+impl<'a> Adding<'a> {
+    /// To the attempt with this status.
+    pub fn to(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Self {
+        let has_tasks = tasks(status.task_roles()).next().is_some();
+        // One that has none yet does not grow: its first unit asks for what it begins with. One that has
+        // begun and has none any more gave back all.
+        let may_grow = has_tasks || queue::stage(Some(status)) == Stage::Started;
+        let grows = policy.queueing && may_grow && queue::is_through(status, o, policy);
+        Adding { before: &[], generation: o.framework.metadata.generation.filter(|_| grows) }
+    }
+
+    /// To the attempt that follows the one with this status; `None`: to the first one.
+    pub fn after(status: Option<&'a FrameworkStatus>, o: &Observed<'_>, policy: &Policy) -> Self {
+        let Some(status) = status else { return Adding { before: &[], generation: None } };
+        Adding { before: status.task_roles(), ..Self::to(status, o, policy) }
+    }
+
+    /// What is stored of the Task.
+    pub fn tag(&self, role: &str, index: i32) -> Option<i64> {
+        let before = self.before.iter().find(|before| before.name == role);
+        let before = before.and_then(|role| role.task_statuses.get(usize::try_from(index).ok()?));
+        match before.filter(|before| !before.deletion_pending) {
+            Some(before) => before.queue_unit_generation,
+            None => self.generation,
+        }
+    }
+}
+
+/// Whether the unit that asks for a Task has not been released yet.
+pub(crate) fn waits(task: &TaskStatus, o: &Observed<'_>, policy: &Policy) -> bool {
+    policy.queueing
+        && task.queue_unit_generation.is_some_and(|generation| o.growths.binary_search(&generation).is_err())
+}
+
+/// What users should hear of Tasks that are stored first with `next`, and wait.
+pub(crate) fn report(status: &FrameworkStatus, next: &FrameworkStatus, o: &Observed<'_>) -> Option<Report> {
+    let generation = o.framework.metadata.generation?;
+    let is_of_it = |task: &TaskStatus| task.queue_unit_generation == Some(generation);
+    if tasks(status.task_roles()).any(is_of_it) || !tasks(next.task_roles()).any(is_of_it) {
+        return None;
+    }
+    let queue = queue::is_queued(o.framework, Some(next)).unwrap_or_default();
+    let first = ConsumerKind::Framework.unit_name(o.framework.metadata.name.as_deref().unwrap_or_default());
+    let unit = growth_unit_name(&first, generation);
+    let note = format!("the new Tasks wait in queue {queue} until the QueueUnit {unit} is released");
+    Some(Report::normal(GROWTH_QUEUED, note))
+}

@@ -1,0 +1,204 @@
+//! Released Frameworks that grow: what of them waits, for what, and until when.
+
+use framework_api::State;
+use framework_api::code::Code;
+use framework_core::growth::{Party, parties};
+
+use crate::world::{Builder, World, framework};
+
+/// A Framework that came through the queue `gpu`, and runs.
+fn released(builder: Builder) -> World {
+    let mut world = builder.world();
+    world.policy.queueing = true;
+    world.name_queue(Some("gpu")).settle().admit().settle().run();
+    assert_eq!(world.state(), State::AttemptRunning);
+    world.reports.clear();
+    world
+}
+
+fn scale(world: &mut World, to: i32) -> &mut World {
+    world.edit(|spec| spec.task_roles[0].task_number = to).settle()
+}
+
+/// What the Tasks of the first TaskRole are stored with.
+fn tags(world: &World) -> Vec<Option<i64>> {
+    world.status().task_roles()[0].tasks().map(|task| task.queue_unit_generation).collect()
+}
+
+/// Which unit asks for how many Tasks of the first TaskRole.
+fn asks(world: &World) -> Vec<(Option<i64>, u64)> {
+    let parties = parties(&world.framework, world.status.as_ref());
+    parties.iter().map(|Party { generation, tasks, .. }| (*generation, tasks[0])).collect()
+}
+
+fn pods(world: &World) -> Vec<&str> {
+    world.objects.pods.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn what_a_released_framework_grows_by_waits_until_its_queue_releases_that_too() {
+    let mut world = released(framework().role("a", 2));
+    assert_eq!(asks(&world), [(None, 2)]);
+    world.pass(60);
+    scale(&mut world, 4).run();
+    assert_eq!(tags(&world), [None, None, Some(2), Some(2)]);
+    assert_eq!(asks(&world), [(None, 2), (Some(2), 2)]);
+    assert_eq!(parties(&world.framework, world.status.as_ref())[1].since, Some(world.now));
+    assert_eq!(pods(&world), ["job-a-0", "job-a-1"], "those that ran run on");
+    assert_eq!(world.task("a", 3).state, State::AttemptCreationPending);
+    assert_eq!(world.reports, ["GrowthQueued"], "told once");
+    let writes = world.writes;
+    world.pass(3600).settle();
+    assert_eq!(world.writes, writes, "and waiting costs nothing");
+    world.growths = vec![2];
+    world.settle().run();
+    assert_eq!(pods(&world).len(), 4);
+    (0..4).for_each(|index| _ = world.exit("a", index, 0));
+    world.settle();
+    world.assert_completed(Code::Succeeded);
+}
+
+#[test]
+fn the_event_names_the_queue_and_the_unit() {
+    let mut world = released(framework().role("a", 1));
+    let plan = world.edit(|spec| spec.task_roles[0].task_number = 2).plan();
+    assert_eq!(plan.act, [], "nothing happens before the Tasks are stored");
+    let note = "the new Tasks wait in queue gpu until the QueueUnit framework-job-2 is released";
+    assert_eq!((plan.report[0].reason, plan.report[0].note.as_str()), ("GrowthQueued", note));
+}
+
+#[test]
+fn growths_wait_apart_and_a_new_role_is_one_too() {
+    let mut world = released(framework().role("a", 1));
+    scale(&mut world, 2);
+    scale(&mut world, 4);
+    let mut role = world.framework.spec.task_roles[0].clone();
+    (role.name, role.task_number) = ("b".to_owned(), 1);
+    world.edit(|spec| spec.task_roles.push(role)).settle();
+    assert_eq!(tags(&world), [None, Some(2), Some(3), Some(3)]);
+    assert_eq!(world.task("b", 0).queue_unit_generation, Some(4));
+    let counts = parties(&world.framework, world.status.as_ref());
+    let counts: Vec<_> = counts.iter().map(|party| (party.generation, party.tasks.clone())).collect();
+    assert_eq!(
+        counts,
+        [(None, vec![1, 0]), (Some(2), vec![1, 0]), (Some(3), vec![2, 0]), (Some(4), vec![0, 1])]
+    );
+    world.growths = vec![3];
+    world.settle();
+    assert_eq!(pods(&world), ["job-a-0", "job-a-2", "job-a-3"], "the younger one may go first");
+    world.growths = vec![2, 3, 4];
+    world.settle();
+    assert_eq!(pods(&world).len(), 5);
+}
+
+#[test]
+fn a_shrink_takes_what_waits_and_what_grows_again_is_asked_for_anew() {
+    let mut world = released(framework().role("a", 3));
+    scale(&mut world, 4);
+    scale(&mut world, 2);
+    assert_eq!(tags(&world), [None, None]);
+    assert_eq!(asks(&world), [(None, 2)], "the first unit has given back its third Task");
+    world.growths = vec![2];
+    scale(&mut world, 4);
+    assert_eq!(asks(&world), [(None, 2), (Some(4), 2)], "what was released before is no more");
+    assert_eq!(pods(&world), ["job-a-0", "job-a-1"]);
+}
+
+#[test]
+fn one_that_shrank_to_nothing_gave_back_all_and_asks_anew() {
+    let mut world = released(framework().role("a", 1).policy(1, 1));
+    scale(&mut world, 0);
+    assert_eq!(tags(&world), []);
+    scale(&mut world, 2);
+    assert_eq!(asks(&world), [(None, 0), (Some(3), 2)]);
+    assert!(pods(&world).is_empty(), "they wait");
+}
+
+#[test]
+fn a_task_that_comes_instead_of_one_that_goes_belongs_to_the_growth_that_asks_for_it() {
+    let mut world = released(framework().role("a", 3));
+    world.hangs = true;
+    scale(&mut world, 1);
+    assert_eq!((asks(&world), pods(&world).len()), (vec![(None, 1)], 3), "they end slowly");
+    scale(&mut world, 3);
+    assert_eq!(asks(&world), [(None, 1)], "nothing new is stored yet");
+    world.vanish("a", 2);
+    world.settle();
+    assert_eq!(tags(&world), [None, None, Some(3)]);
+    assert_eq!(asks(&world), [(None, 1), (Some(3), 2)], "one growth, though it comes in pieces");
+    world.vanish("a", 1);
+    world.growths = vec![3];
+    world.settle();
+    assert_eq!(asks(&world), [(None, 1), (Some(3), 2)]);
+    assert_eq!(world.reports, ["GrowthQueued"], "told once");
+    assert_eq!(pods(&world).len(), 3);
+}
+
+#[test]
+fn a_retry_of_a_task_or_of_the_framework_asks_for_nothing_again() {
+    let mut world = released(framework().role("a", 1).task_retry(false, 1).retry(false, 5));
+    scale(&mut world, 2);
+    world.growths = vec![2];
+    world.settle().run().exit("a", 1, 1).settle();
+    assert_eq!((world.task("a", 1).attempt_status.id, pods(&world).len()), (1, 2));
+    // It grows while the attempt ends: what the last one did not have is another growth.
+    world.run().exit("a", 1, 1);
+    while world.status().attempt_status.id == 0 {
+        if world.code().is_some() {
+            world.framework.spec.task_roles[0].task_number = 3;
+            world.framework.metadata.generation = Some(3);
+        }
+        world.step();
+    }
+    world.settle();
+    assert_eq!(tags(&world), [None, Some(2), Some(3)]);
+    assert_eq!(pods(&world), ["job-a-0", "job-a-1"]);
+    assert_eq!(world.reports.iter().filter(|reason| *reason == "GrowthQueued").count(), 2);
+}
+
+#[test]
+fn one_that_grows_once_it_is_released_asks_for_the_rest_though_nothing_of_it_has_begun() {
+    let mut world = framework().role("a", 1).world();
+    world.policy.queueing = true;
+    world.name_queue(Some("gpu")).settle();
+    scale(&mut world, 2);
+    assert_eq!((tags(&world), asks(&world)), (vec![None, None], vec![(None, 2)]), "it waits as a whole");
+    world.admit();
+    scale(&mut world, 3).run();
+    assert_eq!((tags(&world), pods(&world).len()), (vec![None, None, Some(3)], 2));
+    assert_eq!(asks(&world), [(None, 2), (Some(3), 1)]);
+}
+
+#[test]
+fn stop_and_the_end_of_the_others_take_no_notice_of_what_waits() {
+    let mut stopped = released(framework().role("a", 1));
+    scale(&mut stopped, 3).stop().settle();
+    stopped.assert_completed(Code::StopFrameworkRequested);
+    let mut ended = released(framework().role("a", 1).policy(1, 1));
+    scale(&mut ended, 3).exit("a", 0, 0).settle();
+    ended.assert_completed(Code::Succeeded);
+    assert!(ended.objects.pods.is_empty());
+}
+
+#[test]
+fn what_came_through_no_queue_grows_as_ever_and_so_does_all_where_queueing_is_off() {
+    let grown = |queueing: bool, label: Option<&str>| {
+        let mut world = framework().role("a", 1).world();
+        world.policy.queueing = queueing;
+        world.name_queue(label).settle().run();
+        scale(&mut world, 3);
+        (tags(&world), pods(&world).len())
+    };
+    for (queueing, label) in [(false, Some("gpu")), (true, None)] {
+        assert_eq!(grown(queueing, label), (vec![None; 3], 3));
+    }
+    let mut switched = released(framework().role("a", 1));
+    scale(&mut switched, 2);
+    switched.policy.queueing = false;
+    switched.settle();
+    assert_eq!(pods(&switched).len(), 2, "what waited waits no more");
+    let status = serde_json::to_value(switched.status()).unwrap();
+    let tasks = &status["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"];
+    assert_eq!(tasks[1]["queueUnitGeneration"], 2);
+    assert!(tasks[0].get("queueUnitGeneration").is_none());
+}

@@ -1,0 +1,233 @@
+//! Jobs that grow once they are released: what asks for it, what it holds, and when that returns.
+
+use super::*;
+
+const A: &str = "framework-a";
+
+impl World {
+    /// What is on its way arrives, and what follows from it, until nothing does.
+    fn run(&mut self) -> Vec<String> {
+        let mut made = Vec::new();
+        for _ in 0..50 {
+            self.turn();
+            for transit in std::mem::take(&mut self.transit) {
+                let Transit::There(ticket, request, _) = transit else { continue };
+                if let Request::CreateUnit { unit, ask, .. } = &request {
+                    made.push(format!("{} {ask}", unit.name));
+                }
+                let reply = self.server.take(&request);
+                let now = self.now();
+                self.desk.replied(now, now.wall, ticket, reply);
+            }
+            while let Some(change) = self.server.news.pop_front() {
+                self.desk.step(News::Unit(change));
+            }
+        }
+        made
+    }
+
+    /// A job has grown by so much in a generation of its spec; or that has become so much.
+    fn grow(&mut self, job: &str, generation: i64, by: u64) -> Vec<String> {
+        let since = self.second;
+        let growths = self.server.growths.entry(key(job)).or_default();
+        growths.entry(generation).or_insert((since, by)).1 = by;
+        self.tell(&key(job));
+        self.run()
+    }
+
+    /// What it grew by is gone again.
+    fn shrink(&mut self, job: &str, generation: i64) {
+        self.server.growths.get_mut(&key(job)).unwrap().remove(&generation);
+        self.tell(&key(job));
+        self.run();
+    }
+
+    /// A job is released, and has begun.
+    fn begun(&mut self, job: &str, asks: u64) {
+        self.submit(job, asks);
+        self.run();
+        assert!(self.admitted.contains(&key(job)));
+        self.advance(&key(job));
+        self.run();
+    }
+
+    /// A job that does not fit now.
+    fn begin_waiting(&mut self, job: &str, asks: u64) {
+        self.submit(job, asks);
+        self.run();
+        assert!(!self.admitted.contains(&key(job)));
+    }
+
+    fn limit(&mut self, limit: u64) {
+        self.server.limit = limit;
+        let hard = [("cpu".to_owned(), Amount::units(limit.try_into().unwrap()))];
+        let limits = QuotaFacts { hard: hard.into(), used: BTreeMap::new() };
+        let resource_version = 1000 + u128::from(limit);
+        let quota = QuotaObject { key: key("quota"), resource_version, limits: Some(limits), counted: true };
+        self.desk.step(News::Quota(Change::Applied(quota)));
+        self.run();
+    }
+
+    fn pod(&mut self, name: &str, job: &str, change: impl Fn(PodUse) -> Change<PodUse>) {
+        self.server.version += 1;
+        let consumer = ConsumerKey::new(ConsumerKind::Framework, key(job));
+        let pod = PodUse {
+            key: key(name),
+            resource_version: self.server.version,
+            consumer: Some((consumer, format!("uid-{job}").into())),
+            ask: cpu(1),
+            ended: false,
+        };
+        self.desk.step(News::Pod(change(pod)));
+        self.run();
+    }
+
+    fn phase(&self, unit: &str) -> Option<Phase> {
+        self.server.units.get(&key(unit))?.standing.phase
+    }
+
+    fn growths(&self, job: &str) -> &[i64] {
+        self.grown.get(&key(job)).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[test]
+fn what_a_released_job_grows_by_is_asked_for_by_a_unit_of_its_own_and_waits_for_room() {
+    let mut world = World::new(1, 3);
+    world.begun("a", 2);
+    world.pass(100);
+    assert_eq!(world.grow("a", 2, 2), ["framework-a-2 cpu: 2"]);
+    let unit = world.server.units[&key("framework-a-2")].clone();
+    assert_eq!(
+        (unit.standing.phase, unit.standing.reason),
+        (Some(Phase::Enqueued), Some(Reason::InsufficientQuota))
+    );
+    assert_eq!((&*unit.queue, unit.owner.as_deref()), ("q", Some("uid-a")));
+    assert_eq!(world.growths("a"), [0; 0]);
+    assert_eq!(world.phase(A), Some(Phase::Dequeued), "what was released stays so");
+    world.limit(4);
+    assert_eq!(world.phase("framework-a-2"), Some(Phase::Dequeued));
+    assert_eq!(world.growths("a"), [2]);
+    world.submit("b", 1);
+    world.run();
+    assert_eq!(world.phase("framework-b"), Some(Phase::Enqueued), "all of it is held");
+}
+
+#[test]
+fn a_shrink_gives_the_growth_back_and_who_grows_again_asks_anew() {
+    let mut world = World::new(1, 4);
+    world.begun("a", 2);
+    world.grow("a", 2, 2);
+    assert_eq!(world.growths("a"), [2]);
+    world.submit("b", 2);
+    world.run();
+    assert!(!world.admitted.contains(&key("b")));
+    world.shrink("a", 2);
+    assert_eq!(world.phase("framework-a-2"), None, "its unit is gone");
+    assert_eq!(world.growths("a"), [0; 0]);
+    assert!(world.admitted.contains(&key("b")), "what it held goes to the next");
+    assert_eq!(world.grow("a", 4, 2), ["framework-a-4 cpu: 2"]);
+    assert_eq!(world.phase("framework-a-4"), Some(Phase::Enqueued));
+    world.shrink("a", 4);
+    assert_eq!(world.phase("framework-a-4"), None, "also while it waits");
+}
+
+#[test]
+fn the_share_of_a_growth_returns_when_the_last_pod_of_its_tasks_is_gone() {
+    let mut world = World::new(1, 4);
+    world.begun("a", 2);
+    world.grow("a", 2, 1);
+    for name in ["p0", "p1", "p2"] {
+        world.pod(name, "a", Change::Applied);
+    }
+    world.submit("b", 2);
+    world.run();
+    world.shrink("a", 2);
+    assert!(world.server.units[&key("framework-a-2")].deleting);
+    assert!(!world.admitted.contains(&key("b")), "its Pod still ends");
+    world.pod("p2", "a", Change::Deleted);
+    assert_eq!(world.phase("framework-a-2"), None);
+    assert!(world.admitted.contains(&key("b")));
+    assert_eq!(world.phase(A), Some(Phase::Dequeued));
+}
+
+#[test]
+fn growths_wait_side_by_side_in_the_order_in_which_they_were_asked_for() {
+    let mut world = World::new(1, 3);
+    world.begun("a", 3);
+    for generation in [2, 3] {
+        world.pass(10);
+        world.grow("a", generation, 1);
+    }
+    world.pass(10);
+    world.begin_waiting("b", 1);
+    world.limit(4);
+    assert_eq!(world.growths("a"), [2]);
+    world.limit(5);
+    assert_eq!(world.growths("a"), [2, 3]);
+    assert!(!world.admitted.contains(&key("b")), "it came later than both");
+    world.limit(6);
+    assert!(world.admitted.contains(&key("b")));
+}
+
+#[test]
+fn a_growth_that_becomes_smaller_while_it_waits_is_asked_for_anew_and_keeps_its_place() {
+    let mut world = World::new(1, 3);
+    world.begun("a", 3);
+    world.pass(10);
+    world.grow("a", 2, 2);
+    world.pass(10);
+    world.begin_waiting("b", 1);
+    world.pass(10);
+    let before = world.server.units[&key("framework-a-2")].uid.clone();
+    assert_eq!(world.grow("a", 2, 1), ["framework-a-2 cpu: 1"]);
+    assert_ne!(world.server.units[&key("framework-a-2")].uid, before);
+    world.limit(4);
+    assert_eq!((world.growths("a"), world.admitted.contains(&key("b"))), (&[2][..], false));
+}
+
+#[test]
+fn a_new_desk_tells_what_is_released_and_asks_for_nothing_again() {
+    let mut world = World::new(1, 4);
+    world.begun("a", 2);
+    world.grow("a", 2, 1);
+    world.grow("a", 3, 2);
+    assert_eq!(world.growths("a"), [2]);
+    let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
+    world.desk = Desk::new(settings, 2);
+    world.grown.clear();
+    world.tell(&key("a"));
+    world.listed();
+    assert_eq!(world.run(), [""; 0]);
+    assert_eq!(world.growths("a"), [2]);
+    world.limit(5);
+    assert_eq!(world.growths("a"), [2], "what a predecessor sent may land yet");
+    world.pass(LIFETIME.as_secs());
+    world.run();
+    assert_eq!(world.growths("a"), [2, 3]);
+}
+
+#[test]
+fn the_growths_of_a_job_that_has_ended_hold_nothing_and_those_that_wait_go() {
+    let mut world = World::new(1, 3);
+    world.begun("a", 2);
+    world.grow("a", 2, 1);
+    world.grow("a", 3, 1);
+    world.submit("b", 3);
+    world.advance(&key("a"));
+    world.run();
+    assert!(world.admitted.contains(&key("b")));
+    assert_eq!((world.phase("framework-a-2"), world.phase("framework-a-3")), (Some(Phase::Dequeued), None));
+}
+
+#[test]
+fn a_growth_has_the_priority_that_the_first_unit_was_given() {
+    let mut world = World::new(1, 2);
+    world.begin_waiting("a", 3);
+    world.server.prioritise(&key(A), 7);
+    world.run();
+    world.limit(3);
+    world.advance(&key("a"));
+    world.grow("a", 2, 1);
+    assert_eq!(world.server.units[&key("framework-a-2")].priority, Some(7));
+}

@@ -1,0 +1,166 @@
+//! Queues: what was released never exceeds a quota together with what others use; a unit is released once,
+//! and then nothing of it changes; a Framework that waits has nothing in the cluster; and at rest nothing
+//! waits that fits.
+//!
+//! A release is decided from what the watches show, and what others do meanwhile, or how a user lowers a
+//! quota, shows a little later: for that [`Blind`] makes an allowance, which is zero where nobody does so.
+
+mod books;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use self::books::{Books, Change as Booked};
+use crate::check::Violation;
+use crate::check::scene::{by_controller, framework_of_map};
+use crate::history::{Change, History};
+use crate::object::{Meta, Object};
+
+const QUOTA: &str = "what is released fits into every quota";
+const ONCE: &str = "a unit is released once, and for good";
+const FIRST: &str = "a Framework in a queue has nothing before its unit is released";
+const WAITS: &str = "at rest no unit waits that fits";
+
+/// The label that names the queue of a Framework.
+const LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
+
+/// For so long a change of others, or of a quota, may not be known to whoever releases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Blind(pub Duration);
+
+/// What a history holds of queues: so that a test can say that it saw enough.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Units that were released.
+    pub releases: usize,
+    /// Changes of the priority of a unit that waited.
+    pub priorities: usize,
+    /// Of these, those after which the controller's next write to the unit was refused: they raced with it.
+    pub races: usize,
+}
+
+/// Checks what holds at every moment.
+///
+/// # Errors
+/// When a promise was broken.
+pub fn check(history: &History, blind: Blind) -> Result<(), Violation> {
+    let mut books = Books::default();
+    let mut begun = Beginnings::default();
+    for change in &history.changes {
+        once(change)?;
+        begun.take(change, &books)?;
+        let Some(Booked { before, after, release }) = books.take(change) else { continue };
+        for (at, resource) in ["pods", "cpu"].into_iter().enumerate() {
+            let is_more = after.sum()[at] > before.sum()[at];
+            if !is_more || after.limit[at].is_none_or(|limit| after.sum()[at] <= limit) {
+                continue;
+            }
+            // What others do is not ours; that we release is, but for what could not be seen yet.
+            let (limit, others) = books.seen(change, at, blind.0);
+            let sum = after.held[at] + others;
+            if release && sum > limit {
+                let what = format!(
+                    "{resource}: {} are held and {others} used by others, of {limit}",
+                    after.held[at]
+                );
+                return Err(Violation::new(QUOTA, change, what));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that nothing waits that fits, once nothing changes any more.
+///
+/// # Errors
+/// When something does.
+pub fn at_rest(history: &History) -> Result<(), Violation> {
+    let mut books = Books::default();
+    for change in &history.changes {
+        books.take(change);
+    }
+    let Some((unit, why)) = books.waits_in_vain() else { return Ok(()) };
+    let last = history.of("queueunits").filter(|change| change.uid == unit).last();
+    last.map_or(Ok(()), |change| Err(Violation::new(WAITS, change, why)))
+}
+
+/// Counts what happened.
+#[must_use]
+pub fn count(history: &History) -> Counts {
+    let mut counts = Counts::default();
+    for change in history.of("queueunits") {
+        let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
+        counts.releases += usize::from(phase(old) != "Dequeued" && phase(new) == "Dequeued");
+        counts.priorities += usize::from(old["spec"]["priority"] != new["spec"]["priority"]);
+    }
+    let refused = |exchange: &&crate::history::Exchange| {
+        &*exchange.plural == "queueunits" && exchange.code == Some(409) && !exchange.who.starts_with("user")
+    };
+    counts.races = history.exchanges.iter().filter(refused).count();
+    counts
+}
+
+/// `status.phase`, empty while there is none.
+fn phase(unit: &Value) -> &str {
+    unit["status"]["phase"].as_str().unwrap_or("")
+}
+
+fn once(change: &Change) -> Result<(), Violation> {
+    let (true, Some(old), Some(new)) = (change.is("queueunits"), &change.old, &change.new) else {
+        return Ok(());
+    };
+    let fail = |what: &str| Err(Violation::new(ONCE, change, what.to_owned()));
+    let forward = match (phase(old), phase(new)) {
+        (from, to) if from == to => true,
+        ("", "Enqueued") | ("Enqueued", "Dequeued") => true,
+        _ => false,
+    };
+    if !forward {
+        return fail("its phase went another way");
+    }
+    if phase(old) != "Dequeued" {
+        return Ok(());
+    }
+    if old["spec"] != new["spec"] {
+        return fail("its spec changed after its release");
+    }
+    if old["status"] != new["status"] {
+        return fail("it is released again: its status was written after its release");
+    }
+    Ok(())
+}
+
+/// Which Frameworks always named a queue, and so may begin only when they are released.
+#[derive(Debug, Default)]
+struct Beginnings {
+    /// UIDs of Frameworks that did not always do so.
+    free: BTreeSet<String>,
+}
+
+impl Beginnings {
+    fn take(&mut self, change: &Arc<Change>, books: &Books) -> Result<(), Violation> {
+        if change.is("frameworks") {
+            let label =
+                |object: &Arc<Object>| object["metadata"]["labels"][LABEL].as_str().unwrap_or("").is_empty();
+            if change.new.as_ref().is_some_and(label) {
+                self.free.insert(change.uid.clone());
+            }
+        }
+        if !change.is("configmaps") || !change.creates() || !by_controller(change) {
+            return Ok(());
+        }
+        let Some(name) = framework_of_map(change.object()) else { return Ok(()) };
+        let uid = change.object().controller().and_then(|owner| owner["uid"].as_str()).unwrap_or("");
+        if self.free.contains(uid) || books.was_released(uid) {
+            return Ok(());
+        }
+        let what = format!("the ConfigMap of {name} is created before its unit is released");
+        Err(Violation::new(FIRST, change, what))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Who holds what of a namespace's quotas, at every resourceVersion.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::phase;
+use crate::history;
+use crate::object::{Meta, Object};
+use crate::quota::{Uses, amount, place, plus, uses};
+use crate::store::Key;
+
+/// Limits, of what is limited.
+pub(super) type Limit = [Option<i64>; 2];
+
+/// What is held and used in a namespace at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// What released units keep from others: what their jobs ask for, but no more than they were given, and
+    /// what the Pods of these use.
+    pub held: Uses,
+    /// What all other Pods use.
+    pub others: Uses,
+    /// What quotas allow, as the quota controller has taken it in.
+    pub limit: Limit,
+}
+
+impl State {
+    pub fn sum(&self) -> Uses {
+        plus(self.held, self.others)
+    }
+}
+
+/// What a change did to its namespace.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub before: State,
+    pub after: State,
+    /// Whether it released a unit.
+    pub release: bool,
+}
+
+/// All that is needed to know who holds what.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    frameworks: BTreeMap<Key, Arc<Object>>,
+    units: BTreeMap<Key, Arc<Object>>,
+    queues: BTreeSet<Key>,
+    classes: BTreeSet<String>,
+    quotas: BTreeMap<Key, Limit>,
+    /// Pods that have not ended, with the UID of their Framework.
+    pods: BTreeMap<Key, (String, Uses)>,
+    states: BTreeMap<String, State>,
+    /// What the state of each namespace was, and until when.
+    past: BTreeMap<String, Vec<(Duration, State)>>,
+    /// UIDs of Frameworks whose unit was released, with the least that they asked for since: what they have
+    /// grown by after that has units of its own.
+    released: BTreeMap<String, Uses>,
+}
+
+impl Books {
+    /// Takes a change in; `None`: nobody holds more or less by it.
+    pub fn take(&mut self, change: &Arc<history::Change>) -> Option<Change> {
+        let key = Key::new(&change.namespace, &change.name);
+        let release = match &*change.plural {
+            "frameworks" => {
+                let same =
+                    change.old.as_ref().zip(change.new.as_ref()).is_some_and(|(old, new)| {
+                        old["spec"] == new["spec"] && has_ended(old) == has_ended(new)
+                    });
+                keep(&mut self.frameworks, key, change);
+                if same {
+                    return None;
+                }
+                if let (Some(least), Some(new)) = (self.released.get_mut(&change.uid), &change.new) {
+                    let wanted = wanted(new);
+                    *least = [least[0].min(wanted[0]), least[1].min(wanted[1])];
+                }
+                false
+            }
+            "queueunits" => {
+                let phases = [&change.old, &change.new]
+                    .map(|unit| unit.as_ref().map(|unit| phase(unit) == "Dequeued"));
+                keep(&mut self.units, key, change);
+                if phases[0] == phases[1] {
+                    return None;
+                }
+                let release = phases[1] == Some(true);
+                if release && let Some(uid) = job_uid(change.object()) {
+                    let wanted = self.framework(change.object()).map(|job| wanted(job)).unwrap_or_default();
+                    self.released.entry(uid.to_owned()).or_insert(wanted);
+                }
+                release
+            }
+            "resourcequotas" => {
+                match change.new.as_ref().map(|quota| limit(quota)) {
+                    Some(limit) => self.quotas.insert(key, limit),
+                    None => self.quotas.remove(&key),
+                };
+                false
+            }
+            "pods" => {
+                let pod = change.new.as_ref().filter(|pod| !ended(pod));
+                let counted =
+                    pod.map(|pod| (pod.annotation("FC_FRAMEWORK_UID").unwrap_or("").to_owned(), uses(pod)));
+                match counted {
+                    Some(counted) => self.pods.insert(key, counted),
+                    None => self.pods.remove(&key),
+                };
+                false
+            }
+            "queues" => {
+                if change.removes() {
+                    self.queues.remove(&key)
+                } else {
+                    self.queues.insert(key)
+                };
+                return None;
+            }
+            "priorityclasses" => {
+                if change.removes() {
+                    self.classes.remove(&change.name);
+                } else {
+                    self.classes.insert(change.name.clone());
+                }
+                return None;
+            }
+            _ => return None,
+        };
+        let (before, after) = self.turn_over(change);
+        Some(Change { before, after, release })
+    }
+
+    /// What the state of its namespace was before this change, and what it is now.
+    fn turn_over(&mut self, change: &history::Change) -> (State, State) {
+        let before = self.states.get(&change.namespace).copied().unwrap_or_default();
+        let after = self.state(&change.namespace);
+        if before != after {
+            self.states.insert(change.namespace.clone(), after);
+            self.past.entry(change.namespace.clone()).or_default().push((change.at, before));
+        }
+        (before, after)
+    }
+
+    /// The highest limit and the least use by others that whoever made this change can have known.
+    pub fn seen(&self, change: &history::Change, at: usize, blind: Duration) -> (i64, i64) {
+        let now = self.states.get(&change.namespace).copied().unwrap_or_default();
+        let since = change.at.saturating_sub(blind);
+        let past = self.past.get(&change.namespace).into_iter().flatten().rev();
+        let recent = past.take_while(|(until, _)| *until > since).map(|(_, state)| *state);
+        let states = || std::iter::once(now).chain(recent.clone());
+        let limit = states().map(|state| state.limit[at].unwrap_or(i64::MAX / 2)).max();
+        let others = states().map(|state| state.others[at]).min();
+        (limit.unwrap_or_default(), others.unwrap_or_default())
+    }
+
+    /// Whether the unit of this Framework was released.
+    pub fn was_released(&self, uid: &str) -> bool {
+        self.released.contains_key(uid)
+    }
+
+    /// A unit that waits although it fits and nothing else keeps it, and why it should not.
+    pub fn waits_in_vain(&self) -> Option<(String, String)> {
+        self.units.values().find_map(|unit| {
+            let key = Key::new(unit.namespace(), unit["spec"]["queue"].as_str().unwrap_or(""));
+            let class = unit["spec"]["priorityClassName"].as_str().unwrap_or("");
+            let has_class =
+                class.is_empty() || !unit["spec"]["priority"].is_null() || self.classes.contains(class);
+            let waits = phase(unit) != "Dequeued" && !unit.deleting() && has_class;
+            if !waits || !self.queues.contains(&key) || !self.has_job(unit) {
+                return None;
+            }
+            let state = self.states.get(unit.namespace()).copied().unwrap_or_default();
+            let (sum, ask) = (state.sum(), given(unit));
+            let fits = (0..ask.len())
+                .all(|at| ask[at] == 0 || state.limit[at].is_none_or(|limit| sum[at] + ask[at] <= limit));
+            let why = || format!("it asks for {ask:?}, {sum:?} are taken of {:?}", state.limit);
+            fits.then(|| (unit.uid().to_owned(), why()))
+        })
+    }
+
+    /// Whether the job of a unit is there, or of a kind that nobody sees.
+    fn has_job(&self, unit: &Value) -> bool {
+        !of_framework(unit) || self.framework(unit).is_some()
+    }
+
+    fn framework(&self, unit: &Value) -> Option<&Arc<Object>> {
+        let name = unit["spec"]["consumerRef"]["name"].as_str().unwrap_or("");
+        let found = self.frameworks.get(&Key::new(unit.namespace(), name))?;
+        job_uid(unit).is_none_or(|uid| uid == found.uid()).then_some(found)
+    }
+
+    fn state(&self, namespace: &str) -> State {
+        let own = |key: &Key| key.namespace == namespace;
+        let mut used: BTreeMap<&str, Uses> = BTreeMap::new();
+        let mut all = Uses::default();
+        for (_, (uid, uses)) in self.pods.iter().filter(|(key, _)| own(key)) {
+            all = plus(all, *uses);
+            let of_it = used.entry(uid).or_default();
+            *of_it = plus(*of_it, *uses);
+        }
+        let mut state = State { others: all, ..State::default() };
+        // By the UID of its job: what its first unit was given, what the others were, and what it wants.
+        let mut given_to: BTreeMap<&str, ([Uses; 2], Option<Uses>)> = BTreeMap::new();
+        let released = self.units.iter().filter(|(key, unit)| own(key) && phase(unit) == "Dequeued");
+        for (_, unit) in released {
+            if !of_framework(unit) {
+                state.held = plus(state.held, given(unit));
+                continue;
+            }
+            let wants = self.framework(unit).filter(|job| !has_ended(job)).map(|job| wanted(job));
+            let uid = job_uid(unit).or(self.framework(unit).map(|job| job.uid())).unwrap_or("");
+            let entry = given_to.entry(uid).or_default();
+            let part = &mut entry.0[usize::from(is_of_growth(unit))];
+            *part = plus(*part, given(unit));
+            entry.1 = entry.1.or(wants);
+        }
+        for (uid, ([first, growths], wants)) in given_to {
+            let used = used.get(uid).copied().unwrap_or_default();
+            let least = self.released.get(uid).copied().unwrap_or_default();
+            for at in 0..first.len() {
+                let wants = wants.map_or(0, |wants| wants[at]);
+                let base = first[at].min(least[at]).min(wants);
+                let grown = growths[at].min(wants - base);
+                let used = used[at].min(first[at] + growths[at]);
+                state.held[at] += (base + grown).max(used);
+                state.others[at] -= used;
+            }
+        }
+        for (_, limit) in self.quotas.iter().filter(|(key, _)| own(key)) {
+            for (least, limit) in state.limit.iter_mut().zip(limit) {
+                *least = least.iter().chain(limit).min().copied();
+            }
+        }
+        state
+    }
+}
+
+fn keep(objects: &mut BTreeMap<Key, Arc<Object>>, key: Key, change: &history::Change) {
+    match &change.new {
+        Some(new) => objects.insert(key, Arc::clone(new)),
+        None => objects.remove(&key),
+    };
+}
+
+fn has_ended(framework: &Value) -> bool {
+    framework["status"]["state"] == "Completed"
+}
+
+fn ended(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+fn of_framework(unit: &Value) -> bool {
+    unit["spec"]["consumerRef"]["kind"] == "Framework"
+}
+
+/// Whether a unit is of what a Framework has grown by.
+fn is_of_growth(unit: &Value) -> bool {
+    let first = format!("framework-{}", unit["spec"]["consumerRef"]["name"].as_str().unwrap_or(""));
+    unit.name() != first
+}
+
+/// The UID of the job that a unit names.
+fn job_uid(unit: &Value) -> Option<&str> {
+    unit["spec"]["consumerRef"]["uid"].as_str().filter(|uid| !uid.is_empty())
+}
+
+/// What a unit asks for.
+fn given(unit: &Value) -> Uses {
+    let mut sum = Uses::default();
+    for (key, quantity) in unit["spec"]["resource"].as_object().into_iter().flatten() {
+        if let Some(at) = place(key) {
+            sum[at] = sum[at].max(amount(key, quantity));
+        }
+    }
+    sum
+}
+
+/// What the Pods of a Framework ask for.
+fn wanted(framework: &Value) -> Uses {
+    let roles = framework["spec"]["taskRoles"].as_array().into_iter().flatten();
+    let of_role = |role: &Value| {
+        let (tasks, one) = (role["taskNumber"].as_i64().unwrap_or(0), uses(&role["task"]["pod"]));
+        one.map(|amount| amount * tasks)
+    };
+    roles.map(of_role).fold(Uses::default(), plus)
+}
+
+fn limit(quota: &Value) -> Limit {
+    let mut limits = Limit::default();
+    for (key, quantity) in quota["status"]["hard"].as_object().into_iter().flatten() {
+        if let Some(at) = place(key) {
+            let limit = amount(key, quantity);
+            limits[at] = Some(limits[at].map_or(limit, |known| known.min(limit)));
+        }
+    }
+    limits
+}

@@ -1,0 +1,191 @@
+//! The checks of queues against histories that are told step by step.
+
+use fastrand::Rng;
+use serde_json::json;
+
+use super::*;
+use crate::history::Verb;
+use crate::kind::{Kind, KindId, Registry};
+use crate::patch::Patch;
+use crate::store::{Caller, Key, Store};
+use crate::update::Part;
+
+const UNITS: &str = "queueunits";
+
+/// A history in the making: a quota of four Pods, and units that ask for some.
+struct Story {
+    store: Store,
+    at: Duration,
+}
+
+impl Story {
+    fn new() -> Self {
+        let mut store = Store::new(Registry::new(), Rng::with_seed(1));
+        store.add_kind(Kind::custom("queue.k8s.io", "v1alpha1", "QueueUnit", UNITS));
+        store.add_kind(Kind::custom("queue.k8s.io", "v1alpha1", "Queue", "queues"));
+        let mut story = Self { store, at: Duration::ZERO };
+        story.create("queues", "q", json!({}));
+        story.create("resourcequotas", "room", json!({ "hard": { "pods": "4" } }));
+        story.limit(4);
+        story
+    }
+
+    fn kind(&self, plural: &str) -> KindId {
+        self.store.registry.find_plural(plural).unwrap()
+    }
+
+    fn caller(&mut self, actor: &str, call: u64) -> Caller {
+        self.at += Duration::from_secs(1);
+        let time = jiff::Timestamp::from_second(1_800_000_000).unwrap() + self.at;
+        Caller { actor: actor.into(), call, at: self.at, time }
+    }
+
+    fn create(&mut self, plural: &str, name: &str, spec: Value) -> String {
+        let (kind, caller) = (self.kind(plural), self.caller("user", 0));
+        let object = json!({ "metadata": { "name": name }, "spec": spec });
+        self.store.create(&caller, kind, "default", object).unwrap().uid().to_owned()
+    }
+
+    fn status(&mut self, plural: &str, name: &str, status: Value) {
+        let (kind, caller) = (self.kind(plural), self.caller("controller-1", 1));
+        let patch = Patch::Json(json!([{ "op": "add", "path": "/status", "value": status }]));
+        self.store.patch(&caller, kind, &Key::new("default", name), Part::Status, &patch).unwrap();
+    }
+
+    fn limit(&mut self, pods: u32) {
+        self.status("resourcequotas", "room", json!({ "hard": { "pods": pods.to_string() } }));
+    }
+
+    fn unit(&mut self, name: &str, pods: u32) {
+        let reference = json!({ "apiVersion": "example.com/v1", "kind": "Train", "name": name });
+        self.create(
+            UNITS,
+            name,
+            json!({ "consumerRef": reference, "queue": "q", "resource": { "pods": pods } }),
+        );
+        self.status(UNITS, name, json!({ "phase": "Enqueued" }));
+    }
+
+    fn release(&mut self, name: &str) {
+        self.status(UNITS, name, json!({ "phase": "Dequeued" }));
+    }
+
+    fn remove(&mut self, plural: &str, name: &str) {
+        let (kind, caller) = (self.kind(plural), self.caller("user", 0));
+        let options = crate::deletion::DeleteOptions { grace: Some(0), ..Default::default() };
+        self.store.delete(&caller, kind, &Key::new("default", name), &options).unwrap();
+    }
+
+    fn pod(&mut self, name: &str) {
+        self.create("pods", name, json!({ "containers": [{ "name": "main", "image": "x" }] }));
+    }
+
+    fn check(&self, blind: u64) -> Result<(), String> {
+        let checked = check(&self.store.history, Blind(Duration::from_secs(blind)));
+        checked.map_err(|violation| violation.to_string())
+    }
+}
+
+#[test]
+fn as_much_as_there_is_may_be_released_and_no_more() {
+    let mut story = Story::new();
+    story.unit("a", 3);
+    story.unit("b", 1);
+    story.unit("c", 1);
+    story.release("a");
+    story.release("b");
+    assert_eq!(story.check(0), Ok(()));
+    assert_eq!(at_rest(&story.store.history), Ok(()));
+    story.release("c");
+    assert!(story.check(0).unwrap_err().contains("pods: 5 are held and 0 used by others, of 4"));
+    assert_eq!(count(&story.store.history).releases, 3);
+}
+
+#[test]
+fn what_others_use_counts_as_soon_as_it_can_be_known() {
+    let mut story = Story::new();
+    story.unit("a", 4);
+    story.pod("foreign");
+    story.release("a");
+    assert!(story.check(0).unwrap_err().contains("4 are held and 1 used by others"));
+    assert_eq!(story.check(60), Ok(()), "nobody can have known of it");
+    // Once the others are gone again it fits.
+    let mut story = Story::new();
+    story.unit("a", 4);
+    story.pod("foreign");
+    story.remove("pods", "foreign");
+    story.release("a");
+    assert_eq!(story.check(0), Ok(()));
+}
+
+#[test]
+fn a_quota_that_is_lowered_later_is_nobodys_fault() {
+    let mut story = Story::new();
+    story.unit("a", 4);
+    story.release("a");
+    story.limit(1);
+    assert_eq!(story.check(0), Ok(()));
+    story.unit("b", 1);
+    story.release("b");
+    assert!(story.check(0).is_err());
+}
+
+#[test]
+fn what_fits_does_not_wait_at_rest() {
+    let mut story = Story::new();
+    story.unit("a", 4);
+    assert!(at_rest(&story.store.history).unwrap_err().what.contains("[4, 0]"));
+    story.limit(3);
+    assert_eq!(at_rest(&story.store.history), Ok(()));
+}
+
+#[test]
+fn a_unit_is_released_once_and_then_fixed() {
+    let mut story = Story::new();
+    story.unit("a", 1);
+    story.release("a");
+    story.status(UNITS, "a", json!({ "phase": "Dequeued", "message": "again" }));
+    assert!(story.check(0).unwrap_err().contains("released again"));
+    // The server itself refuses the rest.
+    let mut story = Story::new();
+    story.unit("a", 1);
+    story.release("a");
+    let (kind, caller) = (story.kind(UNITS), story.caller("user", 0));
+    let patch = Patch::Merge(json!({ "spec": { "priority": 7 } }));
+    let refused = story.store.patch(&caller, kind, &Key::new("default", "a"), Part::Main, &patch);
+    assert_eq!(refused.unwrap_err().code, 422);
+    let patch = Patch::Merge(json!({ "status": { "phase": "Enqueued" } }));
+    let refused = story.store.patch(&caller, kind, &Key::new("default", "a"), Part::Status, &patch);
+    assert!(refused.unwrap_err().message.contains("status.phase"));
+    assert_eq!(story.store.history.of(UNITS).filter(|change| change.cause.verb == Verb::Patch).count(), 0);
+}
+
+#[test]
+fn nothing_of_a_framework_is_made_before_its_release() {
+    let story = |released: bool, label: &str| {
+        let mut story = Story::new();
+        let (kind, caller) = (story.kind("frameworks"), story.caller("user", 0));
+        let labels = json!({ LABEL: label });
+        let framework = json!({ "metadata": { "name": "f", "labels": labels }, "spec": { "taskRoles": [] } });
+        let uid = story.store.create(&caller, kind, "default", framework).unwrap().uid().to_owned();
+        let reference = json!({ "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
+            "name": "f", "uid": uid });
+        story.create(
+            UNITS,
+            "framework-f",
+            json!({ "consumerRef": reference, "queue": "q", "resource": { "pods": 1 } }),
+        );
+        story.status(UNITS, "framework-f", json!({ "phase": "Enqueued" }));
+        if released {
+            story.release("framework-f");
+        }
+        let (kind, caller) = (story.kind("configmaps"), story.caller("controller-1", 1));
+        let owner = json!([{ "kind": "Framework", "name": "f", "uid": uid, "controller": true }]);
+        let map = json!({ "metadata": { "name": "f-attempt", "ownerReferences": owner } });
+        story.store.create(&caller, kind, "default", map).unwrap();
+        story.check(0)
+    };
+    assert_eq!(story(true, "q"), Ok(()));
+    assert_eq!(story(false, ""), Ok(()), "it is in no queue");
+    assert!(story(false, "q").unwrap_err().contains("before its unit is released"));
+}

@@ -1,0 +1,89 @@
+//! Whether ever more was released than the quota allows, from the history of QueueUnits.
+//!
+//! The resourceVersions of all objects have one order. A unit holds what it asks for from the version that
+//! released it to the version that deleted it; between two versions nothing changes, so that a look at each
+//! release is a look at every moment.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::report::Queue;
+use crate::scenario::{Queues, Scenario, Unit};
+use crate::tracker::{Held, Tracker};
+
+/// What one unit held.
+#[derive(Clone, Copy, Debug)]
+pub struct Hold<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// What it asks for.
+    pub unit: &'a Unit,
+    /// The number of its namespace.
+    pub namespace: usize,
+    /// Between which versions.
+    pub held: Held,
+}
+
+/// The releases for which the quota of their namespace had no room, in words, in their order.
+pub fn over_admissions(queues: &Queues, holds: &[Hold<'_>]) -> Vec<String> {
+    let mut moments = Vec::new();
+    for (number, hold) in holds.iter().enumerate() {
+        let Some(from) = hold.held.from else { continue };
+        moments.push((from, true, number));
+        moments.extend(hold.held.until.map(|until| (until, false, number)));
+    }
+    moments.sort_unstable();
+    let mut held = BTreeMap::<(usize, &str), u64>::new();
+    let mut over = Vec::new();
+    for (version, released, number) in moments {
+        let hold = &holds[number];
+        let mut exceeded = None;
+        for (resource, asked) in &hold.unit.resource {
+            let sum = held.entry((hold.namespace, resource.as_str())).or_default();
+            if !released {
+                *sum = sum.saturating_sub(*asked);
+                continue;
+            }
+            *sum += asked;
+            let limit = queues.quota.get(resource).copied().unwrap_or(u64::MAX);
+            if *sum > limit {
+                exceeded = Some(format!("{resource} {sum} of {limit}"));
+            }
+        }
+        if let Some(what) = exceeded {
+            let (name, namespace) = (hold.name, hold.namespace);
+            over.push(format!("{name} in namespace {namespace} at resourceVersion {version}: {what}"));
+        }
+    }
+    over
+}
+
+/// What came of a scenario's units. `turns` tells within which time such a share of the controller's turns
+/// was.
+pub fn judge(
+    scenario: &Scenario,
+    queues: &Queues,
+    tracker: &Tracker,
+    turns: impl Fn(f64) -> Option<f64>,
+) -> Queue {
+    let names: Vec<_> = scenario.units().collect();
+    let holds: Option<Vec<Hold>> = names
+        .iter()
+        .map(|(name, index, unit)| {
+            let held = tracker.held(name)?;
+            Some(Hold { name, unit, namespace: queues.seat(*index).namespace, held })
+        })
+        .collect();
+    let over = holds.map(|holds| over_admissions(queues, &holds));
+    let (releases, first, last) = tracker.came_to_run(|group| !scenario.runs_until_all_wait(group));
+    let seconds =
+        first.zip(last).map_or(0.0, |(first, last): (Instant, Instant)| (last - first).as_secs_f64());
+    Queue {
+        releases,
+        releases_per_second: releases as f64 / seconds.max(0.001),
+        over_admitted: over.as_ref().map(Vec::len),
+        turn_p99_seconds: turns(0.99),
+        turn_max_seconds: turns(1.0),
+        first_over_admission: over.and_then(|over| over.into_iter().next()),
+    }
+}

@@ -1,0 +1,98 @@
+//! Namespaces with Queues and a ResourceQuota, for QueueUnits without Pods.
+
+use anyhow::{Context, Result, ensure};
+use framework_api::queue::{self, QUEUE_KIND, QueueUnit};
+use futures::StreamExt;
+use futures::stream;
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use kube::api::{Api, DeleteParams, PostParams};
+use kube::core::{ApiResource, DynamicObject};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use super::{EVERY, PATIENCE, Place, selected};
+use crate::job::RUN_LABEL;
+use crate::scenario::{Queues, Seat};
+
+/// Namespaces that are made at a time.
+const AT_ONCE: usize = 16;
+
+impl Place {
+    /// The name of the n-th namespace with queues.
+    fn named(&self, nth: usize) -> String {
+        format!("{}-{nth}", self.namespace)
+    }
+
+    /// QueueUnits in the n-th of them.
+    pub fn units(&self, nth: usize) -> Api<DynamicObject> {
+        let units = ApiResource::erase::<QueueUnit>(&());
+        Api::namespaced_with(self.client.clone(), &self.named(nth), &units)
+    }
+
+    /// How many namespaces with queues there are of load tests.
+    pub async fn queues_left(&self) -> kube::Result<usize> {
+        Ok(self.namespaces().list_metadata(&selected(None)).await?.items.len())
+    }
+
+    /// Makes the namespaces of a run, and waits until all their quotas are in force.
+    pub async fn make_queues(&self, queues: &Queues, run: &str) -> Result<()> {
+        let makings = (0..queues.namespaces).map(|nth| self.make_one(queues, nth, run));
+        let made: Vec<Result<()>> = stream::iter(makings).buffer_unordered(AT_ONCE).collect().await;
+        made.into_iter().collect()
+    }
+
+    /// Removes the namespaces of load tests, or of one run, and waits until they are gone.
+    pub async fn clear_queues(&self, run: Option<&str>) -> Result<()> {
+        let all = self.namespaces();
+        let of = selected(run);
+        for namespace in all.list_metadata(&of).await.context("listing namespaces")?.items {
+            let name = namespace.metadata.name.unwrap_or_default();
+            all.delete(&name, &DeleteParams::default()).await.context("deleting a namespace")?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while !all.list_metadata(&of).await?.items.is_empty() {
+            ensure!(Instant::now() < deadline, "the namespaces of the load test do not go");
+            sleep(EVERY).await;
+        }
+        Ok(())
+    }
+
+    fn namespaces(&self) -> Api<Namespace> {
+        Api::all(self.client.clone())
+    }
+
+    async fn make_one(&self, queues: &Queues, nth: usize, run: &str) -> Result<()> {
+        let (name, post) = (self.named(nth), PostParams::default());
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.clone());
+        namespace.metadata.labels = Some([(RUN_LABEL.to_owned(), run.to_owned())].into());
+        self.namespaces()
+            .create(&post, &namespace)
+            .await
+            .with_context(|| format!("creating namespace {name}"))?;
+        let hard: serde_json::Map<_, _> =
+            queues.quota.iter().map(|(key, limit)| (key.clone(), json!(limit.to_string()))).collect();
+        let quota = json!({"metadata": {"name": "room"}, "spec": {"hard": hard}});
+        let quota: ResourceQuota = serde_json::from_value(quota)?;
+        let quotas = Api::<ResourceQuota>::namespaced(self.client.clone(), &name);
+        quotas.create(&post, &quota).await.with_context(|| format!("creating a quota in {name}"))?;
+        let kind = ApiResource::erase::<queue::Queue>(&());
+        let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), &name, &kind);
+        for number in 0..queues.queues {
+            let seat = Seat { namespace: nth, queue: number };
+            let object = json!({
+                "apiVersion": queue::API_VERSION, "kind": QUEUE_KIND,
+                "metadata": {"name": seat.queue_name()}, "spec": {},
+            });
+            let object: DynamicObject = serde_json::from_value(object)?;
+            api.create(&post, &object).await.with_context(|| format!("creating a Queue in {name}"))?;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        // Before the quota controller has taken it in, nothing may be used.
+        while quotas.get("room").await?.status.and_then(|status| status.hard).is_none() {
+            ensure!(Instant::now() < deadline, "the quota of {name} does not come into force");
+            sleep(EVERY).await;
+        }
+        Ok(())
+    }
+}

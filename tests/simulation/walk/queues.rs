@@ -1,0 +1,379 @@
+//! The random walk of queues: Frameworks that wait for room, units that users make, priorities that change
+//! while units are released, quotas and Queues that change, lost replies, slow watches, and a controller that
+//! is killed.
+
+use std::time::Duration;
+
+use framework_sim::check::queue::{self, Blind, Counts};
+use framework_sim::{Fault, Meta, Rule, Verb};
+use serde_json::{Value, json};
+
+use super::super::draw::one;
+use super::super::manifest::Manifest;
+use super::*;
+
+/// The units that users make for jobs of their own.
+const TRAIN: &str = "train-";
+const QUEUES: [&str; 2] = ["q0", "q1"];
+const CLASSES: [(&str, i32); 2] = [("high", 100), ("low", -5)];
+/// What desks watch.
+const WATCHED: [&str; 6] =
+    ["queueunits", "queues", "resourcequotas", "priorityclasses", "pods", "frameworks"];
+/// Where others come and go, for so long a release may not know of them.
+const BLIND: Duration = Duration::from_secs(75);
+
+/// What became of a walk, and what there was to see.
+#[derive(Debug)]
+pub struct Queued {
+    /// What became of it.
+    pub walked: Walked,
+    /// How much happened.
+    pub counts: Counts,
+}
+
+/// Draws what is the same for every walk of queues.
+fn conditions(rng: &mut Rng, manner: Manner<'_>) -> Conditions {
+    let mut conditions = Conditions::draw(rng);
+    conditions.options.keep_trace = manner.talks;
+    let (from, to) = one(rng, &[(20, 500), (20, 500), (1_000, 5_000)]);
+    conditions.options.quota_delay = Duration::from_millis(from)..=Duration::from_millis(to);
+    conditions.setup.policy.queueing = true;
+    conditions.setup.settings.reserve_after = SECOND * one(rng, &[2, 20, 300]);
+    (conditions.queues, conditions.lifetimes) = (true, false);
+    conditions.frameworks = rng.usize(2..=6);
+    if let Some(change) = manner.policy {
+        change(&mut conditions.setup.policy);
+    }
+    conditions
+}
+
+/// Does the walk of a seed: in every third others use the quota, too.
+pub fn walk(seed: u64, manner: Manner<'_>) -> Queued {
+    let mut rng = Rng::with_seed(seed);
+    let conditions = conditions(&mut rng, manner);
+    simulate(seed, conditions.options.clone(), |cluster| async move {
+        Stage::new(cluster, seed, rng, conditions).walk_queues(seed.is_multiple_of(3)).await
+    })
+}
+
+/// Users change the priorities of units that wait, so many times, while these are released.
+pub fn race(seed: u64, patches: usize, manner: Manner<'_>) -> Queued {
+    let mut rng = Rng::with_seed(seed);
+    let conditions = conditions(&mut rng, manner);
+    simulate(seed, conditions.options.clone(), |cluster| async move {
+        Stage::new(cluster, seed, rng, conditions).race(patches).await
+    })
+}
+
+/// In one of the queues, with Pods that ask for CPU.
+pub fn queued(rng: &mut Rng, manifest: Manifest) -> Manifest {
+    manifest.queue(one(rng, &["q0", "q0", "q1"])).cpu(one(rng, &["500m", "1"]))
+}
+
+impl Stage {
+    fn new(cluster: SimCluster, seed: u64, rng: Rng, conditions: Conditions) -> Self {
+        let (user, aside) = (cluster.user(), Rng::with_seed(!seed));
+        Stage { cluster, user, rng, conditions, controller: None, incarnation: 0, seed, aside }
+    }
+
+    async fn walk_queues(&mut self, crowded: bool) -> Queued {
+        self.furnish();
+        for index in 0..self.conditions.frameworks {
+            self.create(&format!("f{index}"));
+            self.wait(500).await;
+        }
+        for _ in 0..self.conditions.steps * 2 {
+            let longest = if self.rng.u8(..5) == 0 { 15_000 } else { 1_000 };
+            self.wait(longest).await;
+            self.step(crowded).await;
+        }
+        self.conclude(if crowded { Blind(BLIND) } else { Blind::default() }).await
+    }
+
+    async fn race(&mut self, patches: usize) -> Queued {
+        self.furnish();
+        for _ in 0..60 {
+            self.make_train();
+        }
+        let killed_at = self.rng.usize(..patches * 2);
+        for patch in 0..patches {
+            self.prioritise();
+            match self.rng.u8(..25) {
+                0 => self.end_train(),
+                1..5 => self.wait(30).await,
+                _ => {}
+            }
+            if patch == killed_at {
+                self.kill().await;
+                pass(SECOND * 30).await;
+            }
+        }
+        self.conclude(Blind::default()).await
+    }
+
+    /// Queues, classes, a quota, and a controller.
+    fn furnish(&mut self) {
+        for (name, value) in CLASSES {
+            let kind = json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass" });
+            self.make(kind, name, json!({}), json!({ "value": value }));
+        }
+        for name in QUEUES {
+            self.make_queue(name);
+        }
+        let mut hard = json!({ "pods": self.rng.u32(3..8).to_string() });
+        if self.rng.bool() {
+            hard["requests.cpu"] = json!(self.rng.u32(3..6).to_string());
+        }
+        let kind = json!({ "apiVersion": "v1", "kind": "ResourceQuota" });
+        self.make(kind, "room", json!({ "hard": hard }), json!({}));
+        self.restart();
+    }
+
+    fn make(&self, mut object: Value, name: &str, spec: Value, more: Value) -> bool {
+        object["metadata"] = json!({ "name": name });
+        if spec != json!({}) {
+            object["spec"] = spec;
+        }
+        for (field, value) in more.as_object().into_iter().flatten() {
+            object[field] = value.clone();
+        }
+        self.user.create(object).is_ok()
+    }
+
+    fn make_queue(&mut self, name: &str) -> bool {
+        let policy = one(&mut self.rng, &["Priority", "Priority", "FIFO"]);
+        let spec = json!({ "queuePolicy": policy, "priority": self.rng.i32(0..3) });
+        self.make(json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue" }), name, spec, json!({}))
+    }
+
+    /// A user makes a unit for a job of a kind that the controller does not know.
+    fn make_train(&mut self) -> bool {
+        let name = format!("{TRAIN}{}", self.rng.u16(..));
+        let mut spec = json!({
+            "consumerRef": { "apiVersion": "example.com/v1", "kind": "Train", "name": name },
+            "queue": one(&mut self.rng, &QUEUES),
+            "resource": { "pods": self.rng.u32(1..=3), "cpu": one(&mut self.rng, &["500m", "1"]) },
+        });
+        match self.rng.u8(..3) {
+            0 => spec["priority"] = json!(self.rng.i32(-10..10)),
+            1 => spec["priorityClassName"] = json!(one(&mut self.rng, &CLASSES).0),
+            _ => {}
+        }
+        self.make(
+            json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit" }),
+            &name,
+            spec,
+            json!({}),
+        )
+    }
+
+    /// The job of one of these has ended: its unit goes.
+    fn end_train(&mut self) {
+        let mut units = self.user.list("queueunits");
+        units.retain(|unit| unit.name().starts_with(TRAIN) && unit["status"]["phase"] == "Dequeued");
+        if let Some(unit) = self.rng.choice(units) {
+            // It is there.
+            let _ = self.user.delete("queueunits", unit.name());
+        }
+    }
+
+    /// The jobs of all units that users made and that are released have ended. Says whether any is left.
+    pub fn end_trains(&self) -> bool {
+        let mut units = self.user.list("queueunits");
+        units.retain(|unit| unit.name().starts_with(TRAIN));
+        for unit in units.iter().filter(|unit| unit["status"]["phase"] == "Dequeued") {
+            // It is there.
+            let _ = self.user.delete("queueunits", unit.name());
+        }
+        !units.is_empty()
+    }
+
+    /// A user gives a unit another priority, if it still waits.
+    fn prioritise(&mut self) -> bool {
+        let Some(name) = self.any("queueunits") else { return false };
+        let patch = json!({ "spec": { "priority": self.rng.i32(-1_000_000..1_000_000) } });
+        self.user.patch("queueunits", &name, patch).is_ok()
+    }
+
+    /// The controller is killed, and another one starts at once unless its requests may hang.
+    async fn kill(&mut self) {
+        if let Some(controller) = self.controller.take() {
+            controller.crash().await;
+            self.mourn().await;
+        }
+        self.restart();
+    }
+
+    async fn step(&mut self, crowded: bool) {
+        match self.rng.u8(..17) {
+            0..5 => {
+                for _ in 0..self.rng.u8(1..30) {
+                    self.prioritise();
+                    self.wait(20).await;
+                }
+            }
+            5..7 => _ = self.make_train(),
+            7 => self.end_train(),
+            8 => _ = self.change_room(crowded),
+            9 => _ = self.change_queue(),
+            10..12 => self.hold_up().await,
+            12 => {
+                let time = SECOND * self.rng.u32(1..30);
+                let plural = one(&mut self.rng, &WATCHED);
+                if let Some(controller) = &self.controller {
+                    self.cluster.freeze_watches(&controller.name, plural, time);
+                }
+            }
+            13 => _ = self.do_to_framework(crowded),
+            14 => mischief::network(self).await,
+            15 if crowded => _ = mischief::neighbours(self) | self.make_foreigner(),
+            _ => mischief::processes(self).await,
+        }
+    }
+
+    /// What a user does to a Framework. Where nobody else uses the quota it never grows once it is made: what
+    /// it is given would be less than what it uses.
+    fn do_to_framework(&mut self, crowded: bool) -> bool {
+        let (name, user) = (self.any_framework(), self.user.clone());
+        match self.rng.u8(..8) {
+            0 => user.stop(&name),
+            1 => {
+                let policy = one(&mut self.rng, &["Foreground", "Background"]);
+                let options = framework_sim::DeleteOptions {
+                    propagation: Some(policy.to_owned()),
+                    ..Default::default()
+                };
+                user.delete_with("frameworks", &name, &options).is_ok()
+            }
+            2 | 3 => self.create(&name),
+            4 if crowded => {
+                let label = one(&mut self.rng, &[None, Some("q0"), Some("q1")]);
+                let labels = json!({ framework_api::queue::QUEUE_NAME_LABEL: label });
+                user.patch("frameworks", &name, json!({ "metadata": { "labels": labels } })).is_ok()
+            }
+            5 if crowded => mischief::users(self),
+            6 => {
+                let pod = self.any("pods");
+                pod.is_some_and(|pod| user.delete("pods", &pod).is_ok())
+            }
+            _ => {
+                let Some(framework) = user.get("frameworks", &name) else { return false };
+                let tasks = framework["spec"]["taskRoles"][0]["taskNumber"].as_u64().unwrap_or(0);
+                let fewer = self.rng.u64(..=tasks);
+                user.scale(&name, 0, u32::try_from(fewer).unwrap_or(0))
+            }
+        }
+    }
+
+    fn change_room(&mut self, crowded: bool) -> bool {
+        let Some(quota) = self.user.get("resourcequotas", "room") else { return false };
+        let known = room(&quota);
+        let pods = if crowded { self.rng.u64(1..10) } else { known + 1 };
+        let hard = json!({ "spec": { "hard": { "pods": pods.to_string() } } });
+        self.user.patch("resourcequotas", "room", hard).is_ok()
+    }
+
+    fn change_queue(&mut self) -> bool {
+        let name = one(&mut self.rng, &QUEUES);
+        match self.rng.u8(..4) {
+            0 => self.user.delete("queues", name).is_ok(),
+            1 => self.make_queue(name),
+            _ => {
+                let policy = one(&mut self.rng, &["Priority", "FIFO"]);
+                let spec = json!({ "queuePolicy": policy, "priority": self.rng.i32(0..3) });
+                self.user.patch("queues", name, json!({ "spec": spec })).is_ok()
+            }
+        }
+    }
+
+    /// Somebody else's Pod.
+    fn make_foreigner(&mut self) -> bool {
+        let name = format!("foreign-{}", self.rng.u16(..));
+        let container =
+            json!({ "name": "main", "image": "x", "resources": { "requests": { "cpu": "500m" } } });
+        let pod = json!({ "apiVersion": "v1", "kind": "Pod" });
+        self.make(pod, &name, json!({ "containers": [container] }), json!({}))
+    }
+
+    /// Something happens to the next writes of a unit's status; the controller may not live to see it.
+    async fn hold_up(&mut self) {
+        let late = Duration::from_millis(self.rng.u64(..15_000));
+        let fault = match self.rng.u8(..6) {
+            0 | 1 => Fault::Hang(Some(late)),
+            2 => Fault::LoseReply,
+            3 => Fault::DelayReply(late / 4),
+            4 => Fault::Delay(late / 4),
+            _ => Fault::Timeout { applied: self.rng.bool() },
+        };
+        let rule = Rule::new(fault).verb(Verb::PatchStatus).plural("queueunits").times(self.rng.u32(1..3));
+        self.cluster.faults(|faults| faults.script(rule));
+        self.make_train();
+        self.wait(200).await;
+        if self.rng.bool() {
+            self.kill().await;
+            self.prioritise();
+        }
+    }
+
+    /// The faults stop, there is room for the largest one, and everything has its turn.
+    async fn conclude(&mut self, blind: Blind) -> Queued {
+        for name in QUEUES {
+            self.make_queue(name);
+        }
+        self.make_room();
+        let mut ended = endgame::play(self).await;
+        for _ in 0..60 {
+            if !self.end_trains() {
+                break;
+            }
+            let user = &self.user;
+            let is_train = |unit: &Value| unit.name().starts_with(TRAIN);
+            let waits = |unit: &Value| is_train(unit) && unit["status"]["phase"] != "Dequeued";
+            // Some are released, or all are gone.
+            let before = user.list("queueunits").iter().filter(|unit| waits(unit)).count();
+            let fewer = |user: &User| {
+                before == 0 || user.list("queueunits").iter().filter(|unit| waits(unit)).count() < before
+            };
+            self.cluster.until(SECOND * 40, fewer).await;
+        }
+        if self.end_trains() {
+            ended = endgame::Ended::Never("units of users".to_owned());
+        } else if !self.cluster.settle(SECOND * 150, SECOND * 900).await {
+            ended = endgame::Ended::Restless;
+        }
+        let history = self.cluster.history();
+        let broken = |violation: framework_sim::check::Violation| (violation.to_string(), Some(violation.rv));
+        let found = queue::check(&history, blind).and_then(|()| queue::at_rest(&history)).err().map(broken);
+        let found = found.or_else(|| endgame::judge(&history, ended, &self.conditions));
+        let told = self.conditions.setup.told.tellings();
+        let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
+        let walked = Walked {
+            broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
+            digest: self.cluster.digest(),
+            requests: history.exchanges.len(),
+        };
+        Queued { walked, counts: queue::count(&history) }
+    }
+
+    /// Room for the largest of all that are there, and no less than there is.
+    fn make_room(&self) {
+        let of_unit = |unit: &Value| unit["spec"]["resource"]["pods"].as_u64().unwrap_or(0);
+        let tasks = |framework: &Value| {
+            let roles = framework["spec"]["taskRoles"].as_array().into_iter().flatten();
+            roles.map(|role| role["taskNumber"].as_u64().unwrap_or(0)).sum::<u64>()
+        };
+        let units = self.user.list("queueunits");
+        let frameworks = self.user.list("frameworks");
+        let asks = units.iter().map(|unit| of_unit(unit)).chain(frameworks.iter().map(|one| tasks(one)));
+        let known = self.user.get("resourcequotas", "room").map_or(1, |quota| room(&quota));
+        let hard = json!({ "pods": asks.max().unwrap_or(0).max(known).to_string() });
+        let patch = json!([{ "op": "replace", "path": "/spec/hard", "value": hard }]);
+        assert!(self.user.json_patch("resourcequotas", "room", patch).is_ok(), "it is there");
+    }
+}
+
+/// How many Pods a quota allows.
+fn room(quota: &Value) -> u64 {
+    let pods = quota["spec"]["hard"]["pods"].as_str().and_then(|text| text.parse().ok());
+    pods.expect("it limits Pods")
+}

@@ -111,9 +111,11 @@ fn config_map(body: &[u8]) -> Result<Reply, serde_json::Error> {
     }
 }
 
-/// The unit as it stands; of a deletion, of a Job and of a Queue, that it was done.
+/// The unit as it stands; of its end, of a Job and of a Queue, that it was done. One whose last finalizer went
+/// is shown at the version that it had before, so it says nothing that the watch does not say better.
 fn unit(request: &queue::Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
     if let queue::Request::DeleteUnit { .. }
+    | queue::Request::LetGo { .. }
     | queue::Request::ResumeJob { .. }
     | queue::Request::ResumeJobSet { .. }
     | queue::Request::PatchQueue { .. } = request

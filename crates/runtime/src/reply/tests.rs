@@ -194,6 +194,18 @@ fn a_deleted_config_map_is_shown_if_a_finalizer_keeps_it() {
 }
 
 #[test]
+fn a_unit_that_was_let_go_is_not_shown_as_it_was() {
+    let (unit, uid) = (Key::new("ns", "framework-job"), "u".into());
+    let let_go = Request::Queue(queue::Request::LetGo { unit, uid, resource_version: 7, finalizers: vec![] });
+    // The API server answers with what it was sent, at the version that it took it off from.
+    let body = json!({"kind": "QueueUnit", "spec": {}, "metadata": {
+        "name": "framework-job", "namespace": "ns", "uid": "u", "resourceVersion": "7",
+        "deletionTimestamp": "2026-01-01T00:00:30Z",
+    }});
+    assert!(matches!(answer(&let_go, 200, &body), Reply::Done), "or it would be let go once more");
+}
+
+#[test]
 fn an_unreadable_success_is_no_refusal() {
     let reply = of_response(&act(create_pod()), StatusCode::CREATED, &HeaderMap::new(), b"{\"metadata\":");
     assert!(matches!(reply, Reply::Unknown(_)), "{reply:?}");

@@ -41,6 +41,7 @@ mod work;
 
 use fill::QueueBook;
 use settle::Unsettled;
+use uses::{Use, Used};
 use work::Work;
 
 /// What the desk is set to.
@@ -122,13 +123,6 @@ struct JobBook {
     told_growths: Option<(Arc<str>, Vec<i64>)>,
 }
 
-/// What the Pods of a job use.
-#[derive(Debug, Default)]
-struct Used {
-    pods: usize,
-    ask: Ask,
-}
-
 /// One namespace.
 #[derive(Debug)]
 struct Space {
@@ -166,7 +160,11 @@ pub struct Desk {
     released_of: BTreeMap<ConsumerKey, usize>,
     counts: Counts,
     /// What each Pod was counted as.
-    counted: BTreeMap<Key, (ConsumerKey, Ask)>,
+    counted: BTreeMap<Key, Use>,
+    /// Pods that are being deleted, by when quotas cease to count them.
+    lapsing: BTreeSet<(Timestamp, Key)>,
+    /// The wall clock's time of the last turn.
+    time: Timestamp,
     spaces: BTreeMap<Arc<str>, Space>,
     stale_units: BTreeSet<Key>,
     stale_jobs: BTreeSet<ConsumerKey>,
@@ -219,6 +217,8 @@ impl Desk {
             released_of: BTreeMap::new(),
             counts: Counts::default(),
             counted: BTreeMap::new(),
+            lapsing: BTreeSet::new(),
+            time: Timestamp::UNIX_EPOCH,
             spaces: BTreeMap::new(),
             stale_units: BTreeSet::new(),
             stale_jobs: BTreeSet::new(),
@@ -310,6 +310,7 @@ impl Desk {
         if !std::mem::replace(&mut self.began, true) {
             self.begin(now);
         }
+        self.let_lapse(time);
         self.look_after_jobs();
         self.settle(now);
         if self.others_at.take_if(|at| *at <= now.steady).is_some() {
@@ -328,13 +329,15 @@ impl Desk {
 
     /// When, on the steady clock, [`Desk::turn`] must be called again though nothing happens.
     pub fn next_wake(&self, now: Now, time: Timestamp) -> Option<Duration> {
-        let round = self.round_at.map(|at| {
+        let on_the_wall = |at: Timestamp| {
             let wait = Duration::try_from(at.duration_since(time)).unwrap_or(Duration::ZERO);
-            // Not a moment too early: the scheduler compares whole instants.
+            // Not a moment too early: whole instants are compared.
             now.steady + wait + Duration::from_millis(1)
-        });
+        };
+        let round = self.round_at.map(on_the_wall);
+        let lapses = self.lapsing.first().map(|(at, _)| on_the_wall(*at));
         let later = self.later.first().map(|(at, _)| *at);
-        [self.settles_at(), self.others_at, round, later].into_iter().flatten().min()
+        [self.settles_at(), self.others_at, round, lapses, later].into_iter().flatten().min()
     }
 
     /// Nothing new is begun.

@@ -143,6 +143,8 @@ pub struct PodUse {
     pub ask: Ask,
     /// Whether it has ended.
     pub ended: bool,
+    /// It is being deleted: from when on quotas count it no more, though it may still be there.
+    pub lapses: Option<Timestamp>,
 }
 
 /// A batch/v1 Job with the label of a queue.

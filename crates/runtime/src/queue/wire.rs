@@ -9,7 +9,7 @@ use framework_api::queue::{
     self, ConsumerKind, DEQUEUED, OVERTAKEN, QUEUE_NAME_LABEL, Queue, QueueUnit, Reason,
 };
 use framework_queue::{Amount, Ask, QuotaFacts};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota, ResourceQuotaStatus};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
@@ -249,7 +249,14 @@ fn pod_of(pod: &Pod) -> PodUse {
     let set = of(labels.get(job_set::NAME), labels.get(job_set::UID).or(Some(&uid)), ConsumerKind::JobSet);
     let job = || of(labels.get(JOB_NAME), labels.get(JOB_UID), ConsumerKind::Job);
     let consumer = framework.or(set).or_else(job);
-    PodUse { key, resource_version, consumer, ask, ended }
+    PodUse { key, resource_version, consumer, ask, ended, lapses: lapses(&pod.metadata) }
+}
+
+/// When quotas cease to count a Pod that is being deleted. `deletionTimestamp` is the end of its grace period
+/// already, and the API server's quota evaluator waits for as long once more (`QuotaV1Pod`).
+fn lapses(metadata: &ObjectMeta) -> Option<Timestamp> {
+    let grace = metadata.deletion_grace_period_seconds?;
+    metadata.deletion_timestamp.as_ref()?.0.checked_add(SignedDuration::from_secs(grace)).ok()
 }
 
 /// How many Pods a Job runs at a time.
@@ -357,6 +364,20 @@ mod tests {
         bad["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
         let reason = job(bad, json!({})).ask.unwrap_err();
         assert!(reason.contains("cpu"), "{reason}");
+    }
+
+    #[test]
+    fn a_pod_is_counted_until_it_has_had_its_grace_period_twice() {
+        let lapses = |metadata: Value| {
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata});
+            decode::<PodUse>(pod.to_string().as_bytes()).unwrap().unwrap().lapses.map(|at| at.to_string())
+        };
+        assert_eq!(lapses(json!({"name": "a", "namespace": "team"})), None);
+        let deleting = json!({
+            "name": "a", "namespace": "team", "deletionTimestamp": "2026-01-01T00:00:30Z",
+            "deletionGracePeriodSeconds": 30,
+        });
+        assert_eq!(lapses(deleting).as_deref(), Some("2026-01-01T00:01:00Z"));
     }
 
     #[test]

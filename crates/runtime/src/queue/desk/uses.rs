@@ -6,46 +6,80 @@
 use std::sync::Arc;
 
 use framework_queue::{Amount, Ask};
+use jiff::Timestamp;
 
 use super::super::consumer::ConsumerKey;
-use super::{Desk, Space, Used};
+use super::{Desk, Space};
 use crate::event::{Key, Now};
+
+/// What the Pods of a job use.
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    pub pods: usize,
+    pub ask: Ask,
+    /// What quotas count of it.
+    pub in_quotas: Ask,
+}
+
+/// What a Pod was counted as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Use {
+    pub job: ConsumerKey,
+    pub ask: Ask,
+    /// Whether quotas count it. It holds its job's share as long as it is there.
+    pub in_quotas: bool,
+}
 
 impl Desk {
     pub(super) fn pod_changed(&mut self, key: &Key) {
-        let pod = self.pods.get(key);
-        let counts = pod.filter(|pod| !pod.ended).and_then(|pod| {
-            let (consumer, _) = pod.consumer.clone()?;
-            Some((consumer, pod.ask.clone()))
+        let counts = self.pods.get(key).filter(|pod| !pod.ended).and_then(|pod| {
+            let (job, _) = pod.consumer.clone()?;
+            let in_quotas = pod.lapses.is_none_or(|at| self.time <= at);
+            Some((Use { job, ask: pod.ask.clone(), in_quotas }, pod.lapses.filter(|_| in_quotas)))
         });
-        let before = match counts {
-            Some(counts) => self.counted.insert(key.clone(), counts),
+        let lapses = counts.as_ref().and_then(|(_, lapses)| *lapses);
+        self.lapsing.extend(lapses.map(|at| (at, key.clone())));
+        let before = match &counts {
+            Some((counts, _)) => self.counted.insert(key.clone(), counts.clone()),
             None => self.counted.remove(key),
         };
-        let now = self.counted.get(key).cloned();
+        let now = counts.map(|(counts, _)| counts);
         if before == now {
             return;
         }
-        if let Some((consumer, ask)) = before {
-            let used = self.used.entry(consumer.clone()).or_default();
-            used.pods = used.pods.saturating_sub(1);
-            used.ask = less(&used.ask, &ask);
-            if used.pods == 0 {
-                self.used.remove(&consumer);
+        for (counts, more) in [(before, false), (now, true)] {
+            if let Some(counts) = counts {
+                self.count(counts, more);
             }
-            if let Some(space) = self.counts_as_own(&consumer) {
-                space.own = less(&space.own, &ask);
-            }
-            self.uses_changed(consumer);
         }
-        if let Some((consumer, ask)) = now {
-            let Used { pods, ask: sum } = self.used.entry(consumer.clone()).or_default();
-            *pods += 1;
-            *sum = sum.plus(&ask);
-            if let Some(space) = self.counts_as_own(&consumer) {
-                space.own = space.own.plus(&ask);
+    }
+
+    /// A Pod uses something, or no longer does.
+    fn count(&mut self, Use { job, ask, in_quotas }: Use, more: bool) {
+        let change = |sum: &Ask| if more { sum.plus(&ask) } else { less(sum, &ask) };
+        let used = self.used.entry(job.clone()).or_default();
+        used.pods = if more { used.pods + 1 } else { used.pods.saturating_sub(1) };
+        used.ask = change(&used.ask);
+        if in_quotas {
+            used.in_quotas = change(&used.in_quotas);
+        }
+        if used.pods == 0 {
+            self.used.remove(&job);
+        }
+        if let Some(space) = self.counts_as_own(&job).filter(|_| in_quotas) {
+            space.own = change(&space.own);
+        }
+        self.uses_changed(job);
+    }
+
+    /// Pods that hang in their deletion are counted by quotas until a moment, and by us as long: what a quota
+    /// counts of others would else be taken for theirs.
+    pub(super) fn let_lapse(&mut self, time: Timestamp) {
+        self.time = time;
+        while self.lapsing.first().is_some_and(|(at, _)| *at < time) {
+            if let Some((_, key)) = self.lapsing.pop_first() {
+                self.pod_changed(&key);
             }
-            self.uses_changed(consumer);
         }
     }
 
@@ -57,7 +91,7 @@ impl Desk {
     /// A job has a released unit that holds something, or one less of them. Two units of one job have the
     /// same Pods.
     pub(super) fn released_units(&mut self, job: &ConsumerKey, more: bool) {
-        let used = self.used.get(job).map(|used| used.ask.clone()).unwrap_or_default();
+        let used = self.used.get(job).map(|used| used.in_quotas.clone()).unwrap_or_default();
         if more {
             let units = self.released_of.entry(job.clone()).or_default();
             *units += 1;

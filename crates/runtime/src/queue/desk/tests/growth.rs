@@ -77,6 +77,7 @@ impl World {
             consumer: Some((consumer, format!("uid-{job}").into())),
             ask: cpu(1),
             ended: false,
+            lapses: None,
         };
         self.desk.step(News::Pod(change(pod)));
         self.run();

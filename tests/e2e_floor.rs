@@ -17,8 +17,8 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams, PostParams};
 use stand::alone::{Alone, namespace};
 use stand::{
-    Manifest, PATIENCE, apply, block_on, client, completed, execute, frameworks, installed, kubectl,
-    manifest, running, state, task_number, wait,
+    Manifest, apply, block_on, client, completed, execute, frameworks, installed, kubectl, manifest, running,
+    state, task_number, until, wait,
 };
 
 const TASKS: u32 = 20;
@@ -162,36 +162,27 @@ fn create(life: &Life, namespace: &str) {
     block_on(frameworks(namespace).create(&PostParams::default(), &job)).expect("it is accepted");
 }
 
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !is() {
-        assert!(std::time::Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-}
-
 /// Deletes the Framework `job`, and waits until its unit is gone, too.
 fn delete_with_unit(namespace: &str) {
     kubectl(&["delete", "framework", "job", "--namespace", namespace, "--timeout=60s"]);
     let units: Api<QueueUnit> = Api::namespaced(client(), namespace);
     until("the unit is gone", || {
-        block_on(units.get_opt("framework-job")).expect("units are served").is_none()
+        let unit = block_on(units.get_opt("framework-job")).expect("units are served");
+        unit.is_none().then_some(())
     });
 }
 
 /// The reasons of the Events in a namespace that the controller wrote, once it said that `job` succeeded.
 fn events(namespace: &str) -> Vec<String> {
     let api: Api<Event> = Api::namespaced(client(), namespace);
-    let mut reasons = Vec::new();
     until("it is told that it succeeded", || {
         let events = block_on(api.list(&ListParams::default())).expect("a list").items;
         let ours = events.into_iter().filter(|event| {
             event.reporting_controller.as_deref().is_some_and(|name| name.contains("frameworkcontroller"))
         });
-        reasons = ours.filter_map(|event| event.reason).collect();
-        reasons.iter().any(|reason| reason == "Succeeded")
-    });
-    reasons
+        let reasons: Vec<String> = ours.filter_map(|event| event.reason).collect();
+        reasons.iter().any(|reason| reason == "Succeeded").then_some(reasons)
+    })
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 mod stand;
 
-use std::time::{Duration, Instant};
-
 use framework_api::queue::{FINALIZER, Phase, QUEUE_NAME_LABEL, Queue, QueueStatus, QueueUnit};
 use framework_api::{Framework, State};
 use k8s_openapi::api::batch::v1::Job;
@@ -15,7 +13,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 use stand::alone::{Alone, Controller};
-use stand::{PATIENCE, apply, block_on, client, completed, frameworks, kubectl, pods, running, state, wait};
+use stand::{apply, block_on, client, completed, frameworks, kubectl, pods, running, state, until, wait};
 
 /// A controller that serves queues, and a namespace with a queue and room for so many Pods.
 fn scene<'a>(alone: &'a Alone, name: &'static str, room: u32) -> Controller<'a> {
@@ -49,17 +47,6 @@ fn quota(namespace: &str, hard: &[(&str, &str)]) {
         let hard = quota.status.and_then(|status| status.hard).unwrap_or_default();
         (hard == quota.spec.and_then(|spec| spec.hard).unwrap_or_default()).then_some(())
     });
-}
-
-fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = is() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// A Framework in a queue whose Tasks run until they are told to end.

@@ -6,7 +6,6 @@ mod stand;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use framework_api::queue::{QUEUE_NAME_LABEL, QueueUnit};
@@ -20,7 +19,7 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 use stand::alone::{Alone, namespace};
-use stand::{PATIENCE, apply, block_on, client, frameworks, installed, kubectl};
+use stand::{apply, block_on, client, frameworks, installed, kubectl, until};
 
 const NS: &str = "replay";
 /// Pods that the quota allows.
@@ -147,17 +146,6 @@ fn api(kind: usize) -> Api<DynamicObject> {
 
 fn units() -> Api<QueueUnit> {
     Api::namespaced(client(), NS)
-}
-
-fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = is() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Queues, a quota that is in force, and a Pod of somebody else.

@@ -230,6 +230,9 @@ async fn a_consumer_of_another_namespace_is_refused_by_the_shipped_policy() {
     refused(&"elsewhere", refusal, words);
     space.create(&with("own", "/consumerRef/namespace", json!("consumers"))).await.expect("its own");
     space.create(&unit("none")).await.expect("none is its own");
+    for (name, place) in [("null-namespace", "/consumerRef/namespace"), ("null-consumer", "/consumerRef")] {
+        space.create(&with(name, place, Value::Null)).await.expect("null is as if it were left out");
+    }
 
     let get = ["get", "validatingadmissionpolicy", "frameworkcontroller-queue-unit", "-o=json"];
     let deadline = Instant::now() + PATIENCE;

@@ -77,16 +77,22 @@ fn delay_others(cluster: &SimCluster) {
     cluster.faults(|faults| faults.script(rule.times(u32::MAX)));
 }
 
+/// A controller, and a unit `a` for which there is room, and whose release is held up.
+async fn releasing(cluster: &SimCluster, setup: &Setup, fault: Fault) -> Controller {
+    furnish(&cluster.user(), 1);
+    hold_up_a_release(cluster, fault);
+    let controller = Controller::start(cluster, 1, 1, setup);
+    pass(SECOND * 5).await;
+    train(&cluster.user(), "a", 0, 1);
+    controller
+}
+
 /// A release hangs, is repeated, and lands a second time.
 #[test]
 fn a_release_lands_twice() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Result<(), String>> {
         async move {
-            furnish(&cluster.user(), 1);
-            hold_up_a_release(&cluster, Fault::Hang(Some(SECOND * 25)));
-            let _controller = Controller::start(&cluster, 1, 1, &setup);
-            pass(SECOND * 5).await;
-            train(&cluster.user(), "a", 0, 1);
+            let _controller = releasing(&cluster, &setup, Fault::Hang(Some(SECOND * 25))).await;
             pass(SECOND * 60).await;
             check(&cluster)
         }
@@ -100,11 +106,7 @@ fn a_release_lands_twice() {
 fn a_release_that_hangs_is_forgotten() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Result<(), String>> {
         async move {
-            furnish(&cluster.user(), 1);
-            hold_up_a_release(&cluster, Fault::Hang(Some(SECOND * 25)));
-            let _controller = Controller::start(&cluster, 1, 1, &setup);
-            pass(SECOND * 5).await;
-            train(&cluster.user(), "a", 0, 1);
+            let _controller = releasing(&cluster, &setup, Fault::Hang(Some(SECOND * 25))).await;
             until_enqueued(&cluster, "a").await;
             pass(SECOND).await;
             delay_others(&cluster);
@@ -122,11 +124,7 @@ fn a_release_that_hangs_is_forgotten() {
 fn a_release_of_a_predecessor_lands_after_the_start() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Result<(), String>> {
         async move {
-            furnish(&cluster.user(), 1);
-            hold_up_a_release(&cluster, Fault::Delay(SECOND * 5));
-            let first = Controller::start(&cluster, 1, 1, &setup);
-            pass(SECOND * 5).await;
-            train(&cluster.user(), "a", 0, 1);
+            let first = releasing(&cluster, &setup, Fault::Delay(SECOND * 5)).await;
             until_enqueued(&cluster, "a").await;
             pass(SECOND).await;
             first.crash().await;

@@ -238,6 +238,18 @@ impl Manifest {
     }
 }
 
+/// Asks again and again until there is an answer.
+pub fn until<T>(what: &str, mut is: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = is() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// Waits until a Framework is as asked, and returns it.
 pub fn wait(namespace: &str, name: &str, what: &str, is: impl Fn(&Framework) -> bool) -> Framework {
     let condition = |seen: Option<&Framework>| seen.is_some_and(&is);

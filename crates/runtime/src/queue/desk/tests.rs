@@ -342,13 +342,14 @@ fn a_pod_that_hangs_in_its_deletion_makes_no_room_when_its_quota_counts_it_no_mo
     world.calm();
     (pod.resource_version, pod.lapses) = (3, Some(at(world.second + 60)));
     world.desk.step(News::Pod(Change::Applied(pod.clone())));
-    world.pass(10);
+    world.pass(40);
     assert!(world.calm().is_empty());
-    let wake = Duration::from_secs(50) + Duration::from_millis(1);
+    let wake = Duration::from_secs(20) + Duration::from_millis(1);
     assert_eq!(world.desk.next_wake(world.now(), world.now().wall), Some(world.now().steady + wake));
-    world.pass(51);
+    world.pass(21);
     world.calm();
     uses(&mut world, 2);
+    world.calm();
     world.pass(10);
     assert!(world.calm().is_empty(), "others use 2 as before, and it may still run");
     pod.resource_version = 4;

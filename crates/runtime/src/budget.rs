@@ -6,13 +6,14 @@ use std::time::Duration;
 /// So many refusals for overload in a row, and everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
 
-/// Who may take what of the bucket.
+/// Who may take what of the bucket, and of what may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
     Whole,
     /// What is above the half that is kept, so that who asks for little finds something at once. The rate is
-    /// the same: only the burst is half of it.
+    /// the same: only the burst is half of it. Half as many may be in flight: an API server that is at its
+    /// end serves no more of them the more there are, and what goes first would stand in its line behind them.
     Upper,
 }
 
@@ -49,7 +50,7 @@ impl Budget {
     pub fn take(&mut self, now: Duration, part: Part) -> bool {
         self.refill(now);
         let is_missing = self.tokens < 1.0 + self.kept(part);
-        if self.in_flight >= self.max_in_flight || now < self.paused_until || is_missing {
+        if self.in_flight >= self.most(part) || now < self.paused_until || is_missing {
             return false;
         }
         self.tokens -= 1.0;
@@ -83,7 +84,7 @@ impl Budget {
 
     /// When there may be a right to send again; `None`: when a request has ended.
     pub fn next(&self, now: Duration, part: Part) -> Option<Duration> {
-        if self.in_flight >= self.max_in_flight {
+        if self.in_flight >= self.most(part) {
             return None;
         }
         let since = now.saturating_sub(self.refilled).as_secs_f64();
@@ -107,6 +108,14 @@ impl Budget {
         match part {
             Part::Whole => 0.0,
             Part::Upper => ((self.burst - 1.0) / 2.0).floor(),
+        }
+    }
+
+    /// How many may be in flight for this part to send one more. Where it is one, it is for everybody.
+    fn most(&self, part: Part) -> usize {
+        match part {
+            Part::Whole => self.max_in_flight,
+            Part::Upper => self.max_in_flight.div_ceil(2),
         }
     }
 
@@ -168,6 +177,19 @@ mod tests {
         assert_eq!(budget.next(ms(0), Part::Whole), None, "only a reply helps");
         budget.ended();
         assert_eq!(take_all(&mut budget, ms(0)), 1);
+    }
+
+    #[test]
+    fn half_of_what_may_be_in_flight_is_kept_from_who_asks_for_much() {
+        for (most, upper) in [(1, 1), (2, 1), (3, 2), (200, 100)] {
+            let mut budget = Budget::new(1000.0, 1000, most);
+            let taken = (0..most).take_while(|_| budget.take(ms(0), Part::Upper)).count();
+            assert_eq!(taken, upper, "of {most}");
+            assert_eq!(budget.next(ms(0), Part::Upper), None, "only a reply helps");
+            assert_eq!(take_all(&mut budget, ms(0)), most - upper, "what was kept is there");
+            (0..=most - upper).for_each(|_| budget.ended());
+            assert!(budget.take(ms(0), Part::Upper));
+        }
     }
 
     #[test]

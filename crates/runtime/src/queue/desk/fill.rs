@@ -1,7 +1,8 @@
 //! The status of Queues: how many of their units wait, and how many hold something.
 //!
 //! It is written when a count has changed, of one Queue at most once in [`PAUSE`]: a queue where much happens
-//! costs no more writes than one where little does.
+//! costs no more writes than one where little does. All Queues together are written once in [`SHARE`]: a
+//! thousand of them would else cost as much as what happens in them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,8 @@ use crate::event::{Key, Now, Rejection, Reply};
 
 /// How long after a write the next one of the same Queue follows at the earliest.
 pub const PAUSE: Duration = Duration::from_secs(5);
+/// So much longer the pause is for each Queue that there is, once that makes more.
+pub const SHARE: Duration = Duration::from_millis(100);
 
 /// The books of one Queue's status.
 #[derive(Debug, Default)]
@@ -70,20 +73,22 @@ impl Desk {
 
     /// What came of a write. It is tried again with the counts of then.
     pub(super) fn filled(&mut self, now: Now, key: Key, reply: &Reply, jitter: u64) {
+        let queues = u32::try_from(self.queue_books.len()).unwrap_or(u32::MAX);
+        let pause = PAUSE.max(SHARE.saturating_mul(queues));
         let Some(book) = self.queue_books.get_mut(&key) else { return };
         let filling = book.busy.take();
         let delay = match reply {
             Reply::Done => {
                 book.failures = Failures::default();
                 book.written = filling;
-                PAUSE
+                pause
             }
             Reply::NotSent(_) => NOT_SENT.delay(book.failures.another(false), jitter),
             // It is gone, or another one of that name is there: the watch says so.
-            Reply::Refused(Rejection { code: 404 | 409, .. }) => PAUSE,
+            Reply::Refused(Rejection { code: 404 | 409, .. }) => pause,
             reply => {
                 warn!(queue = %key, ?reply, "the status of a Queue was not written");
-                REFUSED.delay(book.failures.another(true), jitter).max(PAUSE)
+                REFUSED.delay(book.failures.another(true), jitter).max(pause)
             }
         };
         book.not_before = now.steady + delay;

@@ -4,6 +4,7 @@
 //! compared is the ratio. The audit log has no bodies there, as on clusters that carry load.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -251,8 +252,8 @@ fn perform(
             command.args(["--profile", &format!("{profile}, kubeClientQps {}", task.qps)]);
         }
         System::Reference => {
-            let program = arguments.reference.as_deref().context("--reference is needed")?.canonicalize()?;
-            let pid = start(&cluster, &program, "", task.qps)?;
+            let program = arguments.reference.as_deref().context("--reference is needed")?;
+            let pid = start(&cluster, &by_its_name(program, cluster.dir())?, "", task.qps)?;
             command.args([
                 "--levels",
                 "false",
@@ -273,6 +274,16 @@ fn perform(
     let kept = watch(&cluster, command)?;
     let _ = fs::copy(cluster.dir().join(format!("{CONTROLLER}.log")), out.join("controller.log"));
     Ok(kept)
+}
+
+/// The program under the name of a controller, whatever its file is called: by that name it introduces itself
+/// to the API server, and its requests are counted.
+fn by_its_name(program: &Path, dir: &Path) -> Result<PathBuf> {
+    let found = program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
+    let named = dir.join("reference").join(CONTROLLER);
+    fs::create_dir_all(dir.join("reference")).context("making a directory for the program")?;
+    symlink(found, &named).context("naming the program")?;
+    Ok(named)
 }
 
 /// Starts a controller of Frameworks in a directory of its own: the original reads its config file there.
@@ -311,4 +322,20 @@ fn watch(cluster: &Cluster, mut command: tokio::process::Command) -> Result<bool
         cluster.check()?;
         Ok(status.success())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_is_started_by_its_name_whatever_its_file_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("the-original");
+        fs::write(&program, "x").unwrap();
+        let named = by_its_name(&program, dir.path()).unwrap();
+        assert_eq!(named.file_name().unwrap(), CONTROLLER);
+        assert_eq!(fs::read_to_string(named).unwrap(), "x");
+        assert!(by_its_name(Path::new("/nowhere"), dir.path()).is_err());
+    }
 }

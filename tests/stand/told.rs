@@ -44,14 +44,20 @@ impl Telling {
 pub fn told(log: &str, namespace: &str) -> Vec<Telling> {
     let pipeline = Regex::new(": ObjectSnapshot: (.+)").expect("the contract's");
     let trigger = Regex::new("^(.*): (On[A-Za-z]+)$").expect("a regular expression");
-    let tellings = pipeline.captures_iter(log).map(|captured| {
+    let tellings = pipeline.captures_iter(log).filter_map(|captured| {
         let (whole, json) = (captured.get(0).expect("a match"), &captured[1]);
-        let object: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+        let object: Value = match serde_json::from_str(json) {
+            Ok(object) => object,
+            // Who is killed while it writes a line leaves a part of it, and the next one goes on from there.
+            // What it was about to do then, it did not do.
+            Err(_) if json.contains(" INFO starting version=") => return None,
+            Err(error) => panic!("{error}: {json}"),
+        };
         let head = log[..whole.start()].rsplit('\n').next().expect("a line");
         let parts = trigger.captures(head).unwrap_or_else(|| panic!("no trigger: {head}"));
         let (sentence, trigger) = (parts[1].to_owned(), parts[2].to_owned());
         assert!(object["apiVersion"].is_string() && object["kind"].is_string(), "{object}");
-        Telling { sentence, trigger, object }
+        Some(Telling { sentence, trigger, object })
     });
     tellings.filter(|telling| telling.meta("namespace") == namespace).collect()
 }

@@ -12,8 +12,8 @@ pub enum Part {
     /// All of it.
     Whole,
     /// What is above the half that is kept, so that who asks for little finds something at once. The rate is
-    /// the same: only the burst is half of it. Half as many may be in flight: an API server that is at its
-    /// end serves no more of them the more there are, and what goes first would stand in its line behind them.
+    /// the same: only the burst is half of it. Half as many may be in flight: an API server that is busy
+    /// serves no more of them the more there are, and what goes first would stand behind them in its line.
     Upper,
 }
 

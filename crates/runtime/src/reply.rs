@@ -111,8 +111,8 @@ fn config_map(body: &[u8]) -> Result<Reply, serde_json::Error> {
     }
 }
 
-/// The unit as it stands; of its end, of a Job and of a Queue, that it was done. One whose last finalizer went
-/// is shown at the version that it had before, so it says nothing that the watch does not say better.
+/// The unit as it stands; of its end, of a Job and of a Queue, that it was done. A unit whose last finalizer
+/// went is shown at the version that it had before, so it says nothing that the watch does not say better.
 fn unit(request: &queue::Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
     if let queue::Request::DeleteUnit { .. }
     | queue::Request::LetGo { .. }

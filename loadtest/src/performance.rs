@@ -90,8 +90,8 @@ fn across(reports: &[Report]) -> String {
     if let Some(rise) = rise(STORED) {
         // Who sends one request at a time shares no budget with the large one, but the API server.
         out += &format!(
-            "- p99 of the API server's answer to the load test, which creates them: {rise}. In this the \
-             controller has no part.\n"
+            "- p99 of the API server's answer to the load test, which creates them and shares no budget with the \
+             controller: {rise}.\n"
         );
     }
     if out.is_empty() { out } else { format!("\n## Several scenarios together\n{out}") }

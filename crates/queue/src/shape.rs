@@ -38,6 +38,14 @@ pub(crate) struct Shape {
     parked: Option<Arc<str>>,
 }
 
+impl Shape {
+    /// Says why its units wait, and whether they waited for another reason before. Where they had none, each
+    /// of them came after the last round or was judged anew, and so is told in any case.
+    fn give_reason(&mut self, reason: Reason) -> bool {
+        self.reason.replace(reason).is_some_and(|before| before != reason)
+    }
+}
+
 type ByAmount = BTreeMap<Arc<str>, BTreeSet<(Amount, ShapeId)>>;
 
 /// All shapes of a namespace.
@@ -62,13 +70,6 @@ impl Shapes {
     /// Whether units of this shape could be released some time.
     pub fn can_fit(&self, id: ShapeId) -> bool {
         self.get(id).is_some_and(|shape| !shape.exceeds)
-    }
-
-    /// Says why its units wait, and whether they waited for another reason before. Where they had none, each
-    /// of them came after the last round or was judged anew, and so is told in any case.
-    pub fn give_reason(&mut self, id: ShapeId, reason: Reason) -> bool {
-        let Some(shape) = self.all.get_mut(&id) else { return false };
-        shape.reason.replace(reason).is_some_and(|before| before != reason)
     }
 
     /// Whether several units wait with it.
@@ -151,18 +152,22 @@ impl Shapes {
         std::mem::take(&mut self.unsettled)
     }
 
-    /// Puts a shape where the next round finds it if the room may be enough for it: parked, if it is not now.
-    /// Says whether it is parked.
-    pub fn settle(&mut self, id: ShapeId, room: &Room) -> bool {
+    /// Parks a shape for which there is not enough room: the next round finds it if there is then. Says
+    /// whether its units waited for another reason before; `None`: there is enough.
+    pub fn park(&mut self, id: ShapeId, room: &Room) -> Option<bool> {
+        let shape = self.all.get_mut(&id)?;
+        let (resource, amount) = room.lacking(&shape.ask)?;
+        insert(&mut self.parked, resource, amount, id);
+        shape.parked = Some(Arc::clone(resource));
+        Some(shape.give_reason(Reason::InsufficientQuota))
+    }
+
+    /// Leaves a shape for which there is room to the next round. Says whether its units waited for another
+    /// reason before.
+    pub fn keep_out(&mut self, id: ShapeId) -> bool {
         let Some(shape) = self.all.get_mut(&id) else { return false };
-        let lacking = room.lacking(&shape.ask).map(|(resource, amount)| (Arc::clone(resource), amount));
-        let Some((resource, amount)) = lacking else {
-            self.unsettled.insert(id);
-            return false;
-        };
-        insert(&mut self.parked, &resource, amount, id);
-        shape.parked = Some(resource);
-        true
+        self.unsettled.insert(id);
+        shape.give_reason(Reason::CapacityReserved)
     }
 
     fn unsettle(&mut self, id: ShapeId) {

@@ -13,8 +13,8 @@ mod crowd;
 use allocation_counter::measure;
 use crowd::{Crowd, RUNNING, all_different, mixed};
 
-/// What is said to a unit is one allocation or two, and where it stands a share of one.
-const ALLOCATIONS_PER_UNIT: f64 = 3.0;
+/// What is said to a unit is one allocation, and where it stands a share of one.
+const ALLOCATIONS_PER_UNIT: f64 = 2.0;
 const BYTES_PER_UNIT: usize = 1_000;
 const UNITS: usize = 50_000;
 

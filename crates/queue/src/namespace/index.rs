@@ -126,6 +126,11 @@ impl Index {
         self.heads.range(from..).map(|(head, _)| *head).take_while(move |head| head.shape == shape)
     }
 
+    /// The UIDs of the first units with a shape, one of each queue.
+    pub fn firsts(&self, shape: ShapeId) -> impl Iterator<Item = Arc<str>> {
+        self.heads(shape).filter_map(|head| self.class(head).next()).map(|place| Arc::clone(&place.uid))
+    }
+
     /// Whether this place is that of a contender.
     pub fn contends(&self, head: Head, place: &Place) -> bool {
         self.heads.get(&head) == Some(&true) && self.class(head).next() == Some(place)

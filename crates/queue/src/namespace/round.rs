@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use framework_api::queue::Reason;
 use jiff::Timestamp;
 
 use super::index::{Entry, QueueId};
@@ -25,8 +24,8 @@ struct Round {
     room: Room,
     /// What is neither held nor set aside.
     left: Room,
-    /// The shapes that were looked at.
-    seen: BTreeSet<ShapeId>,
+    /// The shapes that fit at its beginning.
+    hopeful: BTreeSet<ShapeId>,
     /// Those of them that may still fit into what is left.
     open: BTreeSet<ShapeId>,
     passed: Passed,
@@ -146,17 +145,20 @@ impl Namespace {
         self.index.enter(id, entry);
     }
 
-    /// Looks at the shapes that may fit.
+    /// Looks at the shapes that may fit, and puts away those that do not: there will be no more room than
+    /// now.
     fn open(&mut self) -> Round {
         let room = self.limits.capacity().without(&self.held);
-        let seen = self.shapes.take_hopeful(&room);
-        let mut open = BTreeSet::new();
-        for shape in &seen {
-            if self.fits(*shape, &room) {
-                open.insert(*shape);
+        let looked_at = self.shapes.take_hopeful(&room).into_iter().filter(|shape| {
+            self.looks = self.looks.saturating_add(1);
+            let parked = self.shapes.park(*shape, &room);
+            if parked == Some(true) {
+                self.untold.extend(self.index.firsts(*shape));
             }
-        }
-        Round { left: room.clone(), room, seen, open, ..Round::default() }
+            parked.is_none()
+        });
+        let hopeful: BTreeSet<_> = looked_at.collect();
+        Round { left: room.clone(), room, open: hopeful.clone(), hopeful, ..Round::default() }
     }
 
     fn fits(&mut self, shape: ShapeId, room: &Room) -> bool {
@@ -236,14 +238,12 @@ impl Namespace {
         Some((unit.queue, Place::new(facts.policy, uid, &unit.facts)))
     }
 
-    /// Puts away the shapes that were looked at, with the reason why their units still wait.
+    /// Puts away the shapes that fit at the beginning, with the reason why their units still wait.
     fn close(&mut self, round: &mut Round) {
-        for shape in std::mem::take(&mut round.seen) {
-            let parked = self.shapes.settle(shape, &round.room);
-            let reason = if parked { Reason::InsufficientQuota } else { Reason::CapacityReserved };
-            if self.shapes.give_reason(shape, reason) {
-                let heads = self.index.heads(shape).filter_map(|head| self.index.class(head).next());
-                self.untold.extend(heads.map(|place| Arc::clone(&place.uid)));
+        for shape in std::mem::take(&mut round.hopeful) {
+            let parked = self.shapes.park(shape, &round.room);
+            if parked.unwrap_or_else(|| self.shapes.keep_out(shape)) {
+                self.untold.extend(self.index.firsts(shape));
             }
         }
         self.refresh_stale();

@@ -224,7 +224,7 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
 
         assert_eq!((count("create pods"), count("delete pods")), (life.pods, life.pods), "{}", life.name);
         assert_eq!((count("create configmaps"), count("delete configmaps")), (1, 1), "{}", life.name);
-        let of_units = ["create queueunits", "patch queueunits/status", "patch queueunits"].map(count);
+        let of_units = ["create queueunits", "update queueunits/status", "patch queueunits"].map(count);
         assert_eq!(of_units, if life.queued { [1, 2, 1] } else { [0, 0, 0] }, "{counts:?}");
         assert_eq!(
             requests.len(),

@@ -67,14 +67,20 @@ fn check(cluster: &SimCluster) -> Result<(), String> {
 /// The write of a release does not arrive before its sender has given it up.
 fn hold_up_a_release(cluster: &SimCluster, fault: Fault) {
     // The first write puts the unit into its queue.
-    let rule = Rule::new(fault).verb(Verb::PatchStatus).plural("queueunits").name("a").nth(2);
-    cluster.faults(|faults| faults.script(rule));
+    on_status_writes(cluster, |rule| rule.nth(2), fault);
+}
+
+/// A PUT, or the patch that a defect makes of it.
+fn on_status_writes(cluster: &SimCluster, which: impl Fn(Rule) -> Rule, fault: Fault) {
+    for verb in [Verb::UpdateStatus, Verb::PatchStatus] {
+        let rule = which(Rule::new(fault.clone()).verb(verb).plural("queueunits").name("a"));
+        cluster.faults(|faults| faults.script(rule));
+    }
 }
 
 /// No other write of the unit overtakes it: the version that it was decided from stays.
 fn delay_others(cluster: &SimCluster) {
-    let rule = Rule::new(Fault::Delay(SECOND * 20)).verb(Verb::PatchStatus).plural("queueunits").name("a");
-    cluster.faults(|faults| faults.script(rule.times(u32::MAX)));
+    on_status_writes(cluster, |rule| rule.times(u32::MAX), Fault::Delay(SECOND * 20));
 }
 
 /// A controller, and a unit `a` for which there is room, and whose release is held up.

@@ -305,8 +305,12 @@ impl Stage {
             4 => Fault::Delay(late / 4),
             _ => Fault::Timeout { applied: self.rng.bool() },
         };
-        let rule = Rule::new(fault).verb(Verb::PatchStatus).plural("queueunits").times(self.rng.u32(1..3));
-        self.cluster.faults(|faults| faults.script(rule));
+        let times = self.rng.u32(1..3);
+        // Without its guard it is a patch.
+        for verb in [Verb::UpdateStatus, Verb::PatchStatus] {
+            let rule = Rule::new(fault.clone()).verb(verb).plural("queueunits").times(times);
+            self.cluster.faults(|faults| faults.script(rule));
+        }
         self.make_train();
         self.wait(200).await;
         if self.rng.bool() {

@@ -58,8 +58,9 @@ pub enum Request {
         /// `continue` of the page before; `None`: the first page.
         after: Option<Arc<str>>,
     },
-    /// Merge patch of a unit's status, guarded by UID and resourceVersion.
-    PatchStatus {
+    /// PUT of a unit's status, guarded by UID and resourceVersion. A merge patch would cost the API server
+    /// one more encoding and decoding of the unit.
+    PutStatus {
         /// Its name.
         unit: Key,
         /// Guard.
@@ -131,7 +132,7 @@ impl Request {
     /// The same, whatever became of the unit meanwhile.
     #[cfg(feature = "defects")]
     pub fn unguarded(mut self) -> Self {
-        if let Request::PatchStatus { resource_version, .. } = &mut self {
+        if let Request::PutStatus { resource_version, .. } = &mut self {
             *resource_version = UNGUARDED;
         }
         self
@@ -159,11 +160,8 @@ pub fn render(request: &Request) -> Call {
         Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         Request::GetUnit { unit } => one(unit).get(),
         Request::ListUnits { namespace, after } => units(namespace).list(UnitObject::PAGE, after.as_deref()),
-        Request::PatchStatus { unit, uid, resource_version, standing } => {
-            let mut target = one(unit);
-            target.path.push_str("/status");
-            target.resource = "queueunits/status";
-            patch(target, guard(uid, *resource_version), "status", status(standing))
+        Request::PutStatus { unit, uid, resource_version, standing } => {
+            put_status(unit, guard(uid, *resource_version), standing)
         }
         Request::PatchQueue { queue, uid, filling } => {
             let (namespace, name): (&str, &str) = (&queue.namespace, &queue.name);
@@ -204,6 +202,27 @@ fn guard(uid: &str, resource_version: u128) -> Value {
         return json!({"uid": uid});
     }
     json!({"uid": uid, "resourceVersion": resource_version.to_string()})
+}
+
+/// The API server takes spec and metadata from the stored unit, whatever a write of the status says of them.
+fn put_status(unit: &Key, mut metadata: Value, standing: &UnitStanding) -> Call {
+    let mut target = one(unit);
+    target.path.push_str("/status");
+    target.resource = "queueunits/status";
+    // Only a patch may leave out the version.
+    #[cfg(feature = "defects")]
+    if metadata.get("resourceVersion").is_none() {
+        return patch(target, metadata, "status", status(standing));
+    }
+    metadata["name"] = json!(&*unit.name);
+    metadata["namespace"] = json!(&*unit.namespace);
+    let body = json!({
+        "apiVersion": queue::API_VERSION,
+        "kind": queue::UNIT_KIND,
+        "metadata": metadata,
+        "status": status(standing),
+    });
+    target.call(Method::PUT, "update", JSON, body.to_string().into_bytes())
 }
 
 fn patch(target: Target, metadata: Value, part: &str, content: Value) -> Call {
@@ -289,7 +308,7 @@ mod tests {
         let standing = UnitStanding { phase: Some(Phase::Dequeued), ..UnitStanding::default() };
         let queue: Arc<str> = "q".into();
         let changes = [
-            Request::PatchStatus { unit: unit.clone(), uid: Arc::clone(&uid), resource_version, standing },
+            Request::PutStatus { unit: unit.clone(), uid: Arc::clone(&uid), resource_version, standing },
             Request::LetGo {
                 unit: unit.clone(),
                 uid: Arc::clone(&uid),

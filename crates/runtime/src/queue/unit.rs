@@ -121,7 +121,7 @@ impl Book {
         let errand = Errand::Status { base: unit.resource_version, releases };
         let (name, uid) = name();
         let resource_version = unit.resource_version;
-        Some((errand, Request::PatchStatus { unit: name, uid, resource_version, standing }))
+        Some((errand, Request::PutStatus { unit: name, uid, resource_version, standing }))
     }
 
     /// The status that is to be stored; `None`: the one that is.

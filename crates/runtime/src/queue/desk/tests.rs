@@ -89,7 +89,7 @@ fn a_unit_costs_a_creation_and_two_writes_and_one_with_no_room_is_written_once_w
 /// The reasons that are on their way to units.
 fn on_their_way(world: &World) -> Vec<Reason> {
     let reason = |transit: &Transit| match transit {
-        Transit::There(_, Request::PatchStatus { standing, .. }, _) => standing.reason,
+        Transit::There(_, Request::PutStatus { standing, .. }, _) => standing.reason,
         _ => None,
     };
     world.transit.iter().filter_map(reason).collect()
@@ -130,7 +130,7 @@ fn orphaned() -> World {
     let mut world = World::new(1, 2);
     world.submit("a", 2);
     let releases = |transit: &Transit| {
-        matches!(transit, Transit::There(_, Request::PatchStatus { standing, .. }, _)
+        matches!(transit, Transit::There(_, Request::PutStatus { standing, .. }, _)
             if standing.phase == Some(Phase::Dequeued))
     };
     loop {

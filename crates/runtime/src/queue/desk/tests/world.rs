@@ -69,7 +69,7 @@ impl Server {
 
     pub(super) fn take(&mut self, request: &Request) -> Reply {
         let checked = match request {
-            Request::PatchStatus { unit, uid, resource_version, .. }
+            Request::PutStatus { unit, uid, resource_version, .. }
             | Request::LetGo { unit, uid, resource_version, .. } => {
                 self.guarded(unit, uid, Some(*resource_version))
             }
@@ -83,7 +83,7 @@ impl Server {
         }
         let name = match request {
             Request::CreateUnit { .. } => self.create(request),
-            Request::PatchStatus { unit, uid, standing, .. } => {
+            Request::PutStatus { unit, uid, standing, .. } => {
                 let stored = &mut self.units.get_mut(unit).unwrap().standing;
                 assert_ne!(stored.phase, Some(Phase::Dequeued), "{unit} is written after its release");
                 let order = [None, Some(Phase::Enqueued), Some(Phase::Dequeued)];
@@ -448,7 +448,7 @@ impl World {
 /// A request in few words.
 pub(super) fn told(request: &Request) -> String {
     match request {
-        Request::PatchStatus { unit, standing, .. } => {
+        Request::PutStatus { unit, standing, .. } => {
             format!("{} {:?} {:?}", unit.name, standing.phase.unwrap(), standing.reason.unwrap())
         }
         Request::CreateUnit { job, .. } => format!("create {}", job.name),

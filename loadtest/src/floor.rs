@@ -2,8 +2,8 @@
 //!
 //! One attempt of n Tasks that succeed takes nine status writes, POST and DELETE of a ConfigMap and of n
 //! Pods: 2n + 11 requests. They are sent here in that order with whole bodies, as soon as the Pods allow the
-//! next, so that what a controller adds to them can be seen. Tasks that fail, retries and waves are beyond
-//! it.
+//! next, so that what a controller adds to them can be seen. A status that is too large for etcd is
+//! compressed. Tasks that fail, retries and waves are beyond it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -27,12 +27,15 @@ use crate::sight::Nothing;
 
 mod bodies;
 
+pub use bodies::compress;
 use bodies::{Made, Told, dress, status};
 
 /// Requests at a time.
 const AT_ONCE: usize = 64;
 /// Of one Framework's Pods: others are to have their turn.
 const OF_ONE: usize = 32;
+/// What a status says of its Tasks is compressed from so many bytes on: about here etcd refuses it otherwise.
+const COMPRESSED_FROM: usize = 700 * 1024;
 const GROUP: &str = "/apis/frameworkcontroller.microsoft.com/v1";
 
 /// A Pod as far as it matters here.
@@ -243,6 +246,7 @@ impl FloorClient {
         let mut object = job.framework(None);
         object["metadata"]["resourceVersion"] = version.clone().into();
         object["status"] = status(job, state, told, made);
+        compress(&mut object["status"], COMPRESSED_FROM)?;
         let path = format!("{GROUP}/namespaces/{}/frameworks/{}/status", self.place.namespace, job.name());
         *version = self.send(Method::PUT, &path, &object).await?.metadata.resource_version;
         Ok(())

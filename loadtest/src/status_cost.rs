@@ -10,13 +10,11 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use framework_access::Directions;
-use framework_api::codec::{self, Effort};
-use framework_api::config::CompressionCodec;
 use kube::api::{DeleteParams, PostParams};
 use kube::core::DynamicObject;
 use serde_json::Value;
 
-use crate::floor::status_of;
+use crate::floor::{compress, status_of};
 use crate::follow::{Tracked, follow};
 use crate::job::Job;
 use crate::number::{size, whole};
@@ -151,10 +149,7 @@ fn status(job: &Job<'_>, number: usize, compressed: bool) -> Result<Value> {
     attempt["taskRoleStatuses"][0]["taskStatuses"][last]["attemptStatus"]["podIP"] =
         format!("10.65.{}.{}", number / 250, number % 250).into();
     if compressed {
-        let roles = serde_json::to_vec(&attempt["taskRoleStatuses"])?;
-        let text = codec::encode(&roles, CompressionCodec::Zstd, Effort::Fast)?;
-        attempt["taskRoleStatuses"] = Value::Null;
-        attempt["taskRoleStatusesCompressed"] = text.into();
+        compress(&mut status, 0)?;
     }
     Ok(status)
 }

@@ -1,5 +1,8 @@
 //! The bodies of the floor client's requests: of the size that a controller's would have.
 
+use anyhow::Result;
+use framework_api::codec::{self, Effort};
+use framework_api::config::CompressionCodec;
 use framework_api::name::config_map_name;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -104,6 +107,18 @@ pub(super) fn status(job: &Job<'_>, state: &str, told: Told, made: &[Made]) -> V
             "taskRoleStatuses": roles.collect::<Vec<_>>(),
         },
     })
+}
+
+/// Compresses what a status says of its Tasks, if that is of so many bytes at least.
+pub fn compress(status: &mut Value, threshold: usize) -> Result<()> {
+    let attempt = &mut status["attemptStatus"];
+    let roles = serde_json::to_vec(&attempt["taskRoleStatuses"])?;
+    if roles.len() >= threshold {
+        let text = codec::encode(&roles, CompressionCodec::Zstd, Effort::Fast)?;
+        attempt["taskRoleStatuses"] = Value::Null;
+        attempt["taskRoleStatusesCompressed"] = text.into();
+    }
+    Ok(())
 }
 
 fn whole_second() -> String {

@@ -16,8 +16,7 @@ enum Peers {
     None,
     /// Its own other profile.
     Profiles,
-    /// Its other profile and batch/v1 Job: statuses of that many Tasks are too large for the others, which
-    /// write them as they are.
+    /// All but the original, which writes statuses of that many Tasks as they are: etcd refuses them.
     Compressing,
     /// All that can do the work.
     All,
@@ -26,7 +25,7 @@ enum Peers {
 /// What controllers may send in a second where the budget is not to be what limits.
 const AMPLE: u32 = 5000;
 /// What they may send where it is: a machine that is at its end shares nothing fairly.
-const SCARCE: u32 = 100;
+const SCARCE: u32 = 40;
 
 /// Each scenario, with whom it is compared, what part of its time is taken, and what may be sent.
 const SUITE: [(&str, Peers, f64, u32); 17] = [
@@ -56,11 +55,10 @@ pub(super) fn tasks(out: &Path, has_reference: bool) -> Vec<Task> {
         if !matches!(peers, Peers::None) {
             systems.push(System::Recommended);
         }
-        if let Peers::Compressing = peers {
-            systems.push(System::Job);
+        if let Peers::Compressing | Peers::All = peers {
+            systems.extend([System::Floor, System::Job]);
         }
         if let Peers::All = peers {
-            systems.extend([System::Floor, System::Job]);
             systems.extend(has_reference.then_some(System::Reference));
         }
         Task { scenario: scenario.to_owned(), systems, shorten, qps, out: out.join(scenario) }

@@ -228,6 +228,8 @@ fn end_with_input() {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         // An interrupt, because that is what `go build` cleans up after.
         let _ = kill_process_group(getpid(), Signal::INT);
+        // What a script starts in the background ignores interrupts, and is still here.
+        let _ = kill_process_group(getpid(), Signal::TERM);
     });
 }
 

@@ -23,15 +23,16 @@ impl Drop for Build {
 }
 
 /// Starts `cargo xtask test` as the gate starts it for its build, with a `go build` that writes its pid to
-/// `pid` in `dir` and takes forever.
-fn start(dir: &Path) -> Build {
+/// `pid` in `dir` and takes forever. `before` is what a shell does before it becomes that command.
+fn start(dir: &Path, before: &str) -> Build {
     let go = dir.join("go");
     let script =
         format!("#!/bin/sh\n[ $1 = version ] || {{ echo $$ >{}/pid; exec sleep 600; }}\n", dir.display());
     fs::write(&go, script).unwrap();
     fs::set_permissions(&go, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap());
-    let child = Command::new(env!("CARGO_BIN_EXE_xtask"))
+    let child = Command::new("sh")
+        .args(["-c", &format!("{before}\nexec \"$@\""), "sh", env!("CARGO_BIN_EXE_xtask")])
         .args(["test", "--only=programs", "--leashed"])
         .env("PATH", path)
         .env("FRAMEWORK_TESTCLUSTER_CACHE", dir.join("cache"))
@@ -52,10 +53,9 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-#[test]
-fn the_build_beside_the_gate_ends_with_it() {
+fn ends_with_its_leash(before: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let mut build = start(dir.path());
+    let mut build = start(dir.path(), before);
     until("go was started", || {
         fs::read_to_string(dir.path().join("pid")).is_ok_and(|pid| pid.ends_with('\n'))
     });
@@ -67,4 +67,15 @@ fn the_build_beside_the_gate_ends_with_it() {
     drop(build.0.stdin.take());
     until("the build ended", || build.0.try_wait().unwrap().is_some());
     until("go ended", || !runs());
+}
+
+#[test]
+fn the_build_beside_the_gate_ends_with_it() {
+    ends_with_its_leash("");
+}
+
+/// As in what a script starts in the background.
+#[test]
+fn the_build_beside_a_gate_that_ignores_interrupts_ends_with_it() {
+    ends_with_its_leash("trap '' INT");
 }

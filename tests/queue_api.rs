@@ -221,6 +221,27 @@ async fn conditions_are_keyed_by_type_and_have_a_closed_set_of_reasons() {
     refused(&"twice", space.report("job", twice).await, "conditions[1]: Duplicate value");
 }
 
+/// The controller writes all of a status. An owner of each field of it would cost about a tenth of what
+/// queueing costs the API server.
+#[tokio::test]
+async fn a_status_is_owned_as_a_whole() {
+    let space = Space::new("owner").await;
+    space.unit_in("job", Some("Enqueued")).await;
+    let condition = json!({
+        "type": "Dequeued", "status": "False", "reason": "Waiting", "message": "",
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    });
+    let unit = space.report("job", json!({"phase": "Enqueued", "conditions": [condition]})).await;
+    space.create(&queue("q", json!({}))).await.expect("a Queue needs nothing");
+    let filling = Patch::Merge(json!({"status": {"waiting": 1, "released": 0}}));
+    let queue = space.queues.patch_status("q", &PatchParams::default(), &filling).await;
+    for stored in [unit.expect("the status is allowed"), answer(queue).expect("the status is allowed")] {
+        let owners = stored["metadata"]["managedFields"].as_array().expect("it has owners");
+        let of_status: Vec<_> = owners.iter().filter_map(|owner| owner["fieldsV1"].get("f:status")).collect();
+        assert_eq!(of_status, [&json!({})], "{}", stored["kind"]);
+    }
+}
+
 #[tokio::test]
 async fn a_consumer_of_another_namespace_is_refused_by_the_shipped_policy() {
     let space = Space::new("consumers").await;

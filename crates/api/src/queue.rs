@@ -140,6 +140,7 @@ pub struct ConsumerRef {
 /// What has become of a unit. Users read it; only the controller writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::crd::queue::one_owner)]
 pub struct QueueUnitStatus {
     /// Whether it waits or is released; unset until the controller has seen it. It only goes forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -290,6 +291,7 @@ pub enum QueuePolicy {
 /// How full a queue was when the controller last wrote it down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::crd::queue::one_owner)]
 pub struct QueueStatus {
     /// Units that wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]

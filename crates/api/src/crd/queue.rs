@@ -147,6 +147,12 @@ pub(crate) fn resource_list(_: &mut SchemaGenerator) -> Schema {
     list
 }
 
+/// A status is owned as a whole: one controller writes all of it. To know the owner of each field, the API
+/// server would compare field by field in every write, and keep a tree of names as large as the status.
+pub(crate) fn one_owner(schema: &mut Schema) {
+    schema.insert("x-kubernetes-map-type".into(), "atomic".into());
+}
+
 /// Conditions are a map keyed by type, and the reasons of the controller's are a closed set.
 pub(crate) fn conditions(schema: &mut Schema) {
     super::keyed_by(schema, "type");

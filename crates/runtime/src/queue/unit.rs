@@ -59,6 +59,8 @@ pub struct Book {
     pub verdict: Verdict,
     /// What is to be stored of that others went before it.
     pub overtaken: Option<Overtaken>,
+    /// Before, that alone is not worth a write.
+    pub mark_from: Duration,
     /// It is to be deleted: its job asks for something else by now, or for nothing.
     pub unwanted: bool,
     /// Its deletion was accepted: the watch will show it, and until then there is nothing more to ask for.
@@ -89,8 +91,8 @@ pub struct Book {
 }
 
 impl Book {
-    /// What is to be sent about the unit next.
-    pub fn next(&self, unit: &UnitObject, at: Time) -> Option<(Errand, Request)> {
+    /// What is to be sent about the unit next, `now` on the steady clock and `at` the wall clock's time.
+    pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(Errand, Request)> {
         if self.errand.is_some() || self.seen_to == Some(unit.resource_version) {
             return None;
         }
@@ -116,7 +118,7 @@ impl Book {
             let (unit, uid) = name();
             return Some((Errand::Delete, Request::DeleteUnit { unit, uid }));
         }
-        let standing = self.wanted(&unit.standing, at)?;
+        let standing = self.wanted(&unit.standing, now, at)?;
         let releases = standing.phase == Some(Phase::Dequeued);
         let errand = Errand::Status { base: unit.resource_version, releases };
         let (name, uid) = name();
@@ -125,7 +127,7 @@ impl Book {
     }
 
     /// The status that is to be stored; `None`: the one that is.
-    fn wanted(&self, stored: &UnitStanding, at: Time) -> Option<UnitStanding> {
+    fn wanted(&self, stored: &UnitStanding, now: Duration, at: Time) -> Option<UnitStanding> {
         let (phase, reason, message) = match (stored.phase, &self.verdict) {
             (Some(Phase::Dequeued), _) => return None,
             // Being enqueued is visible, however short it is.
@@ -136,7 +138,7 @@ impl Book {
             (Some(Phase::Enqueued), Verdict::Wait(reason, message)) if stored.reason != Some(*reason) => {
                 (Phase::Enqueued, *reason, message.clone())
             }
-            (Some(Phase::Enqueued), _) if self.overtaken != stored.overtaken => {
+            (Some(Phase::Enqueued), _) if self.overtaken != stored.overtaken && self.is_marked(now) => {
                 (Phase::Enqueued, stored.reason.unwrap_or(Reason::Waiting), stored.message.clone())
             }
             _ => return None,
@@ -151,6 +153,11 @@ impl Book {
             since: Some(since),
             overtaken,
         })
+    }
+
+    /// Whether it is time to store that it was overtaken. That capacity is kept for it, is said at once.
+    fn is_marked(&self, now: Duration) -> bool {
+        now >= self.mark_from || self.overtaken.is_some_and(|overtaken| overtaken.reserved)
     }
 }
 

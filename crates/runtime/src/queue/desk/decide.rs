@@ -16,6 +16,11 @@ use super::super::unit::Verdict;
 use super::{Desk, Outcome, Wait, Work};
 use crate::event::{Key, Now};
 
+/// That a unit was overtaken is stored when this part of the time has passed after which it is overdue. Where
+/// queues take turns, most units are overtaken for a while, and a write for each would be up to a fifth of
+/// all. A controller that starts anew may have to count that much again.
+const MARK_PART: u32 = 2;
+
 impl Desk {
     /// Runs a round in each namespace where something has changed, or time has.
     pub(super) fn decide(&mut self, now: Now, time: Timestamp) {
@@ -34,7 +39,7 @@ impl Desk {
                 let name = self.spaces.get(&namespace).and_then(|space| space.names.get(&uid));
                 if let Some(name) = name {
                     let key = Key { namespace: Arc::clone(&namespace), name: Arc::clone(name) };
-                    self.decided(key, verdict);
+                    self.decided(now, key, verdict);
                 }
             }
         }
@@ -42,7 +47,7 @@ impl Desk {
         self.others_at = self.spaces.values().filter_map(|space| space.others.due()).min();
     }
 
-    fn decided(&mut self, key: Key, verdict: Decided) {
+    fn decided(&mut self, now: Now, key: Key, verdict: Decided) {
         let Some(book) = self.books.get_mut(&key) else { return };
         match verdict {
             Decided::Release => book.verdict = Verdict::Release,
@@ -51,6 +56,9 @@ impl Desk {
             }
             Decided::Overtaken { since } => {
                 book.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
+                book.mark_from = now.steady + self.settings.reserve_after / MARK_PART;
+                self.later.insert((book.mark_from, Work::Unit(key)));
+                return;
             }
             Decided::Reserved => {
                 let since = book.overtaken.map(|overtaken| overtaken.since);

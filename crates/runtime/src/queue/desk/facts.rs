@@ -236,10 +236,11 @@ impl Desk {
             if is_in_trouble || unit.deleting || book.unwanted {
                 return None;
             }
-            let UnitStanding { phase, reason, overtaken, .. } = &unit.standing;
+            let UnitStanding { phase, reason, .. } = &unit.standing;
             Standing::Waiting {
-                overtaken: overtaken.map(|overtaken| overtaken.since.timestamp()),
-                reserved: overtaken.is_some_and(|overtaken| overtaken.reserved),
+                // It is stored later than it is decided, if ever.
+                overtaken: book.overtaken.map(|overtaken| overtaken.since.timestamp()),
+                reserved: book.overtaken.is_some_and(|overtaken| overtaken.reserved),
                 reason: reason.filter(|_| phase.is_some()),
             }
         };

@@ -419,8 +419,13 @@ fn room_is_kept_for_who_was_overtaken_for_long_also_by_the_next_controller() {
     assert_eq!(overtaken(&world), None);
     world.submit("c", 1);
     assert!(world.calm().contains(&"framework-c Dequeued Admitted".to_owned()));
+    world.pass(29);
+    assert!(world.calm().is_empty());
+    assert_eq!(overtaken(&world), None, "not yet");
+    world.pass(1);
+    assert_eq!(world.calm(), ["framework-b Enqueued InsufficientQuota"]);
     assert_eq!(overtaken(&world), Some(Overtaken { since: Time::floor(at(0)), reserved: false }));
-    world.pass(61);
+    world.pass(31);
     world.calm();
     assert_eq!(overtaken(&world), Some(Overtaken { since: Time::floor(at(0)), reserved: true }));
     world.finish("c");
@@ -434,4 +439,47 @@ fn room_is_kept_for_who_was_overtaken_for_long_also_by_the_next_controller() {
     world.finish("a");
     assert!(world.calm().contains(&"framework-b Dequeued Admitted".to_owned()));
     assert_eq!(world.server.units[&key("framework-d")].standing.phase, Some(Phase::Enqueued));
+}
+
+/// Where queues take turns, who comes first in one is overtaken until its turn comes.
+#[test]
+fn who_is_overtaken_for_a_moment_costs_no_write() {
+    let mut world = World::new(1, 3);
+    world.submit("a", 2);
+    world.calm();
+    world.submit("b", 3);
+    world.calm();
+    world.submit("c", 1);
+    // Released behind it.
+    assert_eq!(world.calm(), ["create c", "framework-c Enqueued Waiting", "framework-c Dequeued Admitted"]);
+    world.finish("a");
+    world.finish("c");
+    let requests = world.calm();
+    let of_b: Vec<_> = requests.iter().filter(|request| request.contains("framework-b")).collect();
+    assert_eq!(of_b, ["framework-b Dequeued Admitted"]);
+    world.pass(60);
+    assert!(world.calm().is_empty());
+}
+
+/// Its place in time is kept although it is not stored yet, and whatever else is written of it meanwhile.
+#[test]
+fn since_when_it_is_overtaken_outlasts_a_change_of_the_unit() {
+    let mut world = World::new(1, 3);
+    world.submit("a", 2);
+    world.calm();
+    world.submit("b", 3);
+    world.calm();
+    world.submit("c", 1);
+    world.calm();
+    world.pass(15);
+    world.server.prioritise(&key("framework-b"), 5);
+    assert!(world.calm().is_empty());
+    // Another one passes it.
+    world.finish("c");
+    world.submit("d", 1);
+    world.calm();
+    world.pass(15);
+    world.calm();
+    let stored = world.server.units[&key("framework-b")].standing.overtaken;
+    assert_eq!(stored, Some(Overtaken { since: Time::floor(at(0)), reserved: false }));
 }

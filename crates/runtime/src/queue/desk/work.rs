@@ -100,7 +100,7 @@ impl Desk {
         let is_unguarded = self.lacks(Defect::ReleaseUnguarded);
         let unit = self.units.get(key)?;
         let book = self.books.get_mut(key)?;
-        let (errand, request) = book.next(unit, time)?;
+        let (errand, request) = book.next(unit, now.steady, time)?;
         #[cfg(feature = "defects")]
         let request = if is_unguarded { request.unguarded() } else { request };
         if now.steady < book.not_before {

@@ -23,6 +23,8 @@ const GANG: i32 = 40;
 const ROOM: i32 = 41;
 /// So long nothing changes before it is said that both hang.
 const STILL: Duration = Duration::from_secs(5);
+/// So long the quota says that nothing is used before the controller believes it, too.
+const BELIEVED: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(120);
 const EVERY: Duration = Duration::from_millis(200);
 const GANGS: [&str; 2] = ["alpha", "beta"];
@@ -33,6 +35,7 @@ struct Stage<'a> {
     place: &'a Place,
     frameworks: Api<Framework>,
     pods: Api<Pod>,
+    quotas: Api<ResourceQuota>,
     begun: Instant,
     /// What was last said of each gang.
     said: BTreeMap<String, String>,
@@ -50,6 +53,7 @@ pub(super) async fn perform(place: &Place) -> Result<()> {
         place,
         frameworks: Api::default_namespaced(client.clone()),
         pods: Api::default_namespaced(client),
+        quotas,
         begun: Instant::now(),
         said: BTreeMap::new(),
     };
@@ -109,7 +113,25 @@ impl Stage<'_> {
         for name in GANGS {
             self.frameworks.delete(name, &DeleteParams::foreground()).await?;
         }
-        self.until("both are gone", |seen| seen.iter().all(|gang| gang.state.is_none())).await
+        self.until("both are gone", |seen| seen.iter().all(|gang| gang.state.is_none())).await?;
+        self.until_nothing_counts().await
+    }
+
+    /// A quota counts Pods for a while after they have gone, and the controller believes a lower count after
+    /// a second. Before, the gangs would hear that others use all of it.
+    async fn until_nothing_counts(&self) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut counted = Instant::now();
+        while counted.elapsed() < BELIEVED {
+            let status = self.quotas.get("room").await?.status;
+            let used = status.and_then(|status| status.used).unwrap_or_default();
+            if used.get("pods").is_none_or(|pods| pods.0 != "0") {
+                counted = Instant::now();
+            }
+            ensure!(Instant::now() < deadline, "the quota still counts {used:?}");
+            tokio::time::sleep(EVERY).await;
+        }
+        Ok(())
     }
 
     /// One runs and ends, then the other.

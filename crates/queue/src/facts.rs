@@ -69,4 +69,7 @@ pub struct QuotaFacts {
     /// What all Pods of the namespace use, ours too. A key that is missing counts as unused: before the quota
     /// controller has counted, tell what is in `hard`.
     pub used: BTreeMap<String, Amount>,
+    /// How much of `used` may turn out to be our own, although nothing shows it yet. It leaves no room, but
+    /// of no unit it is said because of it that it never fits. A key that is missing counts as none.
+    pub doubtful: BTreeMap<String, Amount>,
 }

@@ -66,6 +66,8 @@ pub(crate) struct Limits {
     /// The smallest limit of each resource.
     hard: Room,
     /// The least that any quota leaves to us of each resource, whatever of it is held by now.
+    free: Room,
+    /// The same, if nothing that is doubtful is others'.
     capacity: Room,
 }
 
@@ -95,6 +97,11 @@ impl Limits {
     }
 
     /// What no released unit may exceed together with all others.
+    pub fn free(&self) -> &Room {
+        &self.free
+    }
+
+    /// What asks for more than this never fits.
     pub fn capacity(&self) -> &Room {
         &self.capacity
     }
@@ -104,16 +111,18 @@ impl Limits {
         if !std::mem::take(&mut self.changed) {
             return None;
         }
-        let (mut hard, mut capacity) = (Room::default(), Room::default());
+        let (mut hard, mut free, mut capacity) = (Room::default(), Room::default(), Room::default());
         for line in self.lines() {
-            let left = line.limit.minus(line.others);
-            for (room, amount) in [(&mut hard, line.limit), (&mut capacity, left)] {
+            let left = |others| line.limit.minus(others);
+            let rooms =
+                [(&mut hard, line.limit), (&mut free, left(line.others)), (&mut capacity, left(line.surely))];
+            for (room, amount) in rooms {
                 let least = room.0.entry(line.resource.into()).or_insert(Amount::MAX);
                 *least = amount.min(*least);
             }
         }
         let recount = Recount { shares: self.hard != hard, capacity: self.capacity.changes(&capacity) };
-        (self.hard, self.capacity) = (hard, capacity);
+        (self.hard, self.free, self.capacity) = (hard, free, capacity);
         Some(recount)
     }
 
@@ -127,12 +136,13 @@ impl Limits {
 
     /// Every limit beside what is held and set aside of its resource.
     pub fn bounds(&self, held: &Tally, aside: &Tally) -> Bounds {
-        let bound = |Line { quota, key, resource, limit, others }: Line<'_>| Bound {
+        let bound = |Line { quota, key, resource, limit, others, surely }: Line<'_>| Bound {
             quota: Arc::clone(quota),
             key: key.into(),
             resource: resource.into(),
             limit,
             others,
+            surely,
             reserved: held.get(resource),
             aside: aside.get(resource),
         };
@@ -145,7 +155,9 @@ impl Limits {
                 let resource = resource_of(key);
                 let used = facts.used.get(key).copied().unwrap_or_default();
                 let others = used.minus(self.own.get(resource)).max(Amount::ZERO);
-                Line { quota, key, resource, limit: *limit, others }
+                let doubtful = facts.doubtful.get(key).copied().unwrap_or_default();
+                let surely = others.minus(doubtful).max(Amount::ZERO);
+                Line { quota, key, resource, limit: *limit, others, surely }
             })
         })
     }
@@ -163,15 +175,23 @@ struct Bound {
     resource: Arc<str>,
     limit: Amount,
     others: Amount,
+    surely: Amount,
     reserved: Amount,
     aside: Amount,
 }
 
 impl Bounds {
-    /// The limits that do not let an ask in.
+    /// The limits that do not let an ask in: without what is doubtful, if that is enough to refuse it. Our
+    /// own would else be told of twice, once as others'.
     pub fn lacks(&self, ask: &Ask) -> Arc<[Lack]> {
+        let surely = self.lacks_beside(ask, |bound| bound.surely);
+        if surely.is_empty() { self.lacks_beside(ask, |bound| bound.others) } else { surely }
+    }
+
+    fn lacks_beside(&self, ask: &Ask, others: impl Fn(&Bound) -> Amount) -> Arc<[Lack]> {
         let lack = |bound: &Bound| {
-            let Bound { limit, others, reserved, aside, .. } = *bound;
+            let others = others(bound);
+            let Bound { limit, reserved, aside, .. } = *bound;
             let asked = ask.get(&bound.resource);
             let missing = asked.plus(aside).plus(reserved).plus(others).minus(limit);
             (asked > Amount::ZERO && missing > Amount::ZERO).then(|| {
@@ -194,7 +214,10 @@ struct Line<'a> {
     key: &'a str,
     resource: &'a str,
     limit: Amount,
+    /// What others use at most.
     others: Amount,
+    /// What of it is not doubtful.
+    surely: Amount,
 }
 
 #[cfg(test)]
@@ -211,7 +234,10 @@ mod tests {
 
     fn limits(hard: &[(&str, i64)], used: &[(&str, i64)], own: &[(&str, i64)]) -> Limits {
         let mut limits = Limits::default();
-        limits.set_quota("q", Some(QuotaFacts { hard: amounts(hard), used: amounts(used) }));
+        limits.set_quota(
+            "q",
+            Some(QuotaFacts { hard: amounts(hard), used: amounts(used), ..Default::default() }),
+        );
         limits.set_own_use(ask(own));
         limits.recount();
         limits
@@ -246,7 +272,11 @@ mod tests {
         assert!(limits.recount().is_none());
         limits.set_own_use(ask(&[("cpu", 1)]));
         assert!(limits.recount().is_some_and(|done| !done.shares && done.capacity.is_empty()));
-        let facts = QuotaFacts { hard: amounts(&[("cpu", 10), ("gpu", 2)]), used: amounts(&[("cpu", 3)]) };
+        let facts = QuotaFacts {
+            hard: amounts(&[("cpu", 10), ("gpu", 2)]),
+            used: amounts(&[("cpu", 3)]),
+            ..Default::default()
+        };
         limits.set_quota("q", Some(facts.clone()));
         limits.set_quota("q", Some(facts));
         let done = limits.recount().unwrap();
@@ -284,5 +314,28 @@ mod tests {
         assert_eq!((&*lack.quota, &*lack.key, lack.asked), ("q", "cpu", Amount::units(8)));
         assert_eq!([lack.limit, lack.others], [Amount::units(10), Amount::units(2)]);
         assert_eq!([lack.reserved, lack.aside, lack.missing], [4, 1, 5].map(Amount::units));
+    }
+
+    #[test]
+    fn what_is_doubtful_leaves_no_room_but_is_told_of_only_where_nothing_else_is_in_the_way() {
+        let mut limits = Limits::default();
+        let facts = QuotaFacts {
+            hard: amounts(&[("cpu", 10)]),
+            used: amounts(&[("cpu", 7)]),
+            doubtful: amounts(&[("cpu", 5)]),
+        };
+        limits.set_quota("q", Some(facts));
+        limits.recount();
+        assert_eq!(limits.free().get("cpu"), Amount::units(3));
+        assert_eq!(limits.capacity().get("cpu"), Amount::units(8));
+        let (mut held, nothing) = (Tally::default(), Tally::default());
+        held.add(&ask(&[("cpu", 6)]));
+        let others = |held: &Tally, asks| {
+            let lacks = limits.bounds(held, &nothing).lacks(&ask(&[("cpu", asks)]));
+            lacks.iter().map(|lack| (lack.others, lack.missing)).collect::<Vec<_>>()
+        };
+        assert_eq!(others(&held, 4), [(Amount::units(2), Amount::units(2))]);
+        assert_eq!(others(&nothing, 4), [(Amount::units(7), Amount::units(1))]);
+        assert!(others(&nothing, 3).is_empty());
     }
 }

@@ -21,7 +21,7 @@ use crate::ask::Tally;
 use crate::limits::Limits;
 use crate::order::{Overdue, Place};
 use crate::shape::{ShapeId, Shapes};
-use crate::{Ask, QueueFacts, QuotaFacts, Standing, UnitFacts};
+use crate::{Amount, Ask, QueueFacts, QuotaFacts, Standing, UnitFacts};
 
 /// The queues, units and quotas of one namespace, indexed so that a round costs what changed.
 #[derive(Debug)]
@@ -158,6 +158,11 @@ impl Namespace {
     /// Tells what the Pods of released units use, in sum: that much of `used` is not others'.
     pub fn set_own_use(&mut self, own: Ask) {
         self.limits.set_own_use(own);
+    }
+
+    /// How much of a resource released units hold.
+    pub fn held(&self, resource: &str) -> Amount {
+        self.held.get(resource)
     }
 
     /// When a round may decide something though no fact has changed: somebody becomes overdue.

@@ -148,7 +148,7 @@ impl Namespace {
     /// Looks at the shapes that may fit, and puts away those that do not: there will be no more room than
     /// now.
     fn open(&mut self) -> Round {
-        let room = self.limits.capacity().without(&self.held);
+        let room = self.limits.free().without(&self.held);
         let looked_at = self.shapes.take_hopeful(&room).into_iter().filter(|shape| {
             self.looks = self.looks.saturating_add(1);
             let parked = self.shapes.park(*shape, &room);

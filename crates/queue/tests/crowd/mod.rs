@@ -53,7 +53,7 @@ impl Crowd {
         let mut namespace = Namespace::new(Duration::from_secs(300));
         let hard = [("cpu", RUNNING), ("requests.memory", RUNNING << 40), ("pods", 10 * RUNNING)];
         let hard = hard.map(|(key, units)| (key.to_owned(), Amount::units(i64::try_from(units).unwrap())));
-        namespace.set_quota("team", Some(QuotaFacts { hard: hard.into(), used: [].into() }));
+        namespace.set_quota("team", Some(QuotaFacts { hard: hard.into(), ..Default::default() }));
         for nth in 0..queues {
             let facts = QueueFacts { policy: QueuePolicy::Priority, priority: 0 };
             namespace.set_queue(&format!("queue-{nth}"), Some(facts));

@@ -95,12 +95,18 @@ impl Facts {
         room
     }
 
-    /// What limits leave to us.
-    pub fn capacity(&self) -> Room {
+    /// What limits leave to us, so much as that may be of what is used being our own.
+    fn left(&self, doubtful: impl Fn(&QuotaFacts, &str) -> Amount) -> Room {
         self.least(|quota, key, limit| {
             let used = quota.used.get(key).copied().unwrap_or_default();
-            limit.minus(used.minus(self.own.get(resource(key))).max(Amount::ZERO))
+            let others = used.minus(self.own.get(resource(key))).minus(doubtful(quota, key));
+            limit.minus(others.max(Amount::ZERO))
         })
+    }
+
+    /// What asks for more than this never fits.
+    pub fn capacity(&self) -> Room {
+        self.left(|quota, key| quota.doubtful.get(key).copied().unwrap_or_default())
     }
 
     fn held(&self, queue: Option<&str>) -> Vec<&Ask> {
@@ -113,7 +119,7 @@ impl Facts {
     }
 
     pub fn room(&self) -> Room {
-        let mut room = self.capacity();
+        let mut room = self.left(|_, _| Amount::ZERO);
         self.held(None).into_iter().for_each(|ask| take(&mut room, ask));
         room
     }

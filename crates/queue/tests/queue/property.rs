@@ -73,12 +73,20 @@ fn queue_facts() -> impl Strategy<Value = Option<QueueFacts>> {
 }
 
 fn quota_facts() -> impl Strategy<Value = Option<QuotaFacts>> {
-    let lines = prop::collection::btree_map(prop::sample::select(&KEYS[..]), (0..25_i64, 0..6_i64), 0..4);
+    let lines = prop::collection::btree_map(
+        prop::sample::select(&KEYS[..]),
+        (0..25_i64, 0..6_i64, prop_oneof![2 => Just(0), 1 => 0..8_i64]),
+        0..4,
+    );
     let facts = lines.prop_map(|lines| {
-        let column = |of: fn(&(i64, i64)) -> i64| {
-            lines.iter().map(|(key, pair)| ((*key).to_owned(), Amount::units(of(pair)))).collect()
+        let column = |of: fn(&(i64, i64, i64)) -> i64| {
+            lines.iter().map(|(key, line)| ((*key).to_owned(), Amount::units(of(line)))).collect()
         };
-        QuotaFacts { hard: column(|pair| pair.0), used: column(|pair| pair.1) }
+        QuotaFacts {
+            hard: column(|line| line.0),
+            used: column(|line| line.1),
+            doubtful: column(|line| line.2),
+        }
     });
     prop::option::weighted(0.8, facts)
 }
@@ -118,7 +126,7 @@ impl Both {
             both.happen(&Happening::Queue { which, facts: Some(QueueFacts { policy, priority: 0 }) });
         }
         let hard = [("cpu", 12), ("pods", 15)].map(|(key, units)| (key.to_owned(), Amount::units(units)));
-        let quota = QuotaFacts { hard: hard.into(), used: BTreeMap::new() };
+        let quota = QuotaFacts { hard: hard.into(), ..Default::default() };
         both.happen(&Happening::Quota { which: 0, facts: Some(quota) });
         both
     }
@@ -262,7 +270,7 @@ proptest! {
             }
         }
         let hard = KEYS.map(|key| (key.to_owned(), Amount::units(20)));
-        let facts = QuotaFacts { hard: hard.into(), used: BTreeMap::new() };
+        let facts = QuotaFacts { hard: hard.into(), ..Default::default() };
         both.happen(&Happening::Quota { which: 0, facts: Some(facts) });
         both.happen(&Happening::Quota { which: 1, facts: None });
         // Nobody else comes; each round, one of those that run ends.

@@ -31,7 +31,7 @@ pub fn ask(text: &str) -> Ask {
 /// `cpu 2 memory 3` as the limits of a quota of which that much is used.
 pub fn quota(hard: &str, used: &str) -> QuotaFacts {
     let map = |text| amounts(text).into_iter().map(|(key, amount)| (key.to_owned(), amount)).collect();
-    QuotaFacts { hard: map(hard), used: map(used) }
+    QuotaFacts { hard: map(hard), used: map(used), ..Default::default() }
 }
 
 /// A unit that came so many seconds after the beginning and asks for something.

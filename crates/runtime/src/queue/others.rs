@@ -1,9 +1,12 @@
 //! What others use of a quota: what all Pods use, less what the Pods of released units do.
 //!
 //! The two come by watches that lag behind each other, so their difference may be too small for a moment: a
-//! Pod is shown before the quota counts it, or a quota has given back what a Pod that is still shown used.
-//! Guarantee: a larger difference counts at once, a smaller one only after it has stood for [`STANDS`]. It
-//! reads no clock.
+//! Pod is shown before the quota counts it, or a quota has given back what a Pod that is still shown used. It
+//! may be too large as well: a quota counts a Pod before it is there, and for a while after it has gone.
+//!
+//! Guarantees: a larger difference leaves less room at once, a smaller one leaves more only after it has
+//! stood for [`STANDS`]. It is past doubt that it is others' only where it is more than released units hold,
+//! and has been for [`LASTS`]. It reads no clock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +18,9 @@ use framework_queue::{Amount, Ask, QuotaFacts};
 /// How long a smaller use by others must stand before it counts.
 pub const STANDS: Duration = Duration::from_secs(1);
 
+/// How long more use by others than released units can explain must last before it is past doubt.
+pub const LASTS: Duration = Duration::from_secs(5);
+
 /// What others use of each limit of each quota of a namespace.
 #[derive(Debug, Default)]
 pub struct Others(BTreeMap<Arc<str>, BTreeMap<String, Level>>);
@@ -22,26 +28,46 @@ pub struct Others(BTreeMap<Arc<str>, BTreeMap<String, Level>>);
 /// What others use of one limit.
 #[derive(Clone, Copy, Debug)]
 struct Level {
+    /// At most: it rises at once.
+    most: Bound,
+    /// At least: it falls at once.
+    least: Bound,
+}
+
+/// A bound of what others use: it moves away from what it bounds at once, and towards it after a while.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
     counts: Amount,
-    /// It seems to be less: since when, and the most that it has been since then.
-    less: Option<(Duration, Amount)>,
+    /// It seems to be closer: since when, and the farthest that it has been since then.
+    closer: Option<(Duration, Amount)>,
 }
 
 impl Others {
     /// A quota as the scheduler is to be told it: its `used` is what others use, with what counts as our own.
-    pub fn settle(&mut self, now: Duration, name: &Arc<str>, quota: &QuotaFacts, own: &Ask) -> QuotaFacts {
+    /// Released units hold `held` of a resource, and what their Pods use is in that, shown or not.
+    pub fn settle(
+        &mut self,
+        now: Duration,
+        name: &Arc<str>,
+        quota: &QuotaFacts,
+        own: &Ask,
+        held: impl Fn(&str) -> Amount,
+    ) -> QuotaFacts {
         let mut levels = self.0.remove(name).unwrap_or_default();
         levels.retain(|key, _| quota.hard.contains_key(key));
-        let mut used = BTreeMap::new();
+        let (mut used, mut doubtful) = (BTreeMap::new(), BTreeMap::new());
         for key in quota.hard.keys() {
-            let own = own.get(resource_of(key));
-            let seen = quota.used.get(key).copied().unwrap_or_default().minus(own).max(Amount::ZERO);
-            let level = levels.entry(key.clone()).or_insert(Level { counts: seen, less: None });
-            level.see(now, seen);
-            used.insert(key.clone(), level.counts.plus(own));
+            let all = quota.used.get(key).copied().unwrap_or_default();
+            let (own, held) = (own.get(resource_of(key)), held(resource_of(key)));
+            let beyond = |ours| all.minus(ours).max(Amount::ZERO);
+            let (seen, unexplained) = (beyond(own), beyond(own.max(held)));
+            let level = levels.entry(key.clone()).or_insert_with(|| Level::new(seen));
+            level.see(now, seen, unexplained);
+            used.insert(key.clone(), level.most.counts.plus(own));
+            doubtful.insert(key.clone(), level.most.counts.minus(level.least.counts));
         }
         self.0.insert(Arc::clone(name), levels);
-        QuotaFacts { hard: quota.hard.clone(), used }
+        QuotaFacts { hard: quota.hard.clone(), used, doubtful }
     }
 
     /// The quota is gone.
@@ -52,24 +78,44 @@ impl Others {
     /// When something that stands may count.
     pub fn due(&self) -> Option<Duration> {
         let levels = self.0.values().flat_map(BTreeMap::values);
-        levels.filter_map(|level| level.less.map(|(since, _)| since + STANDS)).min()
+        levels.filter_map(Level::due).min()
     }
 }
 
 impl Level {
-    fn see(&mut self, now: Duration, seen: Amount) {
-        if let Some((since, most)) = self.less
-            && since + STANDS <= now
+    fn new(seen: Amount) -> Self {
+        let bound = Bound { counts: seen, closer: None };
+        Level { most: bound, least: bound }
+    }
+
+    fn see(&mut self, now: Duration, seen: Amount, unexplained: Amount) {
+        self.most.see(now, seen, STANDS, Amount::max);
+        // What is more than was past doubt, and no more than released units explain, says nothing.
+        let least = self.least.counts.max(unexplained).min(self.most.counts);
+        self.least.see(now, least, LASTS, Amount::min);
+    }
+
+    fn due(&self) -> Option<Duration> {
+        let dues = [(self.most, STANDS), (self.least, LASTS)];
+        dues.into_iter().filter_map(|(bound, stands)| bound.closer.map(|(since, _)| since + stands)).min()
+    }
+}
+
+impl Bound {
+    /// Takes in what is seen, `farther` being the one of two that is farther from what is bounded.
+    fn see(&mut self, now: Duration, seen: Amount, stands: Duration, farther: fn(Amount, Amount) -> Amount) {
+        if let Some((since, farthest)) = self.closer
+            && since + stands <= now
         {
             // What has just come to be seen has not stood yet, so it is what was seen before that counts.
-            (self.counts, self.less) = (most, None);
+            (self.counts, self.closer) = (farthest, None);
         }
-        self.less = match self.less {
-            _ if seen >= self.counts => None,
+        self.closer = match self.closer {
+            _ if farther(seen, self.counts) == seen => None,
             None => Some((now, seen)),
-            Some((since, most)) => Some((since, most.max(seen))),
+            Some((since, farthest)) => Some((since, farther(farthest, seen))),
         };
-        self.counts = self.counts.max(seen);
+        self.counts = farther(self.counts, seen);
     }
 }
 
@@ -77,19 +123,32 @@ impl Level {
 mod tests {
     use super::*;
 
-    /// What others use of 10 CPUs, by what is seen when: milliseconds, used by all, used by our own.
+    /// What others use of 10 CPUs at most, by what is seen when: milliseconds, used by all, used by our own.
     fn counted(seen: &[(u64, i64, i64)]) -> Vec<i128> {
+        let seen: Vec<_> = seen.iter().map(|(at, used, own)| (*at, *used, *own, 0)).collect();
+        bounded(&seen).into_iter().map(|(most, _)| most).collect()
+    }
+
+    /// The least that they use: milliseconds, used by all, used by our own, held.
+    fn past_doubt(seen: &[(u64, i64, i64, i64)]) -> Vec<i128> {
+        bounded(seen).into_iter().map(|(_, least)| least).collect()
+    }
+
+    fn bounded(seen: &[(u64, i64, i64, i64)]) -> Vec<(i128, i128)> {
         let mut others = Others::default();
         let amounts = |cpu| [("requests.cpu".to_owned(), Amount::units(cpu))].into();
-        let mut counted = Vec::new();
-        for (at, used, own) in seen {
-            let quota = QuotaFacts { hard: amounts(10), used: amounts(*used) };
+        let mut bounded = Vec::new();
+        for (at, used, own, held) in seen {
+            let quota = QuotaFacts { hard: amounts(10), used: amounts(*used), ..Default::default() };
             let own: Ask = [("cpu", Amount::units(*own))].into_iter().collect();
-            let told = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own);
-            let counts = told.used["requests.cpu"].minus(own.get("cpu"));
-            counted.push(counts.nanos() / Amount::units(1).nanos());
+            let held = |resource: &str| Amount::units(if resource == "cpu" { *held } else { 0 });
+            let told = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own, held);
+            let most = told.used["requests.cpu"].minus(own.get("cpu"));
+            let least = most.minus(told.doubtful["requests.cpu"]);
+            let units = |amount: Amount| amount.nanos() / Amount::units(1).nanos();
+            bounded.push((units(most), units(least)));
         }
-        counted
+        bounded
     }
 
     #[test]
@@ -127,17 +186,54 @@ mod tests {
     }
 
     #[test]
+    fn what_released_units_explain_is_in_doubt_however_long_their_pods_are_not_shown() {
+        let seen = [(0, 0, 0, 0), (1, 6, 0, 9), (60_000, 9, 3, 9), (61_000, 9, 9, 9), (70_000, 9, 9, 9)];
+        assert_eq!(past_doubt(&seen), [0; 5]);
+        assert_eq!(bounded(&seen)[1], (6, 0), "and leaves no room meanwhile");
+    }
+
+    #[test]
+    fn what_they_do_not_explain_is_past_doubt_after_a_while() {
+        assert_eq!(
+            past_doubt(&[(0, 0, 0, 0), (1, 9, 0, 5), (5_000, 9, 0, 5), (5_001, 9, 0, 5)]),
+            [0, 0, 0, 4]
+        );
+        assert_eq!(
+            past_doubt(&[(0, 3, 0, 0), (1, 3, 0, 9), (9_000, 8, 2, 9)]),
+            [3; 3],
+            "and stays that, whatever is released"
+        );
+    }
+
+    #[test]
+    fn what_a_quota_counts_for_a_moment_after_it_has_gone_is_in_doubt() {
+        let seen = [(0, 9, 9, 9), (1, 9, 0, 0), (4_000, 2, 0, 0), (4_500, 0, 0, 0), (9_000, 0, 0, 0)];
+        assert_eq!(past_doubt(&seen), [0; 5]);
+    }
+
+    #[test]
+    fn less_is_no_longer_past_doubt_once_it_leaves_room() {
+        assert_eq!(bounded(&[(0, 5, 0, 0), (1, 2, 0, 0), (1_001, 2, 0, 0)]), [(5, 5), (5, 5), (2, 2)]);
+    }
+
+    #[test]
     fn it_says_when_it_wants_to_be_asked_again() {
         let mut others = Others::default();
         let quota = |used| QuotaFacts {
             hard: [("pods".to_owned(), Amount::units(9))].into(),
             used: [("pods".to_owned(), Amount::units(used))].into(),
+            ..Default::default()
         };
         let name: Arc<str> = "q".into();
-        others.settle(Duration::ZERO, &name, &quota(5), &Ask::default());
+        others.settle(Duration::ZERO, &name, &quota(5), &Ask::default(), |_| Amount::ZERO);
         assert_eq!(others.due(), None);
-        others.settle(Duration::from_secs(3), &name, &quota(4), &Ask::default());
-        assert_eq!(others.due(), Some(Duration::from_secs(3) + STANDS));
+        let mut sees = |second, used| {
+            let now = Duration::from_secs(second);
+            others.settle(now, &name, &quota(used), &Ask::default(), |_| Amount::ZERO);
+            others.due()
+        };
+        assert_eq!(sees(3, 4), Some(Duration::from_secs(3) + STANDS));
+        assert_eq!(sees(3, 6), Some(Duration::from_secs(3) + LASTS));
         others.forget(&name);
         assert_eq!(others.due(), None);
     }

@@ -211,13 +211,15 @@ fn quota_of(quota: ResourceQuota) -> QuotaObject {
     let status = quota.status.unwrap_or_default();
     let counted = status.hard.is_some();
     let limits = (!scoped).then(|| match status {
-        ResourceQuotaStatus { hard: Some(hard), used } => {
-            QuotaFacts { hard: amounts(&hard), used: amounts(&used.unwrap_or_default()) }
-        }
+        ResourceQuotaStatus { hard: Some(hard), used } => QuotaFacts {
+            hard: amounts(&hard),
+            used: amounts(&used.unwrap_or_default()),
+            ..Default::default()
+        },
         // A quota that was just made: until what is used is counted, all of it may be.
         ResourceQuotaStatus { hard: None, .. } => {
             let hard = amounts(&spec.hard.unwrap_or_default());
-            QuotaFacts { used: hard.clone(), hard }
+            QuotaFacts { used: hard.clone(), hard, ..Default::default() }
         }
     });
     QuotaObject { key, resource_version, limits, counted }

@@ -296,7 +296,7 @@ fn a_quota_that_was_just_made_has_room_as_soon_as_it_is_counted() {
     let amount = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
     for (version, used, counted) in [(2, 10, false), (3, 0, true)] {
         assert!(world.calm().is_empty(), "nothing is known of it yet");
-        let limits = Some(QuotaFacts { hard: amount(10), used: amount(used) });
+        let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
         let quota = QuotaObject { key: key("quota"), resource_version: version, limits, counted };
         world.desk.step(News::Quota(Change::Applied(quota)));
         if !counted {
@@ -310,7 +310,7 @@ fn a_quota_that_was_just_made_has_room_as_soon_as_it_is_counted() {
 /// The quota of 10 counts that much as used.
 fn uses(world: &mut World, used: i64) {
     let amount = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
-    let limits = Some(QuotaFacts { hard: amount(10), used: amount(used) });
+    let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
     let resource_version = world.server.stamp();
     let quota = QuotaObject { key: key("quota"), resource_version, limits, counted: true };
     world.desk.step(News::Quota(Change::Applied(quota)));
@@ -351,6 +351,34 @@ fn watches_that_lag_behind_each_other_make_no_room() {
     );
     world.pass(1);
     assert_eq!(world.calm(), ["framework-b Dequeued Admitted"]);
+}
+
+/// The quota counts a Pod before it is there. What that leaves no room for would fit as well as before.
+#[test]
+fn a_pod_that_its_quota_counts_before_it_is_shown_is_not_said_to_be_anothers() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    for name in ["a", "b"] {
+        world.submit(name, 10);
+    }
+    world.calm();
+    uses(&mut world, 10);
+    world.submit("c", 10);
+    assert_eq!(world.calm(), ["create c", "framework-c Enqueued InsufficientQuota"]);
+    let message = |world: &World| world.server.units[&key("framework-c")].standing.message.clone();
+    assert!(!message(&world).contains("others"), "{}", message(&world));
+    world.pass(60);
+    assert!(world.calm().is_empty(), "however long the Pod is not shown");
+    world.desk.step(News::Pod(Change::Applied(pod_of("a", 10))));
+    assert!(world.calm().is_empty());
+    // That much is nobody's of whom the desk knows.
+    uses(&mut world, 12);
+    assert!(world.calm().is_empty());
+    world.pass(5);
+    let requests = world.calm();
+    assert!(requests.contains(&"framework-c Enqueued ExceedsQuota".to_owned()), "{requests:?}");
+    assert!(message(&world).ends_with("others use 2"), "{}", message(&world));
 }
 
 #[test]

@@ -126,7 +126,8 @@ impl Desk {
                 if let Some(limits) = &quota.limits {
                     let name = &quota.key.name;
                     let settled = if quota.counted {
-                        space.others.settle(now.steady, name, limits, &space.own)
+                        let held = |resource: &str| space.schedule.held(resource);
+                        space.others.settle(now.steady, name, limits, &space.own, held)
                     } else {
                         // The first count is the first that is known of others: no less than before.
                         space.others.forget(name);

@@ -61,7 +61,7 @@ impl World {
     fn limit(&mut self, limit: u64) {
         self.server.limit = limit;
         let hard = [("cpu".to_owned(), Amount::units(limit.try_into().unwrap()))];
-        let limits = QuotaFacts { hard: hard.into(), used: BTreeMap::new() };
+        let limits = QuotaFacts { hard: hard.into(), ..Default::default() };
         let resource_version = 1000 + u128::from(limit);
         let quota = QuotaObject { key: key("quota"), resource_version, limits: Some(limits), counted: true };
         self.desk.step(News::Quota(Change::Applied(quota)));

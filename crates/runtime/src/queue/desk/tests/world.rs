@@ -219,7 +219,7 @@ impl World {
             class: None,
         };
         let hard = [("cpu".to_owned(), Amount::units(self.server.limit.try_into().unwrap()))];
-        let limits = QuotaFacts { hard: hard.into(), used: BTreeMap::new() };
+        let limits = QuotaFacts { hard: hard.into(), ..Default::default() };
         let quota =
             QuotaObject { key: key("quota"), resource_version: 1, limits: Some(limits), counted: true };
         self.desk.step(News::Queue(Change::Listed(queue)));

@@ -8,7 +8,7 @@
 
 use framework_api::queue::{ConsumerKind, growth_unit_name};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
-use framework_api::{Framework, FrameworkSpec, FrameworkStatus, Time};
+use framework_api::{FrameworkSpec, FrameworkStatus, Time};
 
 use crate::framework::tasks;
 use crate::observed::{Observed, Policy};
@@ -30,12 +30,12 @@ pub struct Party {
 }
 
 /// All Tasks that units ask for, the first unit's first. Costs O(Tasks).
-pub fn parties(framework: &Framework, status: Option<&FrameworkStatus>) -> Vec<Party> {
-    let spec = &framework.spec;
-    let roles = status.map_or(&[][..], FrameworkStatus::task_roles);
+pub fn parties(o: &Observed<'_>, policy: &Policy) -> Vec<Party> {
+    let (framework, spec) = (o.framework, &o.framework.spec);
+    let roles = o.status.map_or(&[][..], FrameworkStatus::task_roles);
     let mut parties = vec![Party::new(None, spec)];
     let is_tagged = |task: &TaskStatus| task.queue_unit_generation.is_some();
-    if queue::stage(status) == Stage::Waiting && !tasks(roles).any(is_tagged) {
+    if queue::stage_now(o, policy) == Stage::Waiting && !tasks(roles).any(is_tagged) {
         // Its Tasks follow its spec, and nothing of it has begun.
         let numbers = spec.task_roles.iter().map(|role| u64::try_from(role.task_number).unwrap_or(0));
         parties.iter_mut().for_each(|party| party.tasks = numbers.clone().collect());
@@ -102,11 +102,7 @@ pub(crate) struct Adding<'a> {
 impl<'a> Adding<'a> {
     /// To the attempt with this status.
     pub fn to(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Self {
-        let has_tasks = tasks(status.task_roles()).next().is_some();
-        // One that has none yet does not grow: its first unit asks for what it begins with. One that has
-        // begun and has none any more gave back all.
-        let may_grow = has_tasks || queue::stage(Some(status)) == Stage::Started;
-        let grows = policy.queueing && may_grow && queue::is_through(status, o, policy);
+        let grows = policy.queueing && queue::is_through(status, o, policy);
         Adding { before: &[], generation: o.framework.metadata.generation.filter(|_| grows) }
     }
 

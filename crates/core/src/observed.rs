@@ -43,8 +43,12 @@ pub enum Admission {
         /// Why, in a sentence. While the reason stays, it is read once.
         message: String,
     },
-    /// It may go on. That is never taken back.
-    Released,
+    /// It may begin as it stands in this generation of its spec; one that was changed since is to wait until
+    /// its queue says so of that, too. Once it begins, that is never taken back.
+    Released {
+        /// `metadata.generation`.
+        generation: i64,
+    },
 }
 
 /// What is known of the objects of one Framework.

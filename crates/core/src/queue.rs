@@ -77,7 +77,7 @@ pub(crate) fn mark<'a>(framework: &'a Framework, status: &'a FrameworkStatus) ->
 }
 
 /// Whether the ConfigMap of the first attempt may not be created yet.
-pub(crate) fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
+pub fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
     policy.queueing
         && stage(Some(status)) == Stage::Waiting
         && asked(o.framework).is_some()
@@ -85,13 +85,29 @@ pub(crate) fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy)
         && !is_released(o)
 }
 
-/// Whether it came through a queue. One that is released is through, though that is not told yet.
+/// Whether the Tasks that its first unit asks for are stored, if it has one. What comes to them once it has
+/// begun, another unit asks for.
+pub(crate) fn is_up_to_date(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
+    let is_queued = policy.queueing && stage(Some(status)) == Stage::Waiting && asked(o.framework).is_some();
+    !is_queued || status.observed_generation == o.framework.metadata.generation
+}
+
+/// Whether it came through a queue: that is stored, or its ConfigMap is on its way. Until then it begins
+/// with what its first unit asks for, and not at all if it asks for more by now.
 pub(crate) fn is_through(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
-    let is_let_go = policy.queueing
+    let is_begun = policy.queueing
         && stage(Some(status)) == Stage::Waiting
         && asked(o.framework).is_some()
-        && is_released(o);
-    is_let_go || matches!(said(status), Said::Admitted(_))
+        && is_under_way(o);
+    is_begun || matches!(said(status), Said::Admitted(_))
+}
+
+/// How far a Framework has come: as its status says, but one that is through does not wait.
+pub fn stage_now(o: &Observed<'_>, policy: &Policy) -> Stage {
+    match stage(o.status) {
+        Stage::Waiting if o.status.is_some_and(|status| is_through(status, o, policy)) => Stage::Started,
+        stage => stage,
+    }
 }
 
 /// The queue that the label names. An empty label names none.
@@ -109,9 +125,15 @@ fn asked(framework: &Framework) -> Option<&str> {
 
 /// Whether its queue lets it go, or has done so: a ConfigMap that is on its way is not taken back.
 fn is_released(o: &Observed<'_>) -> bool {
+    let current = o.framework.metadata.generation.unwrap_or_default();
+    let is_let_go = matches!(o.admission, Some(Admission::Released { generation }) if *generation == current);
+    is_let_go || is_under_way(o)
+}
+
+/// Whether its ConfigMap is on its way.
+fn is_under_way(o: &Observed<'_>) -> bool {
     let create = o.objects.config_map_create.as_ref().map(|create| &create.outcome);
-    let is_under_way = matches!(create, Some(Outcome::InFlight | Outcome::Acknowledged { .. }));
-    is_under_way || o.admission == Some(&Admission::Released)
+    matches!(create, Some(Outcome::InFlight | Outcome::Acknowledged { .. }))
 }
 
 /// What the condition says.
@@ -170,7 +192,8 @@ pub(crate) fn place(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -
     let begins = is_begun || stage(Some(next)) == Stage::Waiting && asked(o.framework).is_some();
     let queue = label(o.framework).filter(|_| policy.queueing && begins && is_released(o));
     // Released before it was written that it waits. A label that came later than that means nothing.
-    let at_once = stage(o.status) == Stage::Waiting && o.admission == Some(&Admission::Released);
+    let was_released = matches!(o.admission, Some(Admission::Released { .. }));
+    let at_once = stage(o.status) == Stage::Waiting && was_released;
     match (known, queue) {
         (Said::Admitted(_), _) | (Said::Nothing, None) => Place::Kept,
         (Said::Nothing, Some(_)) if !at_once => Place::Kept,

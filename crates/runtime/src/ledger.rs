@@ -15,7 +15,7 @@ use framework_core::licence::licensed;
 use framework_core::observed::Defect;
 use framework_core::observed::{Admission, Create, Instance, Objects, Outcome};
 use framework_core::plan::Report;
-use framework_core::{Action, Policy};
+use framework_core::{Action, Observed, Policy};
 use jiff::Timestamp;
 
 use crate::backoff::Failures;
@@ -245,6 +245,20 @@ impl Ledger {
         }
         let status = self.persisted.as_ref().and_then(|persisted| persisted.status.as_deref());
         self.write.settle(status)
+    }
+
+    /// What is observed of the Framework, with these objects of it; `None` if it cannot be read.
+    pub fn observed<'a>(&'a self, objects: &'a Objects) -> Option<Observed<'a>> {
+        let Persisted { framework, status, stored_bytes, .. } = self.persisted.as_ref()?;
+        Some(Observed {
+            framework,
+            stored_bytes: *stored_bytes,
+            status: status.as_deref(),
+            told: self.told,
+            admission: self.admission.as_ref(),
+            growths: &self.growths,
+            objects,
+        })
     }
 
     /// Whether every status that is, or may become, the persisted one licenses an act.

@@ -3,6 +3,7 @@
 use framework_api::State;
 use framework_api::code::Code;
 use framework_core::growth::{Party, parties};
+use framework_core::queue::{Stage, stage_now};
 
 use crate::world::{Builder, World, framework};
 
@@ -27,7 +28,7 @@ fn tags(world: &World) -> Vec<Option<i64>> {
 
 /// Which unit asks for how many Tasks of the first TaskRole.
 fn asks(world: &World) -> Vec<(Option<i64>, u64)> {
-    let parties = parties(&world.framework, world.status.as_ref());
+    let parties = parties(&world.observed(), &world.policy);
     parties.iter().map(|Party { generation, tasks, .. }| (*generation, tasks[0])).collect()
 }
 
@@ -43,7 +44,7 @@ fn what_a_released_framework_grows_by_waits_until_its_queue_releases_that_too() 
     scale(&mut world, 4).run();
     assert_eq!(tags(&world), [None, None, Some(2), Some(2)]);
     assert_eq!(asks(&world), [(None, 2), (Some(2), 2)]);
-    assert_eq!(parties(&world.framework, world.status.as_ref())[1].since, Some(world.now));
+    assert_eq!(parties(&world.observed(), &world.policy)[1].since, Some(world.now));
     assert_eq!(pods(&world), ["job-a-0", "job-a-1"], "those that ran run on");
     assert_eq!(world.task("a", 3).state, State::AttemptCreationPending);
     assert_eq!(world.reports, ["GrowthQueued"], "told once");
@@ -77,7 +78,7 @@ fn growths_wait_apart_and_a_new_role_is_one_too() {
     world.edit(|spec| spec.task_roles.push(role)).settle();
     assert_eq!(tags(&world), [None, Some(2), Some(3), Some(3)]);
     assert_eq!(world.task("b", 0).queue_unit_generation, Some(4));
-    let counts = parties(&world.framework, world.status.as_ref());
+    let counts = parties(&world.observed(), &world.policy);
     let counts: Vec<_> = counts.iter().map(|party| (party.generation, party.tasks.clone())).collect();
     assert_eq!(
         counts,
@@ -156,17 +157,51 @@ fn a_retry_of_a_task_or_of_the_framework_asks_for_nothing_again() {
     assert_eq!(world.reports.iter().filter(|reason| *reason == "GrowthQueued").count(), 2);
 }
 
-#[test]
-fn one_that_grows_once_it_is_released_asks_for_the_rest_though_nothing_of_it_has_begun() {
+/// A Framework that waits, with two Tasks in the second generation of its spec.
+fn waiting() -> World {
     let mut world = framework().role("a", 1).world();
     world.policy.queueing = true;
     world.name_queue(Some("gpu")).settle();
     scale(&mut world, 2);
     assert_eq!((tags(&world), asks(&world)), (vec![None, None], vec![(None, 2)]), "it waits as a whole");
+    world
+}
+
+#[test]
+fn one_that_grows_before_it_begins_waits_for_a_release_of_all_of_it() {
+    let mut world = waiting();
     world.admit();
     scale(&mut world, 3).run();
+    assert_eq!((tags(&world), pods(&world).len()), (vec![None; 3], 0), "less was released");
+    assert_eq!(asks(&world), [(None, 3)]);
+    assert_eq!(stage_now(&world.observed(), &world.policy), Stage::Waiting);
+    world.admit().settle().run();
+    assert_eq!((tags(&world), pods(&world).len()), (vec![None; 3], 3));
+}
+
+#[test]
+fn one_that_grows_while_its_config_map_is_on_its_way_asks_for_the_rest() {
+    let mut world = waiting();
+    world.admit().step();
+    assert!(
+        world.objects.config_map_create.is_some() && world.status().attempt_status.config_map_uid.is_none()
+    );
+    world.edit(|spec| spec.task_roles[0].task_number = 3);
+    assert_eq!(asks(&world), [(None, 2)], "what is stored, whatever its spec says by now");
+    assert_eq!(stage_now(&world.observed(), &world.policy), Stage::Started);
+    world.settle().run();
     assert_eq!((tags(&world), pods(&world).len()), (vec![None, None, Some(3)], 2));
     assert_eq!(asks(&world), [(None, 2), (Some(3), 1)]);
+    assert_eq!(world.condition("Queued"), Some(("False", "Admitted", "released from queue gpu")));
+}
+
+#[test]
+fn one_begins_only_once_all_is_stored_that_was_released() {
+    let mut world = waiting();
+    world.edit(|spec| spec.task_roles[0].task_number = 3).admit();
+    assert_eq!(world.plan().act, [], "its third Task would be taken for a growth");
+    world.settle().run();
+    assert_eq!((tags(&world), pods(&world).len()), (vec![None; 3], 3));
 }
 
 #[test]

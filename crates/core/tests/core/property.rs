@@ -118,7 +118,7 @@ fn happen(world: &mut World, what: &Happening) {
             world.name_queue(queue);
         }
         // What a queue released it holds back no more.
-        Happening::Refuse(reason) if world.admission != Some(Admission::Released) => {
+        Happening::Refuse(reason) if !is_released(world) => {
             world.refuse(reason, &format!("since {}", world.now));
         }
         Happening::Admit => {
@@ -141,7 +141,13 @@ fn is_held_back(world: &World) -> bool {
         let admitted = status.conditions.iter().any(|c| c.type_ == "Queued" && c.reason == "Admitted");
         admitted || status.attempt_status.id > 0 || status.attempt_status.config_map_uid.is_some()
     });
-    world.policy.queueing && names_queue && !begun && world.admission != Some(Admission::Released)
+    world.policy.queueing && names_queue && !begun && !is_released(world)
+}
+
+/// Whether its queue released it with the spec that it has.
+fn is_released(world: &World) -> bool {
+    let generation = world.framework.metadata.generation.unwrap();
+    world.admission == Some(Admission::Released { generation })
 }
 
 /// A Task whose unit is not released gets no Pod.
@@ -162,7 +168,7 @@ fn assert_first_unit_shrinks(old: &FrameworkStatus, new: &FrameworkStatus) {
     };
     let begun = |status: &FrameworkStatus| {
         let admitted = status.conditions.iter().any(|c| c.type_ == "Queued" && c.reason == "Admitted");
-        admitted && queue::stage(Some(status)) == queue::Stage::Started
+        admitted && queue::stage(Some(status)) != queue::Stage::Finished
     };
     assert!(!begun(old) || asks(new) <= asks(old), "{} after {}", asks(new), asks(old));
 }

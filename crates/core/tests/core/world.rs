@@ -362,9 +362,10 @@ impl World {
         self
     }
 
-    /// Its queue lets it go.
+    /// Its queue lets it go as its spec is now.
     pub fn admit(&mut self) -> &mut Self {
-        self.admission = Some(Admission::Released);
+        let generation = self.framework.metadata.generation.unwrap();
+        self.admission = Some(Admission::Released { generation });
         self
     }
 

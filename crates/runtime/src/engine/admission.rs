@@ -1,6 +1,7 @@
 //! What the queues say to the Frameworks that wait in them.
 
-use framework_core::observed::Admission;
+use framework_core::observed::{Admission, Objects};
+use framework_core::{Action, Policy, queue};
 
 use super::Engine;
 use crate::event::{Key, Now};
@@ -33,5 +34,15 @@ impl Engine {
         ledger.growths = growths;
         ledger.stir(now.steady);
         self.schedule(now, key);
+    }
+}
+
+impl Ledger {
+    /// Whether its queue still holds back what an act begins: since it was planned, the spec may have come to
+    /// ask for more than was released.
+    pub fn is_held_back(&self, action: &Action, objects: &Objects, policy: &Policy) -> bool {
+        let begins = matches!(action, Action::CreateConfigMap { .. });
+        let observed = self.observed(objects).filter(|_| begins);
+        observed.is_some_and(|o| o.status.is_some_and(|status| queue::waits(status, &o, policy)))
     }
 }

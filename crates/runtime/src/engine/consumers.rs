@@ -8,9 +8,9 @@ use framework_core::growth::{self, Party};
 use framework_core::queue::{self, Stage};
 
 use super::Engine;
+use super::evaluation::observed;
 use crate::budget::Part;
 use crate::event::{Effect, Key, Now, Rejection, Reply};
-use crate::ledger::Persisted;
 use crate::queue::Consumer;
 
 /// What of a Framework the desk may want to hear.
@@ -33,22 +33,23 @@ impl Engine {
         if !self.policy.queueing {
             return;
         }
-        let ledger = self.cache.get(key).and_then(|entry| entry.ledger.as_ref());
-        let Some(ledger) = ledger else {
+        let entry = self.cache.get(key);
+        let Some(ledger) = entry.and_then(|entry| entry.ledger.as_ref()) else {
             if self.consumers.remove(key).is_some() {
                 self.effects.push(Effect::Consumer { key: key.clone(), consumer: None });
             }
             return;
         };
         // One that cannot be read is what it was.
-        let Some(Persisted { framework, status, .. }) = &ledger.persisted else { return };
+        let Some(o) = entry.and_then(observed) else { return };
+        let (framework, status) = (o.framework, o.status);
         let known = self.consumers.get(key);
+        let stage = queue::stage_now(&o, &self.policy);
         // News of its Pods alone costs nothing.
         let (version, uid) = (ledger.resource_version, &ledger.uid);
-        if known.is_some_and(|known| known.seen == version && known.uid == *uid) {
+        if known.is_some_and(|known| (known.seen, known.stage, &known.uid) == (version, stage, uid)) {
             return;
         }
-        let status = status.as_deref();
         let queue = queue::is_queued(framework, status);
         let is_known = known.is_some_and(|known| known.uid == ledger.uid);
         if queue.is_none() && !is_known && !queue::has_waited(status) {
@@ -58,9 +59,9 @@ impl Engine {
             uid: Arc::clone(&ledger.uid),
             generation: framework.metadata.generation,
             queue: queue.map(Arc::from),
-            stage: queue::stage(status),
+            stage,
             deleting: framework.metadata.deletion_timestamp.is_some(),
-            parties: growth::parties(framework, status),
+            parties: growth::parties(&o, &self.policy),
             seen: version,
         };
         let is_news = known.is_none_or(|known| *known != Mark { seen: known.seen, ..mark.clone() });

@@ -12,7 +12,6 @@ use super::{Engine, has_unrecorded};
 use crate::backoff::mix;
 use crate::cache::Entry;
 use crate::event::{Key, Now};
-use crate::ledger::Persisted;
 use crate::status_write::Draft;
 
 /// A burst of events is evaluated once in so much time for each Task: about what an evaluation costs.
@@ -140,17 +139,7 @@ impl Engine {
 
 /// What is observed of a Framework; `None` if it cannot be read, or is gone.
 pub(super) fn observed(entry: &Entry) -> Option<Observed<'_>> {
-    let ledger = entry.ledger.as_ref()?;
-    let Persisted { framework, status, stored_bytes, .. } = ledger.persisted.as_ref()?;
-    Some(Observed {
-        framework,
-        stored_bytes: *stored_bytes,
-        status: status.as_deref(),
-        told: ledger.told,
-        admission: ledger.admission.as_ref(),
-        growths: &ledger.growths,
-        objects: &entry.known.objects,
-    })
+    entry.ledger.as_ref()?.observed(&entry.known.objects)
 }
 
 /// A seed of its own for the evaluation at `index` of a turn.

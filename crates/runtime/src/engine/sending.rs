@@ -72,7 +72,10 @@ impl Engine {
             return Some(found);
         }
         while let Some(action) = ledger.outbox.take(class) {
-            if !ledger.licenses(&action, &self.policy) || known.makes_pointless(&action) {
+            if !ledger.licenses(&action, &self.policy)
+                || known.makes_pointless(&action)
+                || ledger.is_held_back(&action, &known.objects, &self.policy)
+            {
                 continue;
             }
             if class == Class::Create && !ledger.may_create(&known.objects, &self.policy) {

@@ -84,6 +84,8 @@ pub struct Consumer {
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`, for kinds that the desk itself patches.
     pub resource_version: u128,
+    /// `metadata.generation`, for kinds that are told of which they may begin; else 0.
+    pub generation: i64,
     /// `metadata.creationTimestamp`: since when it waits.
     pub created: Timestamp,
     /// In which queue, by its label.
@@ -94,7 +96,8 @@ pub struct Consumer {
     pub ask: Result<Ask, Arc<str>>,
     /// What it has grown by since it came through its queue: by the generation that asks for it.
     pub growths: BTreeMap<i64, Growth>,
-    /// How far it is.
+    /// How far it is. While it waits nothing of it has begun, unless it was told of its generation that it
+    /// may.
     pub stage: Stage,
     /// Whether it is being deleted: no unit is made for it any more.
     pub deleting: bool,
@@ -125,6 +128,7 @@ impl Consumer {
         Consumer {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
             resource_version: 0,
+            generation: metadata.generation.unwrap_or_default(),
             created,
             queue: queue.map(Arc::from),
             class,

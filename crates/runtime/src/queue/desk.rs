@@ -119,6 +119,8 @@ struct JobBook {
     not_before: Duration,
     /// What was last told to the engine: of which Framework, and whether it may begin.
     told: Option<(Arc<str>, Admission)>,
+    /// The job that was last sent a request to be resumed, and the resourceVersion that guards it.
+    resumed: Option<(Arc<str>, u128)>,
     /// The same of what it has grown by; none is released before it is told.
     told_growths: Option<(Arc<str>, Vec<i64>)>,
 }

@@ -6,8 +6,10 @@ use framework_api::State;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
 use framework_core::observed::Admission;
+use framework_core::queue::Stage;
 
-use super::cluster::{Cluster, policy};
+use super::cluster::{Cluster, generous, policy};
+use crate::engine::EngineSettings;
 use crate::event::Key;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,6 +38,12 @@ fn answer(cluster: &mut Cluster, uid: &str, admission: Admission) {
     cluster.live(SECOND);
 }
 
+/// What its queue says when it releases the Framework as it is.
+fn released(cluster: &Cluster) -> Admission {
+    let (framework, _) = cluster.frameworks["job"].content.as_ref().unwrap();
+    Admission::Released { generation: framework.metadata.generation.unwrap() }
+}
+
 fn wait_for(reason: &str, message: &str) -> Admission {
     Admission::Waiting { reason: reason.to_owned(), message: message.to_owned() }
 }
@@ -44,7 +52,8 @@ fn wait_for(reason: &str, message: &str) -> Admission {
 fn a_framework_goes_on_once_its_queue_releases_it() {
     let mut cluster = waiting();
     let uid = cluster.frameworks["job"].uid.clone();
-    answer(&mut cluster, &uid, Admission::Released);
+    let admission = released(&cluster);
+    answer(&mut cluster, &uid, admission);
     assert!(cluster.pods.contains_key("job-w-0"), "{:?}", cluster.log);
     assert_eq!(cluster.state("job"), State::AttemptPreparing);
     let reasons: Vec<&str> = cluster.reports.iter().map(|report| report.reason).collect();
@@ -54,12 +63,14 @@ fn a_framework_goes_on_once_its_queue_releases_it() {
 #[test]
 fn a_release_of_another_framework_of_that_name_means_nothing() {
     let mut cluster = waiting();
-    answer(&mut cluster, "another", Admission::Released);
+    let admission = released(&cluster);
+    answer(&mut cluster, "another", admission);
     assert_eq!(cluster.log, ["put job AttemptCreationPending"]);
     // Nor does the release of one that is replaced meanwhile mean anything to the next one.
     let uid = cluster.frameworks["job"].uid.clone();
     queued(&mut cluster);
-    answer(&mut cluster, &uid, Admission::Released);
+    let admission = released(&cluster);
+    answer(&mut cluster, &uid, admission);
     assert_eq!(cluster.log, ["put job AttemptCreationPending", "put job AttemptCreationPending"]);
     assert!(cluster.pods.is_empty() && cluster.config_maps.is_empty(), "{:?}", cluster.log);
 }
@@ -87,7 +98,8 @@ fn only_another_reason_is_worth_a_look() {
 fn what_a_framework_grows_by_begins_once_its_queue_releases_that_and_news_of_pods_is_none_to_the_desk() {
     let mut cluster = waiting();
     let uid = cluster.frameworks["job"].uid.clone();
-    answer(&mut cluster, &uid, Admission::Released);
+    let admission = released(&cluster);
+    answer(&mut cluster, &uid, admission);
     cluster.scale("job", 2);
     cluster.deliver();
     cluster.live(SECOND);
@@ -109,4 +121,52 @@ fn what_a_framework_grows_by_begins_once_its_queue_releases_that_and_news_of_pod
     }
     assert!(cluster.pods.contains_key("job-w-1"), "{:?}", cluster.log);
     assert_eq!(cluster.consumers.len(), told);
+}
+
+/// Its ConfigMap waits for the budget when more is asked for than was released.
+#[test]
+fn what_waits_to_be_sent_does_not_begin_what_has_outgrown_its_release() {
+    let settings = EngineSettings { max_in_flight: 1, ..generous() };
+    let mut cluster = Cluster::with(Policy { queueing: true, ..policy() }, settings);
+    queued(&mut cluster);
+    cluster.scale("job", 500);
+    cluster.deliver();
+    cluster.live(SECOND);
+    cluster.create_framework("other", 1);
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["put other AttemptCreationPending"]);
+    let admits = |cluster: &mut Cluster| {
+        let (uid, admission) = (cluster.frameworks["job"].uid.clone(), released(cluster));
+        let now = cluster.now();
+        cluster.engine.admit(now, &Key::new("ns", "job"), &uid, admission);
+        cluster.turn();
+    };
+    admits(&mut cluster);
+    // So large a Framework is not evaluated at once.
+    cluster.scale("job", 600);
+    cluster.deliver();
+    cluster.serve("put other");
+    cluster.turn();
+    cluster.live(SECOND);
+    assert_eq!(cluster.count("create map job"), 0, "{:?}", cluster.log);
+    admits(&mut cluster);
+    cluster.live(SECOND);
+    assert_eq!(cluster.count("create map job"), 1, "{:?}", cluster.log);
+}
+
+#[test]
+fn the_desk_hears_that_a_framework_has_begun_once_its_config_map_is_on_its_way() {
+    let mut cluster = waiting();
+    let (uid, admission) = (cluster.frameworks["job"].uid.clone(), released(&cluster));
+    let now = cluster.now();
+    cluster.engine.admit(now, &Key::new("ns", "job"), &uid, admission);
+    cluster.turn();
+    let before = cluster.consumers.last().and_then(|(_, consumer)| consumer.clone()).unwrap();
+    assert_eq!(before.stage, Stage::Waiting);
+    cluster.scale("job", 2);
+    cluster.deliver();
+    cluster.turn();
+    let now = cluster.consumers.last().and_then(|(_, consumer)| consumer.clone()).unwrap();
+    assert_eq!((now.stage, now.ask, now.generation), (Stage::Started, before.ask, before.generation + 1));
 }

@@ -88,11 +88,19 @@ impl Desk {
         let ours = unit.owner.as_ref() == Some(&job.uid);
         let is_released = unit.standing.phase == Some(Phase::Dequeued);
         let fits = job.queue.as_ref() == Some(&unit.queue) && job.ask == unit.ask && job.class == unit.class;
-        let stays = is_released || unit.deleting || job.stage == Stage::Waiting && fits;
-        let unwanted = ours && !stays;
-        let admission = if ours { admission(unit) } else { taken(unit) };
+        let stays = match is_released {
+            true => !is_outgrown(unit, job),
+            false => job.stage == Stage::Waiting && fits,
+        };
+        let unwanted = ours && !stays && !unit.deleting;
+        let begins = self.lets_begin(key, unit, job);
+        let admission = match (ours, begins) {
+            (true, true) => Admission::Released { generation: job.generation },
+            (true, false) => waiting(unit),
+            (false, _) => taken(unit),
+        };
         let uid = Arc::clone(&job.uid);
-        let (waits, resumes) = (wants_unit(job), resumes(job, unit));
+        let (waits, resumes) = (wants_unit(job), begins && waits_to_begin(job));
         // One that is about to be released need not hear first that it is in its queue.
         let is_leaving = ours
             && !is_released
@@ -108,6 +116,41 @@ impl Desk {
             }
             JobKind::Known(_) | JobKind::Other(_) | JobKind::Itself => {}
         }
+    }
+
+    /// Whether the first unit of a job lets it begin. One that is being deleted lets nobody begin any more.
+    pub(super) fn lets_begin(&self, key: &ConsumerKey, unit: &UnitObject, job: &Consumer) -> bool {
+        unit.owner.as_ref() == Some(&job.uid)
+            && unit.standing.phase == Some(Phase::Dequeued)
+            && !is_outgrown(unit, job)
+            && (!unit.deleting || self.may_have_begun(key, job))
+    }
+
+    /// Whether a job that is seen to wait may have begun: it was told that it may as it is, or is being
+    /// resumed as it is.
+    fn may_have_begun(&self, key: &ConsumerKey, job: &Consumer) -> bool {
+        let Some(book) = self.job_books.get(key) else { return false };
+        let released = Admission::Released { generation: job.generation };
+        match key.kind {
+            JobKind::Known(ConsumerKind::Framework) => {
+                book.told.as_ref().is_some_and(|(uid, told)| *uid == job.uid && *told == released)
+            }
+            _ => book.resumed.as_ref() == Some(&(Arc::clone(&job.uid), job.resource_version)),
+        }
+    }
+
+    /// Whether nothing has begun, or will, by the release of a unit that is being deleted: its job asks for
+    /// another one then. Until it is gone it holds what it was given all the same.
+    pub(super) fn is_void(&self, unit: &UnitObject) -> bool {
+        let key = &unit.consumer;
+        let Some(job) = self.consumers.get(key).filter(|job| job.stage == Stage::Waiting) else {
+            return false;
+        };
+        let is_first = unit.owner.as_ref() == Some(&job.uid) && key.unit().as_ref() == Some(&unit.key);
+        // What a predecessor has sent may land yet, but not once its job has outgrown the unit.
+        let may_land = || self.unsettled.contains_key(&unit.key.namespace);
+        let may_begin = || may_land() || self.may_have_begun(key, job);
+        is_first && unit.deleting && !self.used.contains_key(key) && (is_outgrown(unit, job) || !may_begin())
     }
 
     /// Whether a unit is to stay. One that may be released already is let be: whoever came first wins.
@@ -161,10 +204,19 @@ pub(super) fn wants_unit(job: &Consumer) -> bool {
     job.stage == Stage::Waiting && job.queue.is_some() && !job.deleting
 }
 
-/// What a unit says to its Framework.
-fn admission(unit: &UnitObject) -> Admission {
+/// Whether a job of which nothing has begun asks for more by now than its unit: it came to do so while the
+/// unit was being released.
+fn is_outgrown(unit: &UnitObject, job: &Consumer) -> bool {
+    let (Ok(given), Ok(asks)) = (&unit.ask, &job.ask) else { return false };
+    job.stage == Stage::Waiting && asks.iter().any(|(resource, amount)| amount > given.get(resource))
+}
+
+/// Why its unit does not let a Framework begin.
+fn waiting(unit: &UnitObject) -> Admission {
     if unit.standing.phase == Some(Phase::Dequeued) {
-        return Admission::Released;
+        let message =
+            format!("the QueueUnit {} was released for less, or deleted: it is made anew", unit.key.name);
+        return Admission::Waiting { reason: Reason::Waiting.to_string(), message };
     }
     let reason = unit.standing.reason.unwrap_or(Reason::Waiting).to_string();
     Admission::Waiting { reason, message: unit.standing.message.clone() }
@@ -176,8 +228,7 @@ fn taken(unit: &UnitObject) -> Admission {
     Admission::Waiting { reason: "NameConflict".to_owned(), message }
 }
 
-/// Whether a suspended job may begin.
-pub(super) fn resumes(job: &Consumer, unit: &UnitObject) -> bool {
-    let ours = unit.owner.as_ref() == Some(&job.uid);
-    ours && job.stage == Stage::Waiting && !job.deleting && unit.standing.phase == Some(Phase::Dequeued)
+/// Whether a job is suspended, and may be resumed.
+pub(super) fn waits_to_begin(job: &Consumer) -> bool {
+    job.stage == Stage::Waiting && !job.deleting
 }

@@ -164,7 +164,7 @@ impl Desk {
         let holds = shares.of(unit, self);
         let trouble = self.trouble(unit);
         let facts = self.facts(unit, &holds, trouble.is_some());
-        let may_go = unit.deleting && holds.is_empty();
+        let may_go = unit.deleting && (holds.is_empty() || self.is_void(unit));
         let counted = counted(unit, facts.as_ref());
         let (uid, consumer) = (Arc::clone(&unit.uid), unit.consumer.clone());
         let offers = (unit.deleting && may_go && holds_ours(unit)) || trouble.is_some();
@@ -278,6 +278,7 @@ fn consumer_of(job: &JobObject) -> Consumer {
     Consumer {
         uid: Arc::clone(&job.uid),
         resource_version: job.resource_version,
+        generation: 0,
         created: job.created,
         queue: job.queue.clone(),
         class: job.class.clone(),

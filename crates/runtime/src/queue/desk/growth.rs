@@ -77,6 +77,8 @@ impl Desk {
         let job = self.consumers.get(&unit.consumer).filter(same);
         let Some(job) = job.filter(|job| job.stage != Stage::Finished) else { return Ask::default() };
         let ask = match generation(unit, job) {
+            // It may come to ask for as much again, until it has begun with less.
+            None if job.stage == Stage::Waiting => return given(),
             None => &job.ask,
             Some(generation) => match job.growths.get(&generation) {
                 Some(growth) => &growth.ask,
@@ -167,7 +169,7 @@ impl Desk {
 }
 
 /// Which growth of a job a unit that was made for it asks for; `None`: none.
-fn generation(unit: &UnitObject, job: &Consumer) -> Option<i64> {
+pub(super) fn generation(unit: &UnitObject, job: &Consumer) -> Option<i64> {
     unit.consumer.generation_of(&unit.key).filter(|_| unit.owner.as_ref() == Some(&job.uid))
 }
 

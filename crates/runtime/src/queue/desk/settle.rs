@@ -41,12 +41,13 @@ pub(super) struct Listing {
 }
 
 impl Desk {
-    /// A predecessor may have been releasing what waits here.
+    /// A predecessor may have been releasing what waits here, and beginning what is released.
     pub(super) fn begin(&mut self, now: Now) {
-        let waiting = self.units.iter().filter(|unit| unit.standing.phase == Some(Phase::Enqueued));
+        let is_open = |unit: &&UnitObject| unit.standing.phase == Some(Phase::Enqueued) || unit.deleting;
+        let open = self.units.iter().filter(is_open);
         let until = now.steady + self.settings.request_lifetime;
         let wait = |unit: &UnitObject| (Arc::clone(&unit.key.namespace), Unsettled::Waits(until));
-        self.unsettled = waiting.map(wait).collect();
+        self.unsettled = open.map(wait).collect();
         #[cfg(feature = "defects")]
         if self.lacks(Defect::ReleaseAtOnce) {
             self.unsettled.clear();
@@ -128,6 +129,8 @@ impl Desk {
         alive.into_iter().for_each(|unit| self.step(News::Unit(Change::Listed(unit))));
         if is_last {
             self.unsettled.remove(&namespace);
+            let deleting = self.units.within(&namespace).filter(|unit| unit.deleting);
+            self.stale_units.extend(deleting.map(|unit| unit.key.clone()));
             self.stale_spaces.insert(namespace);
         } else {
             self.offer(Work::List(namespace));

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::super::consumer::{ConsumerKey, JobKind};
 use super::super::request::Request;
 use super::super::unit::{Errand, Verdict};
-use super::decide::wants_unit;
+use super::decide::{waits_to_begin, wants_unit};
 use super::{Desk, Sent};
 use crate::event::{Key, Now, Ticket};
 
@@ -124,6 +124,8 @@ impl Desk {
         let job = self.consumers.get(key)?;
         let JobKind::Known(kind) = key.kind else { return None };
         let growth = self.growth_request(key);
+        let first = key.unit().and_then(|unit| self.units.get(&unit));
+        let begins = first.is_some_and(|unit| self.lets_begin(key, unit, job));
         let book = self.job_books.entry(key.clone()).or_default();
         if book.busy
             || self.draining
@@ -135,7 +137,7 @@ impl Desk {
             self.later.insert((book.not_before, Work::Job(key.clone())));
             return None;
         }
-        let (sent, request) = match self.units.get(&key.unit()?) {
+        let (sent, request) = match first {
             None if wants_unit(job) => {
                 // A template that cannot be read asks for nothing that is known; the Framework says so
                 // itself.
@@ -151,7 +153,7 @@ impl Desk {
                 };
                 (Sent::Create(key.clone()), request)
             }
-            Some(unit) if super::decide::resumes(job, unit) => {
+            Some(unit) if begins && waits_to_begin(job) => {
                 let (name, uid, queue) = (key.key.clone(), Arc::clone(&job.uid), Arc::clone(&unit.queue));
                 let resource_version = job.resource_version;
                 let request = match kind {
@@ -167,6 +169,9 @@ impl Desk {
             _ => (Sent::Create(key.clone()), growth?),
         };
         book.busy = true;
+        if let Sent::Resume(_) = sent {
+            book.resumed = Some((Arc::clone(&job.uid), job.resource_version));
+        }
         Some((sent, request))
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct Server {
     pub(super) limit: u64,
     /// By name and UID: a unit that is made anew is another one.
     pub(super) releases: BTreeMap<(Key, Arc<str>), usize>,
+    /// The generation of the spec of jobs that were changed.
+    pub(super) generations: BTreeMap<Key, i64>,
     /// In which second jobs were created.
     pub(super) created: BTreeMap<Key, u64>,
     pub(super) refused: usize,
@@ -151,22 +153,29 @@ impl Server {
         name
     }
 
-    /// What is released and has not ended fits.
+    /// What is released and has not ended fits, and nothing runs with more than was released for it.
     pub(super) fn judge(&self) {
-        let mut sum = 0;
+        let mut sum = Amount::ZERO;
         for unit in self.units.values().filter(|unit| unit.standing.phase == Some(Phase::Dequeued)) {
             let job = &unit.consumer.key;
             let (stage, asks) = self.jobs[job];
-            let asks = match unit.consumer.generation_of(&unit.key) {
-                Some(generation) => {
-                    let growths = self.growths.get(job);
-                    growths.and_then(|growths| growths.get(&generation)).map_or(0, |grown| grown.1)
-                }
-                None => asks,
+            let growth = unit.consumer.generation_of(&unit.key);
+            let grown = |generation| self.growths.get(job).and_then(|growths| growths.get(&generation));
+            let asks = growth.map_or(asks, |generation| grown(generation).map_or(0, |grown| grown.1));
+            let given = unit.ask.clone().unwrap_or_default();
+            sum = match stage {
+                Stage::Waiting if growth.is_none() => sum.plus(given.get("cpu")),
+                Stage::Waiting | Stage::Started => sum.plus(cpu(asks).get("cpu")),
+                Stage::Finished => sum,
             };
-            sum += if stage == Stage::Finished { 0 } else { asks };
         }
-        assert!(sum <= self.limit, "{sum} of {} are released: {:#?}", self.limit, self.units);
+        assert!(sum <= cpu(self.limit).get("cpu"), "{sum} of {} are released: {:#?}", self.limit, self.units);
+        for (job, (_, asks)) in self.jobs.iter().filter(|(_, (stage, _))| *stage == Stage::Started) {
+            let unit = self.units.get(&key(&format!("framework-{}", job.name)));
+            let released = unit.filter(|unit| unit.standing.phase == Some(Phase::Dequeued));
+            let given = released.and_then(|unit| unit.ask.clone().ok()).unwrap_or_default();
+            assert!(cpu(*asks).get("cpu") <= given.get("cpu"), "{job} runs with {given}, and asks {asks}");
+        }
         let twice = self.releases.iter().find(|(_, times)| **times > 1);
         assert_eq!(twice, None, "released twice");
     }
@@ -186,7 +195,10 @@ pub(super) struct World {
     pub(super) transit: Vec<Transit>,
     pub(super) second: u64,
     pub(super) rng: fastrand::Rng,
-    pub(super) admitted: BTreeSet<Key>,
+    /// Who was told last that it may begin, and in which generation.
+    pub(super) admitted: BTreeMap<Key, i64>,
+    /// The same of a controller that has died: what it has sent may land until then.
+    pub(super) late: BTreeMap<Key, (i64, u64)>,
     /// Which growths each job was last told that it may begin.
     pub(super) grown: BTreeMap<Key, Vec<i64>>,
 }
@@ -200,7 +212,8 @@ impl World {
             transit: Vec::new(),
             second: 0,
             rng: fastrand::Rng::with_seed(seed),
-            admitted: BTreeSet::new(),
+            admitted: BTreeMap::new(),
+            late: BTreeMap::new(),
             grown: BTreeMap::new(),
         };
         world.listed();
@@ -258,6 +271,7 @@ impl World {
         let consumer = Consumer {
             uid: format!("uid-{}", job.name).into(),
             resource_version: 0,
+            generation: self.server.generations.get(job).copied().unwrap_or(1),
             created: at(self.server.created.get(job).copied().unwrap_or(0)),
             queue: Some("q".into()),
             class: None,
@@ -279,9 +293,12 @@ impl World {
         let now = self.now();
         for outcome in self.desk.turn(now, now.wall) {
             match outcome {
-                Outcome::Admit { key, admission: Admission::Released, .. } => _ = self.admitted.insert(key),
+                Outcome::Admit { key, admission: Admission::Released { generation }, .. } => {
+                    self.admitted.insert(key, generation);
+                }
+                Outcome::Admit { key, .. } => _ = self.admitted.remove(&key),
                 Outcome::AdmitGrowths { key, growths, .. } => _ = self.grown.insert(key, growths),
-                Outcome::Admit { .. } | Outcome::Tell { .. } => {}
+                Outcome::Tell { .. } => {}
             }
         }
         while let Some((ticket, request)) = self.desk.next_request(now, now.wall) {
@@ -298,6 +315,10 @@ impl World {
             }
             Transit::Back(..) => false,
         });
+        let until = self.second + LIFETIME.as_secs();
+        for (job, generation) in std::mem::take(&mut self.admitted) {
+            self.late.insert(job, (generation, until));
+        }
         let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
         self.desk = Desk::new(settings, self.rng.u64(..));
         let jobs: Vec<Key> = self.server.jobs.keys().cloned().collect();
@@ -378,8 +399,8 @@ impl World {
                 }
             }
             9 => {
-                let admitted: Vec<Key> = self.admitted.iter().cloned().collect();
-                if let Some(job) = self.rng.choice(&admitted) {
+                let told: Vec<Key> = self.admitted.keys().chain(self.late.keys()).cloned().collect();
+                if let Some(job) = self.rng.choice(&told) {
                     self.advance(job);
                 }
             }
@@ -398,10 +419,34 @@ impl World {
         self.tell(&key(name));
     }
 
+    /// A job begins, if it was told that it may as it is; one that has begun ends.
     pub(super) fn advance(&mut self, job: &Key) {
+        let current = self.server.generations.get(job).copied().unwrap_or(1);
+        let is_told = self.admitted.get(job) == Some(&current);
+        let was_told = self.late.get(job).is_some_and(|told| told.0 == current && self.second < told.1);
         let entry = self.server.jobs.get_mut(job).unwrap();
-        entry.0 = if entry.0 == Stage::Waiting { Stage::Started } else { Stage::Finished };
+        entry.0 = match entry.0 {
+            Stage::Waiting if is_told || was_told => Stage::Started,
+            Stage::Waiting => Stage::Waiting,
+            Stage::Started | Stage::Finished => Stage::Finished,
+        };
+        self.server.judge();
         self.tell(job);
+    }
+
+    /// A user changes what a job asks for.
+    pub(super) fn resize(&mut self, job: &Key, asks: u64) {
+        self.server.jobs.get_mut(job).unwrap().1 = asks;
+        *self.server.generations.entry(job.clone()).or_insert(1) += 1;
+        self.tell(job);
+    }
+
+    /// A user deletes a unit.
+    pub(super) fn delete(&mut self, unit: &Key) {
+        if let Some(known) = self.server.units.get_mut(unit) {
+            known.deleting = true;
+            self.server.changed(unit);
+        }
     }
 
     pub(super) fn arrive(&mut self, transit: Transit) {

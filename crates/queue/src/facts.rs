@@ -26,8 +26,10 @@ pub struct UnitFacts {
     pub priority: i32,
     /// When its consumer was created, or grew: its place, whatever happened to the unit since.
     pub enqueued: Timestamp,
-    /// What the whole job asks for.
+    /// What the whole job asks for, or what it has grown by.
     pub ask: Ask,
+    /// Whether it is a growth of a job that has begun, and holds what it has while this waits.
+    pub grows: bool,
     /// Whether it waits or was released.
     pub standing: Standing,
 }

@@ -45,6 +45,8 @@ pub struct Namespace {
     overdue: BTreeSet<Overdue>,
     /// Of these, those to whom it has not been said that capacity is reserved for them.
     unreserved: BTreeSet<Arc<str>>,
+    /// Growths that wait in queues that are there, the oldest first.
+    growing: BTreeSet<(Timestamp, Arc<str>)>,
     /// Units whose reason the next round compares with what is known of them.
     untold: BTreeSet<Arc<str>>,
     /// Queues whose turn or first unit may have changed.
@@ -106,6 +108,7 @@ impl Namespace {
             overtaken: BTreeSet::new(),
             overdue: BTreeSet::new(),
             unreserved: BTreeSet::new(),
+            growing: BTreeSet::new(),
             untold: BTreeSet::new(),
             stale: BTreeSet::new(),
         }
@@ -265,6 +268,9 @@ impl Namespace {
         self.overtaken.extend(unit.overdue(uid));
         let policy = queue.facts.map(|facts| facts.policy);
         if policy.is_some() {
+            if unit.facts.grows {
+                self.growing.insert((unit.facts.enqueued, Arc::clone(uid)));
+            }
             unit.shape = self.shapes.add(&unit.facts.ask, self.limits.capacity());
             if let Some(shape) = self.shapes.get(unit.shape) {
                 // One ask for all.
@@ -283,6 +289,7 @@ impl Namespace {
         let Some(unit) = self.units.get_mut(uid).filter(|unit| unit.waits()) else { return };
         self.untold.remove(uid);
         self.unreserved.remove(uid);
+        self.growing.remove(&(unit.facts.enqueued, Arc::clone(uid)));
         if let Some(overdue) = unit.overdue(uid) {
             self.overtaken.remove(&overdue);
             self.overdue.remove(&overdue);

@@ -2,8 +2,9 @@
 //!
 //! First the overdue units, in their order. Each takes its ask out of what is left for those behind it: if it
 //! fits because it is released, and if it does not because its ask is set aside. Then the others, in theirs:
-//! who fits into what is left goes. What is left only shrinks in a round, so a shape that did not fit once is
-//! not looked at again in it; when no shape is left that may fit, the round is over, whoever still waits.
+//! who fits into what is left goes. Last come growths: what is set aside is not kept from them. What is left
+//! only shrinks in a round, so a shape that did not fit once is not looked at again in it; when no shape is
+//! left that may fit, the round is over, whoever still waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -77,6 +78,7 @@ impl Namespace {
         let mut round = self.open();
         self.serve_overdue(&mut round);
         self.serve_others(&mut round);
+        self.serve_growths(&mut round);
         self.close(&mut round);
         let mut decisions = std::mem::take(&mut round.decisions);
         self.tell_reasons(&mut decisions);
@@ -214,6 +216,20 @@ impl Namespace {
             let ask = self.shapes.get(first.shape).map(|shape| shape.ask.clone()).unwrap_or_default();
             self.release(&first.place.uid, round);
             round.left.take(&ask);
+        }
+    }
+
+    /// A job that has begun keeps what it holds until it gets what it has grown by. If that were kept for who
+    /// is overdue, and who is overdue waited for what the job holds, both would wait for ever.
+    fn serve_growths(&mut self, round: &mut Round) {
+        if self.overdue.is_empty() || round.hopeful.is_empty() {
+            return;
+        }
+        for (_, uid) in self.growing.clone() {
+            let Some(shape) = self.units.get(&uid).map(|unit| unit.shape) else { continue };
+            if round.hopeful.contains(&shape) && self.fits(shape, &round.room) {
+                self.release(&uid, round);
+            }
         }
     }
 

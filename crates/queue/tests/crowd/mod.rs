@@ -74,6 +74,7 @@ impl Crowd {
 
     fn facts(&self, nth: usize, ask: Ask) -> UnitFacts {
         UnitFacts {
+            grows: false,
             queue: format!("queue-{}", nth % self.queues).into(),
             priority: 0,
             enqueued: moment(i64::try_from(nth).unwrap()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use framework_api::queue::{QueuePolicy, Reason};
-use framework_queue::{Refusal, Standing, Verdict};
+use framework_queue::{Refusal, Standing, UnitFacts, Verdict};
 
 use crate::world::{World, ask, at, quota, unit, with_priority};
 
@@ -143,6 +143,25 @@ fn what_is_set_aside_is_only_what_the_overdue_unit_asks_for() {
     world.tell("s2", unit("a", 2, "cpu 1 gpu 1"));
     world.tell("s3", unit("a", 3, "gpu 8"));
     assert_eq!(world.round(0), ["s3 goes", "big waits: InsufficientQuota", "s2 waits: InsufficientQuota"]);
+}
+
+/// It holds what it has until it gets the rest: whoever is overdue would wait for it, and it for them.
+#[test]
+fn what_is_set_aside_is_not_kept_from_what_has_begun_and_grows() {
+    let mut world = World::new("cpu 10");
+    let overdue = Standing::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
+    world.tell("runs", unit("a", 0, "cpu 5"));
+    assert_eq!(world.released(0), ["runs"]);
+    world.tell("big", UnitFacts { standing: overdue, ..unit("a", 0, "cpu 8") });
+    world.tell("new", unit("b", 1, "cpu 2"));
+    for (uid, seconds) in [("more", 900), ("less", 800), ("last", 950)] {
+        world.tell(uid, UnitFacts { grows: true, ..unit("b", seconds, "cpu 2") });
+    }
+    assert_eq!(
+        world.released(0),
+        ["less", "more"],
+        "the older one first, and what is asked for anew not at all"
+    );
 }
 
 #[test]

@@ -182,7 +182,10 @@ impl Facts {
                 take(&mut left, ask);
             }
         }
-        None
+        // Nothing is set aside from what has begun.
+        let room = self.room();
+        let growths = contenders.into_iter().filter(|(_, unit)| unit.grows && fits(&unit.ask, &room));
+        growths.map(|(uid, unit)| (unit.enqueued, uid)).min().map(|(_, uid)| Arc::clone(uid))
     }
 
     fn reason(&self, unit: &UnitFacts) -> Reason {

@@ -18,6 +18,7 @@ fn told() -> impl Strategy<Value = Told> {
 fn facts((queue, priority, came, cpu, gpu, overtaken): Told) -> UnitFacts {
     let amounts = [("cpu", cpu), ("gpu", gpu)];
     UnitFacts {
+        grows: false,
         queue: ["a", "b", "c"][queue].into(),
         priority,
         enqueued: at(came),

@@ -1,7 +1,6 @@
 //! Whatever happens to a namespace, its rounds decide what the rule says, as if it had been told everything
 //! just now, and never put more into a limit than it allows.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use framework_api::queue::QueuePolicy;
@@ -23,6 +22,7 @@ enum Happening {
         priority: i32,
         age: i64,
         ask: Ask,
+        grows: bool,
     },
     End {
         which: usize,
@@ -95,8 +95,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     use Happening::{Come, End, Forget, Leave, Pass, Prefer, Queue, Quota, Shrink, Use};
     let which = || 0..100_usize;
     prop_oneof![
-        8 => (0..4_usize, 0..3, 0..50_i64, ask())
-            .prop_map(|(queue, priority, age, ask)| Come { queue, priority, age, ask }),
+        8 => (0..4_usize, 0..3, 0..50_i64, ask(), prop::bool::weighted(0.3))
+            .prop_map(|(queue, priority, age, ask, grows)| Come { queue, priority, age, ask, grows }),
         4 => which().prop_map(|which| End { which }),
         1 => (which(), 0..100_u64).prop_map(|(which, percent)| Shrink { which, percent }),
         1 => which().prop_map(|which| Leave { which }),
@@ -149,7 +149,7 @@ impl Both {
         let waits = |unit: &UnitFacts| matches!(unit.standing, Standing::Waiting { .. });
         let runs = |unit: &UnitFacts| !waits(unit);
         match what {
-            Happening::Come { queue, priority, age, ask } => {
+            Happening::Come { queue, priority, age, ask, grows } => {
                 self.came += 1;
                 // Not in the order in which they come, so that ties are broken by something else.
                 let uid = format!("u{:02}", self.came * 37 % 100).into();
@@ -158,6 +158,7 @@ impl Both {
                     priority: *priority,
                     enqueued: at(self.now - age),
                     ask: ask.clone(),
+                    grows: *grows,
                     standing: Standing::FRESH,
                 };
                 self.tell(&uid, Some(unit));

@@ -37,6 +37,7 @@ pub fn quota(hard: &str, used: &str) -> QuotaFacts {
 /// A unit that came so many seconds after the beginning and asks for something.
 pub fn unit(queue: &str, seconds: i64, asks: &str) -> UnitFacts {
     UnitFacts {
+        grows: false,
         queue: queue.into(),
         priority: 0,
         enqueued: at(seconds),

@@ -12,7 +12,7 @@ use super::super::consumer::{Consumer, ConsumerKey, JobKind};
 use super::super::counts::Counted;
 use super::super::object::{JobObject, UnitObject, UnitStanding};
 use super::super::unit::{Verdict, holds_ours};
-use super::growth::Shares;
+use super::growth::{Shares, generation};
 use super::{Desk, Work};
 use crate::event::{Key, Now};
 
@@ -249,6 +249,7 @@ impl Desk {
             priority: self.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
             enqueued: self.enqueued(unit),
             ask: unit.ask.clone().ok()?,
+            grows: self.consumers.get(&unit.consumer).is_some_and(|job| generation(unit, job).is_some()),
             standing,
         })
     }

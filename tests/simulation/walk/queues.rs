@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use framework_sim::check::queue::{self, Blind, Counts};
-use framework_sim::{Fault, Meta, Rule, Verb};
+use framework_sim::{Fault, Meta, Object, Rule, Verb};
 use serde_json::{Value, json};
 
 use super::super::draw::one;
@@ -231,8 +231,7 @@ impl Stage {
         }
     }
 
-    /// What a user does to a Framework. Where nobody else uses the quota it never grows once it is made: what
-    /// it is given would be less than what it uses.
+    /// What a user does to a Framework.
     fn do_to_framework(&mut self, crowded: bool) -> bool {
         let (name, user) = (self.any_framework(), self.user.clone());
         match self.rng.u8(..8) {
@@ -259,8 +258,8 @@ impl Stage {
             _ => {
                 let Some(framework) = user.get("frameworks", &name) else { return false };
                 let tasks = framework["spec"]["taskRoles"][0]["taskNumber"].as_u64().unwrap_or(0);
-                let fewer = self.rng.u64(..=tasks);
-                user.scale(&name, 0, u32::try_from(fewer).unwrap_or(0))
+                let other = self.rng.u64(..=tasks + 2);
+                user.scale(&name, 0, u32::try_from(other).unwrap_or(0))
             }
         }
     }
@@ -360,6 +359,8 @@ impl Stage {
     }
 
     /// Room for the largest of all that are there, and no less than there is.
+    /// For whichever is the largest, and for all that wait for what they have grown by: they hold what they
+    /// have meanwhile, and two of them would wait for each other.
     fn make_room(&self) {
         let of_unit = |unit: &Value| unit["spec"]["resource"]["pods"].as_u64().unwrap_or(0);
         let tasks = |framework: &Value| {
@@ -369,8 +370,13 @@ impl Stage {
         let units = self.user.list("queueunits");
         let frameworks = self.user.list("frameworks");
         let asks = units.iter().map(|unit| of_unit(unit)).chain(frameworks.iter().map(|one| tasks(one)));
+        let has_grown = |framework: &Object| {
+            let growth = format!("framework-{}-", framework.name());
+            units.iter().any(|unit| unit.name().starts_with(&growth))
+        };
+        let grown: u64 = frameworks.iter().filter(|one| has_grown(one)).map(|one| tasks(one)).sum();
         let known = self.user.get("resourcequotas", "room").map_or(1, |quota| room(&quota));
-        let hard = json!({ "pods": asks.max().unwrap_or(0).max(known).to_string() });
+        let hard = json!({ "pods": asks.max().unwrap_or(0).max(grown).max(known).to_string() });
         let patch = json!([{ "op": "replace", "path": "/spec/hard", "value": hard }]);
         assert!(self.user.json_patch("resourcequotas", "room", patch).is_ok(), "it is there");
     }

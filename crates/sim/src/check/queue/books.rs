@@ -90,7 +90,9 @@ impl Books {
                 let release = phases[1] == Some(true);
                 if release && let Some(uid) = job_uid(change.object()) {
                     let wanted = self.framework(change.object()).map(|job| wanted(job)).unwrap_or_default();
-                    self.released.entry(uid.to_owned()).or_insert(wanted);
+                    if !is_of_growth(change.object()) {
+                        self.released.insert(uid.to_owned(), wanted);
+                    }
                 }
                 release
             }
@@ -176,7 +178,8 @@ impl Books {
             let (sum, ask) = (state.sum(), given(unit));
             let fits = (0..ask.len())
                 .all(|at| ask[at] == 0 || state.limit[at].is_none_or(|limit| sum[at] + ask[at] <= limit));
-            let why = || format!("it asks for {ask:?}, {sum:?} are taken of {:?}", state.limit);
+            let told = unit["status"]["message"].as_str().unwrap_or("");
+            let why = || format!("it asks for {ask:?}, {sum:?} are taken of {:?}, told: {told}", state.limit);
             fits.then(|| (unit.uid().to_owned(), why()))
         })
     }

@@ -61,6 +61,11 @@ pub fn is_queued<'a>(framework: &'a Framework, status: Option<&'a FrameworkStatu
     }
 }
 
+/// Whether a Framework names a queue, and so may have a unit, whatever became of it.
+pub fn names_one(framework: &Framework) -> bool {
+    label(framework).is_some()
+}
+
 /// Whether a Framework with this status ever waited in a queue, so that its unit may still be there.
 pub fn has_waited(status: Option<&FrameworkStatus>) -> bool {
     let mut conditions = status.into_iter().flat_map(|status| &status.conditions);

@@ -52,7 +52,8 @@ impl Engine {
         }
         let queue = queue::is_queued(framework, status);
         let is_known = known.is_some_and(|known| known.uid == ledger.uid);
-        if queue.is_none() && !is_known && !queue::has_waited(status) {
+        let may_have_unit = queue::names_one(framework) || queue::has_waited(status);
+        if queue.is_none() && !is_known && !may_have_unit {
             return;
         }
         let mark = Mark {

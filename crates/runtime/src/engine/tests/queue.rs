@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use framework_api::State;
 use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_api::{ExecutionType, State};
 use framework_core::Policy;
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
@@ -73,6 +73,18 @@ fn a_release_of_another_framework_of_that_name_means_nothing() {
     answer(&mut cluster, &uid, admission);
     assert_eq!(cluster.log, ["put job AttemptCreationPending", "put job AttemptCreationPending"]);
     assert!(cluster.pods.is_empty() && cluster.config_maps.is_empty(), "{:?}", cluster.log);
+}
+
+/// A predecessor may have made a unit for it before it was stopped, and stored nothing.
+#[test]
+fn the_desk_hears_of_a_framework_that_was_stopped_before_anything_of_it_was_stored() {
+    let mut cluster = Cluster::new(Policy { queueing: true, ..policy() });
+    queued(&mut cluster);
+    cluster.edit("job", |framework| framework.spec.execution_type = ExecutionType::Stop);
+    cluster.deliver();
+    cluster.turn();
+    let told = cluster.consumers.last().and_then(|(_, consumer)| consumer.clone()).expect("it is told");
+    assert_eq!(told.queue, None, "its unit has to go");
 }
 
 #[test]

@@ -72,8 +72,7 @@ impl Acts<'_> {
         let wanted = self.status.state == State::AttemptCreationPending
             && spec.execution_type == ExecutionType::Start
             && self.o.framework.metadata.deletion_timestamp.is_none()
-            && !queue::waits(self.status, self.o, self.policy)
-            && queue::is_up_to_date(self.status, self.o, self.policy);
+            && !queue::waits(self.status, self.o, self.policy);
         let create = self.o.objects.config_map_create.as_ref();
         if wanted && self.may_create(create) {
             self.act(Action::CreateConfigMap { instance });

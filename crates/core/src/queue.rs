@@ -90,13 +90,6 @@ pub fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> boo
         && !is_released(o)
 }
 
-/// Whether the Tasks that its first unit asks for are stored, if it has one. What comes to them once it has
-/// begun, another unit asks for.
-pub(crate) fn is_up_to_date(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
-    let is_queued = policy.queueing && stage(Some(status)) == Stage::Waiting && asked(o.framework).is_some();
-    !is_queued || status.observed_generation == o.framework.metadata.generation
-}
-
 /// Whether it came through a queue: that is stored, or its ConfigMap is on its way. Until then it begins
 /// with what its first unit asks for, and not at all if it asks for more by now.
 pub(crate) fn is_through(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {

@@ -15,6 +15,7 @@ use super::super::request::{Page, Request};
 use super::*;
 use crate::event::{Rejection, Reply};
 
+mod changes;
 mod growth;
 mod world;
 
@@ -59,118 +60,6 @@ fn racing_priorities_lost_replies_and_slow_watches_release_each_unit_once_and_ne
     println!("{patches} changes of priorities, {releases} releases, {refused} requests refused");
     assert!(patches >= 100_000, "{patches}");
     assert!(refused > 1_000, "{refused}");
-}
-
-/// Users change what waiting jobs ask for, and delete units, at any time; controllers die.
-#[test]
-fn whatever_changes_before_it_begins_nothing_runs_with_more_than_was_released_for_it() {
-    let (mut resized, mut anew) = (0, 0);
-    for seed in 0..1_000 {
-        let mut world = World::new(seed, 10);
-        let jobs: Vec<Key> = (0..world.rng.usize(3..9)).map(|number| key(&format!("job{number}"))).collect();
-        for job in &jobs {
-            let asks = world.rng.u64(1..8);
-            world.submit(&job.name, asks);
-        }
-        let mut steps = 0;
-        while world.finished() < jobs.len() {
-            world.happen();
-            steps += 1;
-            assert!(steps < 200_000, "seed {seed} does not come to an end: {:#?}", world.server);
-            // In the end all is left alone.
-            if steps > 5_000 || world.rng.u32(0..8) > 0 {
-                continue;
-            }
-            let job = jobs[world.rng.usize(0..jobs.len())].clone();
-            if world.rng.u32(0..6) == 0 {
-                world.delete(&key(&format!("framework-{}", job.name)));
-            } else if world.server.jobs[&job].0 == Stage::Waiting {
-                let asks = world.rng.u64(1..8);
-                world.resize(&job, asks);
-                resized += 1;
-            }
-        }
-        anew += world.server.releases.len() - jobs.len();
-    }
-    println!("{resized} changes, {anew} releases that nothing began with");
-    assert!(resized > 1_000 && anew > 100, "{resized} {anew}");
-}
-
-#[test]
-fn one_that_grows_while_its_release_is_on_its_way_is_asked_for_anew() {
-    let mut world = World::new(1, 10);
-    world.submit("a", 3);
-    let [(ticket, release)] = &world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
-    world.pass(10);
-    world.resize(&key("a"), 9);
-    world.submit("b", 2);
-    assert_eq!(world.calm(), ["create b", "framework-b Enqueued Waiting", "framework-b Dequeued Admitted"]);
-    let now = world.now();
-    let reply = world.server.take(release);
-    world.desk.replied(now, now.wall, *ticket, reply);
-    let requests = world.calm();
-    let anew =
-        ["delete framework-a", "let framework-a go", "create a", "framework-a Enqueued InsufficientQuota"];
-    assert_eq!(requests, anew);
-    assert!(!world.admitted.contains_key(&key("a")));
-    world.finish("b");
-    assert!(world.calm().contains(&"framework-a Dequeued Admitted".to_owned()));
-    assert_eq!(world.admitted.get(&key("a")), Some(&2));
-}
-
-#[test]
-fn one_that_shrinks_while_its_release_is_on_its_way_begins_with_what_is_left() {
-    let mut world = World::new(1, 10);
-    world.submit("a", 8);
-    let [(ticket, release)] = &world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
-    world.resize(&key("a"), 3);
-    let now = world.now();
-    let reply = world.server.take(release);
-    world.desk.replied(now, now.wall, *ticket, reply);
-    assert!(world.calm().is_empty());
-    assert_eq!(world.admitted.get(&key("a")), Some(&2));
-    world.submit("b", 7);
-    assert!(world.calm().contains(&"framework-b Enqueued InsufficientQuota".to_owned()), "it may grow again");
-    world.advance(&key("a"));
-    assert_eq!(world.calm(), ["framework-b Dequeued Admitted"], "the rest is free");
-}
-
-/// It was told that it may begin, and may have: then its unit holds on to what it has.
-#[test]
-fn a_unit_that_a_user_deletes_is_made_anew_only_if_nothing_has_begun_with_it() {
-    let mut world = World::new(1, 10);
-    world.submit("a", 8);
-    world.calm();
-    world.delete(&key("framework-a"));
-    world.submit("b", 8);
-    assert_eq!(world.calm(), ["create b", "framework-b Enqueued InsufficientQuota"]);
-    assert_eq!(world.admitted.get(&key("a")), Some(&1));
-    // What it was told is no longer what it is.
-    world.resize(&key("a"), 7);
-    let requests = world.calm();
-    assert_eq!(requests[0], "let framework-a go");
-    assert!(requests.contains(&"create a".to_owned()), "{requests:?}");
-    assert!(world.admitted.contains_key(&key("b")), "what it held is free");
-    world.finish("b");
-    world.calm();
-    assert_eq!(world.admitted.get(&key("a")), Some(&2));
-}
-
-#[test]
-fn what_a_predecessor_may_have_begun_is_not_made_anew_before_it_is_known() {
-    let mut world = World::new(1, 10);
-    world.submit("a", 8);
-    world.calm();
-    world.delete(&key("framework-a"));
-    world.restart();
-    assert!(world.calm().is_empty());
-    assert!(world.admitted.is_empty(), "and its unit lets nobody begin any more");
-    world.pass(LIFETIME.as_secs() - 1);
-    assert!(world.calm().is_empty());
-    world.pass(1);
-    let requests = world.calm();
-    assert!(requests.contains(&"let framework-a go".to_owned()), "{requests:?}");
-    assert_eq!(world.admitted.get(&key("a")), Some(&1));
 }
 
 #[test]

@@ -451,7 +451,12 @@ impl World {
 
     pub(super) fn arrive(&mut self, transit: Transit) {
         let Transit::There(ticket, request, _) = transit else { return };
-        let reply = self.server.take(&request);
+        self.answer(ticket, &request);
+    }
+
+    /// A request arrives, and its reply comes back.
+    pub(super) fn answer(&mut self, ticket: Ticket, request: &Request) {
+        let reply = self.server.take(request);
         let now = self.now();
         self.desk.replied(now, now.wall, ticket, reply);
     }

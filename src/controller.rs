@@ -9,7 +9,7 @@ use framework_runtime::clock::Clock;
 use framework_runtime::health::Health;
 use framework_runtime::journal::Journal;
 use framework_runtime::metrics::Metrics;
-use framework_runtime::queue::Asker;
+use framework_runtime::position_query::PositionClient;
 use framework_runtime::run::{self, Parts, run};
 use framework_runtime::seeds::Seeds;
 use framework_runtime::stall::{self, Threads};
@@ -69,8 +69,8 @@ impl Controller {
         }
         let clock = Clock::system();
         let (health, metrics) = (Arc::new(Health::new(clock)), Metrics::new());
-        let (asker, inquiries) = Asker::new();
-        let serving = admin::serve(listener, clock, Arc::clone(&health), Arc::clone(&metrics), asker);
+        let (positions, position_queries) = PositionClient::new();
+        let serving = admin::serve(listener, clock, Arc::clone(&health), Arc::clone(&metrics), positions);
         let stop = stop.boxed().shared();
         let working = async {
             let patience = Patience {
@@ -93,7 +93,7 @@ impl Controller {
                 health: Arc::clone(&health),
                 journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
-                inquiries,
+                position_queries,
                 stop: stop.clone().boxed(),
             };
             run(parts).await?;

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use framework_api::config::{self, Config};
 use framework_core::Policy;
 use framework_core::classify::{self, Classifier};
+use framework_engine::compression::Compression;
+use framework_engine::engine::EngineSettings;
 use framework_runtime::client::REQUEST_LIFETIME;
-use framework_runtime::engine::EngineSettings;
-use framework_runtime::pack::Compression;
 
 use crate::args::Args;
 

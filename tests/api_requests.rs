@@ -7,9 +7,11 @@ use framework_core::classify::Classifier;
 use framework_core::observed::{Moment, Objects, Observed};
 use framework_core::size::SizeLimits;
 use framework_core::{Action, Policy};
-use framework_runtime::event::{ConfigMapObject, FrameworkObject, Key, Reply, Request};
+use framework_engine::object::{ConfigMapObject, FrameworkObject, Object, Reply};
+use framework_engine::request::Request;
+use framework_message::Key;
 use framework_runtime::metrics::Metrics;
-use framework_runtime::send::{Answer, send};
+use framework_runtime::send::send;
 use framework_testcluster::shared;
 use serde_json::json;
 
@@ -46,13 +48,13 @@ impl Scene {
     }
 
     async fn send(&self, request: Request) -> Reply {
-        let (reply, _): Answer = send(self.client.clone(), request, Metrics::new(), Arc::default()).await;
+        let (reply, _) = send(self.client.clone(), request, Metrics::new(), Arc::default()).await;
         reply
     }
 
     async fn get(&self) -> FrameworkObject {
         match self.send(Request::GetFramework { key: self.key.clone() }).await {
-            Reply::Framework(object) => object,
+            Reply::Object(Object::Framework(object)) => object,
             other => panic!("{other:?}"),
         }
     }
@@ -64,7 +66,7 @@ impl Scene {
         let status = first_status(&framework);
         let resource_version = object.resource_version;
         match self.send(put(framework, resource_version, status)).await {
-            Reply::Framework(object) => object,
+            Reply::Object(Object::Framework(object)) => object,
             other => panic!("{other:?}"),
         }
     }
@@ -155,7 +157,7 @@ async fn a_config_map_is_created_once_and_deleted_by_its_uid_without_waiting_for
     let scene = Scene::new("configmaps").await;
     let object = scene.persist().await;
     let created = scene.create_config_map(&object).await;
-    let Reply::ConfigMap(ConfigMapObject { facts, key, labelled, .. }) = created else {
+    let Reply::Object(Object::ConfigMap(ConfigMapObject { facts, key, labelled, .. })) = created else {
         panic!("{created:?}")
     };
     assert_eq!((&key, labelled, facts.framework_uid.as_deref()), (&scene.key, true, Some(&*object.uid)));
@@ -165,7 +167,7 @@ async fn a_config_map_is_created_once_and_deleted_by_its_uid_without_waiting_for
     assert_eq!(refused(&scene.act(&object, wrong).await), (409, "Conflict"));
     let confirm = || Action::ConfirmConfigMap { uid: facts.uid.clone() };
     let alive = scene.act(&object, confirm()).await;
-    assert!(matches!(&alive, Reply::ConfigMap(map) if !map.facts.deleting), "{alive:?}");
+    assert!(matches!(&alive, Reply::Object(Object::ConfigMap(map)) if !map.facts.deleting), "{alive:?}");
 
     let delete = scene.act(&object, Action::DeleteConfigMap { uid: facts.uid.clone() }).await;
     assert!(matches!(delete, Reply::Done), "{delete:?}");
@@ -178,13 +180,13 @@ async fn a_stripped_label_is_restored_on_the_version_that_was_seen() {
     let scene = Scene::new("labels").await;
     let object = scene.persist().await;
     let created = scene.create_config_map(&object).await;
-    let Reply::ConfigMap(map) = created else { panic!("{created:?}") };
+    let Reply::Object(Object::ConfigMap(map)) = created else { panic!("{created:?}") };
     let strip = ["label", "configmap", "job-attempt", "-n=labels", "frameworkcontroller.microsoft.com/slot-"];
     assert!(shared().kubectl(&strip).expect("kubectl runs").status.success());
 
     let confirm = Action::ConfirmConfigMap { uid: map.facts.uid.clone() };
     let seen = scene.act(&object, confirm).await;
-    let Reply::ConfigMap(seen) = seen else { panic!("{seen:?}") };
+    let Reply::Object(Object::ConfigMap(seen)) = seen else { panic!("{seen:?}") };
     assert!(!seen.labelled);
     let restore = |resource_version| Request::RestoreLabel {
         framework: parts(&object).0,
@@ -194,7 +196,7 @@ async fn a_stripped_label_is_restored_on_the_version_that_was_seen() {
     };
     assert_eq!(refused(&scene.send(restore(map.resource_version)).await), (409, "Conflict"));
     let restored = scene.send(restore(seen.resource_version)).await;
-    assert!(matches!(&restored, Reply::ConfigMap(map) if map.labelled), "{restored:?}");
+    assert!(matches!(&restored, Reply::Object(Object::ConfigMap(map)) if map.labelled), "{restored:?}");
 }
 
 #[tokio::test]
@@ -242,7 +244,9 @@ async fn a_framework_is_deleted_by_its_uid() {
     // Foreground: it goes when the garbage collector has seen that nothing is left of it.
     match scene.send(Request::GetFramework { key: scene.key.clone() }).await {
         Reply::Refused(rejection) => assert_eq!(rejection.code, 404),
-        Reply::Framework(object) => assert!(object.content.unwrap().0.metadata.deletion_timestamp.is_some()),
+        Reply::Object(Object::Framework(object)) => {
+            assert!(object.content.unwrap().0.metadata.deletion_timestamp.is_some())
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -7,8 +7,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use allocation_counter::{AllocationInfo, measure};
-use framework_runtime::event::{Change, Effect, Event, FrameworkObject, Reply};
-use framework_runtime::pack::Packer;
+use framework_engine::event::{Effect, Event};
+use framework_engine::object::{FrameworkObject, Object, Reply};
+use framework_message::Change;
+use framework_runtime::compression::Packer;
 use framework_runtime::wire::{FrameworkText, decode};
 use still::{Job, Still, framework, moment, policy};
 
@@ -49,8 +51,8 @@ fn reply(still: &mut Still, effects: Vec<Effect>) -> (FrameworkObject, Event) {
     let reply = replies.pop().expect("a write");
     assert!(replies.is_empty(), "one write: {replies:?}");
     match reply {
-        Event::Reply { ticket, reply: Reply::Framework(object), server } => {
-            (object.clone(), Event::Reply { ticket, reply: Reply::Framework(object), server })
+        Event::Reply { ticket, reply: Reply::Object(Object::Framework(object)), server } => {
+            (object.clone(), Event::Reply { ticket, reply: Reply::Object(Object::Framework(object)), server })
         }
         other => panic!("{other:?}"),
     }

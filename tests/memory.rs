@@ -13,8 +13,10 @@ use allocation_counter::{AllocationInfo, measure};
 use crowd::{Crowd, Phase};
 use framework_core::Policy;
 use framework_core::classify::Classifier;
-use framework_runtime::engine::{Engine, EngineSettings};
-use framework_runtime::event::{Change, Event, FrameworkObject, Now, PodObject};
+use framework_engine::engine::{Engine, EngineSettings};
+use framework_engine::event::Event;
+use framework_engine::object::{FrameworkObject, PodObject};
+use framework_message::{Change, Now};
 use framework_runtime::metrics::Metrics;
 use framework_runtime::watch::{Kind, Sink, Turn, watch};
 use jiff::Timestamp;
@@ -49,6 +51,7 @@ async fn take_in<T: Kind>(engine: &mut Engine, crowd: &Crowd) {
     let rng = fastrand::Rng::with_seed(1);
     let watching = tokio::spawn(watch::<T>(crowd.client(), sink, Turn::default(), rng));
     while let Some(event) = receiver.recv().await {
+        let framework_runtime::event::Event::Engine(event) = event else { panic!("{event:?}") };
         let done = matches!(event, Event::Framework(Change::Synced) | Event::Pod(Change::Synced));
         engine.step(now, event);
         if done {

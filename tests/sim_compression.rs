@@ -4,7 +4,7 @@
 mod simulation;
 
 use framework_api::config::CompressionCodec;
-use framework_runtime::pack::Compression;
+use framework_engine::compression::Compression;
 use framework_sim::{Object, SimCluster};
 use serde_json::json;
 use simulation::controller::{Controller, Setup};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use framework_api::pod_failure::default_rules;
 use framework_core::Policy;
 use framework_core::classify::Classifier;
+use framework_engine::engine::EngineSettings;
 use framework_runtime::clock::Clock;
-use framework_runtime::engine::EngineSettings;
 use framework_runtime::health::Health;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::run::{Error, Parts, run};
@@ -86,7 +86,7 @@ impl Controller {
             health: Arc::new(Health::new(clock)),
             journal: setup.told.journal(cluster),
             instance: name.clone(),
-            inquiries: framework_runtime::queue::Asker::new().1,
+            position_queries: framework_runtime::position_query::PositionClient::new().1,
             // A controller whose handle is dropped runs on.
             stop: async move {
                 if stopped.await.is_err() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use framework_api::name::SLOT_LABEL;
-use framework_runtime::history::{Line, MARKER};
+use framework_engine::history::{Line, MARKER};
 use framework_runtime::journal::{Full, Journal, Receipt};
 use framework_sim::{Change, History, Meta, Object, SimCluster, Verb};
 use jiff::Timestamp;

@@ -11,10 +11,11 @@ use framework_api::{Framework, FrameworkStatus, Time, name};
 use framework_core::classify::Classifier;
 use framework_core::observed::{ConfigMapFacts, Objects, PodFacts, PodPhase};
 use framework_core::{Moment, Observed, Policy, sync};
-use framework_runtime::engine::{Engine, EngineSettings};
-use framework_runtime::event::{
-    Change, ConfigMapObject, Effect, Event, Form, FrameworkObject, Key, Now, PodObject, Reply, Request,
-};
+use framework_engine::engine::{Engine, EngineSettings};
+use framework_engine::event::{Effect, Event};
+use framework_engine::object::{ConfigMapObject, Form, FrameworkObject, Object, PodObject, Reply};
+use framework_engine::request::Request;
+use framework_message::{Change, Key, Now};
 use framework_runtime::wire::decode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -221,7 +222,7 @@ impl Still {
             Request::PutStatus { framework, status, .. } => {
                 let own = &framework.metadata;
                 let bytes = |value: &Option<String>| value.clone().unwrap_or_default();
-                Reply::Framework(FrameworkObject {
+                Reply::Object(Object::Framework(FrameworkObject {
                     key: Key::new(&bytes(&own.namespace), &bytes(&own.name)),
                     uid: bytes(&own.uid).into(),
                     resource_version: self.version(),
@@ -229,7 +230,7 @@ impl Still {
                     form: Form::default(),
                     ignored: None,
                     content: Ok((framework, Some(status))),
-                })
+                }))
             }
             other => panic!("nothing else is asked for while all Tasks run: {other:?}"),
         };

@@ -13,10 +13,10 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 
 use crate::clock::Clock;
-use crate::event::Key;
 use crate::health::Health;
 use crate::metrics::Metrics;
-use crate::queue::Asker;
+use crate::position_query::PositionClient;
+use framework_message::Key;
 
 /// Answers on `listener` for ever.
 pub async fn serve(
@@ -24,12 +24,12 @@ pub async fn serve(
     clock: Clock,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
-    asker: Asker,
+    positions: PositionClient,
 ) -> std::io::Result<()> {
-    axum::serve(listener, router(clock, health, metrics, asker)).await
+    axum::serve(listener, router(clock, health, metrics, positions)).await
 }
 
-fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>, asker: Asker) -> Router {
+fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>, positions: PositionClient) -> Router {
     let alive = {
         let health = Arc::clone(&health);
         move || async move { probe(health.not_alive()) }
@@ -43,11 +43,14 @@ fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>, asker: Asker
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .route("/queueunits/{namespace}/{name}", get(move |path| whereabouts(asker.clone(), path)))
+        .route("/queueunits/{namespace}/{name}", get(move |path| queue_position(positions.clone(), path)))
 }
 
-async fn whereabouts(asker: Asker, Path((namespace, name)): Path<(String, String)>) -> impl IntoResponse {
-    let (code, text) = match asker.ask(Key::new(&namespace, &name)).await {
+async fn queue_position(
+    positions: PositionClient,
+    Path((namespace, name)): Path<(String, String)>,
+) -> impl IntoResponse {
+    let (code, text) = match positions.ask(Key::new(&namespace, &name)).await {
         Ok(Some(found)) => (StatusCode::OK, serde_json::to_string(&found).unwrap_or_default()),
         Ok(None) => {
             (StatusCode::NOT_FOUND, format!("there is no QueueUnit {name} in the namespace {namespace}"))
@@ -68,10 +71,11 @@ fn probe(problem: Option<String>) -> impl IntoResponse {
 mod tests {
     use super::*;
     use crate::health::Synced;
-    use crate::queue::{Inquiry, Whereabouts};
+    use crate::position_query::PositionQuery;
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
     use framework_api::queue::Phase;
+    use framework_queueing::QueuePosition;
     use tower::ServiceExt;
 
     async fn ask(router: &Router, path: &str) -> (u16, String) {
@@ -86,7 +90,7 @@ mod tests {
     async fn readiness_says_what_is_missing() {
         let clock = Clock::system();
         let health = Arc::new(Health::new(clock));
-        let router = router(clock, Arc::clone(&health), Metrics::new(), Asker::new().0);
+        let router = router(clock, Arc::clone(&health), Metrics::new(), PositionClient::new().0);
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
         let missing = "not listed yet: frameworks, configmaps, pods\n".to_owned();
@@ -100,11 +104,11 @@ mod tests {
     #[tokio::test]
     async fn where_a_unit_stands_is_told_as_json() {
         let clock = Clock::system();
-        let (asker, mut questions) = Asker::new();
-        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), asker);
+        let (positions, mut questions) = PositionClient::new();
+        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), positions);
         let answering = tokio::spawn(async move {
-            while let Some(Inquiry { unit, answer }) = questions.recv().await {
-                let found = (unit == Key::new("team", "framework-a")).then(|| Whereabouts {
+            while let Some(PositionQuery { unit, answer }) = questions.recv().await {
+                let found = (unit == Key::new("team", "framework-a")).then(|| QueuePosition {
                     queue: "q".to_owned(),
                     phase: Some(Phase::Enqueued),
                     reason: Some("InsufficientQuota".to_owned()),
@@ -131,12 +135,12 @@ mod tests {
     #[tokio::test]
     async fn without_queues_and_with_too_many_questions_nobody_is_kept_waiting() {
         let clock = Clock::system();
-        let (asker, mut questions) = Asker::new();
-        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), asker.clone());
+        let (positions, mut questions) = PositionClient::new();
+        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), positions.clone());
         let refused = "queues are not served here, or too many questions wait\n".to_owned();
         // Nobody answers, and the questions pile up until one is refused.
         let mut asked = 0;
-        while futures::FutureExt::now_or_never(asker.ask(Key::new("team", "a"))).is_none() {
+        while futures::FutureExt::now_or_never(positions.ask(Key::new("team", "a"))).is_none() {
             asked += 1;
             assert!(asked < 1000, "there is no end to what waits");
         }
@@ -155,7 +159,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let clock = Clock::system();
         let health = Arc::new(Health::new(clock));
-        let serving = tokio::spawn(serve(listener, clock, health, metrics, Asker::new().0));
+        let serving = tokio::spawn(serve(listener, clock, health, metrics, PositionClient::new().0));
         let client = crate::client::connect(kube::Config::new(url.parse().unwrap()), "test").unwrap();
         let request = http::Request::get("/metrics").body(kube::client::Body::empty()).unwrap();
         let reply = client.send(request).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use crate::event::Now;
+use framework_message::Now;
 
 /// Tells the time to whoever needs it.
 #[derive(Clone, Copy, Debug)]

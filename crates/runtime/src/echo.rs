@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use framework_api::{Framework, FrameworkStatus};
 
-use crate::event::{Form, FrameworkObject};
 use crate::wire::FrameworkText;
+use framework_engine::object::{Form, FrameworkObject};
 
 /// What the latest write of each Framework was answered with.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::history::Line;
+use framework_engine::history::Line;
 
 /// How long a request may wait for the lines that go before it. It is tried again after that, lines and all.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -11,10 +11,11 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-use crate::engine::Gauges;
-use crate::event::{Measure, Now};
 use crate::remaining::Remaining;
 use crate::stall::{Longest, Threads};
+use framework_engine::engine::Gauges;
+use framework_engine::event::Measure;
+use framework_message::Now;
 
 mod units;
 
@@ -370,8 +371,8 @@ impl Maker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_time::ServerTime;
     use framework_api::State;
+    use framework_engine::server_time::ServerTime;
 
     fn now() -> Now {
         Now { steady: Duration::from_secs(40), wall: jiff::Timestamp::UNIX_EPOCH }

@@ -20,8 +20,8 @@ use tracing::debug;
 
 use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
-use crate::event::Key;
 use crate::metrics::Metrics;
+use framework_message::Key;
 
 /// Reports that may wait.
 const QUEUE: usize = 1024;

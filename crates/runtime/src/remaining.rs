@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 
-use crate::event::Now;
-use crate::server_time::ServerTime;
+use framework_engine::server_time::ServerTime;
+use framework_message::Now;
 
 /// Seconds: past, 1 min, 5 min, 15 min, 1 h, 4 h, 12 h, 1 d, 3 d, 1 week, 30 d.
 const BUCKETS: &[i64] = &[0, 60, 300, 900, 3600, 14_400, 43_200, 86_400, 259_200, 604_800, 2_592_000];

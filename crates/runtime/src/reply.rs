@@ -8,15 +8,17 @@ use std::io;
 use std::time::Duration;
 
 use framework_api::Time;
-use framework_core::Action;
 use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use hyper_util::client::legacy;
 use serde::Deserialize;
 
-use crate::event::{ConfigMapObject, FrameworkObject, Key, PodObject, Rejection, Reply, Request};
-use crate::queue::{self, Page, UnitObject};
-use crate::wire::{self, Wire};
+use framework_message::{Rejection, Reply};
+
+use crate::exchange::Exchange;
+
+pub mod engine;
+pub mod queueing;
 
 /// The `Date` of a response.
 pub fn server_time(headers: &HeaderMap) -> Option<Time> {
@@ -26,15 +28,20 @@ pub fn server_time(headers: &HeaderMap) -> Option<Time> {
 }
 
 /// What a complete response to `request` means.
-pub fn of_response(request: &Request, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Reply {
+pub fn of_response<R: Exchange>(
+    request: &R,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Reply<R::Object> {
     if status.is_success() {
-        return success(request, body).unwrap_or_else(|error| {
+        return request.success(body).unwrap_or_else(|error| {
             // It had its effect, and what it was is unknown: a later GET or the watch will tell.
             Reply::Unknown(format!("the response to a request that succeeded cannot be read: {error}"))
         });
     }
     let error = Failure::read(status, body);
-    if is_write(request) && error.may_have_had_effect(status) {
+    if request.is_write() && error.may_have_had_effect(status) {
         return Reply::Unknown(format!("{} {}: {}", status.as_u16(), error.reason, error.message));
     }
     Reply::Refused(Rejection {
@@ -46,106 +53,9 @@ pub fn of_response(request: &Request, status: StatusCode, headers: &HeaderMap, b
 }
 
 /// What it means that no complete response came.
-pub fn of_failure(error: &kube::Error) -> Reply {
+pub fn of_failure<T>(error: &kube::Error) -> Reply<T> {
     let text = explain(error);
     if never_left(error) { Reply::NotSent(text) } else { Reply::Unknown(text) }
-}
-
-fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
-    let text = |error: serde_json::Error| error.to_string();
-    match request {
-        Request::PutStatus { framework, status, .. } => {
-            wire::acknowledged(framework, status, body).map(Reply::Framework)
-        }
-        Request::PatchConditions { .. } | Request::AskTime => Ok(Reply::Done),
-        Request::GetFramework { .. } => {
-            let object = wire::decode::<FrameworkObject>(body).map_err(text)?;
-            object.map(Reply::Framework).ok_or_else(|| "no Framework".to_owned())
-        }
-        Request::Queue(request) => unit(request, body).map_err(text),
-        Request::GetHolder { key, action: Action::CreatePod { .. } } => pod(key, body).map_err(text),
-        Request::GetHolder { .. } => match wire::decode::<ConfigMapObject>(body).map_err(text)? {
-            Some(map) if map.facts.framework_uid.is_some() => Ok(Reply::ConfigMap(map)),
-            _ => foreign(body, ConfigMapObject::KIND).map_err(text),
-        },
-        Request::RestoreLabel { framework, pod: Some(_), .. } => pod(&key_of(framework), body).map_err(text),
-        Request::RestoreLabel { pod: None, .. } => config_map(body).map_err(text),
-        Request::Act { framework, action, .. } => match action {
-            Action::CreatePod { .. } | Action::ConfirmPod { .. } => {
-                pod(&key_of(framework), body).map_err(text)
-            }
-            Action::CreateConfigMap { .. } | Action::ConfirmConfigMap { .. } => {
-                config_map(body).map_err(text)
-            }
-            // A Pod that goes on terminating is shown as it stands; one that is gone at once is not.
-            Action::DeletePod { .. } => Ok(match wire::decode::<PodObject>(body) {
-                Ok(Some(pod)) if pod.facts.deletion.is_some() => Reply::Pod(pod),
-                _ => Reply::Done,
-            }),
-            // A ConfigMap that a finalizer holds back is shown; for one that is gone there is a Status.
-            Action::DeleteConfigMap { .. } => Ok(match wire::decode::<ConfigMapObject>(body) {
-                Ok(Some(map)) if map.facts.deleting => Reply::ConfigMap(map),
-                _ => Reply::Done,
-            }),
-            Action::DeleteFramework => Ok(Reply::Done),
-        },
-    }
-}
-
-fn key_of(framework: &framework_api::Framework) -> Key {
-    let metadata = &framework.metadata;
-    Key::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
-}
-
-fn pod(key: &Key, body: &[u8]) -> Result<Reply, serde_json::Error> {
-    match wire::decode::<PodObject>(body)? {
-        Some(pod) if pod.key == *key => Ok(Reply::Pod(pod)),
-        _ => foreign(body, PodObject::KIND),
-    }
-}
-
-fn config_map(body: &[u8]) -> Result<Reply, serde_json::Error> {
-    match wire::decode::<ConfigMapObject>(body)? {
-        Some(map) => Ok(Reply::ConfigMap(map)),
-        None => foreign(body, ConfigMapObject::KIND),
-    }
-}
-
-/// The unit as it stands; of its end, of a Job and of a Queue, that it was done. A unit whose last finalizer
-/// went is shown at the version that it had before, so it says nothing that the watch does not say better.
-fn unit(request: &queue::Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
-    if let queue::Request::DeleteUnit { .. }
-    | queue::Request::LetGo { .. }
-    | queue::Request::ResumeJob { .. }
-    | queue::Request::ResumeJobSet { .. }
-    | queue::Request::PatchQueue { .. } = request
-    {
-        return Ok(Reply::Done);
-    }
-    if let queue::Request::ListUnits { .. } = request {
-        return wire::page::<UnitObject>(body).map(|(units, after)| Reply::Units(Page { units, after }));
-    }
-    Ok(wire::decode::<UnitObject>(body)?.map_or(Reply::Done, |unit| Reply::Unit(Box::new(unit))))
-}
-
-fn foreign(body: &[u8], kind: &str) -> Result<Reply, serde_json::Error> {
-    wire::describe_holder(body, kind).map(Reply::Foreign)
-}
-
-fn is_write(request: &Request) -> bool {
-    match request {
-        Request::PutStatus { .. } | Request::PatchConditions { .. } | Request::RestoreLabel { .. } => true,
-        Request::GetFramework { .. } | Request::GetHolder { .. } | Request::AskTime => false,
-        Request::Queue(request) => request.is_write(),
-        Request::Act { action, .. } => match action {
-            Action::CreateConfigMap { .. }
-            | Action::CreatePod { .. }
-            | Action::DeleteConfigMap { .. }
-            | Action::DeletePod { .. }
-            | Action::DeleteFramework => true,
-            Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } => false,
-        },
-    }
 }
 
 /// The Status that the API server answers with, or what stands for it.

@@ -22,20 +22,23 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use crate::clock::Clock;
-use crate::engine::{Engine, EngineSettings};
-use crate::event::{
-    Change, ConfigMapObject, Effect, Event, FrameworkObject, Key, PodObject, Reply, Request, Ticket,
-};
+use crate::compression::Packer;
+use crate::event::Event;
 use crate::health::{Health, Synced};
-use crate::history::Line;
 use crate::journal::{Full, Journal, Receipt};
 use crate::metrics::Metrics;
-use crate::pack::Packer;
-use crate::queue::{Desk, Inquiry};
+use crate::position_query::PositionQuery;
 use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
 use crate::send::{Answer, send};
 use crate::watch::{Kind, Sink, Turn, watch};
+use framework_engine::engine::{Engine, EngineSettings};
+use framework_engine::event::{self as engine, Effect, QueuedFramework};
+use framework_engine::history::Line;
+use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
+use framework_engine::request::Request;
+use framework_message::{Change, Key, Reply, Ticket};
+use framework_queueing::{Consumer, Desk};
 
 mod queueing;
 
@@ -69,7 +72,7 @@ pub struct Parts {
     /// Names this replica in Kubernetes Events.
     pub instance: String,
     /// Where questions come in for where a unit stands.
-    pub inquiries: mpsc::Receiver<Inquiry>,
+    pub position_queries: mpsc::Receiver<PositionQuery>,
     /// When this is done, the controller stops gracefully.
     pub stop: BoxFuture<'static, ()>,
 }
@@ -100,7 +103,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
 
     let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
     let lifetime = parts.settings.request_lifetime;
-    let mut inquiries = queueing::inquiries(&mut parts);
+    let mut position_queries = queueing::position_queries(&mut parts);
     let mut controller = Controller::new(parts, recorder, packer);
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
@@ -121,8 +124,8 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
             }
-            Some(inquiry) = queueing::next(&mut inquiries, controller.answer_at) => {
-                controller.answer(inquiry);
+            Some(query) = queueing::next(&mut position_queries, controller.answer_at) => {
+                controller.answer(query);
                 continue;
             }
             () = until(controller.measure_at) => {
@@ -185,6 +188,12 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
+/// The outcome of a request, for the part that sent it.
+enum Answered {
+    Engine(Answer<framework_engine::object::Object>),
+    Queue(Answer<framework_queueing::Object>),
+}
+
 /// The engine and the hands that do what it wants.
 struct Controller {
     engine: Engine,
@@ -201,7 +210,7 @@ struct Controller {
     told: BTreeMap<Ticket, Result<Receipt, Full>>,
     packer: Arc<Packer>,
     /// Requests whose reply is awaited; the engine bounds how many.
-    requests: JoinSet<(Ticket, Answer)>,
+    requests: JoinSet<(Ticket, Answered)>,
     drained: bool,
     /// There is more to do at once, though nothing happens.
     again: bool,
@@ -253,14 +262,14 @@ impl Controller {
 
     fn stop(&mut self) {
         self.health.set_stopping();
-        self.engine.step(self.clock.now(), Event::Drain);
+        self.engine.step(self.clock.now(), engine::Event::Drain);
         if let Some(desk) = &mut self.desk {
             desk.drain();
         }
     }
 
     fn tick(&mut self) {
-        self.engine.step(self.clock.now(), Event::Tick);
+        self.engine.step(self.clock.now(), engine::Event::Tick);
     }
 
     fn measure(&mut self) {
@@ -273,15 +282,19 @@ impl Controller {
         self.measure_at = None;
     }
 
-    fn replied(&mut self, ended: Result<(Ticket, Answer), JoinError>) -> Result<(), Error> {
-        let (ticket, (reply, server)) = ended.map_err(Error::TaskFailed)?;
+    fn replied(&mut self, ended: Result<(Ticket, Answered), JoinError>) -> Result<(), Error> {
+        let (ticket, answered) = ended.map_err(Error::TaskFailed)?;
         let now = self.clock.now();
-        match &mut self.desk {
-            Some(desk) if desk.sent(ticket) => {
-                self.engine.repaid(now, &reply);
-                desk.replied(now, self.engine.time(now), ticket, reply);
+        match answered {
+            Answered::Engine((reply, server)) => {
+                self.engine.step(now, engine::Event::Reply { ticket, reply, server });
             }
-            _ => self.engine.step(now, Event::Reply { ticket, reply, server }),
+            Answered::Queue((reply, _)) => {
+                self.engine.repaid(now, &reply);
+                if let Some(desk) = &mut self.desk {
+                    desk.replied(now, self.engine.time(now), ticket, reply);
+                }
+            }
         }
         Ok(())
     }
@@ -308,9 +321,13 @@ impl Controller {
     }
 
     fn take_in(&mut self, event: Event) {
-        match (event, &mut self.desk) {
-            (Event::Queue(news), Some(desk)) => desk.step(news),
-            (event, _) => self.engine.step(self.clock.now(), event),
+        match event {
+            Event::Engine(event) => self.engine.step(self.clock.now(), event),
+            Event::Queue(news) => {
+                if let Some(desk) = &mut self.desk {
+                    desk.step(news);
+                }
+            }
         }
     }
 
@@ -339,16 +356,20 @@ impl Controller {
                 && !is_written(told).await
             {
                 let reason = "standard error does not take the history that goes before it";
-                return (ticket, (Reply::NotSent(reason.to_owned()), None));
+                return (ticket, Answered::Engine((Reply::NotSent(reason.to_owned()), None)));
             }
-            (ticket, sending.await)
+            (ticket, Answered::Engine(sending.await))
         });
     }
 
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Send { ticket, request } => self.send(ticket, request),
-            Effect::Consumer { key, consumer } => {
+            Effect::Queued { key, framework } => {
+                let consumer = framework.map(|queued| {
+                    let QueuedFramework { framework, queue, stage, parties } = queued;
+                    Consumer::framework(&framework, queue.as_deref(), stage, &parties)
+                });
                 if let Some(desk) = &mut self.desk {
                     desk.framework(key, consumer);
                 }
@@ -384,9 +405,9 @@ async fn is_written(told: Result<Receipt, Full>) -> bool {
 
 fn synced(event: &Event) -> Option<Synced> {
     match event {
-        Event::Framework(Change::Synced) => Some(Synced::Frameworks),
-        Event::ConfigMap(Change::Synced) => Some(Synced::ConfigMaps),
-        Event::Pod(Change::Synced) => Some(Synced::Pods),
+        Event::Engine(engine::Event::Framework(Change::Synced)) => Some(Synced::Frameworks),
+        Event::Engine(engine::Event::ConfigMap(Change::Synced)) => Some(Synced::ConfigMaps),
+        Event::Engine(engine::Event::Pod(Change::Synced)) => Some(Synced::Pods),
         _ => None,
     }
 }

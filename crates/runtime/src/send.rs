@@ -9,65 +9,104 @@ use kube::client::Body;
 use tokio::time::{Instant, timeout};
 
 use crate::client::REPLY_TIMEOUT;
-use crate::event::{Form, Reply, Request};
+use crate::compression::{Packer, aside, open_aside, work_on};
+use crate::exchange::Exchange;
 use crate::metrics::Metrics;
-use crate::pack::{Packer, aside, open_aside, work_on};
 use crate::reply;
-use crate::request::{self, Call};
+use crate::request;
+use crate::request::call::{Call, Error};
+use framework_engine::object::{Form, Object};
+use framework_engine::request as engine;
+use framework_message::Reply;
 
 /// From so many bytes on, a response is worth a thread of its own: it takes milliseconds to read.
 const LARGE: usize = 256 << 10;
 
-/// What came of a request, and the `Date` of the response, if there was one.
-pub type Answer = (Reply, Option<Time>);
+/// The outcome of a request, and the `Date` of the response, if there was one.
+pub type Answer<T> = (Reply<T>, Option<Time>);
+
+impl Exchange for engine::Request {
+    type Object = Object;
+
+    fn render(&self, packer: &Packer) -> Result<(Call, bool), Error> {
+        let engine::Request::PutStatus { framework, resource_version, status, compressed, room } = self
+        else {
+            return Ok((request::engine::render(self)?, false));
+        };
+        work_on(status, || {
+            let Some(packed) = packer.pack(status, *compressed, room) else {
+                return Ok((request::engine::render(self)?, false));
+            };
+            let call = request::engine::put_status(framework, *resource_version, &packed)?;
+            // Before it is sent: the watch may be faster than the reply.
+            packer.remember(&framework.metadata.uid.as_deref().unwrap_or_default().into(), packed, status);
+            Ok((call, true))
+        })
+    }
+
+    fn is_write(&self) -> bool {
+        reply::engine::is_write(self)
+    }
+
+    fn success(&self, body: &[u8]) -> Result<Reply<Object>, String> {
+        reply::engine::success(self, body)
+    }
+
+    fn complete(&self, reply: &mut Reply<Object>, compressed: bool, bytes: usize, packer: &Packer) {
+        let Reply::Object(Object::Framework(object)) = reply else { return };
+        if let engine::Request::PutStatus { .. } = self {
+            object.form = Form { compressed, bytes };
+            packer.stored(object);
+        } else {
+            open_aside(packer, object);
+        }
+    }
+}
+
+impl Exchange for framework_queueing::Request {
+    type Object = framework_queueing::Object;
+
+    fn render(&self, _: &Packer) -> Result<(Call, bool), Error> {
+        Ok((request::queueing::render(self), false))
+    }
+
+    fn is_write(&self) -> bool {
+        framework_queueing::Request::is_write(self)
+    }
+
+    fn success(&self, body: &[u8]) -> Result<Reply<Self::Object>, String> {
+        reply::queueing::success(self, body).map_err(|error| error.to_string())
+    }
+}
 
 /// Sends `request` once. Rendering its body may take milliseconds: call it off the engine's thread.
-pub async fn send(
+pub async fn send<R: Exchange>(
     client: kube::Client,
-    request: Request,
+    request: R,
     metrics: Arc<Metrics>,
     packer: Arc<Packer>,
-) -> Answer {
-    let (call, compressed) = match render(&request, &packer) {
+) -> Answer<R::Object> {
+    let (call, compressed) = match request.render(&packer) {
         Ok(rendered) => rendered,
         Err(error) => return (Reply::NotSent(error.to_string()), None),
     };
     let bytes = call.body.len();
-    if let Request::PutStatus { .. } = request {
+    let (verb, resource) = (call.verb, call.resource);
+    if (verb, resource) == ("update", "frameworks/status") {
         metrics.status_written(bytes);
     }
-    let (verb, resource) = (call.verb, call.resource);
     let begun = Instant::now();
     let ((mut reply, server), code) = exchange(&client, &request, call).await;
     metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
-    match (&mut reply, &request) {
-        (Reply::Framework(object), Request::PutStatus { .. }) => {
-            object.form = Form { compressed, bytes };
-            packer.stored(object);
-        }
-        (Reply::Framework(object), _) => open_aside(&packer, object),
-        _ => {}
-    }
+    request.complete(&mut reply, compressed, bytes, &packer);
     (reply, server)
 }
 
-/// The call, and whether it carries a compressed status.
-fn render(request: &Request, packer: &Packer) -> Result<(Call, bool), request::Error> {
-    let Request::PutStatus { framework, resource_version, status, compressed, room } = request else {
-        return Ok((request::render(request)?, false));
-    };
-    work_on(status, || {
-        let Some(packed) = packer.pack(status, *compressed, room) else {
-            return Ok((request::render(request)?, false));
-        };
-        let call = request::put_status(framework, *resource_version, &packed)?;
-        // Before it is sent: the watch may be faster than the reply.
-        packer.remember(&framework.metadata.uid.as_deref().unwrap_or_default().into(), packed, status);
-        Ok((call, true))
-    })
-}
-
-async fn exchange(client: &kube::Client, request: &Request, call: Call) -> (Answer, Option<StatusCode>) {
+async fn exchange<R: Exchange>(
+    client: &kube::Client,
+    request: &R,
+    call: Call,
+) -> (Answer<R::Object>, Option<StatusCode>) {
     let message = http::Request::builder()
         .method(call.method)
         .uri(call.uri)

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::history::Line;
 use crate::journal::{Full, Journal, Receipt};
+use framework_engine::history::Line;
 
 /// Bytes of the log that may wait.
 const TEXT: usize = 4 << 20;

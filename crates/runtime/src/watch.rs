@@ -13,11 +13,14 @@ use kube::runtime::watcher;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
-use crate::event::{Change, ConfigMapObject, Event, FrameworkObject, PodObject, Stranger};
+use crate::compression::Packer;
+use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
-use crate::pack::Packer;
 use crate::wire::{FrameworkText, Watched, Wire};
+use framework_engine::event as engine;
+use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
+use framework_message::Change;
 
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
@@ -49,7 +52,7 @@ impl Kind for FrameworkObject {
     type Text = FrameworkText;
 
     fn event(change: Change<Self>) -> Event {
-        Event::Framework(change)
+        Event::Engine(engine::Event::Framework(change))
     }
 
     fn open(text: FrameworkText, packer: &Packer) -> Self {
@@ -65,7 +68,7 @@ impl Kind for ConfigMapObject {
     }
 
     fn event(change: Change<Self>) -> Event {
-        Event::ConfigMap(change)
+        Event::Engine(engine::Event::ConfigMap(change))
     }
 }
 
@@ -77,7 +80,7 @@ impl Kind for PodObject {
     }
 
     fn event(change: Change<Self>) -> Event {
-        Event::Pod(change)
+        Event::Engine(engine::Event::Pod(change))
     }
 }
 
@@ -118,12 +121,13 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
     let mut stream = std::pin::pin!(stream);
     let mut backoff = Backoff::new(rng);
     while let Some(seen) = stream.next().await {
-        let change = match seen {
+        let synced = matches!(seen, Ok(watcher::Event::InitDone));
+        let event = match seen {
             Ok(event) => {
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     backoff.reset();
                 }
-                change::<T>(event, &sink.packer)
+                to_event::<T>(event, &sink.packer)
             }
             Err(error) => {
                 sink.metrics.watch_failed(T::PLURAL);
@@ -133,9 +137,8 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
                 continue;
             }
         };
-        let Some(change) = change else { continue };
-        let synced = matches!(change, Change::Synced);
-        if sink.events.send(T::event(change)).await.is_err() {
+        let Some(event) = event else { continue };
+        if sink.events.send(event).await.is_err() {
             return;
         }
         if synced && let Some(then) = turn.then.take() {
@@ -156,17 +159,23 @@ fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
     }
 }
 
-fn change<T: Kind>(event: watcher::Event<Watched<T::Text>>, packer: &Packer) -> Option<Change<T>> {
+fn to_event<T: Kind>(event: watcher::Event<Watched<T::Text>>, packer: &Packer) -> Option<Event> {
     let open = |text| T::open(text, packer);
-    Some(match event {
+    Some(T::event(match event {
         watcher::Event::Init => Change::Restarted,
         watcher::Event::InitApply(watched) => Change::Listed(alive(open(watched.object?))),
         watcher::Event::InitDone => Change::Synced,
         watcher::Event::Apply(Watched { object: Some(text), .. }) => Change::Applied(alive(open(text))),
         watcher::Event::Delete(Watched { object: Some(text), .. }) => Change::Deleted(open(text)),
-        watcher::Event::Apply(watched) => Change::Released(Stranger { last: None, ..watched.stranger? }),
-        watcher::Event::Delete(watched) => Change::Released(watched.stranger?),
-    })
+        watcher::Event::Apply(watched) => {
+            return Some(unowned(UnownedPod { last: None, ..watched.unowned? }));
+        }
+        watcher::Event::Delete(watched) => return Some(unowned(watched.unowned?)),
+    }))
+}
+
+fn unowned(pod: UnownedPod) -> Event {
+    Event::Engine(engine::Event::UnownedPod(pod))
 }
 
 /// The object without what only its end needs.

@@ -5,8 +5,10 @@
 
 mod config_map;
 mod framework;
+pub(crate) mod job_set;
 mod meta;
 mod pod;
+mod queueing;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -15,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
 
-use crate::event::{ConfigMapObject, FrameworkObject, PodObject, Stranger};
+use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use meta::Meta;
 
 pub use framework::FrameworkText;
@@ -48,7 +50,7 @@ pub struct Read<T> {
     pub(crate) resource_version: Option<String>,
     pub(crate) object: Option<T>,
     /// What stands in its place if it is not one of ours, and may have been.
-    pub(crate) stranger: Option<Stranger>,
+    pub(crate) unowned: Option<UnownedPod>,
 }
 
 /// An object in the form that [`kube::runtime::watcher()`] wants.
@@ -59,13 +61,13 @@ pub struct Watched<T> {
     /// The object; `None` if it is not one of ours.
     pub object: Option<T>,
     /// What stands in its place if it is not one of ours, and may have been.
-    pub stranger: Option<Stranger>,
+    pub unowned: Option<UnownedPod>,
 }
 
 impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { resource_version, object, stranger } = T::read(deserializer)?;
-        Ok(Watched { meta: ObjectMeta { resource_version, ..ObjectMeta::default() }, object, stranger })
+        let Read { resource_version, object, unowned } = T::read(deserializer)?;
+        Ok(Watched { meta: ObjectMeta { resource_version, ..ObjectMeta::default() }, object, unowned })
     }
 }
 

@@ -7,8 +7,8 @@ use framework_api::queue::Reason;
 use prometheus::{Gauge, HistogramVec, IntCounterVec, IntGaugeVec};
 
 use super::{Maker, Metrics, whole};
-use crate::event::Key;
-use crate::queue::{Gauges, Wait};
+use framework_message::Key;
+use framework_queueing::{Gauges, Wait};
 
 const WAIT_BUCKETS: &[f64] =
     &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
@@ -100,7 +100,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::event::Now;
+    use framework_message::Now;
 
     fn text(metrics: &Metrics) -> String {
         metrics.text(Now { steady: Duration::ZERO, wall: jiff::Timestamp::UNIX_EPOCH })

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use super::*;
 use framework_api::{Framework, FrameworkSpec, FrameworkStatus};
+use framework_core::Action;
 use framework_core::size::SizeLimits;
+use framework_engine::object::Object;
+use framework_engine::request::Request;
+use framework_message::Key;
 use serde_json::{Value, json};
 
 fn framework() -> Arc<Framework> {
@@ -53,7 +57,7 @@ fn pod(owner_kind: &str, owner: &str) -> Value {
     })
 }
 
-fn answer(request: &Request, code: u16, body: &Value) -> Reply {
+fn answer<R: Exchange>(request: &R, code: u16, body: &Value) -> Reply<R::Object> {
     let status = StatusCode::from_u16(code).unwrap();
     of_response(request, status, &HeaderMap::new(), body.to_string().as_bytes())
 }
@@ -127,7 +131,7 @@ fn an_answer_that_is_no_status_is_quoted() {
 #[test]
 fn the_holder_of_a_name_is_ours_or_named() {
     let ours = answer(&holder(), 200, &pod("ConfigMap", "job-attempt"));
-    assert!(matches!(&ours, Reply::Pod(pod) if pod.facts.config_map_uid == "o"), "{ours:?}");
+    assert!(matches!(&ours, Reply::Object(Object::Pod(pod)) if pod.facts.config_map_uid == "o"), "{ours:?}");
     for (kind, owner) in [("Job", "nightly"), ("ConfigMap", "other-attempt")] {
         let reply = answer(&holder(), 200, &pod(kind, owner));
         let Reply::Foreign(words) = reply else { panic!("{reply:?}") };
@@ -157,14 +161,14 @@ fn a_config_map_of_our_name_is_foreign_unless_a_framework_controls_it() {
     };
     let ours = answer(&request, 200, &map("Framework"));
     assert!(
-        matches!(&ours, Reply::ConfigMap(map) if map.facts.framework_uid.as_deref() == Some("f")),
+        matches!(&ours, Reply::Object(Object::ConfigMap(map)) if map.facts.framework_uid.as_deref() == Some("f")),
         "{ours:?}"
     );
     let other = answer(&request, 200, &map("Deployment"));
     assert!(matches!(&other, Reply::Foreign(words) if words.contains("Deployment job")), "{other:?}");
     // A confirmation asks whether it exists, whoever controls it.
     let confirm = answer(&act(Action::ConfirmConfigMap { uid: "c".into() }), 200, &map("Deployment"));
-    assert!(matches!(&confirm, Reply::ConfigMap(_)), "{confirm:?}");
+    assert!(matches!(&confirm, Reply::Object(Object::ConfigMap(_))), "{confirm:?}");
 }
 
 #[test]
@@ -177,7 +181,7 @@ fn a_deleted_pod_is_shown_only_while_it_terminates() {
     terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
     terminating["metadata"]["deletionGracePeriodSeconds"] = 30.into();
     let reply = answer(&act(delete_pod()), 200, &terminating);
-    assert!(matches!(&reply, Reply::Pod(pod) if pod.facts.deletion.is_some()), "{reply:?}");
+    assert!(matches!(&reply, Reply::Object(Object::Pod(pod)) if pod.facts.deletion.is_some()), "{reply:?}");
 }
 
 #[test]
@@ -190,13 +194,13 @@ fn a_deleted_config_map_is_shown_if_a_finalizer_keeps_it() {
         "deletionTimestamp": "2026-01-01T00:00:30Z", "finalizers": ["example.com/audit"],
     }});
     let reply = answer(&delete(), 200, &kept);
-    assert!(matches!(&reply, Reply::ConfigMap(map) if map.facts.deleting), "{reply:?}");
+    assert!(matches!(&reply, Reply::Object(Object::ConfigMap(map)) if map.facts.deleting), "{reply:?}");
 }
 
 #[test]
 fn a_unit_that_was_let_go_is_not_shown_as_it_was() {
     let (unit, uid) = (Key::new("ns", "framework-job"), "u".into());
-    let let_go = Request::Queue(queue::Request::LetGo { unit, uid, resource_version: 7, finalizers: vec![] });
+    let let_go = framework_queueing::Request::LetGo { unit, uid, resource_version: 7, finalizers: vec![] };
     // The API server answers with what it was sent, at the version that it took it off from.
     let body = json!({"kind": "QueueUnit", "spec": {}, "metadata": {
         "name": "framework-job", "namespace": "ns", "uid": "u", "resourceVersion": "7",
@@ -234,10 +238,10 @@ async fn a_refused_connection_means_not_sent_and_a_broken_one_unknown() {
         // Dropped: the request was read, no reply comes.
     };
     let (broken, ()) = tokio::join!(client.send(get()), server);
-    let reply = of_failure(&broken.unwrap_err());
+    let reply = of_failure::<()>(&broken.unwrap_err());
     assert!(matches!(reply, Reply::Unknown(_)), "{reply:?}");
     drop(listener);
-    let refused = of_failure(&client.send(get()).await.unwrap_err());
+    let refused = of_failure::<()>(&client.send(get()).await.unwrap_err());
     assert!(
         matches!(&refused, Reply::NotSent(words) if words.to_lowercase().contains("refused")),
         "{refused:?}"
@@ -248,13 +252,13 @@ async fn a_refused_connection_means_not_sent_and_a_broken_one_unknown() {
 fn a_reset_after_the_request_left_is_unknown() {
     for (kind, sent) in [(io::ErrorKind::ConnectionRefused, false), (io::ErrorKind::ConnectionReset, true)] {
         let error = kube::Error::Service(io::Error::new(kind, "broken").into());
-        assert_eq!(matches!(of_failure(&error), Reply::Unknown(_)), sent, "{kind:?}");
+        assert_eq!(matches!(of_failure::<()>(&error), Reply::Unknown(_)), sent, "{kind:?}");
     }
 }
 
 #[test]
 fn a_page_of_units_says_where_the_next_one_begins() {
-    let list = Request::Queue(queue::Request::ListUnits { namespace: "ns".into(), after: None });
+    let list = framework_queueing::Request::ListUnits { namespace: "ns".into(), after: None };
     let unit = |name: &str| {
         json!({
             "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "8"}, "spec": {},
@@ -265,7 +269,9 @@ fn a_page_of_units_says_where_the_next_one_begins() {
             "kind": "QueueUnitList", "apiVersion": "queue.k8s.io/v1alpha1", "items": items,
             "metadata": {"resourceVersion": "9", "continue": after},
         });
-        let Reply::Units(page) = answer(&list, 200, &body) else { panic!() };
+        let Reply::Object(framework_queueing::Object::Page(page)) = answer(&list, 200, &body) else {
+            panic!()
+        };
         (page.units.iter().map(|unit| unit.key.name.to_string()).collect::<Vec<_>>(), page.after)
     };
     let broken = json!({"metadata": {"name": "c"}, "spec": {"priority": "high"}});

@@ -1,5 +1,6 @@
 //! The desk's watches, and its part of a turn.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::queue::ConsumerKind;
@@ -9,16 +10,18 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::debug;
 
-use super::{Controller, Parts, start_watch};
+use super::{Answered, Controller, Parts, start_watch};
 use crate::client::REPLY_TIMEOUT;
-use crate::event::{Now, Request};
-use crate::queue::{
-    ClassObject, Desk, Inquiry, JobObject, JobSetObject, Outcome, PodUse, QueueObject, QuotaObject, Settings,
-    UnitObject,
-};
+use crate::position_query::PositionQuery;
 use crate::recorder::Subject;
+use crate::send::send;
 use crate::watch::{Sink, Turn, watch};
 use crate::wire::Wire;
+use framework_message::{Now, Ticket};
+use framework_queueing::{
+    ClassObject, Desk, JobObject, JobSetObject, Outcome, PodUse, QueueObject, QuotaObject, Request, Settings,
+    UnitObject,
+};
 
 /// Requests about units that one turn sends at most.
 const UNITS: usize = 32;
@@ -92,31 +95,34 @@ pub(super) fn desk(parts: &mut Parts) -> Option<Desk> {
 }
 
 /// The questions that come in. Without queues nobody listens.
-pub(super) fn inquiries(parts: &mut Parts) -> mpsc::Receiver<Inquiry> {
+pub(super) fn position_queries(parts: &mut Parts) -> mpsc::Receiver<PositionQuery> {
     let (_, nobody) = mpsc::channel(1);
-    let mut inquiries = std::mem::replace(&mut parts.inquiries, nobody);
+    let mut position_queries = std::mem::replace(&mut parts.position_queries, nobody);
     if !parts.policy.queueing {
-        inquiries.close();
+        position_queries.close();
     }
-    inquiries
+    position_queries
 }
 
 /// The next question, once it may be answered.
-pub(super) async fn next(inquiries: &mut mpsc::Receiver<Inquiry>, at: Option<Instant>) -> Option<Inquiry> {
+pub(super) async fn next(
+    position_queries: &mut mpsc::Receiver<PositionQuery>,
+    at: Option<Instant>,
+) -> Option<PositionQuery> {
     if let Some(at) = at {
         sleep_until(at).await;
     }
-    inquiries.recv().await
+    position_queries.recv().await
 }
 
 impl Controller {
     /// Answers a question. To say how many go before a unit takes as long as there are many, 60 ms among
     /// 50,000: the loop waits meanwhile, and so does the next question, for longer.
-    pub(super) fn answer(&mut self, Inquiry { unit, answer }: Inquiry) {
+    pub(super) fn answer(&mut self, PositionQuery { unit, answer }: PositionQuery) {
         let Some(desk) = &self.desk else { return };
         let begun = Instant::now();
         // Whoever asked may have gone.
-        let _ = answer.send(desk.whereabouts(&unit));
+        let _ = answer.send(desk.queue_position(&unit));
         self.answer_at = Some(begun + begun.elapsed() * PAUSE);
     }
 
@@ -137,11 +143,17 @@ impl Controller {
         // The rest goes in the next turn, which comes at once.
         self.again = desk.wants() && sent.len() == UNITS;
         for (ticket, request) in sent {
-            self.send(ticket, Request::Queue(request));
+            self.send_queue(ticket, request);
         }
         for outcome in outcomes {
             self.come_out(now, outcome);
         }
+    }
+
+    fn send_queue(&mut self, ticket: Ticket, request: Request) {
+        let packer = Arc::clone(&self.packer);
+        let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), packer);
+        self.requests.spawn(async move { (ticket, Answered::Queue(sending.await)) });
     }
 
     fn come_out(&mut self, now: Now, outcome: Outcome) {

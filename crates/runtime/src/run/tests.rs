@@ -153,7 +153,7 @@ impl Stage {
             health: Arc::clone(&self.health),
             journal: Arc::clone(&self.journal) as Arc<dyn Journal>,
             instance: "fc-0".to_owned(),
-            inquiries: crate::queue::Asker::new().1,
+            position_queries: crate::position_query::PositionClient::new().1,
             stop: tokio::time::sleep(stop_after).boxed(),
         }
     }

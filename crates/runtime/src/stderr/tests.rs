@@ -1,7 +1,7 @@
 //! Standard error that is slow, blocked, closed, or set not to block.
 
 use super::*;
-use crate::history::{LastSeen, LastState};
+use framework_engine::history::{LastSeen, LastState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
@@ -62,7 +62,7 @@ fn line(name: &str, size: usize) -> Line {
     let json = format!("{{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"x\":\"{}\"}}", "x".repeat(size));
     let state = LastState::Whole(serde_json::from_str(&json).unwrap());
     let pod = LastSeen { name: name.to_owned(), uid: name.to_owned(), state };
-    Line::Pod { key: crate::event::Key::new("ns", "job"), pod }
+    Line::Pod { key: framework_message::Key::new("ns", "job"), pod }
 }
 
 fn now() -> Timestamp {
@@ -88,7 +88,7 @@ fn a_line_of_megabytes_is_one_line_however_little_is_taken_at_a_time() {
     let text = out.text();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!((lines.len(), lines[0], lines[2]), (3, "before", "after"));
-    let (_, json) = lines[1].split_once(crate::history::MARKER).unwrap();
+    let (_, json) = lines[1].split_once(framework_engine::history::MARKER).unwrap();
     let pod: serde_json::Value = serde_json::from_str(json).unwrap();
     assert_eq!(pod["x"].as_str().unwrap().len(), 7 << 20);
 }

@@ -77,14 +77,20 @@ async fn seen(script: &Script) -> Vec<String> {
     let watching = tokio::spawn(watch::<PodObject>(script.client(), sink, Turn::default(), rng));
     let mut seen = Vec::new();
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(200), receiver.recv()).await {
-        let Event::Pod(change) = event else { panic!("{event:?}") };
+        let change = match event {
+            Event::Engine(engine::Event::Pod(change)) => change,
+            Event::Engine(engine::Event::UnownedPod(pod)) => {
+                seen.push(format!("released {} of {}", pod.name, pod.key.name));
+                continue;
+            }
+            event => panic!("{event:?}"),
+        };
         seen.push(match change {
             Change::Restarted => "restarted".to_owned(),
             Change::Listed(pod) => format!("listed {}", pod.name),
             Change::Synced => "synced".to_owned(),
             Change::Applied(pod) => format!("applied {} {}", pod.name, pod.resource_version),
             Change::Deleted(pod) => format!("deleted {}", pod.name),
-            Change::Released(stranger) => format!("released {} of {}", stranger.name, stranger.key.name),
         });
     }
     watching.abort();

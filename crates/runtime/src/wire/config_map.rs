@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer};
 
 use super::meta::{Meta, Owner};
 use super::{Read, Wire};
-use crate::event::{ConfigMapObject, Key};
+use framework_engine::object::ConfigMapObject;
+use framework_message::Key;
 
 #[derive(Deserialize)]
 struct ConfigMapWire {
@@ -37,7 +38,7 @@ impl Wire for ConfigMapObject {
             },
             labelled: meta.has_slot_label(),
         });
-        Ok(Read { resource_version: meta.resource_version, object, stranger: None })
+        Ok(Read { resource_version: meta.resource_version, object, unowned: None })
     }
 }
 

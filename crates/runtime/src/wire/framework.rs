@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use super::meta::Meta;
 use super::{Read, Wire};
-use crate::event::{Content, Form, FrameworkObject, Key, Unreadable};
+use framework_engine::object::{Content, Form, FrameworkObject, Unreadable};
+use framework_message::Key;
 
 /// Who it is, and the rest as text: of our own echo nothing else is read.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ impl Wire for FrameworkObject {
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         let Read { resource_version, object, .. } = FrameworkText::read_from(deserializer)?;
-        Ok(Read { resource_version, object: object.map(FrameworkText::decoded), stranger: None })
+        Ok(Read { resource_version, object: object.map(FrameworkText::decoded), unowned: None })
     }
 }
 
@@ -72,7 +73,7 @@ impl FrameworkText {
             resource_version: meta.version(),
             wire,
         };
-        Ok(Read { resource_version: meta.resource_version, object: Some(text), stranger: None })
+        Ok(Read { resource_version: meta.resource_version, object: Some(text), unowned: None })
     }
 
     /// How long its status is.

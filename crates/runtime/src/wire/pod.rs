@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 
 use super::meta::Meta;
 use super::{Read, Wire};
-use crate::event::{Key, PodObject, Stranger};
+use framework_engine::object::{PodObject, UnownedPod};
+use framework_message::Key;
 
 #[derive(Deserialize)]
 #[serde(default)]
@@ -80,15 +81,15 @@ impl Wire for PodObject {
         let pod: PodWire = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
         let resource_version = pod.metadata.resource_version.clone();
         let deletion = pod.metadata.deletion();
-        let stranger = stranger(&pod.metadata);
+        let unowned = unowned(&pod.metadata);
         let Some(mut object) = pod.object() else {
             let is_gone = deletion.is_some_and(|deletion| deletion.grace_sec == 0);
             let last = || (is_gone && is_made_by_us(json)).then(|| json.to_owned());
-            let stranger = stranger.map(|stranger| Stranger { last: last(), ..stranger });
-            return Ok(Read { resource_version, object: None, stranger });
+            let unowned = unowned.map(|unowned| UnownedPod { last: last(), ..unowned });
+            return Ok(Read { resource_version, object: None, unowned });
         };
         object.last = deletion.map(|_| json.to_owned());
-        Ok(Read { resource_version, object: Some(object), stranger: None })
+        Ok(Read { resource_version, object: Some(object), unowned: None })
     }
 
     fn forget_last(&mut self) {
@@ -125,29 +126,11 @@ impl PodWire {
     }
 }
 
-impl PodObject {
-    /// Who holds a Pod that is being deleted; empty: nobody, or the object was not shown whole.
-    pub fn finalizers(&self) -> Vec<String> {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Held {
-            metadata: Holders,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Holders {
-            finalizers: Option<Vec<String>>,
-        }
-        let held = self.last.as_ref().and_then(|json| serde_json::from_str::<Held>(json.get()).ok());
-        held.and_then(|held| held.metadata.finalizers).unwrap_or_default()
-    }
-}
-
 /// A Pod that is not ours may have been: its name tells of which Framework.
-fn stranger(metadata: &Meta) -> Option<Stranger> {
+fn unowned(metadata: &Meta) -> Option<UnownedPod> {
     let (framework, _) = metadata.name.split_once('-')?;
     let key = Key::new(&metadata.namespace, framework);
-    Some(Stranger { key, name: metadata.name.clone(), uid: metadata.uid.clone(), last: None })
+    Some(UnownedPod { key, name: metadata.name.clone(), uid: metadata.uid.clone(), last: None })
 }
 
 /// Whether the controller made a Pod that it controls no more: its annotations say which Task it was of.
@@ -345,17 +328,17 @@ mod tests {
 
     #[test]
     fn a_pod_of_ours_that_nobody_controls_any_more_is_kept_if_it_is_gone() {
-        let stranger = |pod: &Value| {
+        let unowned = |pod: &Value| {
             let read = serde_json::from_str::<crate::wire::Watched<PodObject>>(&pod.to_string()).unwrap();
             assert!(read.object.is_none());
-            read.stranger.unwrap().last.is_some()
+            read.unowned.unwrap().last.is_some()
         };
         let mut orphan = deleting(0);
         orphan["metadata"]["ownerReferences"] = Value::Null;
-        assert!(!stranger(&orphan), "it is not known to be ours");
+        assert!(!unowned(&orphan), "it is not known to be ours");
         orphan["metadata"]["annotations"] = json!({"FC_TASK_UID": "t"});
-        assert!(stranger(&orphan));
+        assert!(unowned(&orphan));
         orphan["metadata"]["deletionGracePeriodSeconds"] = 30.into();
-        assert!(!stranger(&orphan), "it may have lost its label");
+        assert!(!unowned(&orphan), "it may have lost its label");
     }
 }

@@ -1,0 +1,140 @@
+//! What is known of the cluster, by Framework: the newest version of each object that a watch or a reply
+//! showed, and the books that are kept of each Framework.
+//!
+//! Guarantees: among versions of one object only a higher resourceVersion applies, whoever shows it, so that
+//! what we wrote is never unwritten and our own echo costs nothing; a LIST replaces what was known of its
+//! kind; replies never bring a deleted Framework back.
+
+use std::collections::BTreeMap;
+
+use framework_api::State;
+
+use crate::framework_state::Ledger;
+use crate::object::FrameworkObject;
+use crate::object_cache::{Known, Source};
+use framework_message::Key;
+
+/// The LISTs of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listing {
+    /// Counts LISTs that began.
+    pub epoch: u64,
+    /// Whether one has ever been complete.
+    pub synced: bool,
+}
+
+/// All that is kept of one name.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// Its ConfigMap and Pods.
+    pub known: Known,
+    /// The books of the Framework that has the name now.
+    pub ledger: Option<Ledger>,
+}
+
+/// What a version of a Framework meant for the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Known already, or older.
+    None,
+    /// A newer version.
+    Newer,
+    /// Another Framework of that name.
+    Another,
+}
+
+/// Everything, by Framework.
+#[derive(Debug, Default)]
+pub struct Cache {
+    /// Of Frameworks.
+    pub frameworks: Listing,
+    /// Of ConfigMaps.
+    pub config_maps: Listing,
+    /// Of Pods.
+    pub pods: Listing,
+    /// Boxed: half of the places in a map's nodes are empty.
+    entries: BTreeMap<Key, Box<Entry>>,
+}
+
+impl Cache {
+    /// Whether every kind was listed: before, nothing can be decided.
+    pub fn is_synced(&self) -> bool {
+        self.frameworks.synced && self.config_maps.synced && self.pods.synced
+    }
+
+    /// What is kept of a name.
+    pub fn get(&self, key: &Key) -> Option<&Entry> {
+        self.entries.get(key).map(|entry| &**entry)
+    }
+
+    /// What is kept of a name.
+    pub fn get_mut(&mut self, key: &Key) -> Option<&mut Entry> {
+        self.entries.get_mut(key).map(|entry| &mut **entry)
+    }
+
+    /// What is kept of a name, from now on.
+    pub fn entry(&mut self, key: &Key) -> &mut Entry {
+        self.entries.entry(key.clone()).or_default()
+    }
+
+    /// All that is kept.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        self.entries.iter().map(|(key, entry)| (key, &**entry))
+    }
+
+    /// All that is kept.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Entry)> {
+        self.entries.iter_mut().map(|(key, entry)| (key, &mut **entry))
+    }
+
+    /// Forgets a name of which nothing is left.
+    pub fn tidy(&mut self, key: &Key) {
+        if self.entries.get(key).is_some_and(|entry| entry.ledger.is_none() && entry.known.is_empty()) {
+            self.entries.remove(key);
+        }
+    }
+
+    /// All names that have an entry.
+    pub fn keys(&self) -> Vec<Key> {
+        self.entries.keys().cloned().collect()
+    }
+}
+
+impl Entry {
+    /// What a version of a Framework would mean.
+    pub fn news(&self, object: &FrameworkObject, source: Source) -> News {
+        match &self.ledger {
+            // The watch brings Frameworks into the cache, and takes them out.
+            None if source == Source::Watch => News::Another,
+            None => News::None,
+            Some(ledger) if object.resource_version <= ledger.resource_version => News::None,
+            Some(ledger) if ledger.uid == object.uid => News::Newer,
+            Some(_) => News::Another,
+        }
+    }
+
+    /// A LIST of Pods is complete. Of those that it did not show, the ones that a Task records are asked for.
+    pub fn pods_listed(&mut self) {
+        let status = self.ledger.as_ref().and_then(|ledger| ledger.status());
+        let roles = status.map_or(&[][..], |status| status.task_roles());
+        let is_over = |state| matches!(state, State::AttemptCompleted | State::Completed);
+        let Known { departures, objects, .. } = &mut self.known;
+        departures.listed(|uid| {
+            let tasks = roles.iter().flat_map(|role| &role.task_statuses);
+            let mut live = tasks.filter(|task| !is_over(task.state));
+            let recorded = live.any(|task| task.attempt_status.pod_uid.as_deref() == Some(uid));
+            recorded && !objects.gone.contains(uid)
+        });
+    }
+
+    /// The Framework is gone: its books are closed. Its objects stay known until they are gone too; what is
+    /// on its way for it has no effect on a Framework that takes the name next.
+    pub fn close(&mut self) {
+        self.ledger = None;
+        self.known.departures.unasked();
+        self.known.objects.pod_creates.clear();
+        self.known.objects.config_map_create = None;
+        self.known.objects.gone.clear();
+        self.known.objects.confirms.clear();
+    }
+}

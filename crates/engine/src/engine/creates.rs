@@ -1,0 +1,165 @@
+//! What came of creates, and of the GETs that follow a refused one.
+
+use std::time::Duration;
+
+use framework_core::Action;
+use framework_core::observed::{Outcome, Refusal};
+use tracing::debug;
+
+use super::Engine;
+use super::replies::delay;
+use crate::cache::Entry;
+use crate::delayed::Hold;
+use crate::object::{Object, Reply};
+use crate::outbox::{Lookup, Why};
+use crate::refusal::{Verdict, judge};
+use framework_message::backoff::NOT_SENT;
+use framework_message::timeout::REPLY_TIMEOUT;
+use framework_message::{Key, Now, Rejection};
+
+/// The name by which failures of a create are counted.
+fn label(pod: Option<&str>) -> &str {
+    pod.unwrap_or("ConfigMap")
+}
+
+fn pod_of(action: &Action) -> Option<&str> {
+    match action {
+        Action::CreatePod { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+impl Engine {
+    /// A create got its reply; `at` is when it was sent.
+    pub(super) fn created(
+        &mut self,
+        now: Now,
+        at: Duration,
+        key: &Key,
+        action: &Action,
+        reply: Reply,
+        jitter: u64,
+    ) {
+        let lifetime = self.settings.request_lifetime;
+        let pod = pod_of(action);
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        let objects = &mut known.objects;
+        let acknowledged = match &reply {
+            Reply::Object(Object::Pod(object)) => Some(object.facts.uid.clone()),
+            Reply::Object(Object::ConfigMap(object)) => Some(object.facts.uid.clone()),
+            _ => None,
+        };
+        if let Some(uid) = acknowledged {
+            ledger.failures.remove(label(pod));
+            ledger.settle_create(pod, Some(Outcome::Acknowledged { uid }), objects);
+            return self.pod_created(now, key, pod);
+        }
+        ledger.event(now.steady);
+        match reply {
+            Reply::Refused(rejection) => {
+                debug!(framework = %key, pod, ?rejection, "a create was refused");
+                let why = match judge(action, &rejection) {
+                    Verdict::Retry => {
+                        return self.refuse(
+                            now,
+                            key,
+                            pod,
+                            Refusal::Transient,
+                            &Reply::Refused(rejection),
+                            jitter,
+                        );
+                    }
+                    Verdict::AskHolder => Why::Taken,
+                    Verdict::Confirm(refusal) => Why::Refused(refusal, rejection.message),
+                };
+                ledger.outbox.look_up(Lookup { action: action.clone(), why });
+            }
+            Reply::NotSent(reason) => {
+                debug!(framework = %key, pod, reason, "a create was not sent");
+                ledger.settle_create(pod, None, objects);
+                let delay = NOT_SENT.delay(ledger.fail(label(pod), false), jitter);
+                ledger.pause(now.steady + delay);
+            }
+            reply => {
+                // It may still land: until then nobody may judge what appears under its name.
+                debug!(framework = %key, pod, ?reply, "a create has an unknown outcome");
+                // A process that stood still in between may have sent it only now.
+                let end = (at + lifetime).max(now.steady + lifetime.saturating_sub(REPLY_TIMEOUT));
+                ledger.holds.add(end, Hold::Create(pod.map(str::to_owned)));
+            }
+        }
+    }
+
+    /// The GET of a name's holder got its reply.
+    pub(super) fn looked_up(&mut self, now: Now, key: &Key, lookup: Lookup, reply: Reply, jitter: u64) {
+        let pod = pod_of(&lookup.action);
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        ledger.event(now.steady);
+        let ours = match &reply {
+            Reply::Object(Object::Pod(object)) => object.key == *key,
+            Reply::Object(Object::ConfigMap(object)) => {
+                object.facts.framework_uid.as_deref() == Some(&*ledger.uid)
+            }
+            _ => false,
+        };
+        if ours {
+            // What a create without a reply left behind: never adopted. Its deletion makes the name free.
+            ledger.failures.remove(label(pod));
+            ledger.settle_create(pod, None, &mut known.objects);
+            self.take_in(key, &reply);
+            return;
+        }
+        match reply {
+            Reply::Object(Object::Pod(object)) => {
+                let holder = format!("the name is taken by a Pod of Framework {}", object.key);
+                self.refuse(now, key, pod, Refusal::NameConflict, &Reply::Foreign(holder), jitter);
+            }
+            Reply::Object(Object::ConfigMap(object)) => {
+                let owner = match object.facts.framework_uid {
+                    Some(uid) => format!("controlled by the Framework with UID {uid}"),
+                    None => "which no Framework controls".to_owned(),
+                };
+                let holder = Reply::Foreign(format!("the name is taken by a ConfigMap, {owner}"));
+                self.refuse(now, key, pod, Refusal::NameConflict, &holder, jitter);
+            }
+            Reply::Foreign(_) => self.refuse(now, key, pod, Refusal::NameConflict, &reply, jitter),
+            Reply::Refused(Rejection { code: 404, .. }) => {
+                let (refusal, message) = match lookup.why {
+                    Why::Taken => {
+                        let message = "the name was taken by an object that is gone by now";
+                        (Refusal::Transient, message.to_owned())
+                    }
+                    Why::Refused(refusal, message) => (refusal, message),
+                    Why::Unanswered => return ledger.settle_create(pod, None, &mut known.objects),
+                };
+                self.refuse(now, key, pod, refusal, &Reply::Foreign(message), jitter);
+            }
+            reply => {
+                let delay = delay(&reply, ledger.fail(label(pod), reply.was_sent()), jitter);
+                ledger.holds.add(now.steady + delay, Hold::Lookup(lookup));
+            }
+        }
+    }
+
+    /// Records that a create was refused, for the reason that `reply` gives.
+    fn refuse(
+        &mut self,
+        now: Now,
+        key: &Key,
+        pod: Option<&str>,
+        refusal: Refusal,
+        reply: &Reply,
+        jitter: u64,
+    ) {
+        let time = self.time;
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        let message = match reply {
+            Reply::Refused(rejection) => rejection.message.clone(),
+            Reply::Foreign(message) => message.clone(),
+            _ => String::new(),
+        };
+        let retry_at = time.after(now, delay(reply, ledger.fail(label(pod), reply.was_sent()), jitter));
+        let outcome = Outcome::Refused { refusal, message, retry_at };
+        ledger.settle_create(pod, Some(outcome), &mut known.objects);
+    }
+}

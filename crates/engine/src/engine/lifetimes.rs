@@ -1,0 +1,88 @@
+//! What came of requests on which the ends of lifetimes depend: the API server's time, and the deletion of
+//! Frameworks that have expired.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::Time;
+use framework_core::lifetime;
+use framework_core::plan::Report;
+use tracing::warn;
+
+use super::Engine;
+use super::replies::{delay, lose};
+use crate::delayed::Hold;
+use crate::event::{Effect, Measure};
+use crate::object::Reply;
+use framework_message::{Key, Now, Rejection, Ticket};
+
+/// How soon a `Date` that was not late enough is asked for again.
+const TICK: Duration = Duration::from_millis(200);
+/// After so long a Framework whose deletion was accepted would be deleted again.
+const RETIRED: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Takes note of the API server's time, which is known before anything is decided by it.
+    pub(super) fn heed_time(&mut self, now: Now, ticket: Ticket, server: Option<Time>) {
+        let sent = self.in_flight.get(&ticket).map(|sent| sent.at).or_else(|| self.inquiry.sent(ticket));
+        if let (Some(date), Some(sent)) = (server, sent)
+            && self.time.heard(date, sent, now)
+        {
+            self.schedule_all(now);
+        }
+    }
+
+    /// The API server was asked for its time: whatever the reply, its Date is what was wanted.
+    pub(super) fn told_time(&mut self, now: Now, reply: &Reply, server: Option<Time>, jitter: u64) {
+        if server.is_none() {
+            if !self.time.is_known() && !matches!(reply, Reply::NotSent(_) | Reply::Unknown(_)) {
+                warn!("the API server's response has no Date: times are taken from the local clock");
+                self.time.give_up(now);
+                self.schedule_all(now);
+            }
+            let delay = delay(reply, self.inquiry.failed(reply.was_sent()), jitter);
+            return self.inquiry.rest_until(now.steady + delay);
+        }
+        self.inquiry.rest_until(now.steady + TICK);
+        for key in self.inquiry.told() {
+            let Some(ledger) = self.ledger(&key) else { continue };
+            ledger.server_time = server;
+            ledger.told = ledger.told.max(server);
+            ledger.stir(now.steady);
+            self.schedule(now, &key);
+        }
+    }
+
+    /// A Framework that has expired was to be deleted.
+    pub(super) fn retired(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
+        let (at, policy) = (self.time.now(now), Arc::clone(&self.policy));
+        let Some(ledger) = self.ledger(key) else { return };
+        match reply {
+            Reply::Refused(Rejection { code: 404 | 409, .. }) => lose(ledger),
+            Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
+                let delay = delay(reply, ledger.fail("retire", reply.was_sent()), jitter);
+                ledger.holds.add(now.steady + delay, Hold::Retire);
+                if let Reply::Refused(Rejection { code, message, .. }) = reply {
+                    let wait = delay.as_secs().max(1);
+                    let note = format!(
+                        "the API server does not let the expired Framework be deleted, which is tried again in \
+                         {wait} s: {message} ({code})"
+                    );
+                    self.publish(key, vec![Report::warning(lifetime::DELETION_FAILED, note)]);
+                }
+            }
+            _ => {
+                ledger.holds.add(now.steady + RETIRED, Hold::Retire);
+                ledger.failures.remove("retire");
+                let expiry = ledger.persisted.as_ref().and_then(|persisted| {
+                    lifetime::expiry(&persisted.framework, persisted.status.as_deref()?, &policy)
+                });
+                if let Some(expiry) = expiry.filter(|expiry| expiry.by_ttl) {
+                    let late = Duration::try_from(at.duration_since(expiry.due.timestamp()));
+                    let late = late.unwrap_or(Duration::ZERO);
+                    self.effects.push(Effect::Measure(Measure::TtlDeletion { late }));
+                }
+            }
+        }
+    }
+}

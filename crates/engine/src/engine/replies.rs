@@ -1,0 +1,351 @@
+//! What came of requests: of status writes and reads, deletes, confirmations and labels.
+//!
+//! A reply for a Framework that is gone has no effect but on the cache.
+
+use std::time::Duration;
+
+use framework_api::Time;
+use framework_core::Action;
+use framework_core::plan::Report;
+use tracing::{debug, warn};
+
+use super::{Engine, Sent, What};
+use crate::cache::Entry;
+use crate::delayed::Hold;
+use crate::framework_state::Ledger;
+use crate::object::{Object, Reply};
+use crate::object_cache::Source;
+use crate::outbox::Label;
+use framework_message::backoff::{NOT_SENT, REFUSED};
+use framework_message::{Key, Now, Rejection, Ticket};
+
+/// So long a 429 pauses that does not say how long.
+pub(super) const CALM: Duration = Duration::from_secs(1);
+
+impl Engine {
+    pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
+        self.heed_time(now, ticket, server);
+        if self.inquiry.sent(ticket).is_some() {
+            self.budget.ended();
+            return self.told_time(now, &reply, server, self.seed ^ ticket.0);
+        }
+        let Some(sent) = self.in_flight.remove(&ticket) else {
+            return warn!(?ticket, "a reply to nothing");
+        };
+        self.budget.ended();
+        self.heed_overload(now, &sent, &reply);
+        if let What::Write { .. } = sent.what {
+            // An eighth of the difference: a single slow one says little.
+            self.round_trip = (self.round_trip * 7 + now.steady.saturating_sub(sent.at)) / 8;
+        }
+        let (key, reads) = (sent.key.clone(), sent.what.reads());
+        let jitter = self.seed ^ ticket.0;
+        let is_current = self.ledger(&key).is_some_and(|ledger| ledger.uid == sent.uid);
+        match (sent.what, reply) {
+            (What::Write { .. } | What::Read, Reply::Object(Object::Framework(object))) if !is_current => {
+                self.apply_framework(now, object, Source::Reply);
+            }
+            (What::Act(Action::DeletePod { uid, .. } | Action::DeleteConfigMap { uid }), _)
+                if !is_current =>
+            {
+                let objects = &mut self.cache.entry(&key).known.objects;
+                objects.deletes.remove(&uid);
+                objects.forced_deletes.remove(&uid);
+            }
+            _ if !is_current => {}
+            (What::Write { base }, reply) => self.written(now, &key, base, reply, jitter),
+            (What::Read, reply) => self.framework_read(now, &key, reply, jitter),
+            (What::Quarantine, reply) => self.quarantined(now, &key, &reply, jitter),
+            (What::Act(action), reply) => self.acted(now, sent.at, &key, action, reply, jitter),
+            (What::Lookup(lookup), reply) => self.looked_up(now, &key, lookup, reply, jitter),
+            (What::Label(label), reply) => self.labelled(now, &key, label, reply, jitter),
+        }
+        if reads && let Some(entry) = self.cache.get_mut(&key) {
+            entry.known.end_read();
+        }
+        self.schedule(now, &key);
+    }
+
+    pub(super) fn ledger(&mut self, key: &Key) -> Option<&mut Ledger> {
+        self.cache.get_mut(key)?.ledger.as_mut()
+    }
+
+    /// A 429 pauses the Framework concerned; when repeated, everything.
+    fn heed_overload(&mut self, now: Now, sent: &Sent, reply: &Reply) {
+        match reply {
+            Reply::Refused(Rejection { code: 429, retry_after, .. }) => {
+                let wait = retry_after.unwrap_or(CALM);
+                self.budget.overloaded(now.steady, wait);
+                if let Some(ledger) = self.ledger(&sent.key) {
+                    ledger.pause(now.steady + wait);
+                }
+            }
+            Reply::NotSent(_) | Reply::Unknown(_) => {}
+            _ => self.budget.served(),
+        }
+    }
+
+    fn written(&mut self, now: Now, key: &Key, base: u128, reply: Reply, jitter: u64) {
+        let compression = self.settings.compression;
+        let Some(ledger) = self.ledger(key) else { return };
+        match reply {
+            Reply::Object(Object::Framework(object)) => {
+                let mut reports = ledger.write.accepted();
+                reports.extend(ledger.tell_compressed(&object, &compression));
+                ledger.stir(now.steady);
+                self.apply_framework(now, object, Source::Reply);
+                self.publish(key, reports);
+            }
+            Reply::Refused(Rejection { code: 409, .. }) => {
+                let newer = ledger.resource_version > base;
+                let _draft = ledger.write.conflicted();
+                #[cfg(feature = "defects")]
+                self.overwrite_later(key, _draft);
+                // What came first is known already if the watch was faster.
+                if newer {
+                    self.read_is_done(now, key);
+                }
+            }
+            Reply::Refused(Rejection { code: 404, .. }) => {
+                ledger.write.refused(true);
+                lose(ledger);
+            }
+            Reply::Refused(rejection) => {
+                let delay = REFUSED.delay(ledger.write.refused(true), jitter).max(asked(&rejection));
+                ledger.write.wait_until(now.steady + delay);
+                ledger.stir(now.steady);
+                let Rejection { code, message, .. } = rejection;
+                warn!(framework = %key, code, message, retry_in = ?delay, "a status write was refused");
+                if matches!(code, 413 | 422) {
+                    let note = format!("the API server does not accept the status: {message}");
+                    self.publish(key, vec![Report::warning("StatusRefused", note)]);
+                }
+            }
+            Reply::NotSent(reason) => {
+                debug!(framework = %key, reason, "a status write was not sent");
+                let delay = NOT_SENT.delay(ledger.write.refused(false), jitter);
+                ledger.write.wait_until(now.steady + delay);
+                ledger.stir(now.steady);
+            }
+            reply => {
+                debug!(framework = %key, ?reply, "a status write has an unknown outcome");
+                ledger.write.unknown();
+            }
+        }
+    }
+
+    fn framework_read(&mut self, now: Now, key: &Key, reply: Reply, jitter: u64) {
+        let Some(ledger) = self.ledger(key) else { return };
+        match reply {
+            Reply::Object(Object::Framework(object)) => {
+                self.apply_framework(now, object, Source::Reply);
+                self.read_is_done(now, key);
+            }
+            Reply::Refused(Rejection { code: 404, .. }) => {
+                ledger.write.refused(true);
+                lose(ledger);
+            }
+            reply => {
+                let delay = delay(&reply, ledger.write.refused(reply.was_sent()), jitter);
+                ledger.write.wait_until(now.steady + delay);
+            }
+        }
+    }
+
+    fn quarantined(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
+        let Some(ledger) = self.ledger(key) else { return };
+        match reply {
+            // It has changed, or is gone: the watch will say so, and then it is looked at anew.
+            Reply::Refused(Rejection { code: 404 | 409 | 422, .. }) => {}
+            Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
+                ledger.quarantines = ledger.unreadable.is_some();
+                let delay = delay(reply, ledger.fail("quarantine", reply.was_sent()), jitter);
+                ledger.pause(now.steady + delay);
+            }
+            _ => drop(ledger.failures.remove("quarantine")),
+        }
+    }
+
+    fn read_is_done(&mut self, now: Now, key: &Key) {
+        let Some(ledger) = self.ledger(key) else { return };
+        ledger.write.read();
+        ledger.stir(now.steady);
+        #[cfg(feature = "defects")]
+        if let Some(draft) = ledger.overwrite.take() {
+            ledger.write.force(draft);
+            ledger.dirty = false;
+        }
+    }
+
+    #[cfg(feature = "defects")]
+    fn overwrite_later(&mut self, key: &Key, draft: Option<crate::status_write::Draft>) {
+        let lacks = self.policy.lacks(framework_core::observed::Defect::OverwriteOnConflict);
+        if let Some(ledger) = self.ledger(key).filter(|_| lacks) {
+            ledger.overwrite = draft;
+        }
+    }
+
+    fn acted(&mut self, now: Now, at: Duration, key: &Key, action: Action, reply: Reply, jitter: u64) {
+        match &action {
+            Action::CreateConfigMap { .. } | Action::CreatePod { .. } => {
+                self.created(now, at, key, &action, reply, jitter);
+            }
+            Action::DeletePod { name, uid, force } => {
+                if *force {
+                    self.tell_held(key, &reply);
+                }
+                let hold = if *force { Hold::ForcedDelete(uid.clone()) } else { Hold::Delete(uid.clone()) };
+                self.deleted(now, key, Some(name), uid, hold, reply, jitter);
+            }
+            Action::DeleteConfigMap { uid } => {
+                self.deleted(now, key, None, uid, Hold::Delete(uid.clone()), reply, jitter);
+            }
+            Action::ConfirmPod { name, uid } => self.confirmed(now, key, Some(name), uid, reply, jitter),
+            Action::ConfirmConfigMap { uid } => self.confirmed(now, key, None, uid, reply, jitter),
+            Action::DeleteFramework => self.retired(now, key, &reply, jitter),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request and of its reply")]
+    fn deleted(
+        &mut self,
+        now: Now,
+        key: &Key,
+        pod: Option<&str>,
+        uid: &str,
+        hold: Hold,
+        reply: Reply,
+        jitter: u64,
+    ) {
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        match &reply {
+            Reply::Refused(rejection) if says_gone(rejection) => {
+                match pod {
+                    Some(name) => known.pod_gone(name, uid),
+                    None => known.config_map_gone(uid),
+                }
+                ledger.event(now.steady);
+            }
+            Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
+                debug!(framework = %key, pod, uid, ?reply, "a delete did not work and is tried again");
+                let delay = delay(&reply, ledger.fail(uid, reply.was_sent()), jitter);
+                ledger.holds.add(now.steady + delay, hold);
+            }
+            Reply::Done if pod.is_none() => {
+                ledger.failures.remove(uid);
+                known.config_map_removed(uid);
+                ledger.event(now.steady);
+            }
+            // Accepted: the watch shows the rest, or has shown it already.
+            _ => {
+                ledger.failures.remove(uid);
+                if !known.holds(pod, uid) {
+                    known.objects.deletes.remove(uid);
+                    known.objects.forced_deletes.remove(uid);
+                }
+                ledger.stir(now.steady);
+            }
+        }
+    }
+
+    /// Not even force ends a Pod that somebody holds: users are told by whom, because only they can help.
+    fn tell_held(&mut self, key: &Key, reply: &Reply) {
+        let Reply::Object(Object::Pod(pod)) = reply else { return };
+        let holders = pod.finalizers();
+        if !holders.is_empty() {
+            let (name, holders) = (&pod.name, holders.join(", "));
+            let note = format!("the Pod {name} was deleted by force and waits for its finalizers: {holders}");
+            self.publish(key, vec![Report::warning("PodHeld", note)]);
+        }
+    }
+
+    fn confirmed(&mut self, now: Now, key: &Key, pod: Option<&str>, uid: &str, reply: Reply, jitter: u64) {
+        let found = self.take_in(key, &reply);
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        match (found, &reply) {
+            (Some(found), _) if found == uid => {
+                let delay = REFUSED.delay(ledger.fail(uid, true), jitter);
+                ledger.holds.add(now.steady + delay, Hold::Confirm(uid.to_owned()));
+            }
+            (Some(_), _) | (None, Reply::Foreign(_) | Reply::Refused(Rejection { code: 404, .. })) => {
+                ledger.failures.remove(uid);
+                match pod {
+                    Some(name) => known.pod_gone(name, uid),
+                    None => known.config_map_gone(uid),
+                }
+            }
+            (None, reply) => {
+                let delay = delay(reply, ledger.fail(uid, reply.was_sent()), jitter);
+                ledger.holds.add(now.steady + delay, Hold::Confirm(uid.to_owned()));
+            }
+        }
+        ledger.event(now.steady);
+    }
+
+    /// Takes in the object that a GET or a PATCH showed: its UID. One that lacks its label gets it back.
+    pub(super) fn take_in(&mut self, key: &Key, reply: &Reply) -> Option<String> {
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return None };
+        let (pod, uid, resource_version, labelled) = match reply {
+            Reply::Object(Object::Pod(pod)) if pod.key == *key => {
+                known.apply_pod(pod.clone(), Source::Reply, 0);
+                (Some(pod.name.clone()), &pod.facts.uid, pod.resource_version, pod.labelled)
+            }
+            Reply::Object(Object::ConfigMap(map)) if map.key == *key => {
+                known.apply_config_map(map.clone(), Source::Reply, 0);
+                (None, &map.facts.uid, map.resource_version, map.labelled)
+            }
+            _ => return None,
+        };
+        if !labelled && known.holds(pod.as_deref(), uid) {
+            ledger.outbox.label(Label { pod, uid: uid.clone(), resource_version });
+        }
+        Some(uid.clone())
+    }
+
+    fn labelled(&mut self, now: Now, key: &Key, label: Label, reply: Reply, jitter: u64) {
+        if let Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) = reply {
+            self.take_in(key, &reply);
+        }
+        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        match &reply {
+            Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) | Reply::Done => {
+                ledger.failures.remove(&label.uid);
+            }
+            Reply::Refused(Rejection { code: 404, .. }) | Reply::Foreign(_) => match &label.pod {
+                Some(name) => known.pod_gone(name, &label.uid),
+                None => known.config_map_gone(&label.uid),
+            },
+            // It has changed since: whoever needs to know of it asks again.
+            Reply::Refused(Rejection { code: 409, .. }) => known.forget_unwatched(label.pod.as_deref()),
+            reply => {
+                let delay = delay(reply, ledger.fail(&label.uid, reply.was_sent()), jitter);
+                ledger.holds.add(now.steady + delay, Hold::Label(label));
+            }
+        }
+        ledger.event(now.steady);
+    }
+}
+
+/// The Framework is gone, as a reply says: nothing is done any more until the watch has said what is.
+pub(super) fn lose(ledger: &mut Ledger) {
+    ledger.lost = true;
+    ledger.outbox.clear();
+}
+
+/// Whether a refused delete says that the object of that UID exists no more.
+fn says_gone(rejection: &Rejection) -> bool {
+    rejection.code == 404 || rejection.code == 409 && rejection.message.contains("UID")
+}
+
+fn asked(rejection: &Rejection) -> Duration {
+    rejection.retry_after.unwrap_or(Duration::ZERO)
+}
+
+/// How long to wait before a request is repeated that got this reply, `failures` times in a row.
+pub(super) fn delay(reply: &Reply, failures: u32, jitter: u64) -> Duration {
+    match reply {
+        Reply::NotSent(_) => NOT_SENT.delay(failures, jitter),
+        Reply::Refused(rejection) => REFUSED.delay(failures, jitter).max(asked(rejection)),
+        _ => REFUSED.delay(failures, jitter),
+    }
+}

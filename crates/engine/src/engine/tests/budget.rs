@@ -1,0 +1,125 @@
+//! The budget is kept, and shared fairly.
+
+use std::time::Duration;
+
+use super::cluster::{Cluster, generous, policy};
+use crate::engine::EngineSettings;
+use crate::object::Reply;
+use framework_message::Rejection;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_large_framework_does_not_hold_up_the_small_ones() {
+    let settings = EngineSettings { qps: 100.0, burst: 10, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    cluster.create_framework("big", 2000);
+    cluster.deliver();
+    cluster.live(SECOND * 2);
+    assert!(cluster.count("create big-w") > 50, "it is at it: {}", cluster.count("create big-w"));
+    let begun = cluster.count("create big-w");
+    for index in 0..20 {
+        cluster.create_framework(&format!("small{index}"), 1);
+    }
+    cluster.deliver();
+    // Each small one needs some four requests; half of the budget is theirs at least.
+    cluster.live(SECOND * 3);
+    let small = cluster.pods.keys().filter(|name| name.starts_with("small")).count();
+    assert_eq!(small, 20);
+    assert!(cluster.count("create big-w") > begun + 50, "and the large one goes on");
+}
+
+/// How long the slowest of 40 small ones, four a second, waits for its Pod.
+fn slowest(large: usize) -> Duration {
+    let settings = EngineSettings { qps: 100.0, burst: 100, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    for index in 0..large {
+        cluster.create_framework(&format!("big{index}"), 1000);
+    }
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    let mut slowest = Duration::ZERO;
+    for index in 0..40 {
+        let (begin, name) = (cluster.now, format!("small{index}"));
+        cluster.create_framework(&name, 1);
+        cluster.deliver();
+        let wait = |cluster: &Cluster| cluster.now - begin;
+        while !cluster.pods.contains_key(&format!("{name}-w-0")) && wait(&cluster) < SECOND * 5 {
+            cluster.live(Duration::from_millis(1));
+        }
+        slowest = slowest.max(wait(&cluster));
+        cluster.live(Duration::from_millis(250).saturating_sub(wait(&cluster)));
+    }
+    if large > 0 {
+        let created = cluster.count("create big");
+        assert!((900..1000 * large).contains(&created), "they are at it all the time: {created}");
+    }
+    slowest
+}
+
+#[test]
+fn small_ones_hardly_wait_for_the_budget_of_large_ones() {
+    let (alone, beside) = (slowest(0), slowest(4));
+    assert!(beside <= alone + Duration::from_millis(10), "{alone:?} alone, {beside:?} beside");
+}
+
+#[test]
+fn no_more_is_sent_than_the_budget_allows() {
+    let settings = EngineSettings { qps: 50.0, burst: 20, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    cluster.now = SECOND * 10;
+    cluster.create_framework("job", 1000);
+    cluster.deliver();
+    for second in 1..=10_usize {
+        cluster.live(SECOND);
+        let allowed = 20 + 50 * second;
+        assert!(cluster.log.len() <= allowed, "{} of {allowed}", cluster.log.len());
+        assert!(cluster.log.len() >= allowed - 35, "{} of {allowed}", cluster.log.len());
+    }
+}
+
+#[test]
+fn writes_and_deletes_go_before_creates() {
+    let settings = EngineSettings { max_in_flight: 1, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    cluster.running("old", 2);
+    cluster.create_framework("new", 3);
+    cluster.deliver();
+    while cluster.waiting() != ["create new-w-0"] {
+        cluster.serve_all();
+        cluster.deliver();
+        cluster.pass(Duration::from_millis(10));
+    }
+    cluster.stop("old");
+    cluster.deliver();
+    cluster.log.clear();
+    // One at a time: whatever may be sent is sent in order.
+    for _ in 0..6 {
+        cluster.turn();
+        cluster.serve_all();
+        cluster.deliver();
+    }
+    let expected = ["put old AttemptDeletionPending", "delete old-w-0", "delete old-w-1"];
+    assert_eq!(cluster.log[..3], expected, "{:?}", cluster.log);
+}
+
+#[test]
+fn repeated_overload_pauses_everything() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("a", 4);
+    let overloaded = || Rejection {
+        code: 429,
+        reason: "TooManyRequests".into(),
+        message: "slow down".into(),
+        retry_after: Some(SECOND * 5),
+    };
+    for index in 0..3 {
+        cluster.answer(&format!("create a-w-{index}"), Reply::Refused(overloaded()));
+    }
+    cluster.create_framework("b", 1);
+    cluster.deliver();
+    cluster.pass(Duration::from_millis(4900));
+    assert_eq!(cluster.count("put b"), 0);
+    cluster.pass(Duration::from_millis(200));
+    assert_eq!(cluster.count("put b"), 1);
+}

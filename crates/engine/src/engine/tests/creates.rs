@@ -1,0 +1,267 @@
+//! What refused, lost and late creates lead to.
+
+use std::time::Duration;
+
+use framework_api::State;
+use framework_core::observed::PodPhase;
+
+use super::cluster::{Cluster, not_found, policy, refusal};
+use crate::object::Reply;
+use framework_message::Rejection;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn end_code(cluster: &Cluster) -> Option<i32> {
+    Some(cluster.status("job").attempt_status.completion_status.as_ref()?.code)
+}
+
+fn condition(cluster: &Cluster) -> String {
+    let status = cluster.status("job");
+    let running = status.conditions.iter().find(|condition| condition.type_ == "Running").unwrap();
+    format!("{}: {}", running.reason, running.message)
+}
+
+#[test]
+fn a_lost_create_that_landed_is_deleted_never_adopted() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let lost = Duration::from_secs(28);
+    cluster.serve_silently("create job-w-0");
+    cluster.deliver();
+    let uid = cluster.pods["job-w-0"].facts.uid.clone();
+    cluster.live(lost - SECOND);
+    assert_eq!(cluster.count("delete job-w-0"), 0, "it may be judged only when the POST has settled");
+    cluster.live(SECOND * 3);
+    assert_eq!(cluster.count("delete job-w-0"), 1);
+    assert_eq!(cluster.count("create job-w-0"), 2);
+    assert_ne!(cluster.pods["job-w-0"].facts.uid, uid);
+}
+
+#[test]
+fn a_create_without_effect_is_repeated_when_it_can_no_longer_land() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.answer("create", Reply::Unknown("reset".into()));
+    cluster.pass(SECOND * 27);
+    assert_eq!(cluster.waiting(), [""; 0]);
+    cluster.pass(SECOND);
+    assert_eq!(cluster.waiting(), ["holder job-w-0"], "it may have landed unseen");
+    cluster.serve_all();
+    cluster.turn();
+    assert_eq!(cluster.count("create job-w-0"), 2);
+}
+
+#[test]
+fn a_lost_create_that_the_watch_does_not_show_is_found_before_its_task_is_called_over() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.serve_silently("create job-w-0");
+    // The watch of Pods stands still; the user stops the Framework.
+    let unseen = std::mem::take(&mut cluster.watch);
+    cluster.stop("job");
+    cluster.deliver();
+    cluster.pass(SECOND * 29);
+    cluster.serve("holder job-w-0");
+    cluster.live(SECOND);
+    assert!(cluster.pods.is_empty(), "it was found and deleted");
+    cluster.watch.extend(unseen);
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.state("job"), State::Completed);
+}
+
+#[test]
+fn a_create_that_was_sent_late_is_waited_for_from_then_on() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    // The process stands still for a minute between its decision and the request.
+    cluster.pass(SECOND * 60);
+    cluster.answer("create", Reply::Unknown("no response".into()));
+    cluster.pass(SECOND * 15);
+    assert_eq!(cluster.waiting(), [""; 0], "it may land for as long as the API server works on it");
+    cluster.pass(SECOND);
+    assert_eq!(cluster.waiting(), ["holder job-w-0"]);
+}
+
+#[test]
+fn a_create_that_did_not_leave_is_repeated_soon() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.answer("create", Reply::NotSent("connection refused".into()));
+    cluster.pass(Duration::from_millis(100));
+    assert_eq!(cluster.waiting(), ["create job-w-0"]);
+}
+
+#[test]
+fn what_may_pass_is_retried_with_back_off_and_shown() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        cluster.answer("create", refusal(403, "Forbidden", "exceeded quota: small"));
+        let begun = cluster.now;
+        while !cluster.waiting().contains(&"create job-w-0".to_owned()) {
+            cluster.pass(Duration::from_millis(50));
+            if cluster.waiting().iter().any(|line| line.starts_with("put")) {
+                cluster.serve("put");
+                cluster.deliver();
+            }
+        }
+        waits.push((cluster.now - begun).as_secs_f64());
+    }
+    assert!(waits[0] <= 1.1 && waits[1] > 1.4 && waits[3] > 5.0, "{waits:?}");
+    assert!(waits[7] > 40.0 && waits[8] < 61.0, "{waits:?}");
+    assert!(condition(&cluster).ends_with("exceeded quota: small"), "{}", condition(&cluster));
+    cluster.serve("create");
+    cluster.deliver();
+    cluster.live(SECOND);
+    assert_eq!(end_code(&cluster), None);
+}
+
+#[test]
+fn retry_after_is_obeyed() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 2);
+    let rejection = Rejection {
+        code: 429,
+        reason: "TooManyRequests".into(),
+        message: "slow down".into(),
+        retry_after: Some(SECOND * 7),
+    };
+    cluster.answer("create job-w-0", Reply::Refused(rejection));
+    cluster.serve("create job-w-1");
+    cluster.deliver();
+    cluster.pass(Duration::from_millis(6900));
+    assert!(cluster.open.is_empty(), "the Framework pauses: {:?}", cluster.waiting());
+    cluster.live(SECOND * 2);
+    assert_eq!(cluster.pods.len(), 2);
+}
+
+#[test]
+fn a_final_refusal_counts_only_when_no_pod_of_ours_exists() {
+    for (code, reason, end) in [
+        (422, "Invalid", -200),
+        (413, "RequestEntityTooLarge", -200),
+        (403, "Forbidden", -310),
+        (400, "BadRequest", -310),
+    ] {
+        let mut cluster = Cluster::new(policy());
+        cluster.creating("job", 1);
+        cluster.answer("create", refusal(code, reason, "no"));
+        cluster.pass(SECOND);
+        assert_eq!(cluster.waiting(), ["holder job-w-0"]);
+        assert_eq!(end_code(&cluster), None);
+        cluster.answer("holder", not_found());
+        cluster.live(SECOND * 3);
+        assert_eq!(end_code(&cluster), Some(end), "{code}");
+        assert_eq!(cluster.state("job"), State::Completed);
+    }
+}
+
+#[test]
+fn a_pod_found_behind_a_final_refusal_is_an_orphan() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let map = cluster.config_maps["job"].facts.uid.clone();
+    // An earlier POST, whose reply is long forgotten, lands now; the watch lags.
+    cluster.make_pod("job", "job-w-0", &map);
+    cluster.answer("create", refusal(403, "Forbidden", "no"));
+    cluster.turn();
+    cluster.serve("holder");
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["delete job-w-0"]);
+    cluster.serve("delete");
+    cluster.deliver();
+    cluster.live(SECOND);
+    assert_eq!((cluster.count("create job-w-0"), end_code(&cluster)), (2, None));
+}
+
+#[test]
+fn a_name_held_by_an_orphan_is_retried_when_the_orphan_is_gone() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let map = cluster.config_maps["job"].facts.uid.clone();
+    cluster.make_pod("job", "job-w-0", &map);
+    cluster.watch.clear();
+    cluster.serve("create");
+    cluster.turn();
+    cluster.serve("holder");
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["delete job-w-0"]);
+    cluster.pass(SECOND * 100);
+    assert_eq!(cluster.count("create job-w-0"), 1, "no POST while the name is held");
+    cluster.serve("delete");
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["create job-w-0"]);
+}
+
+#[test]
+fn a_name_held_by_somebody_else_is_never_deleted_and_says_whose_it_is() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    for _ in 0..12 {
+        cluster.answer("create", refusal(409, "AlreadyExists", "exists"));
+        cluster.turn();
+        cluster.answer(
+            "holder",
+            Reply::Foreign("the name is taken by Pod job-w-0, which nothing controls".into()),
+        );
+        cluster.pass(SECOND);
+        while cluster.waiting() != ["create job-w-0"] {
+            cluster.serve_all();
+            cluster.deliver();
+            cluster.pass(SECOND);
+        }
+    }
+    assert_eq!(cluster.count("delete"), 0);
+    assert!(
+        condition(&cluster).starts_with("NameConflict: the name is taken by Pod"),
+        "{}",
+        condition(&cluster)
+    );
+    assert!(cluster.now > SECOND * (60 * 5), "up to once a minute");
+    cluster.serve("create");
+    cluster.deliver();
+    cluster.live(SECOND);
+    assert!(cluster.pods.contains_key("job-w-0"));
+}
+
+#[test]
+fn a_config_map_that_is_refused_is_retried_for_ever() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    cluster.serve("put");
+    cluster.turn();
+    for (code, reason) in [(403, "Forbidden"), (422, "Invalid"), (400, "BadRequest"), (500, "InternalError")]
+    {
+        cluster.answer("create map", refusal(code, reason, "no"));
+        while !cluster.waiting().contains(&"create map job".to_owned()) {
+            cluster.pass(SECOND);
+            if cluster.waiting().iter().any(|line| line.starts_with("put")) {
+                cluster.serve("put");
+            }
+        }
+    }
+    assert_eq!(end_code(&cluster), None);
+    cluster.serve("create map");
+    cluster.deliver();
+    cluster.live(SECOND * 2);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
+}
+
+#[test]
+fn a_pod_that_ended_and_went_before_the_reply_is_not_waited_for() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let request = cluster.open[&cluster.ticket("create job-w-0")].clone();
+    let reply = cluster.perform(&request);
+    cluster.change_pod("job-w-0", |pod| pod.phase = PodPhase::Succeeded);
+    cluster.remove_pod("job-w-0");
+    cluster.deliver();
+    cluster.pass(SECOND);
+    cluster.answer("create job-w-0", reply);
+    cluster.live(SECOND * 3);
+    assert_eq!(end_code(&cluster), Some(-101));
+}

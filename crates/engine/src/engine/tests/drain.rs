@@ -1,0 +1,64 @@
+//! A graceful stop: nothing new, nothing lost.
+
+use std::time::Duration;
+
+use super::cluster::{Cluster, policy};
+use crate::event::Event;
+use crate::object::Reply;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn an_idle_engine_is_drained_at_once() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    cluster.step(Event::Drain);
+    cluster.turn();
+    assert!(cluster.drained);
+    assert_eq!(cluster.log, [""; 0]);
+}
+
+#[test]
+fn what_was_created_is_recorded_and_nothing_else_is_begun() {
+    let mut cluster = Cluster::new(framework_core::Policy { unrecorded_creates_limit: 2, ..policy() });
+    cluster.creating("job", 5);
+    cluster.log.clear();
+    cluster.step(Event::Drain);
+    cluster.pass(SECOND);
+    assert!(!cluster.drained, "two POSTs are on their way");
+    cluster.serve_all();
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["put job AttemptPreparing"]);
+    assert!(!cluster.drained);
+    cluster.serve("put");
+    cluster.turn();
+    assert!(cluster.drained);
+    assert_eq!(cluster.log.len(), 1, "{:?}", cluster.log);
+    let status = cluster.status("job");
+    let recorded =
+        status.task_roles()[0].task_statuses.iter().filter(|task| task.attempt_status.pod_uid.is_some());
+    assert_eq!(recorded.count(), 2);
+}
+
+#[test]
+fn a_request_that_hangs_does_not_hold_a_stop_up_for_ever() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.step(Event::Drain);
+    cluster.pass(SECOND * 27);
+    assert!(!cluster.drained);
+    cluster.pass(SECOND * 2);
+    assert!(cluster.drained);
+}
+
+#[test]
+fn a_create_without_a_reply_does_not_hold_a_stop_up() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.step(Event::Drain);
+    cluster.turn();
+    cluster.answer("create", Reply::Unknown("reset".into()));
+    cluster.turn();
+    assert!(cluster.drained, "whoever starts next deletes what it leaves");
+}

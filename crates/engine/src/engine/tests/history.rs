@@ -1,0 +1,240 @@
+//! The history: what is told when, and before what.
+
+use std::time::Duration;
+
+use framework_api::State;
+use framework_core::Policy;
+use framework_core::snapshot::Trigger;
+use serde_json::{Value, json, value::to_raw_value};
+
+use super::cluster::{Cluster, not_found, policy, refusal, relist};
+use crate::event::Event;
+use crate::history::MARKER;
+use crate::object::UnownedPod;
+use framework_message::{Change, Key};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What was told since the last time: the trigger, whether it is incomplete, and the object.
+fn told(cluster: &mut Cluster) -> Vec<(Trigger, bool, Value)> {
+    let lines = std::mem::take(&mut cluster.told);
+    let told = lines.iter().map(|(line, _)| {
+        let text = String::from_utf8(line.render(jiff::Timestamp::UNIX_EPOCH)).unwrap();
+        let (head, json) = text.split_once(MARKER).unwrap();
+        (line.trigger(), head.contains("incomplete"), serde_json::from_str(json).unwrap())
+    });
+    told.collect()
+}
+
+fn triggers(cluster: &mut Cluster) -> Vec<Trigger> {
+    told(cluster).into_iter().map(|(trigger, ..)| trigger).collect()
+}
+
+/// Two Tasks that are retried after any failure; the second one has just been recorded as AttemptCompleted.
+fn about_to_retry(policy: Policy) -> Cluster {
+    let mut cluster = Cluster::new(policy);
+    cluster.running("job", 2);
+    cluster.edit("job", |framework| {
+        framework.spec.task_roles[0].task.retry_policy.max_retry_count = 1;
+        framework.spec.task_roles[0].framework_attempt_completion_policy.min_failed_task_count = -1;
+    });
+    cluster.exit("job-w-1", 7);
+    cluster.deliver();
+    for _ in 0..200 {
+        let completed = cluster.status("job").task("w", 1).unwrap().state == State::AttemptCompleted;
+        if completed && cluster.waiting().iter().any(|words| words.starts_with("put job")) {
+            return cluster;
+        }
+        cluster.pass(Duration::from_millis(50));
+        if cluster.status("job").task("w", 1).unwrap().state != State::AttemptCompleted {
+            cluster.serve_all();
+            cluster.deliver();
+        }
+    }
+    panic!("{:?}", cluster.status("job"));
+}
+
+#[test]
+fn a_retry_is_told_before_the_write_that_replaces_it_leaves() {
+    let mut cluster = about_to_retry(policy());
+    let ticket = cluster.ticket("put job");
+    let retries: Vec<_> =
+        cluster.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnTaskRetry).collect();
+    let [(_, before)] = retries[..] else { panic!("{retries:?}") };
+    assert_eq!(*before, Some(ticket));
+    let persisted = cluster.status("job");
+    let told = told(&mut cluster);
+    let (_, incomplete, task) = told.iter().find(|(trigger, ..)| *trigger == Trigger::OnTaskRetry).unwrap();
+    assert!(!incomplete);
+    assert_eq!(task["status"], serde_json::to_value(persisted.task("w", 1)).unwrap());
+    cluster.serve("put job");
+    cluster.deliver();
+    cluster.live(SECOND);
+    assert_eq!(cluster.status("job").task("w", 1).unwrap().attempt_status.id, 1);
+    assert!(!triggers(&mut cluster).contains(&Trigger::OnTaskRetry), "once is enough");
+}
+
+#[test]
+fn a_retry_whose_write_has_no_effect_is_told_again() {
+    for reply in [refusal(409, "Conflict", "modified"), crate::object::Reply::NotSent("no way".into())] {
+        let mut cluster = about_to_retry(policy());
+        assert!(triggers(&mut cluster).contains(&Trigger::OnTaskRetry));
+        cluster.answer("put job", reply);
+        cluster.live(SECOND * 30);
+        assert_eq!(triggers(&mut cluster), [Trigger::OnTaskRetry]);
+        assert_eq!(cluster.status("job").task("w", 1).unwrap().attempt_status.id, 1);
+    }
+}
+
+#[test]
+fn what_gathers_is_told_once_when_it_is_written() {
+    let mut cluster = about_to_retry(policy());
+    cluster.serve_all();
+    cluster.deliver();
+    cluster.told.clear();
+    cluster.live(SECOND * 10);
+    cluster.scale("job", 1);
+    cluster.deliver();
+    cluster.live(SECOND * 10);
+    let told = told(&mut cluster);
+    let removed: Vec<_> = told.iter().filter(|(trigger, ..)| *trigger == Trigger::OnTaskDeletion).collect();
+    let [(_, false, task)] = removed[..] else { panic!("{removed:?}") };
+    assert_eq!((&task["status"]["index"], &task["status"]["state"]), (&json!(1), &json!("Completed")));
+    assert_eq!(task["metadata"]["deletionGracePeriodSeconds"], 0);
+}
+
+#[test]
+fn an_undisturbed_life_tells_of_its_pods_alone() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    for pod in ["job-w-0", "job-w-1"] {
+        cluster.exit(pod, 0);
+    }
+    cluster.deliver();
+    cluster.live(SECOND * 10);
+    assert_eq!(cluster.state("job"), State::Completed);
+    assert_eq!(triggers(&mut cluster), [Trigger::OnPodDeletion; 2]);
+}
+
+#[test]
+fn a_pod_is_told_whole_when_the_event_says_that_it_is_deleted() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    cluster.delete_pod_by_others("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+    let [(Trigger::OnPodDeletion, false, pod)] = &told(&mut cluster)[..] else { panic!() };
+    assert_eq!(pod["kept"], "as it came");
+}
+
+#[test]
+fn a_pod_that_lost_its_label_is_not_told_unless_it_is_gone() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    cluster.strip_label("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+    cluster.serve("confirm job-w-0");
+    cluster.live(SECOND * 5);
+    assert_eq!(told(&mut cluster), [], "it lives");
+
+    cluster.strip_label("job-w-0");
+    cluster.pods.remove("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+    cluster.answer("confirm job-w-0", not_found());
+    cluster.live(SECOND * 5);
+    let told = told(&mut cluster);
+    let [(Trigger::OnPodDeletion, true, pod)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(pod["metadata"]["name"], "job-w-0");
+}
+
+#[test]
+fn a_pod_that_was_taken_from_its_owner_is_told_when_it_is_deleted() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    let pod = cluster.pods["job-w-0"].clone();
+    let key = Key::new("ns", "job");
+    let stranger = UnownedPod { key, name: pod.name, uid: pod.facts.uid, last: None };
+    cluster.step(Event::UnownedPod(stranger.clone()));
+    cluster.turn();
+    assert_eq!(told(&mut cluster), [], "it lives");
+    let last = Some(to_raw_value(&json!({"kind": "Pod", "apiVersion": "v1"})).unwrap());
+    cluster.step(Event::UnownedPod(UnownedPod { last, ..stranger }));
+    cluster.turn();
+    assert_eq!(triggers(&mut cluster), [Trigger::OnPodDeletion]);
+}
+
+#[test]
+fn what_a_list_misses_is_told_incomplete() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    cluster.told.clear();
+    // The watch broke, and while nobody looked everything was deleted.
+    for event in relist(true).into_iter().chain(relist(false)) {
+        cluster.step(event);
+    }
+    cluster.turn();
+    let told = told(&mut cluster);
+    let of =
+        |trigger: Trigger| told.iter().filter(move |(one, incomplete, _)| *one == trigger && *incomplete);
+    assert_eq!((told.len(), of(Trigger::OnPodDeletion).count()), (3, 2), "{told:?}");
+    let (_, _, framework) = of(Trigger::OnFrameworkDeletion).next().unwrap();
+    assert_eq!(framework["status"]["state"], "AttemptRunning");
+}
+
+#[test]
+fn a_pod_that_a_list_misses_is_asked_for_while_its_task_records_it() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    cluster.told.clear();
+    cluster.pods.remove("job-w-1");
+    let pod = cluster.pods["job-w-0"].clone();
+    for event in [Change::Restarted, Change::Listed(pod), Change::Synced] {
+        cluster.step(Event::Pod(event));
+    }
+    cluster.turn();
+    assert_eq!(told(&mut cluster), [], "it may have lost its label");
+    cluster.answer("confirm job-w-1", not_found());
+    cluster.turn();
+    let told = told(&mut cluster);
+    let [(Trigger::OnPodDeletion, true, pod)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(pod["metadata"]["name"], "job-w-1");
+}
+
+#[test]
+fn a_framework_is_told_when_it_is_deleted_and_before_the_controller_deletes_it() {
+    let mut cluster = Cluster::new(Policy { framework_completed_retain_sec: 100, ..policy() });
+    cluster.running("job", 1);
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.live(SECOND * 10);
+    assert_eq!(cluster.state("job"), State::Completed);
+    let persisted = serde_json::to_value(&*cluster.status("job")).unwrap();
+    cluster.told.clear();
+    cluster.live(SECOND * 200);
+    assert!(!cluster.frameworks.contains_key("job"));
+    let before: Vec<bool> = cluster.told.iter().map(|(_, before)| before.is_some()).collect();
+    assert_eq!(before, [true, false], "before it is asked for, and when it is seen");
+    for (trigger, incomplete, framework) in told(&mut cluster) {
+        assert_eq!((trigger, incomplete), (Trigger::OnFrameworkDeletion, false));
+        assert_eq!(framework["status"], persisted);
+    }
+}
+
+#[test]
+fn what_is_switched_off_is_not_told() {
+    let mut policy = policy();
+    policy.log_object_snapshot.task.on_task_retry = false;
+    policy.log_object_snapshot.pod.on_pod_deletion = false;
+    policy.log_object_snapshot.framework.on_framework_deletion = false;
+    let mut cluster = about_to_retry(policy);
+    cluster.serve_all();
+    cluster.deliver();
+    cluster.live(SECOND * 10);
+    for event in relist(true).into_iter().chain(relist(false)) {
+        cluster.step(event);
+    }
+    cluster.turn();
+    assert_eq!(told(&mut cluster), []);
+}

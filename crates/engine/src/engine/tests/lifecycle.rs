@@ -1,0 +1,167 @@
+//! Whole lifecycles, and what they cost.
+
+use std::time::Duration;
+
+use framework_api::State;
+use framework_core::plan::Report;
+
+use super::cluster::{Cluster, policy};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Runs a Framework of so many Tasks, all of which succeed, to its end.
+fn succeed(cluster: &mut Cluster, name: &str, tasks: i32) {
+    cluster.create_framework(name, tasks);
+    cluster.deliver();
+    cluster.live(SECOND);
+    for index in 0..tasks {
+        cluster.run_pod(&format!("{name}-w-{index}"));
+    }
+    cluster.deliver();
+    cluster.live(SECOND);
+    for index in 0..tasks {
+        cluster.exit(&format!("{name}-w-{index}"), 0);
+    }
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+}
+
+#[test]
+fn a_framework_runs_to_its_end_within_the_write_floor() {
+    for tasks in [1, 2, 20] {
+        let mut cluster = Cluster::new(policy());
+        succeed(&mut cluster, "job", tasks);
+        assert_eq!(cluster.state("job"), State::Completed, "{:?}", cluster.log);
+        assert_eq!(cluster.status("job").attempt_status.completion_status.as_ref().unwrap().code, 0);
+        assert!(cluster.pods.is_empty() && cluster.config_maps.is_empty());
+        let floor = 2 * tasks as usize + 11;
+        assert!(
+            cluster.log.len() <= floor,
+            "{} requests, {floor} allowed: {:#?}",
+            cluster.log.len(),
+            cluster.log
+        );
+        for unwanted in ["get", "confirm", "holder", "label", "time"] {
+            assert_eq!(cluster.count(unwanted), 0, "{:#?}", cluster.log);
+        }
+        assert!(cluster.reports.iter().any(|report| report.reason == "Succeeded"), "{:?}", cluster.reports);
+    }
+}
+
+#[test]
+fn a_quiet_engine_wants_no_turn_soon() {
+    let mut cluster = Cluster::new(policy());
+    succeed(&mut cluster, "job", 2);
+    let wake = cluster.engine.next_wake().expect("retention");
+    assert!(wake > cluster.now + SECOND * 3000, "{wake:?}");
+    assert_eq!(cluster.engine.gauges().frameworks.get(&State::Completed), Some(&1));
+}
+
+#[test]
+fn our_own_echo_costs_nothing() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    cluster.serve("put job");
+    cluster.turn();
+    let wake = cluster.engine.next_wake();
+    // The watch now shows what we wrote.
+    cluster.deliver();
+    assert_eq!(cluster.engine.next_wake(), wake, "nothing is to be evaluated");
+}
+
+#[test]
+fn a_failed_task_is_retried_with_a_new_pod() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    cluster.edit("job", |framework| {
+        framework.spec.task_roles[0].task.retry_policy.max_retry_count = 1;
+    });
+    cluster.deliver();
+    cluster.settle();
+    let first = cluster.pods["job-w-1"].facts.uid.clone();
+    cluster.exit("job-w-1", 1);
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+    assert_ne!(cluster.pods["job-w-1"].facts.uid, first);
+    assert_eq!(cluster.count("create job-w-1"), 1);
+    assert_eq!(cluster.state("job"), State::AttemptRunning);
+}
+
+#[test]
+fn a_framework_that_cannot_be_read_is_left_alone_and_others_go_on() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("bad", 1);
+    cluster.frameworks.get_mut("bad").unwrap().content = Err("spec: missing".into());
+    let object = cluster.frameworks["bad"].clone();
+    cluster.watch.clear();
+    cluster.watch.push_back(crate::event::Event::Framework(framework_message::Change::Applied(object)));
+    succeed(&mut cluster, "good", 1);
+    assert_eq!(cluster.state("good"), State::Completed);
+    assert!(cluster.log.iter().all(|line| !line.contains("bad")), "{:?}", cluster.log);
+    assert_eq!(cluster.engine.gauges().unreadable_frameworks, 1);
+}
+
+#[test]
+fn a_field_that_counts_as_not_set_is_told_of_once() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    let note = "spec.ttlSecondsAfterFinished counts as not set: -1 is not …".to_owned();
+    let told = |cluster: &Cluster| {
+        let same = |report: &&Report| report.reason == "InvalidFieldIgnored" && report.note == note;
+        cluster.reports.iter().filter(same).count()
+    };
+    for _ in 0..3 {
+        let version = cluster.version();
+        let object = cluster.frameworks.get_mut("job").unwrap();
+        object.ignored = Some(note.clone());
+        object.resource_version = version;
+        let object = object.clone();
+        cluster.watch.push_back(crate::event::Event::Framework(framework_message::Change::Applied(object)));
+        cluster.deliver();
+        cluster.settle();
+        assert_eq!(told(&cluster), 1);
+    }
+}
+
+#[test]
+fn a_framework_created_anew_under_its_name_starts_anew() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 2);
+    let old_map = cluster.config_maps["job"].facts.uid.clone();
+    // Deleted with its POSTs on their way; created again at once; the POSTs land.
+    let old = cluster.frameworks.remove("job").unwrap();
+    cluster.watch.push_back(crate::event::Event::Framework(framework_message::Change::Deleted(old)));
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    cluster.serve("create job-w-0");
+    cluster.serve("create job-w-1");
+    cluster.deliver();
+    // The garbage collector takes the old ConfigMap, which makes orphans of its Pods.
+    let mut map = cluster.config_maps.remove("job").unwrap();
+    map.resource_version = cluster.version();
+    map.facts.deleting = true;
+    cluster.watch.push_back(crate::event::Event::ConfigMap(framework_message::Change::Deleted(map)));
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.pods.keys().collect::<Vec<_>>(), ["job-w-0"]);
+    assert_ne!(cluster.pods["job-w-0"].facts.config_map_uid, old_map);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
+}
+
+#[test]
+fn a_completed_framework_is_deleted_by_the_api_servers_clock() {
+    let retention = framework_core::Policy { framework_completed_retain_sec: 100, ..policy() };
+    let mut cluster = Cluster::new(retention);
+    succeed(&mut cluster, "job", 1);
+    cluster.log.clear();
+    cluster.live(SECOND * 90);
+    assert_eq!(cluster.log, [""; 0]);
+    cluster.live(SECOND * 15);
+    // Its clock is known to within a second, so it is asked a few times.
+    cluster.log.dedup();
+    assert_eq!(cluster.log, ["time", "retire job"]);
+    assert_eq!(cluster.engine.gauges().timers, 0);
+}

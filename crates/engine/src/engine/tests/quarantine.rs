@@ -1,0 +1,81 @@
+//! Frameworks that cannot be read say so once, in an Event and a condition, and go on when they can be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::State;
+
+use super::cluster::{Cluster, policy};
+use crate::event::Event;
+use crate::object::Unreadable;
+use framework_message::Change;
+
+impl Cluster {
+    /// What is stored of a Framework cannot be read any more.
+    fn spoil(&mut self, name: &str, reason: &str) {
+        let version = self.version();
+        let object = self.frameworks.get_mut(name).unwrap();
+        let conditions = match &object.content {
+            Ok((_, status)) => status.as_ref().map(|status| status.conditions.clone()),
+            Err(unreadable) => unreadable.conditions.clone(),
+        };
+        let framework = match &object.content {
+            Ok((framework, _)) => Some(Arc::clone(framework)),
+            Err(unreadable) => unreadable.framework.clone(),
+        };
+        object.resource_version = version;
+        object.content = Err(Unreadable { reason: reason.into(), framework, conditions });
+        self.watch.push_back(Event::Framework(Change::Applied(object.clone())));
+        self.deliver();
+        self.settle();
+    }
+
+    fn told(&self) -> Vec<&str> {
+        self.reports.iter().filter(|one| one.reason == "StatusUnreadable").map(|one| &*one.note).collect()
+    }
+}
+
+#[test]
+fn a_status_that_cannot_be_read_says_so_once_and_goes_on_when_it_is_repaired() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 2);
+    cluster.settle();
+    let good = cluster.frameworks["job"].content.clone();
+    let before = cluster.log.len();
+    cluster.spoil("job", "status: it is cut short");
+    cluster.spoil("job", "status: it is cut short");
+    assert_eq!(cluster.log[before..], ["quarantine job"]);
+    assert_eq!(cluster.told(), ["the Framework is left alone until it can be read: status: it is cut short"]);
+    cluster.spoil("job", "status: it is not base64");
+    assert_eq!(cluster.log[before..], ["quarantine job", "quarantine job"]);
+    assert_eq!(cluster.told().len(), 2);
+
+    let version = cluster.version();
+    let object = cluster.frameworks.get_mut("job").unwrap();
+    object.resource_version = version;
+    let conditions = object.content.as_ref().unwrap_err().conditions.clone().unwrap();
+    object.content = good;
+    Arc::make_mut(object.content.as_mut().unwrap().1.as_mut().unwrap()).conditions = conditions;
+    cluster.watch.push_back(Event::Framework(Change::Applied(cluster.frameworks["job"].clone())));
+    cluster.deliver();
+    cluster.live(Duration::from_secs(2));
+    let running = cluster.status("job").conditions[0].clone();
+    assert!(running.status != "Unknown" && running.reason != "StatusUnreadable", "{running:?}");
+    assert_ne!(cluster.state("job"), State::Completed);
+}
+
+#[test]
+fn what_a_controller_before_has_told_is_not_told_again() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    cluster.settle();
+    cluster.spoil("job", "status: it is cut short");
+    let spoilt = cluster.frameworks["job"].clone();
+
+    let mut next = Cluster::new(policy());
+    next.frameworks.insert("job".to_owned(), spoilt.clone());
+    next.watch.push_back(Event::Framework(Change::Applied(spoilt)));
+    next.deliver();
+    next.settle();
+    assert_eq!((next.log.len(), next.told().len()), (0, 0), "{:?}", next.log);
+}

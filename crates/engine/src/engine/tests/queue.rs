@@ -1,0 +1,190 @@
+//! Frameworks that wait in queues: who may say that one goes on, and what that costs.
+
+use std::time::Duration;
+
+use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_api::{ExecutionType, State};
+use framework_core::Policy;
+use framework_core::observed::Admission;
+use framework_core::queue::Stage;
+
+use super::cluster::{Cluster, generous, policy};
+use crate::engine::EngineSettings;
+use crate::event::QueuedFramework;
+use framework_message::Key;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cluster with one Framework, `job`, that waits in a queue.
+fn waiting() -> Cluster {
+    let mut cluster = Cluster::new(Policy { queueing: true, ..policy() });
+    queued(&mut cluster);
+    cluster.deliver();
+    cluster.live(SECOND);
+    assert_eq!(cluster.log, ["put job AttemptCreationPending"]);
+    cluster
+}
+
+fn queued(cluster: &mut Cluster) {
+    cluster.create_framework("job", 1);
+    cluster.edit("job", |framework| {
+        framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "gpu".to_owned())].into());
+    });
+}
+
+fn answer(cluster: &mut Cluster, uid: &str, admission: Admission) {
+    let now = cluster.now();
+    cluster.engine.admit(now, &Key::new("ns", "job"), uid, admission);
+    cluster.deliver();
+    cluster.live(SECOND);
+}
+
+/// What its queue says when it releases the Framework as it is.
+fn released(cluster: &Cluster) -> Admission {
+    let (framework, _) = cluster.frameworks["job"].content.as_ref().unwrap();
+    Admission::Released { generation: framework.metadata.generation.unwrap() }
+}
+
+fn wait_for(reason: &str, message: &str) -> Admission {
+    Admission::Waiting { reason: reason.to_owned(), message: message.to_owned() }
+}
+
+#[test]
+fn a_framework_goes_on_once_its_queue_releases_it() {
+    let mut cluster = waiting();
+    let uid = cluster.frameworks["job"].uid.clone();
+    let admission = released(&cluster);
+    answer(&mut cluster, &uid, admission);
+    assert!(cluster.pods.contains_key("job-w-0"), "{:?}", cluster.log);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
+    let reasons: Vec<&str> = cluster.reports.iter().map(|report| report.reason).collect();
+    assert_eq!(reasons, ["Admitted"]);
+}
+
+#[test]
+fn a_release_of_another_framework_of_that_name_means_nothing() {
+    let mut cluster = waiting();
+    let admission = released(&cluster);
+    answer(&mut cluster, "another", admission);
+    assert_eq!(cluster.log, ["put job AttemptCreationPending"]);
+    // Nor does the release of one that is replaced meanwhile mean anything to the next one.
+    let uid = cluster.frameworks["job"].uid.clone();
+    queued(&mut cluster);
+    let admission = released(&cluster);
+    answer(&mut cluster, &uid, admission);
+    assert_eq!(cluster.log, ["put job AttemptCreationPending", "put job AttemptCreationPending"]);
+    assert!(cluster.pods.is_empty() && cluster.config_maps.is_empty(), "{:?}", cluster.log);
+}
+
+/// A predecessor may have made a unit for it before it was stopped, and stored nothing.
+#[test]
+fn the_desk_hears_of_a_framework_that_was_stopped_before_anything_of_it_was_stored() {
+    let mut cluster = Cluster::new(Policy { queueing: true, ..policy() });
+    queued(&mut cluster);
+    cluster.edit("job", |framework| framework.spec.execution_type = ExecutionType::Stop);
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.last_queued().queue, None, "its unit has to go");
+}
+
+#[test]
+fn only_another_reason_is_worth_a_look() {
+    let mut cluster = waiting();
+    let uid = cluster.frameworks["job"].uid.clone();
+    let writes = |cluster: &Cluster| cluster.log.iter().filter(|words| words.starts_with("put")).count();
+    answer(&mut cluster, &uid, wait_for("InsufficientQuota", "9 are missing"));
+    assert_eq!(writes(&cluster), 2);
+    for missing in 0..9 {
+        let key = Key::new("ns", "job");
+        let now = cluster.now();
+        let admission = wait_for("InsufficientQuota", &format!("{missing} are missing"));
+        cluster.engine.admit(now, &key, &uid, admission);
+        assert_eq!(cluster.engine.gauges().oldest_event, None, "nothing waits to be evaluated");
+        cluster.live(60 * SECOND);
+    }
+    answer(&mut cluster, &uid, wait_for("Waiting", "others go first"));
+    assert_eq!(writes(&cluster), 3);
+}
+
+#[test]
+fn what_a_framework_grows_by_begins_once_its_queue_releases_that_and_news_of_pods_is_none_to_the_desk() {
+    let mut cluster = waiting();
+    let uid = cluster.frameworks["job"].uid.clone();
+    let admission = released(&cluster);
+    answer(&mut cluster, &uid, admission);
+    cluster.scale("job", 2);
+    cluster.deliver();
+    cluster.live(SECOND);
+    let task = cluster.status("job").task("w", 1).cloned().expect("it is stored");
+    let generation = task.queue_unit_generation.expect("it waits");
+    assert!(!cluster.pods.contains_key("job-w-1"), "{:?}", cluster.log);
+    let parties = cluster.last_queued().parties;
+    let [first, growth] = &parties[..] else { panic!("{parties:?}") };
+    assert_eq!((first.generation, growth.generation), (None, Some(generation)));
+    assert_eq!(growth.since, Some(task.start_time));
+    assert_eq!((&first.tasks, &growth.tasks), (&vec![1], &vec![1]), "one Task each");
+    let told = cluster.queued.len();
+    for growths in [vec![generation + 1], vec![generation]] {
+        let now = cluster.now();
+        assert!(!cluster.pods.contains_key("job-w-1"));
+        cluster.engine.admit_growths(now, &Key::new("ns", "job"), "another", vec![generation]);
+        cluster.engine.admit_growths(now, &Key::new("ns", "job"), &uid, growths);
+        cluster.deliver();
+        cluster.live(SECOND);
+    }
+    assert!(cluster.pods.contains_key("job-w-1"), "{:?}", cluster.log);
+    assert_eq!(cluster.queued.len(), told);
+}
+
+/// Its ConfigMap waits for the budget when more is asked for than was released.
+#[test]
+fn what_waits_to_be_sent_does_not_begin_what_has_outgrown_its_release() {
+    let settings = EngineSettings { max_in_flight: 1, ..generous() };
+    let mut cluster = Cluster::with(Policy { queueing: true, ..policy() }, settings);
+    queued(&mut cluster);
+    cluster.scale("job", 500);
+    cluster.deliver();
+    cluster.live(SECOND);
+    cluster.create_framework("other", 1);
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["put other AttemptCreationPending"]);
+    let admits = |cluster: &mut Cluster| {
+        let (uid, admission) = (cluster.frameworks["job"].uid.clone(), released(cluster));
+        let now = cluster.now();
+        cluster.engine.admit(now, &Key::new("ns", "job"), &uid, admission);
+        cluster.turn();
+    };
+    admits(&mut cluster);
+    // So large a Framework is not evaluated at once.
+    cluster.scale("job", 600);
+    cluster.deliver();
+    cluster.serve("put other");
+    cluster.turn();
+    cluster.live(SECOND);
+    assert_eq!(cluster.count("create map job"), 0, "{:?}", cluster.log);
+    admits(&mut cluster);
+    cluster.live(SECOND);
+    assert_eq!(cluster.count("create map job"), 1, "{:?}", cluster.log);
+}
+
+#[test]
+fn the_desk_hears_that_a_framework_has_begun_once_its_config_map_is_on_its_way() {
+    let mut cluster = waiting();
+    let (uid, admission) = (cluster.frameworks["job"].uid.clone(), released(&cluster));
+    let now = cluster.now();
+    cluster.engine.admit(now, &Key::new("ns", "job"), &uid, admission);
+    cluster.turn();
+    let before = cluster.last_queued();
+    assert_eq!(before.stage, Stage::Waiting);
+    cluster.scale("job", 2);
+    cluster.deliver();
+    cluster.turn();
+    let now = cluster.last_queued();
+    let generation = |queued: &QueuedFramework| queued.framework.metadata.generation.unwrap();
+    assert_eq!((now.stage, generation(&now)), (Stage::Started, generation(&before) + 1));
+    assert_eq!(
+        now.parties[0].tasks, before.parties[0].tasks,
+        "the first unit asks for what it was released for"
+    );
+}

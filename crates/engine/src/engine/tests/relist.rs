@@ -1,0 +1,111 @@
+//! LISTs: nothing is decided before the first ones are complete, and later ones replace what was known.
+
+use std::time::Duration;
+
+use framework_api::State;
+
+use super::cluster::{Cluster, generous, policy, relist};
+use crate::event::Event;
+use framework_message::Change;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn nothing_is_decided_before_every_kind_is_listed() {
+    let mut cluster = Cluster::unsynced(policy(), generous());
+    for event in relist(true) {
+        cluster.step(event);
+    }
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    let [frameworks, config_maps, pods] = relist(false);
+    for event in [frameworks, config_maps] {
+        cluster.step(event);
+        cluster.pass(SECOND);
+        assert!(cluster.open.is_empty());
+        assert_eq!(cluster.engine.next_wake(), None, "it waits for events");
+    }
+    cluster.step(pods);
+    cluster.turn();
+    assert_eq!(cluster.open.len(), 1);
+}
+
+/// Lists everything anew.
+fn list_again(cluster: &mut Cluster) {
+    cluster.watch.clear();
+    for event in relist(true) {
+        cluster.step(event);
+    }
+    for object in cluster.frameworks.values().cloned().collect::<Vec<_>>() {
+        cluster.step(Event::Framework(Change::Listed(object)));
+    }
+    for object in cluster.config_maps.values().cloned().collect::<Vec<_>>() {
+        cluster.step(Event::ConfigMap(Change::Listed(object)));
+    }
+    for object in cluster.pods.values().cloned().collect::<Vec<_>>() {
+        cluster.step(Event::Pod(Change::Listed(object)));
+    }
+    for event in relist(false) {
+        cluster.step(event);
+    }
+}
+
+#[test]
+fn a_list_that_shows_nothing_new_costs_nothing() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 3);
+    list_again(&mut cluster);
+    cluster.live(SECOND * 10);
+    assert_eq!(cluster.log, [""; 0]);
+}
+
+#[test]
+fn what_ended_unseen_is_found_out_by_the_list() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    cluster.exit("job-w-0", 0);
+    cluster.remove_pod("job-w-1");
+    list_again(&mut cluster);
+    cluster.live(SECOND * 3);
+    assert_eq!(cluster.count("confirm job-w-1"), 1);
+    let end = cluster.status("job").attempt_status.completion_status.clone().unwrap();
+    assert_eq!(end.code, -101);
+}
+
+#[test]
+fn a_framework_that_is_not_listed_any_more_is_forgotten() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    cluster.frameworks.clear();
+    list_again(&mut cluster);
+    cluster.exit("job-w-0", 1);
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+    assert_eq!(cluster.log, [""; 0], "its objects are the garbage collector's");
+    assert_eq!(cluster.engine.gauges().pods, 2);
+    for name in ["job-w-0", "job-w-1"] {
+        cluster.remove_pod(name);
+    }
+    let map = cluster.config_maps.remove("job").unwrap();
+    cluster.watch.push_back(Event::ConfigMap(Change::Deleted(map)));
+    cluster.deliver();
+    let gauges = cluster.engine.gauges();
+    let nothing = crate::engine::Gauges { time: gauges.time, ..Default::default() };
+    assert_eq!(gauges, nothing, "nothing is left");
+}
+
+#[test]
+fn a_restarted_engine_goes_on_where_the_other_stopped() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 3);
+    cluster.engine = Cluster::unsynced(policy(), generous()).engine;
+    list_again(&mut cluster);
+    cluster.live(SECOND);
+    assert_eq!(cluster.log, ["time"], "nothing has changed; a new engine asks what time it is");
+    for index in 0..3 {
+        cluster.exit(&format!("job-w-{index}"), 0);
+    }
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+    assert_eq!(cluster.state("job"), State::Completed);
+}

@@ -1,0 +1,211 @@
+//! What the watches show enters the cache, and stirs the Frameworks concerned.
+
+use std::sync::Arc;
+
+use framework_core::snapshot::Trigger;
+use tracing::debug;
+
+use super::Engine;
+use crate::cache::News;
+use crate::event::Effect;
+use crate::expectations;
+use crate::framework_state::Ledger;
+use crate::history::{Gap, LastSeen, LastState, Line};
+use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
+use crate::object_cache::Source;
+use framework_message::{Change, Key, Now};
+
+impl Engine {
+    pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
+        match change {
+            Change::Restarted => self.cache.frameworks.epoch += 1,
+            Change::Listed(object) | Change::Applied(object) => {
+                self.apply_framework(now, object, Source::Watch)
+            }
+            Change::Deleted(object) => {
+                let line = last_line(&object);
+                self.tell(vec![line], None);
+                let entry = self.cache.get_mut(&object.key);
+                let of_it = |ledger: &Ledger| ledger.uid == object.uid;
+                if let Some(entry) = entry.filter(|entry| entry.ledger.as_ref().is_some_and(of_it)) {
+                    entry.close();
+                }
+                self.schedule(now, &object.key);
+            }
+            Change::Synced => {
+                let epoch = self.cache.frameworks.epoch;
+                for key in self.cache.keys() {
+                    let Some(entry) = self.cache.get_mut(&key) else { continue };
+                    if let Some(ledger) = entry.ledger.as_ref().filter(|ledger| ledger.epoch < epoch) {
+                        debug!(framework = %key, "the Framework is not listed any more");
+                        let line = ledger.last_line(&key, Some(Gap::Unseen));
+                        entry.close();
+                        self.tell(vec![line], None);
+                        self.schedule(now, &key);
+                    }
+                }
+                self.cache.frameworks.synced = true;
+                self.begin(now);
+            }
+        }
+    }
+
+    /// Takes in a version of a Framework, whoever shows it.
+    pub(super) fn apply_framework(&mut self, now: Now, object: FrameworkObject, source: Source) {
+        let key = object.key.clone();
+        let epoch = match source {
+            Source::Watch => self.cache.frameworks.epoch,
+            Source::Reply => 0,
+        };
+        let news = match source {
+            Source::Watch => self.cache.entry(&key).news(&object, source),
+            // A reply makes no entry.
+            Source::Reply => self.cache.get(&key).map_or(News::None, |entry| entry.news(&object, source)),
+        };
+        let is_news = news != News::None;
+        let Some(entry) = self.cache.get_mut(&key) else { return };
+        let (mut reports, mut lines) = (Vec::new(), Vec::new());
+        match (news, &mut entry.ledger) {
+            (News::None, Some(ledger)) if source == Source::Watch && ledger.uid == object.uid => {
+                ledger.epoch = epoch;
+                if std::mem::replace(&mut ledger.lost, false) {
+                    ledger.stir(now.steady);
+                }
+            }
+            (News::None, _) => {}
+            (News::Newer, Some(ledger)) => {
+                ledger.epoch = ledger.epoch.max(epoch);
+                reports = ledger.advance(object, source, &self.policy);
+                expectations::prune(&mut entry.known.objects, ledger.status().map(|status| &**status));
+                match source {
+                    Source::Watch => ledger.event(now.steady),
+                    Source::Reply => ledger.stir(now.steady),
+                }
+            }
+            (News::Newer | News::Another, before) => {
+                // Its name is taken: the one before is gone.
+                lines.extend(before.as_ref().map(|ledger| ledger.last_line(&key, Some(Gap::Unseen))));
+                entry.close();
+                entry.ledger.insert(Ledger::open(object, epoch)).event(now.steady);
+            }
+        }
+        reports.extend(entry.ledger.iter_mut().flat_map(Ledger::tell_ignored));
+        self.tell(lines, None);
+        self.publish(&key, reports);
+        // Of a version that is known already everything was said, and is maybe on its way.
+        let trouble = self.ledger(&key).filter(|_| is_news).and_then(Ledger::tell_unreadable);
+        if let Some((framework, report)) = trouble {
+            self.effects.push(Effect::Publish { framework, reports: vec![report] });
+        }
+        self.schedule(now, &key);
+    }
+
+    pub(super) fn config_map_changed(&mut self, now: Now, change: Change<ConfigMapObject>) {
+        let epoch = self.cache.config_maps.epoch;
+        match change {
+            Change::Restarted => self.cache.config_maps.epoch += 1,
+            Change::Listed(object) | Change::Applied(object) => {
+                let key = object.key.clone();
+                let news = self.cache.entry(&key).known.apply_config_map(object, Source::Watch, epoch);
+                self.stir(now, &key, news);
+            }
+            Change::Deleted(object) => {
+                let news = self.cache.entry(&object.key).known.delete_config_map(&object);
+                self.stir(now, &object.key, news);
+            }
+            Change::Synced => {
+                for key in self.cache.keys() {
+                    let news = self.cache.entry(&key).known.sweep_config_map(epoch);
+                    self.stir(now, &key, news);
+                }
+                self.cache.config_maps.synced = true;
+                self.begin(now);
+            }
+        }
+    }
+
+    /// A Pod is there and is not ours. If it was, somebody removed its ownerReference.
+    pub(super) fn pod_released(&mut self, now: Now, pod: UnownedPod) {
+        let UnownedPod { key, name, uid, last } = pod;
+        if let Some(last) = last {
+            // The controller made it, and somebody has taken it from its owner since.
+            let pod = LastSeen { name: name.clone(), uid: uid.clone(), state: LastState::Whole(last) };
+            self.tell(vec![Line::Pod { key: key.clone(), pod }], None);
+        }
+        let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
+        if let Some(entry) = held {
+            debug!(framework = %key, pod = name, "somebody took the Pod from its ConfigMap");
+            entry.known.pod_released(&name, &uid);
+            self.stir(now, &key, true);
+        }
+    }
+
+    pub(super) fn pod_changed(&mut self, now: Now, change: Change<PodObject>) {
+        let epoch = self.cache.pods.epoch;
+        match change {
+            Change::Restarted => self.cache.pods.epoch += 1,
+            Change::Listed(object) | Change::Applied(object) => {
+                let (key, name) = (object.key.clone(), object.name.clone());
+                if self.cache.entry(&key).known.apply_pod(object, Source::Watch, epoch) {
+                    self.pod_moved(now, &key, &name);
+                } else {
+                    self.stir(now, &key, false);
+                }
+            }
+            Change::Deleted(object) => {
+                let news = self.cache.entry(&object.key).known.delete_pod(&object);
+                self.stir(now, &object.key, news);
+            }
+            Change::Synced => {
+                for key in self.cache.keys() {
+                    let entry = self.cache.entry(&key);
+                    let news = entry.known.sweep_pods(epoch);
+                    entry.pods_listed();
+                    self.stir(now, &key, news);
+                }
+                self.cache.pods.synced = true;
+                self.begin(now);
+            }
+        }
+    }
+
+    /// The Framework of an object is to be evaluated, if what was shown of the object is news.
+    pub(super) fn stir(&mut self, now: Now, key: &Key, news: bool) {
+        self.tell_ends(key);
+        let Some(entry) = self.cache.get_mut(key) else { return };
+        if let Some(ledger) = entry.ledger.as_mut().filter(|_| news) {
+            ledger.event(now.steady);
+        }
+        if news || entry.ledger.is_none() {
+            self.schedule(now, key);
+        }
+    }
+
+    /// Once all kinds are listed, everything is to be evaluated; until then nothing is.
+    fn begin(&mut self, now: Now) {
+        if !self.cache.is_synced() {
+            return;
+        }
+        if !self.time.is_known() {
+            return self.inquiry.want();
+        }
+        self.schedule_all(now);
+    }
+}
+
+/// The line that tells the end of a Framework, as the event showed it.
+fn last_line(object: &FrameworkObject) -> Line {
+    match &object.content {
+        Ok((framework, status)) => Line::Framework {
+            trigger: Trigger::OnFrameworkDeletion,
+            framework: Arc::clone(framework),
+            status: status.clone(),
+            gap: None,
+        },
+        Err(_) => Line::Unreadable {
+            key: object.key.clone(),
+            uid: Arc::clone(&object.uid),
+            resource_version: object.resource_version,
+        },
+    }
+}

@@ -1,0 +1,106 @@
+//! The seam between what decides and what moves bytes: everything that can wake the engine is an
+//! [`Event`], everything it wants done is an [`Effect`].
+//!
+//! Both are closed: a new way to wake the engine, or to touch the API server, is a new variant here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::{Framework, Time};
+use framework_core::growth::Party;
+use framework_core::plan::Report;
+use framework_core::queue::Stage;
+use framework_message::{Change, Key, Ticket};
+
+use crate::history::Line;
+use crate::object::{ConfigMapObject, FrameworkObject, PodObject, Reply, UnownedPod};
+use crate::request::Request;
+
+/// Everything that can wake the engine.
+#[derive(Debug)]
+pub enum Event {
+    /// The watch of Frameworks.
+    Framework(Change<FrameworkObject>),
+    /// The watch of ConfigMaps.
+    ConfigMap(Change<ConfigMapObject>),
+    /// The watch of Pods.
+    Pod(Change<PodObject>),
+    /// The watch of Pods shows a Pod that is not ours.
+    UnownedPod(UnownedPod),
+    /// A request has ended.
+    Reply {
+        /// Which request.
+        ticket: Ticket,
+        /// What came of it.
+        reply: Reply,
+        /// The `Date` of the response, if there was one.
+        server: Option<Time>,
+    },
+    /// Time has passed.
+    Tick,
+    /// No new creates and deletes; say when all is settled.
+    Drain,
+}
+
+/// What the engine wants done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send this request, at once; exactly one [`Event::Reply`] with the ticket follows.
+    Send {
+        /// Names it.
+        ticket: Ticket,
+        /// What to send.
+        request: Request,
+    },
+    /// Publish Events about a Framework, best effort, and log them.
+    Publish {
+        /// About whom.
+        framework: Arc<Framework>,
+        /// What to say.
+        reports: Vec<Report>,
+    },
+    /// Tell the controller of QueueUnits about a Framework that waits in a queue, or came through one.
+    Queued {
+        /// The Framework's name.
+        key: Key,
+        /// The Framework; `None`: it is gone, or is in no queue any more.
+        framework: Option<QueuedFramework>,
+    },
+    /// Count what came of a lifetime.
+    Measure(Measure),
+    /// Write lines of the history.
+    Tell {
+        /// The lines.
+        lines: Vec<Line>,
+        /// The request that may leave only once they are written; the effect that sends it follows. Without
+        /// one nothing waits for them.
+        before: Option<Ticket>,
+    },
+    /// Everything is settled after [`Event::Drain`]: the program may end.
+    Drained,
+}
+
+/// A Framework that waits in a queue, or came through one, as the controller of QueueUnits needs it.
+#[derive(Clone, Debug)]
+pub struct QueuedFramework {
+    /// Metadata and spec.
+    pub framework: Arc<Framework>,
+    /// The queue that it names.
+    pub queue: Option<Arc<str>>,
+    /// How far it is.
+    pub stage: Stage,
+    /// What each of its units asks for.
+    pub parties: Vec<Party>,
+}
+
+/// The end of a lifetime, as metrics count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The API server accepted the deletion of a Framework whose `ttlSecondsAfterFinished` had passed.
+    TtlDeletion {
+        /// How long before.
+        late: Duration,
+    },
+    /// It is persisted that a Framework ran past its `activeDeadlineSeconds`.
+    DeadlineExceeded,
+}

@@ -1,0 +1,346 @@
+//! Lines of the history: snapshots of Frameworks, Tasks and Pods as they go to standard error.
+//!
+//! `{time}  INFO {a sentence}: {trigger}: ObjectSnapshot: {the object's JSON}`: what collects logs takes the
+//! object by the regular expression `: ObjectSnapshot: (.+)`. Guarantees: one line each, whatever is in the
+//! object; nothing is shown that was not persisted; an object that is not known whole says so before the
+//! markers. A line holds references, not text, until it is [rendered](Line::render).
+
+use std::sync::Arc;
+
+use framework_api::name::{self, variable};
+use framework_api::{Framework, FrameworkStatus};
+use framework_core::classify::{ContainerEnd, TerminatedPod};
+use framework_core::observed::{PodFacts, PodPhase};
+use framework_core::snapshot::{FrameworkView, Snapshot, TaskView, Trigger};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::framework_state::{Ledger, Persisted};
+use framework_message::Key;
+
+/// What stands between the sentence, with its trigger, and the object.
+pub const MARKER: &str = ": ObjectSnapshot: ";
+
+/// One line of the history.
+#[derive(Clone, Debug)]
+pub enum Line {
+    /// Of a Framework.
+    Framework {
+        /// Why.
+        trigger: Trigger,
+        /// Metadata and spec.
+        framework: Arc<Framework>,
+        /// Its status; `None`: it never had one.
+        status: Option<Arc<FrameworkStatus>>,
+        /// What is missing, if anything.
+        gap: Option<Gap>,
+    },
+    /// Of a Framework that cannot be read: its name is all that is known.
+    Unreadable {
+        /// Its name.
+        key: Key,
+        /// `metadata.uid`.
+        uid: Arc<str>,
+        /// `metadata.resourceVersion`.
+        resource_version: u128,
+    },
+    /// Of a Task.
+    Task {
+        /// Which, and why.
+        snapshot: Snapshot,
+        /// Metadata and spec of its Framework.
+        framework: Arc<Framework>,
+        /// The status that has the Task.
+        status: Arc<FrameworkStatus>,
+    },
+    /// Of a Pod.
+    Pod {
+        /// The Framework that its controller's, or its own, name speaks of.
+        key: Key,
+        /// The Pod.
+        pod: LastSeen,
+    },
+}
+
+/// Why an object is not known as it was in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gap {
+    /// No event told of its deletion: this is how it was known last.
+    Unseen,
+}
+
+/// A Pod as it was seen last.
+#[derive(Clone, Debug)]
+pub struct LastSeen {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// How it was last.
+    pub state: LastState,
+}
+
+/// What is known of a Pod that is gone.
+#[derive(Clone, Debug)]
+pub enum LastState {
+    /// All of it, as the watch sent it when the Pod was deleted.
+    Whole(Box<RawValue>),
+    /// All of it, as the watch sent it when it ceased to show the Pod: it lived on for a while.
+    Earlier(Box<RawValue>),
+    /// What the cache held: no event told of its deletion.
+    Facts {
+        /// The facts.
+        facts: PodFacts,
+        /// `metadata.resourceVersion`.
+        resource_version: u128,
+    },
+}
+
+impl Line {
+    /// Why the object is told of.
+    pub fn trigger(&self) -> Trigger {
+        match self {
+            Line::Framework { trigger, .. } => *trigger,
+            Line::Unreadable { .. } => Trigger::OnFrameworkDeletion,
+            Line::Task { snapshot, .. } => snapshot.trigger(),
+            Line::Pod { .. } => Trigger::OnPodDeletion,
+        }
+    }
+
+    /// About how much memory the line keeps from being freed.
+    pub fn weight(&self) -> usize {
+        const LEAST: usize = 512;
+        const TASK: usize = 512;
+        let more = match self {
+            Line::Framework { status, .. } => {
+                let roles = status.as_deref().map_or(&[][..], FrameworkStatus::task_roles);
+                roles.iter().map(|role| role.task_statuses.len()).sum::<usize>() * TASK
+            }
+            Line::Pod { pod: LastSeen { state, .. }, .. } => match state {
+                LastState::Whole(json) | LastState::Earlier(json) => json.get().len(),
+                LastState::Facts { .. } => 0,
+            },
+            // The Tasks of one write share their Framework.
+            Line::Unreadable { .. } | Line::Task { .. } => 0,
+        };
+        LEAST + more
+    }
+
+    /// The line as it is written at that time, with its end.
+    pub fn render(&self, at: Timestamp) -> Vec<u8> {
+        let mut line = format!("{at:.6}  INFO {}: {}{MARKER}", self.sentence(), self.trigger().name());
+        let json = self.json();
+        line.reserve(json.len() + 1);
+        // JSON has line breaks between its tokens only, where they mean nothing.
+        line.extend(json.chars().map(|letter| if matches!(letter, '\n' | '\r') { ' ' } else { letter }));
+        line.push('\n');
+        line.into_bytes()
+    }
+
+    fn sentence(&self) -> String {
+        const INCOMPLETE: &str = "(incomplete: no event told of its end, this is what was known last)";
+        match self {
+            Line::Framework { trigger, framework, status, gap } => {
+                let what = match trigger {
+                    Trigger::OnFrameworkRetry => {
+                        let attempt = status.as_ref().map_or(0, |status| status.attempt_status.id);
+                        format!("attempt {attempt} is followed by another")
+                    }
+                    _ => "the Framework is deleted".to_owned(),
+                };
+                let gap = gap.map_or_else(String::new, |Gap::Unseen| format!(" {INCOMPLETE}"));
+                format!("[{}] {what}{gap}", key_of(framework))
+            }
+            Line::Unreadable { key, .. } => {
+                format!("[{key}] the Framework is deleted (incomplete: it could not be read)")
+            }
+            Line::Task { snapshot, framework, .. } => {
+                let (role, index, what) = match snapshot {
+                    Snapshot::TaskRetry { task_role, task_index } => (task_role, task_index, "retried"),
+                    Snapshot::TaskDeletion { task_role, task_index, .. } => {
+                        (task_role, task_index, "removed")
+                    }
+                    Snapshot::FrameworkRetry => return format!("[{}]", key_of(framework)),
+                };
+                format!("[{}][{role}][{index}] the Task is {what}", key_of(framework))
+            }
+            Line::Pod { key, pod } => {
+                let whole = matches!(pod.state, LastState::Whole(_));
+                let gap = if whole { String::new() } else { format!(" {INCOMPLETE}") };
+                format!("[{key}] the Pod {} is deleted{gap}", pod.name)
+            }
+        }
+    }
+
+    fn json(&self) -> String {
+        match self {
+            Line::Framework { framework, status, .. } => {
+                text(&FrameworkView::new(framework, status.as_deref()))
+            }
+            Line::Unreadable { key, uid, resource_version } => text(&json!({
+                "apiVersion": name::API_VERSION,
+                "kind": name::KIND,
+                "metadata": {
+                    "name": &*key.name, "namespace": &*key.namespace, "uid": &**uid,
+                    "resourceVersion": resource_version.to_string(),
+                },
+                "spec": null,
+                "status": null,
+            })),
+            Line::Task { snapshot, framework, status } => {
+                let view = match snapshot {
+                    Snapshot::TaskRetry { task_role, task_index } => {
+                        TaskView::new(framework, status, task_role, *task_index, None)
+                    }
+                    Snapshot::TaskDeletion { task_role, task_index, at } => {
+                        TaskView::new(framework, status, task_role, *task_index, Some(*at))
+                    }
+                    Snapshot::FrameworkRetry => None,
+                };
+                text(&view)
+            }
+            Line::Pod { key, pod } => pod.json(key),
+        }
+    }
+}
+
+/// Plain data has a JSON form.
+fn text(object: &impl serde::Serialize) -> String {
+    serde_json::to_string(object).unwrap_or_default()
+}
+
+fn key_of(framework: &Framework) -> String {
+    let metadata = &framework.metadata;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default())
+}
+
+impl LastSeen {
+    fn json(&self, key: &Key) -> String {
+        match &self.state {
+            LastState::Whole(json) | LastState::Earlier(json) => with_kind(json.get()),
+            LastState::Facts { facts, resource_version } => text(&self.rest(key, facts, *resource_version)),
+        }
+    }
+
+    /// The Pod with what is known of it, and nothing else.
+    fn rest(&self, key: &Key, facts: &PodFacts, resource_version: u128) -> Value {
+        let config_map = name::config_map_name(&key.name);
+        let mut metadata = json!({
+            "name": self.name,
+            "namespace": &*key.namespace,
+            "uid": self.uid,
+            "resourceVersion": resource_version.to_string(),
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "ConfigMap", "name": config_map, "uid": facts.config_map_uid,
+                "controller": true, "blockOwnerDeletion": true,
+            }],
+        });
+        // Between the name of a Framework and an index stands that of the TaskRole.
+        if let Some((role, index)) = self.name.rsplit_once('-')
+            && let Some((_, role)) = role.rsplit_once('-')
+        {
+            metadata["labels"] = json!({
+                variable::FRAMEWORK_NAME: &*key.name,
+                variable::TASKROLE_NAME: role,
+                variable::TASK_INDEX: index,
+            });
+        }
+        if let Some(deletion) = facts.deletion {
+            metadata["deletionTimestamp"] = json!(deletion.at);
+            metadata["deletionGracePeriodSeconds"] = json!(deletion.grace_sec);
+        }
+        let mut status = json!({
+            "phase": phase(facts.phase), "podIP": facts.pod_ip, "hostIP": facts.host_ip,
+        });
+        if let Some(end) = &facts.end {
+            let TerminatedPod { reason, message, containers, .. } = &**end;
+            status["reason"] = json!(reason);
+            status["message"] = json!(message);
+            status["containerStatuses"] = containers.iter().map(container).collect();
+        }
+        let spec = json!({ "nodeName": facts.node_name });
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status,
+        })
+    }
+}
+
+fn phase(phase: PodPhase) -> &'static str {
+    match phase {
+        PodPhase::Pending => "Pending",
+        PodPhase::Running => "Running",
+        PodPhase::Succeeded => "Succeeded",
+        PodPhase::Failed => "Failed",
+        PodPhase::Unknown => "Unknown",
+    }
+}
+
+fn container(container: &ContainerEnd) -> Value {
+    let state = container.terminated.as_ref().map(|end| {
+        json!({"terminated": {
+            "reason": end.reason, "message": end.message, "signal": end.signal,
+            "exitCode": end.exit_code, "finishedAt": end.finished_at,
+        }})
+    });
+    json!({"name": container.name, "state": state})
+}
+
+/// A Pod's JSON with apiVersion and kind, which objects in lists lack.
+fn with_kind(json: &str) -> String {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Kind {
+        api_version: String,
+        kind: String,
+    }
+    let Kind { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
+    let missing = [("apiVersion", "v1", api_version), ("kind", "Pod", kind)];
+    let missing = missing.iter().filter(|(.., found)| found.is_empty());
+    let fields: String = missing.map(|(field, value, _)| format!("\"{field}\":\"{value}\",")).collect();
+    match json.strip_prefix('{') {
+        Some(rest) if !fields.is_empty() => format!("{{{fields}{rest}"),
+        _ => json.to_owned(),
+    }
+}
+
+impl Ledger {
+    /// The lines that tell what a plan says is replaced, of what is persisted: the plan was made from that.
+    pub fn history(&self, snapshots: Vec<Snapshot>) -> Vec<Line> {
+        let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else {
+            return Vec::new();
+        };
+        let line = |snapshot| match snapshot {
+            Snapshot::FrameworkRetry => Line::Framework {
+                trigger: Trigger::OnFrameworkRetry,
+                framework: Arc::clone(framework),
+                status: Some(Arc::clone(status)),
+                gap: None,
+            },
+            snapshot => Line::Task { snapshot, framework: Arc::clone(framework), status: Arc::clone(status) },
+        };
+        snapshots.into_iter().map(line).collect()
+    }
+
+    /// The line that tells the end of the Framework, as it is persisted.
+    pub fn last_line(&self, key: &Key, gap: Option<Gap>) -> Line {
+        match &self.persisted {
+            Some(Persisted { framework, status, .. }) => Line::Framework {
+                trigger: Trigger::OnFrameworkDeletion,
+                framework: Arc::clone(framework),
+                status: status.clone(),
+                gap,
+            },
+            None => Line::Unreadable {
+                key: key.clone(),
+                uid: Arc::clone(&self.uid),
+                resource_version: self.resource_version,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

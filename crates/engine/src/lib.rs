@@ -1,0 +1,29 @@
+//! What is sent to the API server for Frameworks, and when.
+//!
+//! [`engine::Engine`] takes in [`event::Event`]s and gives out [`event::Effect`]s. It keeps what the watches
+//! show ([`object_cache`]), the state of each Framework ([`framework_state`]), timers ([`ready`]), a fair
+//! order ([`dispatch`]) and the request [`budget`]; `framework_core::sync` decides what should happen next.
+//! This crate is synchronous and deterministic: the same events at the same times with the same seeds give
+//! the same effects. It does no I/O, reads no clock and draws no random numbers.
+
+pub mod budget;
+pub mod cache;
+pub mod compression;
+pub mod delayed;
+pub mod deletions;
+pub mod dispatch;
+pub mod engine;
+pub mod event;
+pub mod expectations;
+pub mod framework_state;
+pub mod history;
+pub mod object;
+pub mod object_cache;
+pub mod outbox;
+pub mod quarantine;
+pub mod ready;
+pub mod refusal;
+pub mod request;
+pub mod server_time;
+pub mod server_time_probe;
+pub mod status_write;

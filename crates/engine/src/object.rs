@@ -1,0 +1,133 @@
+//! Objects as the engine sees them: the few fields that it decides from.
+
+use std::sync::Arc;
+
+use framework_api::{Framework, FrameworkStatus};
+use framework_core::observed::{ConfigMapFacts, PodFacts};
+use framework_message::Key;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// An object that a response shows.
+#[derive(Debug)]
+pub enum Object {
+    /// The Framework after a PUT or at a GET.
+    Framework(FrameworkObject),
+    /// The ConfigMap after a POST, a PATCH or at a GET.
+    ConfigMap(ConfigMapObject),
+    /// The Pod after a POST, a PATCH, a DELETE or at a GET.
+    Pod(PodObject),
+}
+
+/// The outcome of a request of the engine.
+pub type Reply = framework_message::Reply<Object>;
+
+/// A Pod that no ConfigMap of ours controls.
+#[derive(Clone, Debug)]
+pub struct UnownedPod {
+    /// The Framework that its name speaks of.
+    pub key: Key,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// The whole Pod, if the controller made it and an event shows it deleted.
+    pub last: Option<Box<RawValue>>,
+}
+
+/// A decoded Framework, its status apart.
+pub type Content = (Arc<Framework>, Option<Arc<FrameworkStatus>>);
+
+/// A Framework as read from the API server.
+#[derive(Clone, Debug)]
+pub struct FrameworkObject {
+    /// Its name.
+    pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`, as the number that it is (KEP-5504).
+    pub resource_version: u128,
+    /// Length of its metadata and spec as the API server wrote them, which is how it stores them.
+    pub stored_bytes: usize,
+    /// The decoded object, status apart; or why it cannot be decoded, in which case it is left alone.
+    pub content: Result<Content, Unreadable>,
+    /// How its status is stored.
+    pub form: Form,
+    /// Which fields of its spec count as not set because they are not what they may be.
+    pub ignored: Option<String>,
+}
+
+/// How a status is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Form {
+    /// Whether its TaskRole statuses are compressed.
+    pub compressed: bool,
+    /// How long it is, as JSON.
+    pub bytes: usize,
+}
+
+/// Why a Framework cannot be read, and what can be read of it all the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unreadable {
+    /// Which field, and why.
+    pub reason: Arc<str>,
+    /// Metadata and spec.
+    pub framework: Option<Arc<Framework>>,
+    /// The conditions in its status.
+    pub conditions: Option<Vec<Condition>>,
+}
+
+impl From<&str> for Unreadable {
+    fn from(reason: &str) -> Self {
+        Unreadable { reason: reason.into(), framework: None, conditions: None }
+    }
+}
+
+/// A ConfigMap with the name of a FrameworkAttempt's.
+#[derive(Clone, Debug)]
+pub struct ConfigMapObject {
+    /// The Framework that its name speaks of.
+    pub key: Key,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// What the core wants to know.
+    pub facts: ConfigMapFacts,
+    /// Whether it carries the slot label.
+    pub labelled: bool,
+}
+
+/// A Pod that is controlled by a ConfigMap with the name of a FrameworkAttempt's.
+#[derive(Clone, Debug)]
+pub struct PodObject {
+    /// The Framework that its controller's name speaks of.
+    pub key: Key,
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// What the core wants to know.
+    pub facts: PodFacts,
+    /// Whether it carries the slot label.
+    pub labelled: bool,
+    /// The whole Pod, if an event shows it deleted. The cache keeps none.
+    pub last: Option<Box<RawValue>>,
+}
+
+impl PodObject {
+    /// Who holds a Pod that is being deleted; empty: nobody, or the object was not shown whole.
+    pub fn finalizers(&self) -> Vec<String> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Held {
+            metadata: Holders,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Holders {
+            finalizers: Option<Vec<String>>,
+        }
+        let held = self.last.as_ref().and_then(|json| serde_json::from_str::<Held>(json.get()).ok());
+        held.and_then(|held| held.metadata.finalizers).unwrap_or_default()
+    }
+}

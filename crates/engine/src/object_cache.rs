@@ -1,0 +1,335 @@
+//! What the watches and the replies showed of the ConfigMap and the Pods of one Framework's name.
+//!
+//! Guarantees: of one object only a higher resourceVersion applies; what a late reply shows of an object
+//! whose deletion was seen is not believed; facts are kept incrementally, never rebuilt. They are kept by
+//! name and outlive a Framework, because its objects do, until the garbage collector has taken them.
+
+use std::collections::BTreeMap;
+
+use framework_core::Action;
+use framework_core::cached::{CachedPod, Version};
+use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodPhase};
+
+use crate::deletions::Departures;
+use crate::object::{ConfigMapObject, PodObject};
+
+/// Who shows an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The watch, or its LIST.
+    Watch,
+    /// The reply to a GET or a PATCH: perhaps of an object that the watch does not select.
+    Reply,
+}
+
+/// The objects of one Framework's name.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// What the core is told.
+    pub objects: Objects,
+    /// Pods that have left the cache and are to be told of.
+    pub departures: Departures,
+    config_map: Option<Version>,
+    /// Deletions that a reply on its way, or a watch that lags, must not undo: by UID, below which version.
+    tombstones: BTreeMap<String, u128>,
+    /// GETs and PATCHes on their way.
+    reads: usize,
+    /// The ConfigMap that our delete has removed, by the API server's word; the watch is yet to show it.
+    removed: Option<String>,
+}
+
+/// The version of an object that is shown, and that was cached before or was not.
+fn version(resource_version: u128, source: Source, epoch: u64, before: Option<Version>) -> Version {
+    match source {
+        Source::Watch => Version::watched(resource_version, epoch),
+        Source::Reply => Version::replied(resource_version, before),
+    }
+}
+
+/// The cached Pod of that name, if it has that UID.
+fn cached<'a>(objects: &'a Objects, name: &str, uid: &str) -> Option<&'a CachedPod> {
+    objects.pods.get(name).map(|pod| &**pod).filter(|pod| pod.uid == uid)
+}
+
+fn is_terminal(phase: PodPhase) -> bool {
+    matches!(phase, PodPhase::Succeeded | PodPhase::Failed)
+}
+
+/// Whether the disappearance of a Pod that was last seen so needs no confirmation. A Pod that still has time
+/// to end may have lost its label instead: whoever removes one first takes that time away.
+fn is_ending(pod: &PodFacts) -> bool {
+    pod.deletion.is_some_and(|deletion| deletion.grace_sec == 0) || is_terminal(pod.phase)
+}
+
+impl Known {
+    /// Whether there is nothing left to remember.
+    pub fn is_empty(&self) -> bool {
+        let objects = &self.objects;
+        let nothing = objects.config_map.is_none() && objects.pods.is_empty();
+        nothing && self.departures.is_empty() && self.reads == 0
+    }
+
+    /// Takes in a Pod as it is. Says whether that is news.
+    pub fn apply_pod(&mut self, pod: PodObject, source: Source, epoch: u64) -> bool {
+        let PodObject { name, resource_version, mut facts, .. } = pod;
+        if self.is_buried(&facts.uid, resource_version) {
+            return false;
+        }
+        let mut before = None;
+        if let Some(cached) = self.objects.pods.get_mut(&name) {
+            let same = cached.uid == facts.uid;
+            if resource_version <= cached.version.resource_version {
+                let news = same && source == Source::Watch && cached.version.see(epoch);
+                cached.facts.unwatched &= !news;
+                return news;
+            }
+            if same {
+                before = Some(cached.version);
+            } else {
+                // One name is held by one object at a time: whoever held it before is gone.
+                let uid = cached.uid.clone();
+                self.pod_gone(&name, &uid);
+            }
+        }
+        self.departures.present(&name, &facts.uid, source == Source::Watch);
+        let version = version(resource_version, source, epoch, before);
+        facts.unwatched = version.unwatched;
+        let pod = CachedPod { facts, version };
+        match self.objects.pods.get_mut(&name) {
+            Some(cached) => std::mem::replace(&mut **cached, pod).facts != cached.facts,
+            None => self.objects.pods.insert(name, Box::new(pod)).is_none(),
+        }
+    }
+
+    /// Takes in a ConfigMap as it is. Says whether that is news.
+    pub fn apply_config_map(&mut self, map: ConfigMapObject, source: Source, epoch: u64) -> bool {
+        let ConfigMapObject { resource_version, facts, .. } = map;
+        if self.is_buried(&facts.uid, resource_version) {
+            return false;
+        }
+        let mut before = None;
+        if let (Some(version), Some(holder)) = (&mut self.config_map, &self.objects.config_map) {
+            let same = holder.uid == facts.uid;
+            if resource_version <= version.resource_version {
+                return same && source == Source::Watch && version.see(epoch);
+            }
+            if same {
+                before = Some(*version);
+            } else {
+                let uid = holder.uid.clone();
+                self.config_map_gone(&uid);
+            }
+        }
+        self.config_map = Some(version(resource_version, source, epoch, before));
+        let news = self.objects.config_map.as_ref() != Some(&facts);
+        self.objects.config_map = Some(facts);
+        news
+    }
+
+    /// The watch shows that a Pod was deleted, or is no longer selected. Says whether that is news.
+    pub fn delete_pod(&mut self, pod: &PodObject) -> bool {
+        let uid = &pod.facts.uid;
+        self.bury(uid, pod.resource_version);
+        let cached = cached(&self.objects, &pod.name, uid);
+        let ending = is_ending(&pod.facts) || cached.is_some_and(|cached| is_terminal(cached.phase));
+        if let Some(cached) = cached {
+            if !cached.version.ends_at(pod.resource_version) {
+                return false;
+            }
+            self.drop_pod(&pod.name);
+        }
+        self.departures.unselected(pod);
+        self.disappeared(uid, ending);
+        true
+    }
+
+    /// The watch shows that a ConfigMap was deleted, or is no longer selected. Says whether that is news.
+    pub fn delete_config_map(&mut self, map: &ConfigMapObject) -> bool {
+        let uid = &map.facts.uid;
+        self.bury(uid, map.resource_version);
+        if self.objects.config_map.as_ref().is_some_and(|cached| cached.uid == *uid) {
+            if self.config_map.is_some_and(|version| !version.ends_at(map.resource_version)) {
+                return false;
+            }
+            self.drop_config_map();
+        }
+        if self.removed.as_ref() == Some(uid) {
+            self.removed = None;
+            self.disappeared(uid, true);
+            return true;
+        }
+        // The event of a background deletion looks like that of a label that was taken off. If it is ours,
+        // its reply tells them apart.
+        if !map.facts.deleting && self.objects.deletes.contains(uid) {
+            return true;
+        }
+        self.disappeared(uid, map.facts.deleting);
+        true
+    }
+
+    /// The API server says that our delete has removed this ConfigMap: nothing holds it back. It is gone once
+    /// the watch has shown that, too.
+    pub fn config_map_removed(&mut self, uid: &str) {
+        if self.holds(None, uid) {
+            self.objects.deletes.insert(uid.to_owned());
+            self.removed = Some(uid.to_owned());
+        } else {
+            self.disappeared(uid, true);
+        }
+    }
+
+    /// A LIST of Pods is complete: what neither it nor the watch since showed has disappeared. So has what
+    /// only a reply showed: whether it is still there is asked again, because the watch may have passed its
+    /// end.
+    pub fn sweep_pods(&mut self, epoch: u64) -> bool {
+        let stale: Vec<(String, Box<CachedPod>)> =
+            self.objects.pods.extract_if(.., |_, pod| pod.version.epoch < epoch).collect();
+        for (name, pod) in &stale {
+            self.departures.unlisted(name, pod, pod.version.resource_version);
+            self.disappeared(&pod.uid, is_ending(pod));
+        }
+        // The watch goes on from this LIST: it shows nothing older.
+        self.tombstones.retain(|_, version| *version != u128::MAX);
+        !stale.is_empty()
+    }
+
+    /// A LIST of ConfigMaps is complete, and likewise.
+    pub fn sweep_config_map(&mut self, epoch: u64) -> bool {
+        let stale = self.config_map.is_some_and(|version| version.epoch < epoch);
+        let Some(map) = self.objects.config_map.as_ref().filter(|_| stale) else { return false };
+        let ConfigMapFacts { uid, deleting, .. } = map.clone();
+        self.drop_config_map();
+        self.disappeared(&uid, deleting);
+        true
+    }
+
+    /// It is certain that this Pod exists no more.
+    pub fn pod_gone(&mut self, name: &str, uid: &str) {
+        match cached(&self.objects, name, uid) {
+            Some(pod) => {
+                let Version { resource_version, unwatched, .. } = pod.version;
+                self.departures.gone(name, pod, resource_version, !unwatched);
+            }
+            None => self.departures.confirmed(name, uid),
+        }
+        self.forget_pod(name, uid);
+    }
+
+    /// This Pod lives, and is ours no more.
+    pub fn pod_released(&mut self, name: &str, uid: &str) {
+        self.departures.released(name, uid);
+        self.forget_pod(name, uid);
+    }
+
+    fn forget_pod(&mut self, name: &str, uid: &str) {
+        if let Some(pod) = cached(&self.objects, name, uid) {
+            self.bury_for_good(uid, Some(pod.version));
+            self.drop_pod(name);
+        }
+        self.disappeared(uid, true);
+    }
+
+    /// It is certain that this ConfigMap exists no more.
+    pub fn config_map_gone(&mut self, uid: &str) {
+        if self.objects.config_map.as_ref().is_some_and(|map| map.uid == uid) {
+            self.bury_for_good(uid, self.config_map);
+            self.drop_config_map();
+        }
+        self.disappeared(uid, true);
+    }
+
+    /// Forgets a Pod that a reply showed, because it cannot be made visible to the watch.
+    pub fn forget_unwatched(&mut self, pod: Option<&str>) {
+        match pod {
+            Some(name) if self.objects.pods.get(name).is_some_and(|pod| pod.version.unwatched) => {
+                self.drop_pod(name);
+            }
+            None if self.config_map.is_some_and(|version| version.unwatched) => self.drop_config_map(),
+            _ => {}
+        }
+    }
+
+    /// Whether the cache holds an object with this UID.
+    pub fn holds(&self, pod: Option<&str>, uid: &str) -> bool {
+        match pod {
+            Some(name) => self.objects.pod(name, uid).is_some(),
+            None => self.objects.config_map.as_ref().is_some_and(|map| map.uid == uid),
+        }
+    }
+
+    /// Whether what was learnt since an act was planned has made it pointless: a create whose name is held or
+    /// whose owner is gone, a delete of what is not there, a confirmation of what is known.
+    pub fn makes_pointless(&self, action: &Action) -> bool {
+        let objects = &self.objects;
+        let map = objects.config_map.as_ref();
+        match action {
+            Action::CreateConfigMap { .. } => map.is_some(),
+            Action::CreatePod { name, instance, .. } => {
+                let Instance::TaskAttempt { config_map_uid, .. } = instance else { return true };
+                let owned = map.is_some_and(|map| map.uid == *config_map_uid && !map.deleting);
+                objects.pods.contains_key(name) || !owned
+            }
+            Action::DeleteConfigMap { uid } => !self.holds(None, uid),
+            Action::DeletePod { name, uid, .. } => !self.holds(Some(name), uid),
+            Action::ConfirmConfigMap { uid } => objects.gone.contains(uid) || self.holds(None, uid),
+            Action::ConfirmPod { name, uid } => {
+                objects.gone.contains(uid) || objects.pod(name, uid).is_some_and(|pod| !pod.unwatched)
+            }
+            Action::DeleteFramework => false,
+        }
+    }
+
+    /// A GET or a PATCH is sent.
+    pub fn begin_read(&mut self) {
+        self.reads += 1;
+    }
+
+    /// Its reply has been taken in.
+    pub fn end_read(&mut self) {
+        self.reads = self.reads.saturating_sub(1);
+        if self.reads == 0 {
+            self.tombstones.retain(|_, version| *version == u128::MAX);
+        }
+    }
+
+    fn is_buried(&self, uid: &str, resource_version: u128) -> bool {
+        self.tombstones.get(uid).is_some_and(|end| resource_version < *end)
+    }
+
+    /// A deletion was seen: replies on their way may be older.
+    fn bury(&mut self, uid: &str, resource_version: u128) {
+        self.tombstones.remove(uid);
+        if self.reads > 0 {
+            self.tombstones.insert(uid.to_owned(), resource_version);
+        }
+    }
+
+    /// The watch will go on to show the object up to its deletion, and must not revive it.
+    fn bury_for_good(&mut self, uid: &str, version: Option<Version>) {
+        if version.is_some_and(|version| !version.unwatched) {
+            self.tombstones.insert(uid.to_owned(), u128::MAX);
+        }
+    }
+
+    fn drop_pod(&mut self, name: &str) {
+        self.objects.pods.remove(name);
+    }
+
+    fn drop_config_map(&mut self) {
+        self.config_map = None;
+        self.objects.config_map = None;
+    }
+
+    fn disappeared(&mut self, uid: &str, confirmed: bool) {
+        let objects = &mut self.objects;
+        objects.deletes.remove(uid);
+        objects.forced_deletes.remove(uid);
+        if confirmed {
+            objects.confirms.remove(uid);
+            objects.gone.insert(uid.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,205 @@
+//! What is believed of objects, event by event.
+
+use super::*;
+use framework_api::Time;
+use framework_core::observed::Deletion;
+use framework_message::Key;
+
+fn pod(uid: &str, resource_version: u128) -> PodObject {
+    let facts = PodFacts {
+        uid: uid.into(),
+        config_map_uid: "map".into(),
+        phase: PodPhase::Running,
+        deletion: None,
+        node_name: String::new(),
+        pod_ip: String::new(),
+        host_ip: String::new(),
+        end: None,
+        unwatched: false,
+    };
+    PodObject {
+        key: Key::new("ns", "job"),
+        name: "job-w-0".into(),
+        resource_version,
+        facts,
+        labelled: true,
+        last: None,
+    }
+}
+
+fn terminating(uid: &str, resource_version: u128) -> PodObject {
+    let mut pod = pod(uid, resource_version);
+    pod.facts.deletion = Some(Deletion { at: Time::floor(jiff::Timestamp::UNIX_EPOCH), grace_sec: 30 });
+    pod
+}
+
+/// As the API server shows a Pod last: what removes it leaves it no time.
+fn removed(uid: &str, resource_version: u128) -> PodObject {
+    let mut pod = terminating(uid, resource_version);
+    pod.facts.deletion.as_mut().unwrap().grace_sec = 0;
+    pod
+}
+
+fn succeeded(uid: &str, resource_version: u128) -> PodObject {
+    let mut pod = pod(uid, resource_version);
+    pod.facts.phase = PodPhase::Succeeded;
+    pod
+}
+
+fn config_map(uid: &str, resource_version: u128) -> ConfigMapObject {
+    let facts = ConfigMapFacts { uid: uid.into(), framework_uid: Some("fw".into()), deleting: false };
+    ConfigMapObject { key: Key::new("ns", "job"), resource_version, facts, labelled: true }
+}
+
+fn uids(known: &Known) -> Vec<&str> {
+    known.objects.pods.values().map(|pod| pod.uid.as_str()).collect()
+}
+
+#[test]
+fn only_a_higher_version_applies() {
+    let mut known = Known::default();
+    assert!(known.apply_pod(succeeded("a", 7), Source::Watch, 1));
+    assert!(!known.apply_pod(pod("a", 6), Source::Watch, 1), "a late event is no news");
+    assert_eq!(known.objects.pods["job-w-0"].phase, PodPhase::Succeeded);
+    assert!(
+        !known.apply_pod(succeeded("a", 8), Source::Watch, 1),
+        "a newer version that shows the same is no news"
+    );
+    assert!(known.apply_config_map(config_map("m", 3), Source::Watch, 1));
+    assert!(!known.apply_config_map(config_map("old", 2), Source::Watch, 1));
+    assert_eq!(known.objects.config_map.as_ref().unwrap().uid, "m");
+}
+
+#[test]
+fn a_disappearance_counts_when_the_object_was_ending() {
+    for (seen, deleted, gone) in [
+        (pod("a", 1), pod("a", 2), false),
+        (pod("a", 1), removed("a", 2), true),
+        // A user may take the label of a Pod that is terminating, too.
+        (pod("a", 1), terminating("a", 2), false),
+        (succeeded("a", 1), succeeded("a", 2), true),
+    ] {
+        let mut known = Known::default();
+        known.apply_pod(seen, Source::Watch, 1);
+        assert!(known.delete_pod(&deleted));
+        assert!(uids(&known).is_empty());
+        assert_eq!(known.objects.gone.contains("a"), gone);
+    }
+}
+
+#[test]
+fn a_deletion_before_the_reply_to_the_create_is_remembered() {
+    let mut known = Known::default();
+    known.delete_pod(&removed("never seen", 2));
+    assert!(known.objects.gone.contains("never seen"));
+}
+
+#[test]
+fn a_new_holder_of_a_name_proves_that_the_old_one_is_gone() {
+    let mut known = Known::default();
+    known.apply_pod(pod("a", 1), Source::Watch, 1);
+    known.apply_pod(pod("b", 5), Source::Reply, 1);
+    assert_eq!(uids(&known), ["b"]);
+    assert!(known.objects.gone.contains("a"));
+    assert!(!known.apply_pod(succeeded("a", 3), Source::Watch, 1), "the watch lags and must not revive it");
+    assert_eq!(uids(&known), ["b"]);
+    known.delete_pod(&removed("a", 4));
+    assert_eq!(uids(&known), ["b"], "the deletion of the old one is not the new one's");
+}
+
+#[test]
+fn a_reply_older_than_the_deletion_revives_nothing() {
+    let mut known = Known::default();
+    known.begin_read();
+    known.apply_pod(pod("a", 1), Source::Watch, 1);
+    known.delete_pod(&removed("a", 9));
+    assert!(!known.apply_pod(pod("a", 8), Source::Reply, 1));
+    known.end_read();
+    assert!(uids(&known).is_empty());
+    assert!(known.tombstones.is_empty(), "nothing on its way, nothing to remember");
+}
+
+#[test]
+fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
+    let mut known = Known::default();
+    known.apply_pod(pod("a", 1), Source::Watch, 1);
+    // The watch shows the old object, at the version of the change that took the label.
+    known.delete_pod(&pod("a", 5));
+    known.begin_read();
+    assert!(known.apply_pod(pod("a", 5), Source::Reply, 1));
+    known.end_read();
+    assert!(known.objects.pods["job-w-0"].unwatched);
+    assert!(!known.delete_pod(&pod("a", 5)), "what the GET showed is as new as that event");
+    assert!(known.apply_pod(pod("a", 6), Source::Watch, 1), "the label is back");
+    assert!(!known.objects.pods["job-w-0"].unwatched);
+}
+
+#[test]
+fn a_list_replaces_what_was_known() {
+    let mut known = Known::default();
+    for (name, pod) in [("listed", pod("a", 1)), ("missing", pod("b", 2)), ("ended", succeeded("c", 3))] {
+        known.apply_pod(PodObject { name: name.into(), ..pod }, Source::Watch, 1);
+    }
+    known.apply_config_map(config_map("m", 4), Source::Watch, 1);
+    // The LIST of epoch 2 shows one of them, in the version that is known; the watch adds one before its end.
+    known.apply_pod(PodObject { name: "listed".into(), ..pod("a", 1) }, Source::Watch, 2);
+    known.apply_pod(PodObject { name: "new".into(), ..pod("d", 9) }, Source::Watch, 2);
+    assert!(known.sweep_pods(2));
+    assert!(known.sweep_config_map(2));
+    assert_eq!(uids(&known), ["a", "d"]);
+    assert_eq!(known.objects.gone.iter().collect::<Vec<_>>(), ["c"], "b may have lost its label only");
+    assert_eq!(known.objects.config_map, None);
+}
+
+#[test]
+fn what_only_a_reply_showed_is_asked_for_again_after_a_list() {
+    let mut known = Known::default();
+    known.apply_pod(pod("a", 1), Source::Watch, 1);
+    // While the next LIST runs, a GET shows the Pod; it may end before the LIST is read.
+    known.apply_pod(pod("a", 5), Source::Reply, 2);
+    known.sweep_pods(2);
+    assert!(uids(&known).is_empty());
+    assert!(!known.objects.gone.contains("a"), "it may be alive: a GET will tell");
+}
+
+#[test]
+fn what_is_gone_is_in_no_other_set() {
+    let mut known = Known::default();
+    known.apply_pod(pod("a", 1), Source::Watch, 1);
+    for set in [&mut known.objects.deletes, &mut known.objects.forced_deletes, &mut known.objects.confirms] {
+        set.insert("a".to_owned());
+    }
+    known.pod_gone("job-w-0", "a");
+    let Objects { deletes, forced_deletes, confirms, gone, pods, .. } = &known.objects;
+    assert!(deletes.is_empty() && forced_deletes.is_empty() && confirms.is_empty() && pods.is_empty());
+    assert!(gone.contains("a"));
+}
+
+#[test]
+fn acts_that_events_made_pointless_are_known_as_such() {
+    let create = |config_map_uid: &str| Action::CreatePod {
+        name: "job-w-0".into(),
+        task_role: "w".into(),
+        task_index: 0,
+        instance: Instance::TaskAttempt {
+            config_map_uid: config_map_uid.into(),
+            task_uid: "task".into(),
+            attempt_id: 0,
+        },
+    };
+    let delete = || Action::DeletePod { name: "job-w-0".into(), uid: "a".into(), force: false };
+    let confirm = || Action::ConfirmPod { name: "job-w-0".into(), uid: "a".into() };
+    let pointless = |known: &Known| {
+        [create("map"), create("other"), delete(), confirm()].map(|action| known.makes_pointless(&action))
+    };
+    let mut known = Known::default();
+    assert_eq!(pointless(&known), [true, true, true, false], "no owner, nothing to delete");
+    known.apply_config_map(config_map("map", 1), Source::Watch, 1);
+    assert_eq!(pointless(&known), [false, true, true, false], "the owner is there");
+    known.apply_pod(pod("a", 2), Source::Reply, 1);
+    assert_eq!(pointless(&known), [true, true, false, false], "it is there, and the watch has not shown it");
+    known.apply_pod(pod("a", 2), Source::Watch, 1);
+    assert_eq!(pointless(&known), [true, true, false, true]);
+    known.delete_pod(&removed("a", 3));
+    assert_eq!(pointless(&known), [false, true, true, true], "it is gone");
+}

@@ -1,0 +1,95 @@
+//! What a refused create means for the attempt that wanted it.
+
+use framework_core::Action;
+use framework_core::observed::Refusal;
+
+use framework_message::Rejection;
+
+/// What follows a refused create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is tried again after a while.
+    Retry,
+    /// The name is taken: look who holds it.
+    AskHolder,
+    /// The attempt ends so, once a GET shows that no object of ours exists.
+    Confirm(Refusal),
+}
+
+/// Parts of messages that say that a refusal passes although its code does not.
+///
+/// The last one is about us and not about the Pod: for a moment after it has started, an API server refuses
+/// all that needs a role.
+const PASSING: [&str; 3] =
+    ["object provided is unrecognized", "exceeded quota", "cannot create resource \"pods\""];
+
+/// Judges the refusal of a create. A ConfigMap's is never final.
+pub fn judge(action: &Action, rejection: &Rejection) -> Verdict {
+    if rejection.code == 409 && rejection.reason == "AlreadyExists" {
+        return Verdict::AskHolder;
+    }
+    let passes = PASSING.iter().any(|part| rejection.message.contains(part));
+    if passes || !matches!(action, Action::CreatePod { .. }) {
+        return Verdict::Retry;
+    }
+    match rejection.code {
+        400 | 403 => Verdict::Confirm(Refusal::Unknown),
+        413 | 422 => Verdict::Confirm(Refusal::Permanent),
+        _ => Verdict::Retry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framework_core::observed::Instance;
+
+    fn pod() -> Action {
+        let instance = Instance::FrameworkAttempt { attempt_id: 0 };
+        Action::CreatePod { name: "job-w-0".into(), task_role: "w".into(), task_index: 0, instance }
+    }
+
+    fn config_map() -> Action {
+        Action::CreateConfigMap { instance: Instance::FrameworkAttempt { attempt_id: 0 } }
+    }
+
+    fn refused(code: u16, reason: &str, message: &str) -> Rejection {
+        Rejection { code, reason: reason.into(), message: message.into(), retry_after: None }
+    }
+
+    #[test]
+    fn every_class_of_refusal_has_its_verdict() {
+        use Refusal::{Permanent, Unknown};
+        let table = [
+            (409, "AlreadyExists", "exists", Verdict::AskHolder),
+            (409, "Conflict", "the quota was changed", Verdict::Retry),
+            (400, "BadRequest", "bad", Verdict::Confirm(Unknown)),
+            (400, "BadRequest", "the object provided is unrecognized (must be of type Pod)", Verdict::Retry),
+            (403, "Forbidden", "no service account", Verdict::Confirm(Unknown)),
+            (403, "Forbidden", "exceeded quota: small, requested: pods=1", Verdict::Retry),
+            (
+                403,
+                "Forbidden",
+                "pods is forbidden: User \"c\" cannot create resource \"pods\"",
+                Verdict::Retry,
+            ),
+            (413, "RequestEntityTooLarge", "limit is 3145728", Verdict::Confirm(Permanent)),
+            (422, "Invalid", "spec.containers: Required", Verdict::Confirm(Permanent)),
+            (404, "NotFound", "namespaces not found", Verdict::Retry),
+            (429, "TooManyRequests", "slow down", Verdict::Retry),
+            (500, "InternalError", "webhook", Verdict::Retry),
+            (503, "ServiceUnavailable", "", Verdict::Retry),
+        ];
+        for (code, reason, message, verdict) in table {
+            assert_eq!(judge(&pod(), &refused(code, reason, message)), verdict, "{code} {reason} {message}");
+        }
+    }
+
+    #[test]
+    fn the_refusal_of_a_config_map_always_passes() {
+        for code in [400, 403, 413, 422] {
+            assert_eq!(judge(&config_map(), &refused(code, "", "")), Verdict::Retry);
+        }
+        assert_eq!(judge(&config_map(), &refused(409, "AlreadyExists", "")), Verdict::AskHolder);
+    }
+}

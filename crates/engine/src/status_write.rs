@@ -1,0 +1,305 @@
+//! The one status write of a Framework: gathered, sent, and settled before the next one.
+//!
+//! Guarantees: at most one is in flight; while one is, or its outcome is not known, the Framework is not
+//! evaluated; every status that is, or may become, the persisted one is in [`StatusWrite::licences`], and an
+//! act needs the licence of all of them (rule A1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::FrameworkStatus;
+use framework_core::Urgency;
+use framework_core::plan::Report;
+
+use crate::history::Line;
+use framework_message::backoff::Failures;
+
+/// How long changes gather before they are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// When an act waits for the write and more Tasks are likely to join.
+    pub gather: Duration,
+    /// When nothing waits for it.
+    pub record: Duration,
+    /// So many bytes of status a second, at most.
+    pub bytes_per_second: u64,
+}
+
+/// However much goes on happening, changes gather no longer than this many windows.
+const LONGEST: u32 = 5;
+/// Windows are at least so many round trips of a status write: an API server that is slow to answer is busy,
+/// Pods come to run one after another there, and a write for each few of them would make it busier.
+const ROUND_TRIPS: u32 = 4;
+/// Round trips longer than that make windows no longer.
+const SLOWEST: Duration = Duration::from_millis(500);
+
+impl Windows {
+    /// The same where a status write takes so long.
+    pub fn stretched(mut self, round_trip: Duration) -> Self {
+        let least = round_trip.min(SLOWEST) * ROUND_TRIPS;
+        self.gather = self.gather.max(least);
+        self.record = self.record.max(least);
+        self
+    }
+
+    fn of(&self, urgency: Urgency) -> Duration {
+        match urgency {
+            Urgency::Now => Duration::ZERO,
+            Urgency::Gather => self.gather,
+            Urgency::Record => self.record,
+        }
+    }
+
+    /// The least time between writes of a status that takes so many bytes: a large one is written less often,
+    /// so that the bytes written stay linear in the number of Tasks.
+    fn between(&self, bytes: usize) -> Duration {
+        const SMALL: u64 = 32 * 1024;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let bytes = if bytes < SMALL { 0 } else { bytes };
+        Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1))
+    }
+}
+
+/// A status on its way to the API server, and what users should hear of once it is there.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// What is to be persisted.
+    pub status: Arc<FrameworkStatus>,
+    /// What to publish then.
+    pub reports: Vec<Report>,
+    /// What to tell before: what is persisted and will be no more.
+    pub history: Vec<Line>,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    /// Nothing to write, or changes gather.
+    #[default]
+    Idle,
+    /// To be sent as soon as the budget allows.
+    Due(Draft),
+    InFlight(Draft),
+    /// The Framework is to be read: the write conflicted, or no reply came.
+    Unread,
+    Reading,
+}
+
+/// The status write of one Framework.
+#[derive(Debug, Default)]
+pub struct StatusWrite {
+    stage: Stage,
+    /// Sent for the persisted resourceVersion, with unknown outcome: one of them may yet be persisted.
+    possible: Vec<Draft>,
+    first_change: Option<Duration>,
+    /// Of what gathers.
+    urgency: Urgency,
+    last_event: Duration,
+    last_sent: Option<Duration>,
+    not_before: Duration,
+    failures: Failures,
+}
+
+impl StatusWrite {
+    /// Something happened to the Framework: more may follow.
+    pub fn event(&mut self, now: Duration) {
+        self.last_event = now;
+    }
+
+    /// Whether the Framework may not be evaluated, because what is persisted is being changed or not known.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.stage, Stage::InFlight(_) | Stage::Unread | Stage::Reading)
+    }
+
+    /// Whether changes gather or wait for the budget.
+    pub fn is_pending(&self) -> bool {
+        self.first_change.is_some()
+    }
+
+    /// Whether there is something to send.
+    pub fn is_due(&self, now: Duration) -> bool {
+        match self.stage {
+            Stage::Due(_) => true,
+            Stage::Unread => now >= self.not_before,
+            _ => false,
+        }
+    }
+
+    /// There is nothing to write (any more).
+    pub fn withdraw(&mut self) {
+        self.stage = Stage::Idle;
+        self.first_change = None;
+        self.urgency = Urgency::Record;
+    }
+
+    /// What is not sent yet is not to be sent any more.
+    pub fn withdraw_unsent(&mut self) {
+        if matches!(self.stage, Stage::Due(_)) {
+            self.withdraw();
+        }
+    }
+
+    /// Another version is persisted than what is not sent yet was computed from: it is to be computed anew,
+    /// and has waited as long as it has.
+    pub fn outdate(&mut self) {
+        if matches!(self.stage, Stage::Due(_)) {
+            self.stage = Stage::Idle;
+        }
+    }
+
+    /// Makes the write due, if it is time; else says when to evaluate again. `bytes` is the size of the
+    /// status as it is stored now.
+    pub fn propose(
+        &mut self,
+        draft: Draft,
+        urgency: Urgency,
+        bytes: usize,
+        windows: &Windows,
+        now: Duration,
+    ) -> Option<Duration> {
+        self.urgency = urgency;
+        let due = self.due(bytes, windows, now);
+        if due > now {
+            self.stage = Stage::Idle;
+            return Some(due);
+        }
+        self.stage = Stage::Due(draft);
+        None
+    }
+
+    /// A change that can wait happened: it joins what gathers. Says when to evaluate, unless what gathered
+    /// was evaluated already and is about to be sent, or was sent.
+    pub fn join(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Option<Duration> {
+        if !matches!(self.stage, Stage::Idle) {
+            return None;
+        }
+        self.last_event = now;
+        self.urgency = self.urgency.max(Urgency::Record);
+        Some(self.due(bytes, windows, now))
+    }
+
+    fn due(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Duration {
+        let first = *self.first_change.get_or_insert(now);
+        let window = windows.of(self.urgency);
+        let gathered = (self.last_event + window).min(first + window * LONGEST);
+        let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
+        gathered.max(spaced).max(self.not_before)
+    }
+
+    /// An act in flight would lose its licence: the write waits until that act has settled.
+    pub fn hold_back(&mut self, now: Duration) {
+        self.first_change.get_or_insert(now);
+        self.urgency = Urgency::Now;
+        self.stage = Stage::Idle;
+    }
+
+    /// The statuses, beside the persisted one, that an act needs the licence of.
+    pub fn licences(&self) -> impl Iterator<Item = &FrameworkStatus> {
+        let staged = match &self.stage {
+            Stage::Due(draft) | Stage::InFlight(draft) => Some(draft),
+            Stage::Idle | Stage::Unread | Stage::Reading => None,
+        };
+        self.possible.iter().chain(staged).map(|draft| &*draft.status)
+    }
+
+    /// The write is sent, if it is due: its status.
+    pub fn send(&mut self, now: Duration) -> Option<Arc<FrameworkStatus>> {
+        match std::mem::take(&mut self.stage) {
+            Stage::Due(draft) => {
+                let status = Arc::clone(&draft.status);
+                self.stage = Stage::InFlight(draft);
+                self.first_change = None;
+                self.urgency = Urgency::Record;
+                self.last_sent = Some(now);
+                Some(status)
+            }
+            other => {
+                self.stage = other;
+                None
+            }
+        }
+    }
+
+    /// What is to be told before the write that is being sent leaves.
+    pub fn take_history(&mut self) -> Vec<Line> {
+        match &mut self.stage {
+            Stage::InFlight(draft) => std::mem::take(&mut draft.history),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The read is sent.
+    pub fn send_read(&mut self) {
+        self.stage = Stage::Reading;
+    }
+
+    /// The write was accepted: what to publish.
+    pub fn accepted(&mut self) -> Vec<Report> {
+        self.failures = Failures::default();
+        match std::mem::take(&mut self.stage) {
+            Stage::InFlight(draft) => draft.reports,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The write or the read had no effect, though it was `sent` or because it was not; what is written next
+    /// waits. Says how often that was so in a row.
+    pub fn refused(&mut self, sent: bool) -> u32 {
+        self.stage = if matches!(self.stage, Stage::Reading) { Stage::Unread } else { Stage::Idle };
+        self.failures.another(sent)
+    }
+
+    /// Nothing is sent before `at`.
+    pub fn wait_until(&mut self, at: Duration) {
+        self.not_before = self.not_before.max(at);
+    }
+
+    /// Another write came first: the Framework is to be read. Gives back what was to be written.
+    pub fn conflicted(&mut self) -> Option<Draft> {
+        match std::mem::replace(&mut self.stage, Stage::Unread) {
+            Stage::InFlight(draft) => Some(draft),
+            _ => None,
+        }
+    }
+
+    /// No reply came: the write may have had its effect, or may yet have it.
+    pub fn unknown(&mut self) {
+        if let Stage::InFlight(draft) = std::mem::replace(&mut self.stage, Stage::Unread) {
+            self.possible.push(draft);
+        }
+    }
+
+    /// The Framework was read, or the watch showed what the read was for.
+    pub fn read(&mut self) {
+        if matches!(self.stage, Stage::Unread | Stage::Reading) {
+            self.stage = Stage::Idle;
+            self.failures = Failures::default();
+        }
+    }
+
+    /// Whether a read waits that is not sent yet.
+    pub fn is_unread(&self) -> bool {
+        matches!(self.stage, Stage::Unread)
+    }
+
+    /// Another resourceVersion is persisted: no write for the one before can have an effect any more. If one
+    /// of ours without a reply came through, says what to publish.
+    pub fn settle(&mut self, persisted: Option<&FrameworkStatus>) -> Vec<Report> {
+        let possible = std::mem::take(&mut self.possible);
+        let ours = possible.into_iter().find(|draft| Some(&*draft.status) == persisted);
+        ours.map(|draft| draft.reports).unwrap_or_default()
+    }
+
+    /// Makes exactly this write due, whatever is persisted.
+    #[cfg(feature = "defects")]
+    pub fn force(&mut self, draft: Draft) {
+        self.stage = Stage::Due(draft);
+    }
+
+    /// When something can be sent that could not before.
+    pub fn next(&self) -> Option<Duration> {
+        matches!(self.stage, Stage::Unread).then_some(self.not_before)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! Changes that a watch reports.
+
+/// A change of one object, or of the watch itself.
+#[derive(Debug)]
+pub enum Change<T> {
+    /// A LIST begins: the objects until [`Change::Synced`] replace all that was known of the kind.
+    Restarted,
+    /// One object of that LIST.
+    Listed(T),
+    /// The LIST is complete.
+    Synced,
+    /// The object was added or modified.
+    Applied(T),
+    /// The object was deleted, or is no longer selected; this is its last known state.
+    Deleted(T),
+}

@@ -1,0 +1,26 @@
+//! Names of namespaced objects.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Names a namespaced object of a kind that the context tells; `types.NamespacedName` of controller-runtime.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// `metadata.namespace`.
+    pub namespace: Arc<str>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The object `name` in `namespace`.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Key { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}

@@ -1,0 +1,150 @@
+//! Jobs of any kind that wait in a queue, or came through one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use framework_api::Framework;
+use framework_api::queue::{ConsumerKind, ConsumerRef, growth_unit_name};
+use framework_core::growth::Party;
+use framework_core::queue::Stage;
+use framework_queue::Ask;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+
+use framework_message::Key;
+
+/// The kind of a job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JobKind {
+    /// One for whose jobs the desk makes units.
+    Known(ConsumerKind),
+    /// Any other: whoever makes its units watches them, and takes them away.
+    Other(Arc<str>),
+    /// None: the unit names no job, and stands for itself. Whoever made it takes it away.
+    Itself,
+}
+
+impl JobKind {
+    /// The kind that an object reference names.
+    pub fn of(reference: &ConsumerRef) -> Self {
+        let other = || JobKind::Other(format!("{} {}", reference.api_version, reference.kind).into());
+        ConsumerKind::of(reference).map_or_else(other, JobKind::Known)
+    }
+}
+
+/// Names a job.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConsumerKey {
+    /// Its kind.
+    pub kind: JobKind,
+    /// Its name.
+    pub key: Key,
+}
+
+impl ConsumerKey {
+    /// The job of a known kind.
+    pub fn new(kind: ConsumerKind, key: Key) -> Self {
+        ConsumerKey { kind: JobKind::Known(kind), key }
+    }
+
+    /// The unit that the desk makes for it.
+    pub fn unit(&self) -> Option<Key> {
+        let JobKind::Known(kind) = self.kind else { return None };
+        Some(Key::new(&self.key.namespace, &kind.unit_name(&self.key.name)))
+    }
+
+    /// The unit that the desk makes for what it grew by.
+    pub fn growth_unit(&self, generation: i64) -> Option<Key> {
+        let first = self.unit()?;
+        Some(Key::new(&first.namespace, &growth_unit_name(&first.name, generation)))
+    }
+
+    /// The generation that a unit of it asks for what it grew by then; `None`: it is no such unit.
+    pub fn generation_of(&self, unit: &Key) -> Option<i64> {
+        let grows = self.kind == JobKind::Known(ConsumerKind::Framework);
+        let first = self.unit().filter(|_| grows)?;
+        let generation = unit.name.strip_prefix(&*first.name)?.strip_prefix('-')?.parse().ok()?;
+        self.growth_unit(generation).filter(|named| named == unit).map(|_| generation)
+    }
+}
+
+/// What a job has grown by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Growth {
+    /// Since when it waits.
+    pub since: Timestamp,
+    /// What these Pods ask for; or why that is not known.
+    pub ask: Result<Ask, Arc<str>>,
+}
+
+/// A job that waits in a queue, or came through one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Consumer {
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`, for kinds that the desk itself patches.
+    pub resource_version: u128,
+    /// `metadata.generation`, for kinds that are told of which they may begin; else 0.
+    pub generation: i64,
+    /// `metadata.creationTimestamp`: since when it waits.
+    pub created: Timestamp,
+    /// In which queue, by its label.
+    pub queue: Option<Arc<str>>,
+    /// `priorityClassName` of its Pods.
+    pub class: Option<Arc<str>>,
+    /// What all its Pods ask for, or, once it has grown, those that it came with; or why that is not known.
+    pub ask: Result<Ask, Arc<str>>,
+    /// What it has grown by since it came through its queue: by the generation that asks for it.
+    pub growths: BTreeMap<i64, Growth>,
+    /// How far it is. While it waits nothing of it has begun, unless it was told of its generation that it
+    /// may.
+    pub stage: Stage,
+    /// Whether it is being deleted: no unit is made for it any more.
+    pub deleting: bool,
+}
+
+impl Consumer {
+    /// A Framework that waits in a queue, or came through one.
+    pub fn framework(framework: &Framework, queue: Option<&str>, stage: Stage, parties: &[Party]) -> Self {
+        let metadata = &framework.metadata;
+        let created = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+        let roles: Vec<_> = framework.spec.task_roles.iter().map(|role| asked(&role.task.pod)).collect();
+        let class = roles.iter().flatten().find_map(|(_, class)| class.clone());
+        let ask = |party: Option<&Party>| -> Result<Ask, Arc<str>> {
+            let mut sum = Ask::default();
+            for (position, role) in roles.iter().enumerate() {
+                let (one, _) = role
+                    .as_ref()
+                    .map_err(|error| Arc::from(format!("spec.taskRoles[{position}].task.pod: {error}")))?;
+                let tasks = party.and_then(|party| party.tasks.get(position)).copied().unwrap_or(0);
+                sum = sum.plus(&one.times(tasks));
+            }
+            Ok(sum)
+        };
+        let growth = |party: &Party| {
+            let since = party.since?.timestamp();
+            Some((party.generation?, Growth { since, ask: ask(Some(party)) }))
+        };
+        Consumer {
+            uid: metadata.uid.as_deref().unwrap_or_default().into(),
+            resource_version: 0,
+            generation: metadata.generation.unwrap_or_default(),
+            created,
+            queue: queue.map(Arc::from),
+            class,
+            ask: ask(parties.iter().find(|party| party.generation.is_none())),
+            growths: parties.iter().filter_map(growth).collect(),
+            stage,
+            deleting: metadata.deletion_timestamp.is_some(),
+        }
+    }
+}
+
+/// What a Pod of this template asks for, and the PriorityClass that it names.
+fn asked(template: &serde_json::Value) -> Result<(Ask, Option<Arc<str>>), String> {
+    let template: PodTemplateSpec =
+        serde_path_to_error::deserialize(template).map_err(|error| error.to_string())?;
+    let pod = template.spec.unwrap_or_default();
+    let ask = Ask::pod(&pod).map_err(|error| error.to_string())?;
+    Ok((ask, pod.priority_class_name.filter(|name| !name.is_empty()).map(Arc::from)))
+}

@@ -1,0 +1,291 @@
+//! What the desk is told becomes what the scheduler is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::queue::{ConsumerKind, Phase, Reason};
+use framework_core::queue::Stage;
+use framework_queue::{Ask, QueueFacts, Standing, UnitFacts};
+
+use super::growth::{Shares, generation};
+use super::{Desk, Work};
+use crate::consumer::{Consumer, ConsumerKey, JobKind};
+use crate::counts::Counted;
+use crate::object::{JobObject, UnitObject, UnitStanding};
+use crate::unit::{Verdict, holds_ours};
+use framework_message::{Key, Now};
+
+impl Desk {
+    pub(super) fn unit_changed(&mut self, key: Key) {
+        let known = self.books.get(&key).and_then(|book| book.uid.clone());
+        let unit = self.units.get(&key).map(|unit| {
+            (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version, unit.standing.overtaken)
+        });
+        if let Some(known) = known.filter(|known| unit.as_ref().is_none_or(|(uid, ..)| uid != known)) {
+            self.forget_unit(&key, &known);
+        }
+        let Some((uid, consumer, resource_version, overtaken)) = unit else { return };
+        self.job_is_answered(&consumer);
+        let name = Arc::clone(&key.name);
+        self.space(&key.namespace).names.insert(Arc::clone(&uid), name);
+        let book = self.books.entry(key.clone()).or_insert_with(|| super::Book {
+            uid: Some(uid),
+            consumer: Some(consumer.clone()),
+            overtaken,
+            ..Default::default()
+        });
+        book.deleted = false;
+        if book.releasing.is_some_and(|base| base < resource_version) {
+            book.releasing = None;
+            book.unsure = false;
+            book.facts = None;
+        }
+        self.units_of.entry(consumer.clone()).or_default().insert(key.clone());
+        self.stale_jobs.insert(consumer);
+        self.stale_units.insert(key.clone());
+        self.offer(Work::Unit(key));
+    }
+
+    /// The unit of that name with that UID is gone.
+    fn forget_unit(&mut self, key: &Key, uid: &str) {
+        let book = self.books.remove(key).unwrap_or_default();
+        self.counts.replace(book.counted.as_ref(), None);
+        if let Some(consumer) = book.consumer {
+            if book.holds {
+                self.released_units(&consumer, false);
+            }
+            if let Some(keys) = self.units_of.get_mut(&consumer) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.units_of.remove(&consumer);
+                }
+            }
+            self.job_is_answered(&consumer);
+            self.stale_jobs.insert(consumer);
+        }
+        if let Some(space) = self.spaces.get_mut(&key.namespace) {
+            space.names.remove(uid);
+            space.schedule.set_unit(uid, None);
+            self.stale_spaces.insert(Arc::clone(&key.namespace));
+        }
+    }
+
+    /// What was asked for a job is there, or gone again.
+    fn job_is_answered(&mut self, job: &ConsumerKey) {
+        if let Some(book) = self.job_books.get_mut(job) {
+            book.not_before = Duration::ZERO;
+        }
+    }
+
+    pub(super) fn queue_changed(&mut self, key: &Key) {
+        let priority =
+            self.queues.get(key).map(|queue| self.priority(queue.priority, queue.class.as_deref()));
+        let facts = self.queues.get(key).zip(priority).map(|(queue, priority)| QueueFacts {
+            policy: queue.policy,
+            priority: priority.unwrap_or_default(),
+        });
+        let space = self.space(&key.namespace);
+        space.schedule.set_queue(&key.name, facts);
+        self.stale_spaces.insert(Arc::clone(&key.namespace));
+        // Whether the queue of a unit is there is the unit's own affair.
+        let units = self.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
+        self.stale_units.extend(units.map(|unit| unit.key.clone()));
+    }
+
+    pub(super) fn quota_changed(&mut self, key: &Key) {
+        if self.quotas.get(key).is_none_or(|quota| quota.limits.is_none()) {
+            let space = self.space(&key.namespace);
+            space.others.forget(&key.name);
+            space.schedule.set_quota(&key.name, None);
+        }
+        self.space(&key.namespace);
+        self.stale_spaces.insert(Arc::clone(&key.namespace));
+    }
+
+    pub(super) fn class_changed(&mut self, name: &str) {
+        let named = |class: &Option<Arc<str>>| class.as_deref() == Some(name);
+        let units = self.units.iter().filter(|unit| named(&unit.class)).map(|unit| unit.key.clone());
+        self.stale_units.extend(units);
+        let queues: Vec<Key> =
+            self.queues.iter().filter(|queue| named(&queue.class)).map(|queue| queue.key.clone()).collect();
+        queues.iter().for_each(|key| self.queue_changed(key));
+    }
+
+    pub(super) fn job_changed(&mut self, key: &Key) {
+        let consumer = self.jobs.get(key).map(consumer_of);
+        self.consumer_changed(ConsumerKey::new(ConsumerKind::Job, key.clone()), consumer);
+    }
+
+    pub(super) fn job_set_changed(&mut self, key: &Key) {
+        let consumer = self.job_sets.get(key).map(|set| consumer_of(&set.job));
+        self.consumer_changed(ConsumerKey::new(ConsumerKind::JobSet, key.clone()), consumer);
+    }
+
+    /// Units of JobSets that are not there are known to be that from now on.
+    pub(super) fn job_sets_are_seen(&mut self) {
+        let of_sets = |job: &&ConsumerKey| job.kind == JobKind::Known(ConsumerKind::JobSet);
+        let units = self.units_of.iter().filter(|(job, _)| of_sets(job)).flat_map(|(_, units)| units);
+        self.stale_units.extend(units.cloned());
+    }
+
+    pub(super) fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {
+        match consumer {
+            Some(consumer) => drop(self.consumers.insert(key.clone(), consumer)),
+            None => {
+                self.consumers.remove(&key);
+                self.job_books.remove(&key);
+            }
+        }
+        self.stale_units.extend(self.units_of.get(&key).into_iter().flatten().cloned());
+        self.stale_jobs.insert(key);
+    }
+
+    /// A priority, given or by its class; `None`: there is no such class.
+    pub(super) fn priority(&self, given: Option<i32>, class: Option<&str>) -> Option<i32> {
+        match (given, class) {
+            (Some(priority), _) => Some(priority),
+            (None, None) => Some(0),
+            (None, Some(class)) => self.classes.get(&Key::new("", class)).map(|class| class.value),
+        }
+    }
+
+    /// Tells the scheduler what has changed of units, and of what their Pods use.
+    pub(super) fn refresh(&mut self, now: Now) {
+        let mut shares = Shares::default();
+        for key in std::mem::take(&mut self.stale_units) {
+            self.refresh_unit(&key, &mut shares);
+        }
+        self.refresh_quotas(now);
+    }
+
+    fn refresh_unit(&mut self, key: &Key, shares: &mut Shares) {
+        let Some(unit) = self.units.get(key) else { return };
+        let holds = shares.of(unit, self);
+        let trouble = self.trouble(unit);
+        let facts = self.facts(unit, &holds, trouble.is_some());
+        let may_go = unit.deleting && (holds.is_empty() || self.is_void(unit));
+        let counted = counted(unit, facts.as_ref());
+        let (uid, consumer) = (Arc::clone(&unit.uid), unit.consumer.clone());
+        let offers = (unit.deleting && may_go && holds_ours(unit)) || trouble.is_some();
+        let Some(book) = self.books.get_mut(key) else { return };
+        book.may_go = may_go;
+        let waits = facts.as_ref().is_some_and(|facts| !is_released(facts));
+        if let Some((reason, message)) = trouble {
+            book.verdict = Verdict::Wait(reason, message);
+        } else if waits && book.facts != facts {
+            // It is decided anew.
+            book.verdict = Verdict::None;
+        }
+        let holds = facts.as_ref().is_some_and(is_released);
+        let held = std::mem::replace(&mut book.holds, holds);
+        let before = std::mem::replace(&mut book.counted, counted.clone());
+        if book.facts != facts {
+            book.facts.clone_from(&facts);
+            self.space(&key.namespace).schedule.set_unit(&uid, facts);
+            self.stale_spaces.insert(Arc::clone(&key.namespace));
+        }
+        if held != holds {
+            self.released_units(&consumer, holds);
+        }
+        self.counts.replace(before.as_ref(), counted.as_ref());
+        if offers {
+            self.offer(Work::Unit(key.clone()));
+        }
+    }
+
+    /// Why a unit that waits is not even looked at.
+    fn trouble(&self, unit: &UnitObject) -> Option<(Reason, String)> {
+        if unit.standing.phase == Some(Phase::Dequeued) || unit.deleting {
+            return None;
+        }
+        let of = |reason, message| Some((reason, message));
+        let consumer = &unit.consumer;
+        if consumer.key.namespace != unit.key.namespace {
+            let other = &consumer.key.namespace;
+            return of(Reason::ConsumerNotAllowed, format!("its job is in the namespace {other}"));
+        }
+        if self.sees(&consumer.kind) && !self.consumers.contains_key(consumer) {
+            let text = format!("there is no job {} that waits in a queue", consumer.key.name);
+            return of(Reason::ConsumerNotFound, text);
+        }
+        if let Err(error) = &unit.ask {
+            return of(Reason::ExceedsQuota, format!("spec.resource cannot be read: {error}"));
+        }
+        if self.queues.get(&Key::new(&unit.key.namespace, &unit.queue)).is_none() {
+            let text = format!("there is no Queue {} in the namespace {}", unit.queue, unit.key.namespace);
+            return of(Reason::QueueNotFound, text);
+        }
+        if self.priority(unit.priority, unit.class.as_deref()).is_none() {
+            let class = unit.class.as_deref().unwrap_or_default();
+            return of(Reason::PriorityClassNotFound, format!("there is no PriorityClass {class}"));
+        }
+        None
+    }
+
+    /// What the scheduler is told of a unit; `None`: it need not know of it.
+    fn facts(&self, unit: &UnitObject, holds: &Ask, is_in_trouble: bool) -> Option<UnitFacts> {
+        let book = self.books.get(&unit.key)?;
+        let released = unit.standing.phase == Some(Phase::Dequeued) || book.releasing.is_some();
+        let standing = if released {
+            if holds.is_empty() {
+                return None;
+            }
+            Standing::Released { holds: holds.clone() }
+        } else {
+            if is_in_trouble || unit.deleting || book.unwanted {
+                return None;
+            }
+            let UnitStanding { phase, reason, .. } = &unit.standing;
+            Standing::Waiting {
+                // It is stored later than it is decided, if ever.
+                overtaken: book.overtaken.map(|overtaken| overtaken.since.timestamp()),
+                reserved: book.overtaken.is_some_and(|overtaken| overtaken.reserved),
+                reason: reason.filter(|_| phase.is_some()),
+            }
+        };
+        Some(UnitFacts {
+            queue: Arc::clone(&unit.queue),
+            priority: self.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
+            enqueued: self.enqueued(unit),
+            ask: unit.ask.clone().ok()?,
+            grows: self.consumers.get(&unit.consumer).is_some_and(|job| generation(unit, job).is_some()),
+            standing,
+        })
+    }
+}
+
+/// Whether a unit was released.
+pub(super) fn is_released(facts: &UnitFacts) -> bool {
+    matches!(facts.standing, Standing::Released { .. })
+}
+
+/// What a unit counts as.
+fn counted(unit: &UnitObject, facts: Option<&UnitFacts>) -> Option<Counted> {
+    let queue = Key { namespace: Arc::clone(&unit.key.namespace), name: Arc::clone(&unit.queue) };
+    match unit.standing.phase {
+        Some(Phase::Dequeued) => facts.is_some_and(is_released).then_some(Counted::Released(queue)),
+        _ => Some(Counted::Waiting(queue, unit.standing.reason.unwrap_or(Reason::Waiting).as_str())),
+    }
+}
+
+/// A Job as any job.
+fn consumer_of(job: &JobObject) -> Consumer {
+    let stage = match (job.finished, job.suspended) {
+        (true, _) => Stage::Finished,
+        (false, true) => Stage::Waiting,
+        (false, false) => Stage::Started,
+    };
+    Consumer {
+        uid: Arc::clone(&job.uid),
+        resource_version: job.resource_version,
+        generation: 0,
+        created: job.created,
+        queue: job.queue.clone(),
+        class: job.class.clone(),
+        ask: job.ask.clone(),
+        growths: BTreeMap::new(),
+        stage,
+        deleting: job.deleting,
+    }
+}

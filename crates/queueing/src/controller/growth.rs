@@ -1,0 +1,179 @@
+//! What released Frameworks have grown by: each growth has a unit of its own beside the first one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use framework_api::queue::{ConsumerKind, Phase};
+#[cfg(feature = "defects")]
+use framework_core::observed::Defect;
+use framework_core::queue::Stage;
+use framework_queue::Ask;
+use jiff::Timestamp;
+
+use super::uses::less;
+use super::{Desk, Outcome, Work};
+use crate::consumer::{Consumer, ConsumerKey, Growth, JobKind};
+use crate::object::UnitObject;
+use crate::request::Request;
+use framework_message::Key;
+
+/// What the released units of jobs hold; each job's are found out together, and once.
+#[derive(Debug, Default)]
+pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, Ask>>);
+
+impl Shares {
+    /// What a unit keeps from others, if it was released, or may be: what its Tasks ask for now, but no more
+    /// than it was given, and what their Pods still use.
+    pub fn of(&mut self, unit: &UnitObject, desk: &Desk) -> Ask {
+        if !self.0.contains_key(&unit.consumer) {
+            self.0.insert(unit.consumer.clone(), desk.shares(&unit.consumer));
+        }
+        self.0.get(&unit.consumer).and_then(|shares| shares.get(&unit.key)).cloned().unwrap_or_default()
+    }
+}
+
+impl Desk {
+    /// What the released units of a job hold. What its Pods use beyond what is asked for is of Tasks that are
+    /// gone: of the youngest growths before all others, because a shrink takes these first.
+    fn shares(&self, job: &ConsumerKey) -> BTreeMap<Key, Ask> {
+        let units = self.units_of.get(job).into_iter().flatten().filter_map(|key| self.units.get(key));
+        let is_released = |unit: &&UnitObject| {
+            let releasing = || self.books.get(&unit.key).is_some_and(|book| book.releasing.is_some());
+            unit.standing.phase == Some(Phase::Dequeued) || releasing()
+        };
+        let mut released: Vec<_> = units
+            .filter(is_released)
+            .map(|unit| {
+                let given = unit.ask.clone().unwrap_or_default();
+                let base = given.min(&self.asks_now(unit));
+                (Reverse(job.generation_of(&unit.key)), unit.key.clone(), given, base)
+            })
+            .collect();
+        released.sort_unstable_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
+        let mut used = self.used.get(job).map(|used| used.ask.clone()).unwrap_or_default();
+        #[cfg(feature = "defects")]
+        if self.lacks(Defect::ReturnAtEnd) {
+            used = Ask::default();
+        }
+        for (_, _, _, base) in &released {
+            used = less(&used, base);
+        }
+        let share = |(_, key, given, base): (_, Key, Ask, Ask)| {
+            let more = less(&given, &base).min(&used);
+            used = less(&used, &more);
+            (key, base.plus(&more))
+        };
+        released.into_iter().map(share).collect()
+    }
+
+    /// What the Tasks that a unit asks for ask for now.
+    fn asks_now(&self, unit: &UnitObject) -> Ask {
+        let given = || unit.ask.clone().unwrap_or_default();
+        if !self.sees(&unit.consumer.kind) {
+            return given();
+        }
+        let same = |job: &&Consumer| unit.consumer_uid.as_ref().is_none_or(|uid| *uid == job.uid);
+        let job = self.consumers.get(&unit.consumer).filter(same);
+        let Some(job) = job.filter(|job| job.stage != Stage::Finished) else { return Ask::default() };
+        let ask = match generation(unit, job) {
+            // It may come to ask for as much again, until it has begun with less.
+            None if job.stage == Stage::Waiting => return given(),
+            None => &job.ask,
+            Some(generation) => match job.growths.get(&generation) {
+                Some(growth) => &growth.ask,
+                None => return Ask::default(),
+            },
+        };
+        ask.clone().unwrap_or_else(|_| given())
+    }
+
+    /// Since when a unit waits: since its job was created, or grew. A new attempt adds all Tasks anew, but a
+    /// unit that was there before keeps its place.
+    pub(super) fn enqueued(&self, unit: &UnitObject) -> Timestamp {
+        let Some(job) = self.consumers.get(&unit.consumer) else { return unit.created };
+        match generation(unit, job) {
+            None => job.created,
+            Some(generation) => {
+                let since = job.growths.get(&generation).map(|growth| growth.since);
+                since.map_or(unit.created, |since| since.min(unit.created))
+            }
+        }
+    }
+
+    /// Makes sure that each growth of a job has a unit, and no other, and that the job hears of it.
+    pub(super) fn look_after_growths(&mut self, key: &ConsumerKey) {
+        if self.growth_request(key).is_some() {
+            self.offer(Work::Job(key.clone()));
+        }
+        let Some(job) = self.consumers.get(key) else { return };
+        let (mut growths, mut wanted) = (Vec::new(), Vec::new());
+        for name in self.units_of.get(key).into_iter().flatten() {
+            let Some(unit) = self.units.get(name) else { continue };
+            let Some(generation) = generation(unit, job) else { continue };
+            let growth = job.growths.get(&generation);
+            let is_released = unit.standing.phase == Some(Phase::Dequeued);
+            let stays = growth.is_some_and(|growth| is_released || fits(unit, job, growth));
+            wanted.push((name.clone(), stays || unit.deleting));
+            if is_released && growth.is_some() {
+                growths.push(generation);
+            }
+        }
+        growths.sort_unstable();
+        let uid = Arc::clone(&job.uid);
+        for (name, wanted) in wanted {
+            self.want(name, wanted);
+        }
+        if key.kind == JobKind::Known(ConsumerKind::Framework) {
+            self.tell_growths(key, uid, growths);
+        }
+    }
+
+    fn tell_growths(&mut self, key: &ConsumerKey, uid: Arc<str>, growths: Vec<i64>) {
+        let known = self.job_books.get(key).and_then(|book| book.told_growths.as_ref());
+        let is_known = match known.filter(|(of, _)| *of == uid) {
+            Some((_, known)) => *known == growths,
+            None => growths.is_empty(),
+        };
+        if !is_known {
+            let book = self.job_books.entry(key.clone()).or_default();
+            book.told_growths = Some((Arc::clone(&uid), growths.clone()));
+            self.outcomes.push(Outcome::AdmitGrowths { key: key.key.clone(), uid, growths });
+        }
+    }
+
+    /// What makes the unit of the first growth that has none. Queue and priority are those of the first unit.
+    pub(super) fn growth_request(&self, key: &ConsumerKey) -> Option<Request> {
+        let (job, JobKind::Known(kind)) = (self.consumers.get(key)?, &key.kind) else { return None };
+        if job.deleting || job.stage == Stage::Finished {
+            return None;
+        }
+        let missing = |(generation, growth): (&i64, &Growth)| {
+            let unit = key.growth_unit(*generation)?;
+            let ask = growth.ask.clone().ok()?;
+            self.units.get(&unit).is_none().then_some((unit, ask))
+        };
+        let (unit, ask) = job.growths.iter().find_map(missing)?;
+        let first = self.units.get(&key.unit()?).filter(|unit| unit.owner.as_ref() == Some(&job.uid));
+        Some(Request::CreateUnit {
+            unit,
+            kind: *kind,
+            job: key.key.clone(),
+            uid: Arc::clone(&job.uid),
+            queue: Arc::clone(job.queue.as_ref()?),
+            class: first.map_or_else(|| job.class.clone(), |first| first.class.clone()),
+            priority: first.and_then(|first| first.priority),
+            ask,
+        })
+    }
+}
+
+/// Which growth of a job a unit that was made for it asks for; `None`: none.
+pub(super) fn generation(unit: &UnitObject, job: &Consumer) -> Option<i64> {
+    unit.consumer.generation_of(&unit.key).filter(|_| unit.owner.as_ref() == Some(&job.uid))
+}
+
+/// Whether a growth waits with what its unit asks for.
+fn fits(unit: &UnitObject, job: &Consumer, growth: &Growth) -> bool {
+    job.stage != Stage::Finished && job.queue.as_ref() == Some(&unit.queue) && growth.ask == unit.ask
+}

@@ -1,0 +1,31 @@
+//! Answers to queries: the position of a unit, and counts.
+
+use super::Desk;
+use crate::counts::Gauges;
+use crate::position::QueuePosition;
+use framework_message::Key;
+
+impl Desk {
+    /// Where a unit stands; `None`: there is none of that name.
+    pub fn queue_position(&self, key: &Key) -> Option<QueuePosition> {
+        let unit = self.units.get(key)?;
+        let space = self.spaces.get(&key.namespace);
+        let position = space.and_then(|space| space.schedule.position(&unit.uid));
+        let before = position.as_ref().and_then(|position| position.directly_before.as_ref());
+        let name = before.and_then(|uid| space?.names.get(uid));
+        Some(QueuePosition {
+            queue: unit.queue.to_string(),
+            phase: unit.standing.phase,
+            reason: unit.standing.reason.map(|reason| reason.to_string()),
+            message: unit.standing.message.clone(),
+            place: position.as_ref().map(|position| position.place),
+            before: position.as_ref().map(|position| position.before),
+            directly_before: name.map(|name| name.to_string()),
+        })
+    }
+
+    /// How many units wait, and how many hold something.
+    pub fn gauges(&self) -> &Gauges {
+        self.counts.gauges()
+    }
+}

@@ -1,0 +1,93 @@
+//! How many units wait, and how many hold something: kept as units change, so that to ask costs nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use framework_message::Key;
+
+/// Figures for metrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Units that wait, by their reason.
+    pub waiting: BTreeMap<&'static str, usize>,
+    /// Units that were released and whose jobs have not ended.
+    pub released: usize,
+}
+
+/// How many units of one queue wait, and how many hold something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filling {
+    /// Those that wait.
+    pub waiting: usize,
+    /// Those that were released and whose jobs have not ended.
+    pub released: usize,
+}
+
+/// What a unit counts as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// It waits in this queue, for this reason.
+    Waiting(Key, &'static str),
+    /// It was released from this queue, and its job has not ended.
+    Released(Key),
+}
+
+/// The counts.
+#[derive(Debug, Default)]
+pub struct Counts {
+    gauges: Gauges,
+    queues: BTreeMap<Key, Filling>,
+    changed: BTreeSet<Key>,
+}
+
+impl Counts {
+    /// A unit counts as something else than before.
+    pub fn replace(&mut self, before: Option<&Counted>, now: Option<&Counted>) {
+        if before == now {
+            return;
+        }
+        if let Some(counted) = before {
+            self.change(counted, |count| *count = count.saturating_sub(1));
+        }
+        if let Some(counted) = now {
+            self.change(counted, |count| *count += 1);
+        }
+    }
+
+    fn change(&mut self, counted: &Counted, by: impl Fn(&mut usize)) {
+        let queue = match counted {
+            Counted::Waiting(queue, reason) => {
+                let count = self.gauges.waiting.entry(reason).or_default();
+                by(count);
+                if *count == 0 {
+                    self.gauges.waiting.remove(reason);
+                }
+                by(&mut self.queues.entry(queue.clone()).or_default().waiting);
+                queue
+            }
+            Counted::Released(queue) => {
+                by(&mut self.gauges.released);
+                by(&mut self.queues.entry(queue.clone()).or_default().released);
+                queue
+            }
+        };
+        if self.queues.get(queue) == Some(&Filling::default()) {
+            self.queues.remove(queue);
+        }
+        self.changed.insert(queue.clone());
+    }
+
+    /// All of them.
+    pub fn gauges(&self) -> &Gauges {
+        &self.gauges
+    }
+
+    /// Those of a queue.
+    pub fn filling(&self, queue: &Key) -> Filling {
+        self.queues.get(queue).copied().unwrap_or_default()
+    }
+
+    /// The queues of which a count has changed since this was last asked.
+    pub fn take_changed(&mut self) -> BTreeSet<Key> {
+        std::mem::take(&mut self.changed)
+    }
+}

@@ -1,0 +1,32 @@
+//! The controller of QueueUnits: which jobs may begin, decided from what the API server stores.
+//!
+//! ```text
+//! watches of units, queues, quotas, classes, Pods, Jobs ─▶ News ─▶ Desk ─▶ Request
+//!                              Frameworks, from the engine ────────────────┘  └──▶ Outcome ─▶ engine
+//! ```
+//!
+//! The order and the arithmetic are [`framework_queue`]'s. [`Desk`] makes the units of Frameworks
+//! and Jobs, writes what was decided, and removes finalizers. It is synchronous and deterministic: it does no
+//! I/O, reads no clock and draws no random numbers.
+
+mod consumer;
+mod controller;
+mod counts;
+mod object;
+mod others;
+mod position;
+mod request;
+mod store;
+mod unit;
+
+pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
+pub use controller::{Desk, Outcome, Settings, Wait};
+pub use counts::{Filling, Gauges};
+pub use object::{
+    ClassObject, JobObject, JobSetObject, News, Object, Overtaken, Page, PodUse, QueueObject, QuotaObject,
+    Reply, TemplateMetadata, UnitObject, UnitStanding,
+};
+pub use position::QueuePosition;
+pub use request::Request;
+#[cfg(feature = "defects")]
+pub use request::UNGUARDED;

@@ -1,0 +1,214 @@
+//! What the desk is told of objects: the few fields that it uses.
+
+use std::sync::Arc;
+
+use framework_api::Time;
+use framework_api::queue::{Phase, QueuePolicy, Reason};
+use framework_queue::Ask;
+use jiff::Timestamp;
+
+use crate::consumer::ConsumerKey;
+use crate::counts::Filling;
+use framework_message::{Change, Key};
+
+/// What the watches that queueing needs tell.
+#[derive(Debug)]
+pub enum News {
+    /// Of QueueUnits.
+    Unit(Change<UnitObject>),
+    /// Of Queues.
+    Queue(Change<QueueObject>),
+    /// Of ResourceQuotas.
+    Quota(Change<QuotaObject>),
+    /// Of PriorityClasses.
+    Class(Change<ClassObject>),
+    /// Of Pods with the label of a queue.
+    Pod(Change<PodUse>),
+    /// Of Jobs with the label of a queue.
+    Job(Change<JobObject>),
+    /// Of JobSets with the label of a queue.
+    JobSet(Change<JobSetObject>),
+}
+
+/// An object that a response shows.
+#[derive(Debug)]
+pub enum Object {
+    /// The QueueUnit after a POST, a PUT, a PATCH or at a GET.
+    Unit(Box<UnitObject>),
+    /// A page of a LIST of QueueUnits.
+    Page(Page),
+}
+
+/// One page of a LIST of QueueUnits.
+#[derive(Debug)]
+pub struct Page {
+    /// The units that can be read.
+    pub units: Vec<UnitObject>,
+    /// `continue`, if there is more.
+    pub after: Option<String>,
+}
+
+/// The outcome of a request about QueueUnits, Queues or jobs.
+pub type Reply = framework_message::Reply<Object>;
+
+/// A QueueUnit.
+#[derive(Clone, Debug)]
+pub struct UnitObject {
+    /// Its name.
+    pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// `metadata.creationTimestamp`.
+    pub created: Timestamp,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// UID of the object that controls it.
+    pub owner: Option<Arc<str>>,
+    /// For whom it asks.
+    pub consumer: ConsumerKey,
+    /// `spec.consumerRef.uid`.
+    pub consumer_uid: Option<Arc<str>>,
+    /// `spec.queue`.
+    pub queue: Arc<str>,
+    /// `spec.priority`.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName`, if it is not empty.
+    pub class: Option<Arc<str>>,
+    /// `spec.resource`; or what is wrong with it.
+    pub ask: Result<Ask, Arc<str>>,
+    /// `status`.
+    pub standing: UnitStanding,
+}
+
+/// The status of a QueueUnit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnitStanding {
+    /// `status.phase`.
+    pub phase: Option<Phase>,
+    /// Reason of the condition `Dequeued`.
+    pub reason: Option<Reason>,
+    /// `status.message`.
+    pub message: String,
+    /// `lastTransitionTime` of the condition `Dequeued`.
+    pub since: Option<Time>,
+    /// The condition `Overtaken`, if it is true: since when, and whether capacity is kept for the unit.
+    pub overtaken: Option<Overtaken>,
+}
+
+/// That others went before a unit which could have gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overtaken {
+    /// Since when.
+    pub since: Time,
+    /// Whether capacity is kept for it.
+    pub reserved: bool,
+}
+
+/// A Queue.
+#[derive(Clone, Debug)]
+pub struct QueueObject {
+    /// Its name.
+    pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// `status`, if all of it is set.
+    pub filling: Option<Filling>,
+    /// `spec.queuePolicy`.
+    pub policy: QueuePolicy,
+    /// `spec.priority`.
+    pub priority: Option<i32>,
+    /// `spec.priorityClassName`, if it is not empty.
+    pub class: Option<Arc<str>>,
+}
+
+/// A ResourceQuota.
+#[derive(Clone, Debug)]
+pub struct QuotaObject {
+    /// Its name.
+    pub key: Key,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// `status.hard` and `status.used`; `None`: it has scopes, and says nothing of all Pods.
+    pub limits: Option<framework_queue::QuotaFacts>,
+    /// The quota controller has counted what is used. Until then all of it may be, says `limits`.
+    pub counted: bool,
+}
+
+/// A PriorityClass.
+#[derive(Clone, Debug)]
+pub struct ClassObject {
+    /// Its name; it has no namespace.
+    pub key: Key,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// `value`.
+    pub value: i32,
+}
+
+/// A Pod with the label of a queue: what it uses of quotas.
+#[derive(Clone, Debug)]
+pub struct PodUse {
+    /// Its name.
+    pub key: Key,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// Of which job it is, and that job's UID.
+    pub consumer: Option<(ConsumerKey, Arc<str>)>,
+    /// What counts against quotas: nothing once it has ended.
+    pub ask: Ask,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// It is being deleted: from when on quotas count it no more, though it may still be there.
+    pub lapses: Option<Timestamp>,
+}
+
+/// A batch/v1 Job with the label of a queue.
+#[derive(Clone, Debug)]
+pub struct JobObject {
+    /// Its name.
+    pub key: Key,
+    /// `metadata.uid`.
+    pub uid: Arc<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// `metadata.creationTimestamp`.
+    pub created: Timestamp,
+    /// The label that names its queue.
+    pub queue: Option<Arc<str>>,
+    /// `spec.suspend`.
+    pub suspended: bool,
+    /// Whether it has completed or failed.
+    pub finished: bool,
+    /// Whether it has a deletionTimestamp.
+    pub deleting: bool,
+    /// `priorityClassName` of its Pods.
+    pub class: Option<Arc<str>>,
+    /// What all its Pods ask for that run at a time; or what is wrong with its template.
+    pub ask: Result<Ask, Arc<str>>,
+}
+
+/// A JobSet with the label of a queue.
+#[derive(Clone, Debug)]
+pub struct JobSetObject {
+    /// What it has as any Job does.
+    pub job: JobObject,
+    /// Of each of `spec.replicatedJobs`, where the labels of its Pods go.
+    pub templates: Vec<TemplateMetadata>,
+}
+
+/// How much of the metadata of a template is there: what a JSON patch adds depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TemplateMetadata {
+    /// None.
+    Missing,
+    /// No labels.
+    WithoutLabels,
+    /// There are labels.
+    WithLabels,
+}

@@ -1,0 +1,132 @@
+//! The requests of the desk. Each write carries what keeps it from hitting anything else than it means.
+
+use std::sync::Arc;
+
+use framework_api::queue::ConsumerKind;
+use framework_message::Key;
+use framework_queue::Ask;
+
+use crate::counts::Filling;
+use crate::object::{TemplateMetadata, UnitStanding};
+
+/// A request of the desk.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// POST of a unit of a job, owned by it.
+    CreateUnit {
+        /// The unit's name.
+        unit: Key,
+        /// The kind of the job.
+        kind: ConsumerKind,
+        /// Its name.
+        job: Key,
+        /// Its UID.
+        uid: Arc<str>,
+        /// In which queue.
+        queue: Arc<str>,
+        /// Names its priority.
+        class: Option<Arc<str>>,
+        /// Its priority, whatever the class.
+        priority: Option<i32>,
+        /// What it asks for.
+        ask: Ask,
+    },
+    /// DELETE of a unit, guarded by its UID.
+    DeleteUnit {
+        /// Its name.
+        unit: Key,
+        /// Guard.
+        uid: Arc<str>,
+    },
+    /// GET of a unit, after a conflict or a reply that never came.
+    GetUnit {
+        /// Its name.
+        unit: Key,
+    },
+    /// GET of the units of a namespace, consistent, one page after the other.
+    ListUnits {
+        /// Which namespace.
+        namespace: Arc<str>,
+        /// `continue` of the page before; `None`: the first page.
+        after: Option<Arc<str>>,
+    },
+    /// PUT of a unit's status, guarded by UID and resourceVersion. A merge patch would cost the API server
+    /// one more encoding and decoding of the unit.
+    PutStatus {
+        /// Its name.
+        unit: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard: what was decided was decided from this version.
+        resource_version: u128,
+        /// The whole status.
+        standing: UnitStanding,
+    },
+    /// Merge patch of a Queue's status, guarded by UID. Nobody else writes it, and a later one says all that
+    /// an earlier one did: no version guards it, so that it conflicts with no change of the spec.
+    PatchQueue {
+        /// Its name.
+        queue: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// The whole status.
+        filling: Filling,
+    },
+    /// Merge patch that takes our finalizer from a unit, guarded by UID and resourceVersion.
+    LetGo {
+        /// Its name.
+        unit: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The finalizers that stay.
+        finalizers: Vec<String>,
+    },
+    /// Merge patch that lets a suspended Job begin, guarded by UID and resourceVersion. Its Pods get the
+    /// label, because what they use is counted by it.
+    ResumeJob {
+        /// Its name.
+        job: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The label.
+        queue: Arc<str>,
+    },
+    /// JSON patch that lets a suspended JobSet begin, guarded by UID and resourceVersion. Its Pods get the
+    /// label.
+    ResumeJobSet {
+        /// Its name.
+        job: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The label.
+        queue: Arc<str>,
+        /// Where it goes.
+        templates: Vec<TemplateMetadata>,
+    },
+}
+
+/// Stands for no resourceVersion.
+#[cfg(feature = "defects")]
+pub const UNGUARDED: u128 = 0;
+
+impl Request {
+    /// The same, whatever became of the unit meanwhile.
+    #[cfg(feature = "defects")]
+    pub fn unguarded(mut self) -> Self {
+        if let Request::PutStatus { resource_version, .. } = &mut self {
+            *resource_version = UNGUARDED;
+        }
+        self
+    }
+
+    /// Whether it changes anything.
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Request::GetUnit { .. } | Request::ListUnits { .. })
+    }
+}

@@ -1,0 +1,182 @@
+//! The newest version of each object of a kind.
+//!
+//! Guarantees: of one object only a higher resourceVersion applies, whoever shows it; a LIST replaces what
+//! was known of its kind; what a reply shows brings nothing back that the watch showed deleted.
+
+use std::collections::BTreeMap;
+
+use framework_message::{Change, Key};
+
+/// An object that is kept.
+pub trait Stored {
+    /// Its name.
+    fn key(&self) -> &Key;
+    /// `metadata.resourceVersion`.
+    fn version(&self) -> u128;
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    object: T,
+    /// The LIST, or what follows it, that last showed it.
+    epoch: u64,
+}
+
+/// All objects of a kind.
+#[derive(Debug)]
+pub struct Store<T> {
+    kept: BTreeMap<Key, Kept<T>>,
+    epoch: u64,
+    synced: bool,
+}
+
+impl<T> Default for Store<T> {
+    fn default() -> Self {
+        Store { kept: BTreeMap::new(), epoch: 0, synced: false }
+    }
+}
+
+impl<T: Stored> Store<T> {
+    /// Whether it was ever listed.
+    pub fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// The object of that name.
+    pub fn get(&self, key: &Key) -> Option<&T> {
+        self.kept.get(key).map(|kept| &kept.object)
+    }
+
+    /// All objects.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.kept.values().map(|kept| &kept.object)
+    }
+
+    /// Those of a namespace.
+    pub fn within(&self, namespace: &str) -> impl Iterator<Item = &T> {
+        let within = move |key: &Key| *key.namespace == *namespace;
+        let first = self.kept.range(Key::new(namespace, "")..);
+        first.take_while(move |(key, _)| within(key)).map(|(_, kept)| &kept.object)
+    }
+
+    /// Takes in what the watch shows. The names concerned.
+    pub fn apply(&mut self, change: Change<T>) -> Vec<Key> {
+        match change {
+            Change::Restarted => {
+                self.epoch += 1;
+                Vec::new()
+            }
+            Change::Listed(object) | Change::Applied(object) => {
+                let (key, epoch) = (object.key().clone(), self.epoch);
+                let news = self.kept.get(&key).is_none_or(|kept| kept.object.version() < object.version());
+                match self.kept.get_mut(&key) {
+                    Some(kept) if !news => kept.epoch = epoch,
+                    _ => drop(self.kept.insert(key.clone(), Kept { object, epoch })),
+                }
+                if news { vec![key] } else { Vec::new() }
+            }
+            Change::Deleted(object) => {
+                let newer = |kept: &Kept<T>| kept.object.version() > object.version();
+                if self.kept.get(object.key()).is_some_and(newer) {
+                    return Vec::new();
+                }
+                self.kept.remove(object.key());
+                vec![object.key().clone()]
+            }
+            Change::Synced => {
+                self.synced = true;
+                let stale = self.kept.extract_if(.., |_, kept| kept.epoch < self.epoch);
+                stale.map(|(key, _)| key).collect()
+            }
+        }
+    }
+
+    /// Takes in what a reply shows of an object that is known. Says whether that is news.
+    pub fn refresh(&mut self, object: T) -> bool {
+        let Some(kept) = self.kept.get_mut(object.key()) else { return false };
+        let news = kept.object.version() < object.version();
+        if news {
+            kept.object = object;
+        }
+        news
+    }
+}
+
+macro_rules! stored {
+    ($($object:ident)*) => {$(
+        impl Stored for crate::object::$object {
+            fn key(&self) -> &Key {
+                &self.key
+            }
+
+            fn version(&self) -> u128 {
+                self.resource_version
+            }
+        }
+    )*};
+}
+
+impl Stored for crate::object::JobSetObject {
+    fn key(&self) -> &Key {
+        &self.job.key
+    }
+
+    fn version(&self) -> u128 {
+        self.job.resource_version
+    }
+}
+
+stored!(UnitObject QueueObject QuotaObject ClassObject PodUse JobObject);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq)]
+    struct Thing(Key, u128);
+
+    impl Stored for Thing {
+        fn key(&self) -> &Key {
+            &self.0
+        }
+
+        fn version(&self) -> u128 {
+            self.1
+        }
+    }
+
+    fn thing(name: &str, version: u128) -> Thing {
+        Thing(Key::new("ns", name), version)
+    }
+
+    fn versions(store: &Store<Thing>) -> Vec<u128> {
+        store.iter().map(|thing| thing.1).collect()
+    }
+
+    #[test]
+    fn only_what_is_newer_applies_whoever_shows_it() {
+        let mut store = Store::default();
+        assert_eq!(store.apply(Change::Applied(thing("a", 5))).len(), 1);
+        assert!(store.apply(Change::Applied(thing("a", 4))).is_empty());
+        assert!(store.refresh(thing("a", 6)) && !store.refresh(thing("a", 6)));
+        assert!(store.apply(Change::Deleted(thing("a", 5))).is_empty(), "of an earlier object of that name");
+        assert_eq!(versions(&store), [6]);
+        assert_eq!(store.apply(Change::Deleted(thing("a", 7))).len(), 1);
+        assert!(!store.refresh(thing("a", 8)), "a reply brings nothing back");
+        assert_eq!(versions(&store), []);
+    }
+
+    #[test]
+    fn a_list_replaces_what_was_known() {
+        let mut store = Store::default();
+        for name in ["a", "b"] {
+            store.apply(Change::Applied(thing(name, 5)));
+        }
+        assert!(!store.is_synced());
+        store.apply(Change::Restarted);
+        store.apply(Change::Listed(thing("b", 5)));
+        assert_eq!(store.apply(Change::Synced), [Key::new("ns", "a")]);
+        assert!(store.is_synced());
+        assert_eq!(versions(&store), [5]);
+    }
+}

@@ -1,0 +1,167 @@
+//! The books of one unit: what was decided of it, and what was sent.
+//!
+//! Guarantees: one request about a unit is on its way at a time; a release that may have been stored counts
+//! as one until it is known not to be.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::Time;
+use framework_api::queue::{FINALIZER, Phase, Reason};
+use framework_queue::UnitFacts;
+
+use crate::consumer::ConsumerKey;
+use crate::counts::Counted;
+use crate::object::{Overtaken, UnitObject, UnitStanding};
+use crate::request::Request;
+use framework_message::backoff::Failures;
+
+/// What was decided of a unit that waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing yet.
+    #[default]
+    None,
+    /// It may begin.
+    Release,
+    /// It waits, and why.
+    Wait(Reason, String),
+}
+
+/// What is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// A status, decided from this resourceVersion; whether it releases the unit.
+    Status {
+        /// Of the version that it was decided from.
+        base: u128,
+        /// Whether it releases the unit.
+        releases: bool,
+    },
+    /// A read.
+    Read,
+    /// A deletion.
+    Delete,
+    /// The removal of our finalizer.
+    LetGo,
+}
+
+/// The books of one unit.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// The unit that they are of.
+    pub uid: Option<Arc<str>>,
+    /// The job that it names.
+    pub consumer: Option<ConsumerKey>,
+    /// What the scheduler was last told of it.
+    pub facts: Option<UnitFacts>,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// What is to be stored of that others went before it.
+    pub overtaken: Option<Overtaken>,
+    /// Before, that alone is not worth a write.
+    pub mark_from: Duration,
+    /// It is to be deleted: its job asks for something else by now, or for nothing.
+    pub unwanted: bool,
+    /// Its deletion was accepted: the watch will show it, and until then there is nothing more to ask for.
+    pub deleted: bool,
+    /// Its finalizer may go: nothing of its job is left.
+    pub may_go: bool,
+    /// What is on its way.
+    pub errand: Option<Errand>,
+    /// A release that may have been stored, or may yet be: decided from this resourceVersion. A newer version
+    /// that is not released says that it never will be.
+    pub releasing: Option<u128>,
+    /// An earlier try of it got no reply.
+    pub unsure: bool,
+    /// It is to be read, because a write conflicted or got no reply.
+    pub unread: bool,
+    /// Of which version of the unit the last request was about.
+    pub base: u128,
+    /// The version that is deleted or let go: nothing more is sent before the watch shows another.
+    pub seen_to: Option<u128>,
+    /// Failures in a row.
+    pub failures: Failures,
+    /// Nothing is sent before.
+    pub not_before: Duration,
+    /// Whether the scheduler was last told that it was released and holds something.
+    pub holds: bool,
+    /// What it counts as.
+    pub counted: Option<Counted>,
+}
+
+impl Book {
+    /// What is to be sent about the unit next, `now` on the steady clock and `at` the wall clock's time.
+    pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(Errand, Request)> {
+        if self.errand.is_some() || self.seen_to == Some(unit.resource_version) {
+            return None;
+        }
+        let name = || (unit.key.clone(), Arc::clone(&unit.uid));
+        if self.unread {
+            return Some((Errand::Read, Request::GetUnit { unit: unit.key.clone() }));
+        }
+        if unit.deleting {
+            if !self.may_go || !holds_ours(unit) {
+                return None;
+            }
+            let finalizers = unit.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned();
+            let (name, uid) = name();
+            let resource_version = unit.resource_version;
+            let request =
+                Request::LetGo { unit: name, uid, resource_version, finalizers: finalizers.collect() };
+            return Some((Errand::LetGo, request));
+        }
+        if self.unwanted {
+            if self.deleted {
+                return None;
+            }
+            let (unit, uid) = name();
+            return Some((Errand::Delete, Request::DeleteUnit { unit, uid }));
+        }
+        let standing = self.wanted(&unit.standing, now, at)?;
+        let releases = standing.phase == Some(Phase::Dequeued);
+        let errand = Errand::Status { base: unit.resource_version, releases };
+        let (name, uid) = name();
+        let resource_version = unit.resource_version;
+        Some((errand, Request::PutStatus { unit: name, uid, resource_version, standing }))
+    }
+
+    /// The status that is to be stored; `None`: the one that is.
+    fn wanted(&self, stored: &UnitStanding, now: Duration, at: Time) -> Option<UnitStanding> {
+        let (phase, reason, message) = match (stored.phase, &self.verdict) {
+            (Some(Phase::Dequeued), _) => return None,
+            // Being enqueued is visible, however short it is.
+            (None, Verdict::Release) => (Phase::Enqueued, Reason::Waiting, String::new()),
+            (Some(Phase::Enqueued), Verdict::Release) => (Phase::Dequeued, Reason::Admitted, String::new()),
+            (None, Verdict::Wait(reason, message)) => (Phase::Enqueued, *reason, message.clone()),
+            // One reason has one message, or each release would rewrite those of all that wait.
+            (Some(Phase::Enqueued), Verdict::Wait(reason, message)) if stored.reason != Some(*reason) => {
+                (Phase::Enqueued, *reason, message.clone())
+            }
+            (Some(Phase::Enqueued), _) if self.overtaken != stored.overtaken && self.is_marked(now) => {
+                (Phase::Enqueued, stored.reason.unwrap_or(Reason::Waiting), stored.message.clone())
+            }
+            _ => return None,
+        };
+        let flips = stored.phase.is_none() || phase == Phase::Dequeued;
+        let since = if flips { at } else { stored.since.unwrap_or(at) };
+        let overtaken = self.overtaken.filter(|_| phase == Phase::Enqueued);
+        Some(UnitStanding {
+            phase: Some(phase),
+            reason: Some(reason),
+            message,
+            since: Some(since),
+            overtaken,
+        })
+    }
+
+    /// Whether it is time to store that it was overtaken. That capacity is kept for it, is said at once.
+    fn is_marked(&self, now: Duration) -> bool {
+        now >= self.mark_from || self.overtaken.is_some_and(|overtaken| overtaken.reserved)
+    }
+}
+
+/// Whether our finalizer holds it.
+pub fn holds_ours(unit: &UnitObject) -> bool {
+    unit.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+}

@@ -1,0 +1,27 @@
+//! A request and how its response reads, for each part that sends requests.
+
+use std::fmt::Debug;
+
+use framework_message::Reply;
+
+use crate::compression::Packer;
+use crate::request::call::{Call, Error};
+
+/// A request that goes over the wire.
+pub trait Exchange: Send + Sync + 'static {
+    /// An object that a response shows.
+    type Object: Debug + Send;
+
+    /// Renders the request. Also says whether it carries a compressed status.
+    fn render(&self, packer: &Packer) -> Result<(Call, bool), Error>;
+
+    /// Whether the request changes anything.
+    fn is_write(&self) -> bool;
+
+    /// Reads the body of a successful response.
+    fn success(&self, body: &[u8]) -> Result<Reply<Self::Object>, String>;
+
+    /// Completes a reply with what its body does not say: the stored form of a status of `bytes` bytes.
+    fn complete(&self, _reply: &mut Reply<Self::Object>, _compressed: bool, _bytes: usize, _packer: &Packer) {
+    }
+}

@@ -1,0 +1,153 @@
+//! Requests of the engine as they go over the wire.
+
+use framework_api::{Framework, FrameworkStatus, name};
+use framework_core::{Action, act};
+use framework_engine::request::Request;
+use http::Method;
+use serde::Serialize;
+use serde_json::json;
+
+use super::call::{Call, Error, JSON, MERGE_PATCH, Target};
+
+/// Renders a request.
+pub fn render(request: &Request) -> Result<Call, Error> {
+    match request {
+        Request::PutStatus { framework, resource_version, status, .. } => {
+            put_status(framework, *resource_version, status)
+        }
+        Request::PatchConditions { framework, resource_version, conditions } => {
+            let patch = json!({
+                "metadata": {"uid": uid_of(framework)?, "resourceVersion": resource_version.to_string()},
+                "status": {"conditions": conditions},
+            });
+            let target = status_of(framework);
+            Ok(target.call(Method::PATCH, "patch", MERGE_PATCH, patch.to_string().into_bytes()))
+        }
+        Request::Act { framework, status, action } => act_on(framework, status, action),
+        // Any response has a Date; this one costs the API server nothing, and everyone may ask for it.
+        Request::AskTime => Ok(Target { path: "/version".to_owned(), resource: "version" }.get()),
+        Request::GetFramework { key } => Ok(framework_at(&key.namespace, &key.name).get()),
+        Request::GetHolder { key, action } => Ok(match action {
+            Action::CreatePod { name, .. } => pod_at(&key.namespace, name).get(),
+            _ => config_map(&key.namespace, &key.name).get(),
+        }),
+        Request::RestoreLabel { framework, pod, uid, resource_version } => {
+            let (namespace, own) = names(framework);
+            let target = match pod {
+                Some(name) => pod_at(namespace, name),
+                None => config_map(namespace, own),
+            };
+            let slot = name::slot(uid_of(framework)?).to_string();
+            let patch = json!({"metadata": {
+                "uid": uid,
+                "resourceVersion": resource_version.to_string(),
+                "labels": {name::SLOT_LABEL: slot},
+            }});
+            Ok(target.call(Method::PATCH, "patch", MERGE_PATCH, patch.to_string().into_bytes()))
+        }
+    }
+}
+
+/// Renders the write of a status in the form in which it is to be stored.
+pub fn put_status(
+    framework: &Framework,
+    resource_version: u128,
+    status: &FrameworkStatus,
+) -> Result<Call, Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Body<'a> {
+        api_version: &'a str,
+        kind: &'a str,
+        metadata: Metadata<'a>,
+        status: &'a FrameworkStatus,
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata<'a> {
+        name: &'a str,
+        namespace: &'a str,
+        uid: &'a str,
+        resource_version: String,
+    }
+    let (namespace, name) = names(framework);
+    let metadata =
+        Metadata { name, namespace, uid: uid_of(framework)?, resource_version: resource_version.to_string() };
+    // The API server takes spec and metadata from the stored object, whatever a status write says of them.
+    let body = Body { api_version: name::API_VERSION, kind: name::KIND, metadata, status };
+    Ok(status_of(framework).call(Method::PUT, "update", JSON, to_vec(&body)))
+}
+
+fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Result<Call, Error> {
+    let (namespace, own) = names(framework);
+    let target = match action {
+        Action::CreateConfigMap { .. } => config_maps(namespace),
+        Action::CreatePod { .. } => pods(namespace),
+        Action::DeleteConfigMap { .. } | Action::ConfirmConfigMap { .. } => config_map(namespace, own),
+        Action::DeletePod { name, .. } | Action::ConfirmPod { name, .. } => pod_at(namespace, name),
+        Action::DeleteFramework => framework_at(namespace, own),
+    };
+    Ok(match action {
+        Action::CreateConfigMap { .. } | Action::CreatePod { .. } => {
+            let body = act::body(framework, status, action).ok_or(Error::UnknownInstance)?;
+            target.call(Method::POST, "create", JSON, to_vec(&body))
+        }
+        // Its Pods are gone by now, so nothing is left to the garbage collector.
+        Action::DeleteConfigMap { uid } => target.delete(uid, Some("Background"), false),
+        Action::DeletePod { uid, force, .. } => target.delete(uid, None, *force),
+        Action::DeleteFramework => target.delete(uid_of(framework)?, Some("Foreground"), false),
+        Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. } => target.get(),
+    })
+}
+
+fn names(framework: &Framework) -> (&str, &str) {
+    let metadata = &framework.metadata;
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+fn uid_of(framework: &Framework) -> Result<&str, Error> {
+    framework.metadata.uid.as_deref().ok_or(Error::NoUid)
+}
+
+/// JSON of plain data: maps with string keys, so that serialising cannot fail.
+fn to_vec(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).unwrap_or_default()
+}
+
+fn framework_at(namespace: &str, own: &str) -> Target {
+    let path = format!("/apis/{}/namespaces/{namespace}/frameworks/{own}", name::API_VERSION);
+    Target { path, resource: "frameworks" }
+}
+
+fn status_of(framework: &Framework) -> Target {
+    let (namespace, own) = names(framework);
+    let mut target = framework_at(namespace, own);
+    target.resource = "frameworks/status";
+    target.path.push_str("/status");
+    target
+}
+
+fn config_maps(namespace: &str) -> Target {
+    Target { path: format!("/api/v1/namespaces/{namespace}/configmaps"), resource: "configmaps" }
+}
+
+fn config_map(namespace: &str, framework: &str) -> Target {
+    let mut target = config_maps(namespace);
+    target.path.push('/');
+    target.path.push_str(&name::config_map_name(framework));
+    target
+}
+
+fn pods(namespace: &str) -> Target {
+    Target { path: format!("/api/v1/namespaces/{namespace}/pods"), resource: "pods" }
+}
+
+fn pod_at(namespace: &str, pod: &str) -> Target {
+    let mut target = pods(namespace);
+    target.path.push('/');
+    target.path.push_str(pod);
+    target
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,246 @@
+//! Requests of the controller of QueueUnits as they go over the wire.
+
+use framework_api::queue::{
+    self, ConsumerKind, DEQUEUED, FINALIZER, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
+};
+use framework_message::Key;
+use framework_queueing::{Request, UnitObject, UnitStanding};
+use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
+use serde_json::{Value, json};
+
+use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
+use crate::wire::{Wire, job_set};
+
+/// Renders a request.
+pub fn render(request: &Request) -> Call {
+    match request {
+        Request::CreateUnit { unit, kind, job, uid, queue, class, priority, ask } => {
+            let mut spec = json!({"queue": &**queue, "resource": ask.to_list()});
+            if let Some(class) = class {
+                spec["priorityClassName"] = json!(&**class);
+            }
+            if let Some(priority) = priority {
+                spec["priority"] = json!(priority);
+            }
+            create(unit, *kind, job, uid, spec)
+        }
+        Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
+        Request::GetUnit { unit } => one(unit).get(),
+        Request::ListUnits { namespace, after } => units(namespace).list(UnitObject::PAGE, after.as_deref()),
+        Request::PutStatus { unit, uid, resource_version, standing } => {
+            put_status(unit, guard(uid, *resource_version), standing)
+        }
+        Request::PatchQueue { queue, uid, filling } => {
+            let (namespace, name): (&str, &str) = (&queue.namespace, &queue.name);
+            let path = format!("/apis/{}/namespaces/{namespace}/queues/{name}/status", queue::API_VERSION);
+            let target = Target { path, resource: "queues/status" };
+            let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+            let status = json!({"waiting": count(filling.waiting), "released": count(filling.released)});
+            patch(target, json!({"uid": &**uid}), "status", status)
+        }
+        Request::LetGo { unit, uid, resource_version, finalizers } => {
+            let mut metadata = guard(uid, *resource_version);
+            metadata["finalizers"] = json!(finalizers);
+            patch(one(unit), metadata, "spec", json!({}))
+        }
+        Request::ResumeJob { job, uid, resource_version, queue } => {
+            let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
+            let labels = json!({"metadata": {"labels": {QUEUE_NAME_LABEL: &**queue}}});
+            let spec = json!({"suspend": false, "template": labels});
+            patch(Target { path, resource: "jobs" }, guard(uid, *resource_version), "spec", spec)
+        }
+        Request::ResumeJobSet { job, uid, resource_version, queue, templates } => {
+            let api_version = ConsumerKind::JobSet.api_version();
+            let path = format!("/apis/{api_version}/namespaces/{}/jobsets/{}", job.namespace, job.name);
+            let body = job_set::resume(uid, *resource_version, queue, templates).to_string();
+            let target = Target { path, resource: "jobsets" };
+            target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
+        }
+    }
+}
+
+fn guard(uid: &str, resource_version: u128) -> Value {
+    #[cfg(feature = "defects")]
+    if resource_version == framework_queueing::UNGUARDED {
+        return json!({"uid": uid});
+    }
+    json!({"uid": uid, "resourceVersion": resource_version.to_string()})
+}
+
+/// The API server takes spec and metadata from the stored unit, whatever a write of the status says of them.
+fn put_status(unit: &Key, mut metadata: Value, standing: &UnitStanding) -> Call {
+    let mut target = one(unit);
+    target.path.push_str("/status");
+    target.resource = "queueunits/status";
+    // Only a patch may leave out the version.
+    #[cfg(feature = "defects")]
+    if metadata.get("resourceVersion").is_none() {
+        return patch(target, metadata, "status", status(standing));
+    }
+    metadata["name"] = json!(&*unit.name);
+    metadata["namespace"] = json!(&*unit.namespace);
+    let body = json!({
+        "apiVersion": queue::API_VERSION,
+        "kind": queue::UNIT_KIND,
+        "metadata": metadata,
+        "status": status(standing),
+    });
+    target.call(Method::PUT, "update", JSON, body.to_string().into_bytes())
+}
+
+fn patch(target: Target, metadata: Value, part: &str, content: Value) -> Call {
+    let body = json!({"metadata": metadata, part: content});
+    target.call(Method::PATCH, "patch", MERGE_PATCH, body.to_string().into_bytes())
+}
+
+fn units(namespace: &str) -> Target {
+    let path = format!("/apis/{}/namespaces/{namespace}/queueunits", queue::API_VERSION);
+    Target { path, resource: "queueunits" }
+}
+
+fn one(unit: &Key) -> Target {
+    let mut target = units(&unit.namespace);
+    target.path.push('/');
+    target.path.push_str(&unit.name);
+    target
+}
+
+fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, mut spec: Value) -> Call {
+    let (api_version, kind) = (of.api_version(), of.kind());
+    let (namespace, name): (&str, &str) = (&job.namespace, &job.name);
+    spec["consumerRef"] = json!({
+        "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace, "uid": uid,
+    });
+    let body = json!({
+        "apiVersion": queue::API_VERSION,
+        "kind": queue::UNIT_KIND,
+        "metadata": {
+            "name": &*unit.name,
+            "namespace": namespace,
+            "labels": {QUEUE_NAME_LABEL: spec["queue"]},
+            "finalizers": [FINALIZER],
+            "ownerReferences": [{
+                "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+                "controller": true, "blockOwnerDeletion": false,
+            }],
+        },
+        "spec": spec,
+    });
+    units(namespace).call(Method::POST, "create", JSON, body.to_string().into_bytes())
+}
+
+/// The status as the API server stores it. Conditions are a whole in a merge patch: both are always said.
+fn status(standing: &UnitStanding) -> Value {
+    let time = |time: framework_api::Time| json!(MetaTime(time.timestamp()));
+    let reason = standing.reason.unwrap_or(Reason::Waiting);
+    let dequeued = standing.phase == Some(Phase::Dequeued);
+    let mut conditions = vec![json!({
+        "type": DEQUEUED,
+        "status": if dequeued { "True" } else { "False" },
+        "reason": reason.as_str(),
+        "message": standing.message,
+        "lastTransitionTime": standing.since.map(time),
+    })];
+    if let Some(overtaken) = standing.overtaken {
+        let reason = if overtaken.reserved { Reason::CapacityReserved } else { Reason::Overtaken };
+        conditions.push(json!({
+            "type": OVERTAKEN,
+            "status": "True",
+            "reason": reason.as_str(),
+            "message": "others that wait behind it were released, because it did not fit",
+            "lastTransitionTime": time(overtaken.since),
+        }));
+    }
+    json!({"phase": standing.phase, "message": standing.message, "conditions": conditions})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framework_queueing::{Filling, TemplateMetadata};
+    use std::sync::Arc;
+
+    fn rendered(request: &Request) -> (String, Value) {
+        let call = render(request);
+        let body = serde_json::from_slice(&call.body).unwrap_or_default();
+        (format!("{} {} {}", call.verb, call.resource, call.uri), body)
+    }
+
+    #[test]
+    fn every_change_is_guarded_by_what_it_was_decided_from() {
+        let (unit, uid): (Key, Arc<str>) = (Key::new("team", "a"), "u".into());
+        let resource_version = 7;
+        let standing = UnitStanding { phase: Some(Phase::Dequeued), ..UnitStanding::default() };
+        let queue: Arc<str> = "q".into();
+        let changes = [
+            Request::PutStatus { unit: unit.clone(), uid: Arc::clone(&uid), resource_version, standing },
+            Request::LetGo {
+                unit: unit.clone(),
+                uid: Arc::clone(&uid),
+                resource_version,
+                finalizers: vec!["a.b/c".to_owned()],
+            },
+            Request::ResumeJob { job: unit.clone(), uid: Arc::clone(&uid), resource_version, queue },
+        ];
+        for change in &changes {
+            let (line, body) = rendered(change);
+            assert_eq!(body["metadata"]["uid"], "u", "{line}");
+            assert_eq!(body["metadata"]["resourceVersion"], "7", "{line}");
+            assert!(change.is_write());
+        }
+        let (_, body) = rendered(&changes[1]);
+        assert_eq!(body["metadata"]["finalizers"], json!(["a.b/c"]));
+        let (_, body) = rendered(&changes[2]);
+        let labels = json!({QUEUE_NAME_LABEL: "q"});
+        assert_eq!(body["spec"], json!({"suspend": false, "template": {"metadata": {"labels": labels}}}));
+        let (line, body) = rendered(&Request::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
+        assert_eq!(body["preconditions"], json!({"uid": "u"}), "{line}");
+        let filling = Filling { waiting: 3, released: 2 };
+        let (line, body) = rendered(&Request::PatchQueue { queue: unit, uid, filling });
+        assert!(
+            line.starts_with(
+                "patch queues/status /apis/queue.k8s.io/v1alpha1/namespaces/team/queues/a/status?"
+            )
+        );
+        assert_eq!(body, json!({"metadata": {"uid": "u"}, "status": {"waiting": 3, "released": 2}}));
+    }
+
+    #[test]
+    fn a_job_set_is_resumed_by_a_guarded_patch_that_labels_each_template() {
+        let templates =
+            vec![TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
+        let (line, body) = rendered(&Request::ResumeJobSet {
+            job: Key::new("team", "set"),
+            uid: "u".into(),
+            resource_version: 7,
+            queue: "q".into(),
+            templates,
+        });
+        assert!(line.contains("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/set?"), "{line}");
+        let at = |index| format!("/spec/replicatedJobs/{index}/template/spec/template/metadata");
+        let label = format!("{}/labels/{}", at(2), QUEUE_NAME_LABEL.replace('/', "~1"));
+        let expected = json!([
+            {"op": "replace", "path": "/metadata/uid", "value": "u"},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "replace", "path": "/spec/suspend", "value": false},
+            {"op": "add", "path": at(0), "value": {"labels": {QUEUE_NAME_LABEL: "q"}}},
+            {"op": "add", "path": at(1) + "/labels", "value": {QUEUE_NAME_LABEL: "q"}},
+            {"op": "add", "path": label, "value": "q"},
+        ]);
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_list_is_consistent_and_goes_on_where_the_page_before_ended() {
+        let page = |after: Option<&str>| {
+            let request = Request::ListUnits { namespace: "team".into(), after: after.map(Arc::from) };
+            assert!(!request.is_write());
+            rendered(&request).0
+        };
+        let (first, second) = (page(None), page(Some("abc")));
+        assert!(first.starts_with("list queueunits /apis/queue.k8s.io/v1alpha1/namespaces/team/queueunits?"));
+        assert!(first.ends_with("&limit=500") && !first.contains("resourceVersion"), "{first}");
+        assert_eq!(second, first + "&continue=abc");
+    }
+}

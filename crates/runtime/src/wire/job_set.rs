@@ -1,0 +1,192 @@
+//! JobSets (`jobset.x-k8s.io/v1alpha2`), as far as queueing uses them: each is Jobs of several kinds, some of
+//! each, and waits suspended as a Job does.
+
+use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_queue::Ask;
+use k8s_openapi::api::batch::v1::JobTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use framework_queueing::{JobObject, JobSetObject, TemplateMetadata};
+
+use super::queueing::{at_a_time, created, given, identity, uid};
+
+/// What says of which JobSet a Pod is.
+pub const NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+/// The UID of that JobSet; the first versions do not say it.
+pub const UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+
+/// A JobSet as it is stored, without what is not read.
+#[derive(Debug, Deserialize)]
+pub struct JobSet {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    #[serde(default)]
+    suspend: Option<bool>,
+    #[serde(default)]
+    replicated_jobs: Vec<ReplicatedJob>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ReplicatedJob {
+    #[serde(default = "one")]
+    replicas: i32,
+    template: JobTemplateSpec,
+}
+
+fn one() -> i32 {
+    1
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Status {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+/// What the desk is told of it.
+pub fn job_set_of(set: JobSet) -> JobSetObject {
+    let JobSet { metadata, spec, status } = set;
+    let (key, resource_version) = identity(&metadata);
+    let (mut ask, mut class, mut templates) = (Ok(Ask::default()), None, Vec::new());
+    for (position, replicated) in spec.replicated_jobs.into_iter().enumerate() {
+        let job = replicated.template.spec.unwrap_or_default();
+        let replicas = u64::try_from(replicated.replicas).unwrap_or(0);
+        let pods = replicas.saturating_mul(at_a_time(&job));
+        templates.push(match &job.template.metadata {
+            None => TemplateMetadata::Missing,
+            Some(metadata) if metadata.labels.is_none() => TemplateMetadata::WithoutLabels,
+            Some(_) => TemplateMetadata::WithLabels,
+        });
+        let pod = job.template.spec.unwrap_or_default();
+        class = class.or(given(pod.priority_class_name.as_ref()));
+        let one = Ask::pod(&pod);
+        ask = ask.and_then(|ask| match one {
+            Ok(one) => Ok(ask.plus(&one.times(pods))),
+            Err(error) => Err(format!("spec.replicatedJobs[{position}]: {error}").into()),
+        });
+    }
+    let ends = |condition: &Condition| {
+        condition.status == "True" && matches!(condition.type_.as_str(), "Completed" | "Failed")
+    };
+    let queue = metadata.labels.as_ref().and_then(|labels| given(labels.get(QUEUE_NAME_LABEL)));
+    let job = JobObject {
+        uid: uid(&metadata),
+        resource_version,
+        created: created(&metadata),
+        queue,
+        suspended: spec.suspend == Some(true),
+        finished: status.conditions.iter().any(ends),
+        deleting: metadata.deletion_timestamp.is_some(),
+        class,
+        ask,
+        key,
+    };
+    JobSetObject { job, templates }
+}
+
+/// The JSON patch that lets a JobSet begin, and gives its Pods the label. To replace UID and resourceVersion
+/// by what they are is what guards it: where they are not, the API server answers with a conflict. A merge
+/// patch would have to say all of `replicatedJobs`.
+pub fn resume(uid: &str, resource_version: u128, queue: &str, templates: &[TemplateMetadata]) -> Value {
+    let operation = |op: &str, path: &str, value: Value| json!({"op": op, "path": path, "value": value});
+    let mut operations = vec![
+        operation("replace", "/metadata/uid", uid.into()),
+        operation("replace", "/metadata/resourceVersion", resource_version.to_string().into()),
+        operation("replace", "/spec/suspend", false.into()),
+    ];
+    let labels = json!({QUEUE_NAME_LABEL: queue});
+    for (position, template) in templates.iter().enumerate() {
+        let metadata = format!("/spec/replicatedJobs/{position}/template/spec/template/metadata");
+        operations.push(match template {
+            TemplateMetadata::Missing => operation("add", &metadata, json!({"labels": labels})),
+            TemplateMetadata::WithoutLabels => {
+                operation("add", &format!("{metadata}/labels"), labels.clone())
+            }
+            TemplateMetadata::WithLabels => {
+                let label = QUEUE_NAME_LABEL.replace('/', "~1");
+                operation("add", &format!("{metadata}/labels/{label}"), queue.into())
+            }
+        });
+    }
+    Value::Array(operations)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(parallelism: u32, completions: Option<u32>, metadata: &Value) -> Value {
+        let resources = json!({"requests": {"cpu": "500m"}});
+        let pod = json!({"containers": [{"name": "main", "image": "busybox", "resources": resources}]});
+        let mut job = json!({
+            "parallelism": parallelism, "completions": completions,
+            "template": {"metadata": metadata, "spec": pod},
+        });
+        if metadata.is_null() {
+            job["template"].as_object_mut().unwrap().remove("metadata");
+        }
+        json!({"spec": job})
+    }
+
+    fn read(suspend: bool, replicated: Value, condition: (&str, &str)) -> JobSetObject {
+        let at = "2026-01-01T00:00:00Z";
+        let set = json!({
+            "metadata": {
+                "name": "set", "namespace": "team", "uid": "u", "resourceVersion": "7",
+                "labels": {QUEUE_NAME_LABEL: "q"},
+            },
+            "spec": {"suspend": suspend, "replicatedJobs": replicated},
+            "status": {"conditions": [{
+                "type": condition.0, "status": condition.1, "reason": "", "message": "",
+                "lastTransitionTime": at,
+            }]},
+        });
+        job_set_of(serde_json::from_value(set).unwrap())
+    }
+
+    #[test]
+    fn a_job_set_asks_for_the_pods_that_all_its_jobs_run_at_a_time() {
+        let driver = json!({"name": "driver", "template": job(1, None, &Value::Null)});
+        let worker = json!({"name": "worker", "replicas": 3, "template": job(4, Some(2), &json!({}))});
+        let none = json!({"name": "none", "replicas": 0, "template": job(9, None, &json!({"labels": {}}))});
+        let set = read(true, json!([driver, worker, none]), ("Suspended", "True"));
+        assert_eq!(set.job.ask.unwrap().to_string(), "cpu: 3500m, pods: 7");
+        assert_eq!((set.job.suspended, set.job.finished), (true, false));
+        assert_eq!(set.job.queue.as_deref(), Some("q"));
+        let metadata =
+            [TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
+        assert_eq!(set.templates, metadata);
+    }
+
+    #[test]
+    fn a_job_set_is_finished_by_a_condition_that_is_true() {
+        for (condition, finished) in [
+            (("Completed", "True"), true),
+            (("Failed", "True"), true),
+            (("Failed", "False"), false),
+            (("StartupPolicyCompleted", "True"), false),
+        ] {
+            assert_eq!(read(false, json!([]), condition).job.finished, finished, "{condition:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_set_that_cannot_be_read_says_where() {
+        let mut bad = job(1, None, &Value::Null);
+        bad["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
+        let good = job(1, None, &Value::Null);
+        let set = read(true, json!([{"template": good}, {"template": bad}]), ("Failed", "False"));
+        let reason = set.job.ask.unwrap_err();
+        assert!(reason.starts_with("spec.replicatedJobs[1]: "), "{reason}");
+    }
+}

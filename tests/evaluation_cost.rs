@@ -10,7 +10,7 @@ use allocation_counter::{AllocationInfo, measure};
 use framework_engine::event::{Effect, Event};
 use framework_engine::object::{FrameworkObject, Object, Reply};
 use framework_message::Change;
-use framework_runtime::compression::Packer;
+use framework_runtime::compression::Compressor;
 use framework_runtime::wire::{FrameworkText, decode};
 use still::{Job, Still, framework, moment, policy};
 
@@ -40,7 +40,7 @@ fn take_in(still: &mut Still, event: Event) {
     black_box(still.turn());
 }
 
-fn hear(still: &mut Still, packer: &Packer, json: &[u8]) {
+fn hear(still: &mut Still, packer: &Compressor, json: &[u8]) {
     let text = decode::<FrameworkText>(json).unwrap().unwrap();
     take_in(still, Event::Framework(Change::Applied(packer.read(text))));
 }
@@ -59,7 +59,7 @@ fn reply(still: &mut Still, effects: Vec<Effect>) -> (FrameworkObject, Event) {
 }
 
 fn steps(tasks: usize) -> Steps {
-    let (mut still, packer) = (Still::one(tasks), Packer::default());
+    let (mut still, packer) = (Still::one(tasks), Compressor::default());
     let moved = still.moved("job", tasks / 2);
     let event = measure(|| counted(|| take_in(&mut still, moved)));
     assert!(still.wait(), "it is to be recorded");

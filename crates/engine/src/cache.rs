@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use framework_api::State;
 
-use crate::framework_state::Ledger;
+use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
-use crate::object_cache::{Known, Source};
+use crate::object_cache::{ObjectCache, Source};
 use framework_message::Key;
 
 /// The LISTs of one kind.
@@ -27,15 +27,15 @@ pub struct Listing {
 #[derive(Debug, Default)]
 pub struct Entry {
     /// Its ConfigMap and Pods.
-    pub known: Known,
+    pub known: ObjectCache,
     /// The books of the Framework that has the name now.
-    pub ledger: Option<Ledger>,
+    pub state: Option<FrameworkState>,
 }
 
 /// What a version of a Framework meant for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Known already, or older.
+    /// ObjectCache already, or older.
     None,
     /// A newer version.
     Newer,
@@ -89,7 +89,7 @@ impl Cache {
 
     /// Forgets a name of which nothing is left.
     pub fn tidy(&mut self, key: &Key) {
-        if self.entries.get(key).is_some_and(|entry| entry.ledger.is_none() && entry.known.is_empty()) {
+        if self.entries.get(key).is_some_and(|entry| entry.state.is_none() && entry.known.is_empty()) {
             self.entries.remove(key);
         }
     }
@@ -103,23 +103,23 @@ impl Cache {
 impl Entry {
     /// What a version of a Framework would mean.
     pub fn news(&self, object: &FrameworkObject, source: Source) -> News {
-        match &self.ledger {
+        match &self.state {
             // The watch brings Frameworks into the cache, and takes them out.
             None if source == Source::Watch => News::Another,
             None => News::None,
-            Some(ledger) if object.resource_version <= ledger.resource_version => News::None,
-            Some(ledger) if ledger.uid == object.uid => News::Newer,
+            Some(state) if object.resource_version <= state.resource_version => News::None,
+            Some(state) if state.uid == object.uid => News::Newer,
             Some(_) => News::Another,
         }
     }
 
     /// A LIST of Pods is complete. Of those that it did not show, the ones that a Task records are asked for.
     pub fn pods_listed(&mut self) {
-        let status = self.ledger.as_ref().and_then(|ledger| ledger.status());
+        let status = self.state.as_ref().and_then(|state| state.status());
         let roles = status.map_or(&[][..], |status| status.task_roles());
         let is_over = |state| matches!(state, State::AttemptCompleted | State::Completed);
-        let Known { departures, objects, .. } = &mut self.known;
-        departures.listed(|uid| {
+        let ObjectCache { deletions, objects, .. } = &mut self.known;
+        deletions.listed(|uid| {
             let tasks = roles.iter().flat_map(|role| &role.task_statuses);
             let mut live = tasks.filter(|task| !is_over(task.state));
             let recorded = live.any(|task| task.attempt_status.pod_uid.as_deref() == Some(uid));
@@ -130,8 +130,8 @@ impl Entry {
     /// The Framework is gone: its books are closed. Its objects stay known until they are gone too; what is
     /// on its way for it has no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
-        self.ledger = None;
-        self.known.departures.unasked();
+        self.state = None;
+        self.known.deletions.unasked();
         self.known.objects.pod_creates.clear();
         self.known.objects.config_map_create = None;
         self.known.objects.gone.clear();

@@ -6,7 +6,7 @@ use framework_api::FrameworkStatus;
 use framework_api::config::CompressionCodec;
 use framework_core::plan::Report;
 
-use crate::framework_state::{Ledger, Persisted};
+use crate::framework_state::{FrameworkState, Persisted};
 use crate::object::FrameworkObject;
 
 /// What a status takes at most that is stored as it is, even where there is room for more.
@@ -20,7 +20,7 @@ pub struct Compression {
     pub codec: CompressionCodec,
 }
 
-impl Ledger {
+impl FrameworkState {
     /// Whether a status is compressed in any case: an attempt that was compressed once stays so.
     pub fn stays_compressed(&self, next: &FrameworkStatus) -> bool {
         let Some(Persisted { status: Some(status), form, .. }) = &self.persisted else { return false };

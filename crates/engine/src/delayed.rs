@@ -7,7 +7,7 @@ use crate::outbox::{Label, Lookup};
 
 /// What ends when its time has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hold {
+pub enum DelayedAction {
     /// A create without a reply may still land: of a Pod by name, or of the ConfigMap.
     Create(Option<String>),
     /// A delete that did not work is not repeated yet.
@@ -24,22 +24,22 @@ pub enum Hold {
     Label(Label),
 }
 
-/// Holds in the order of their ends.
+/// Delayed in the order of their ends.
 #[derive(Debug, Default)]
-pub struct Holds {
-    ends: BTreeMap<(Duration, u64), Hold>,
+pub struct Delayed {
+    ends: BTreeMap<(Duration, u64), DelayedAction>,
     made: u64,
 }
 
-impl Holds {
-    /// Holds until `end`.
-    pub fn add(&mut self, end: Duration, hold: Hold) {
+impl Delayed {
+    /// Delayed until `end`.
+    pub fn add(&mut self, end: Duration, hold: DelayedAction) {
         self.made += 1;
         self.ends.insert((end, self.made), hold);
     }
 
     /// Takes one whose end has come.
-    pub fn take(&mut self, now: Duration) -> Option<Hold> {
+    pub fn take(&mut self, now: Duration) -> Option<DelayedAction> {
         let entry = self.ends.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
     }
@@ -56,17 +56,17 @@ mod tests {
 
     #[test]
     fn holds_end_in_order_of_time_and_each_once() {
-        let mut holds = Holds::default();
+        let mut holds = Delayed::default();
         let second = Duration::from_secs(1);
-        holds.add(second * 2, Hold::Retire);
-        holds.add(second, Hold::Delete("a".into()));
-        holds.add(second, Hold::Delete("b".into()));
-        assert_eq!(holds.next(), Some(second));
+        delayed.add(second * 2, DelayedAction::Retire);
+        delayed.add(second, DelayedAction::Delete("a".into()));
+        delayed.add(second, DelayedAction::Delete("b".into()));
+        assert_eq!(delayed.next(), Some(second));
         assert_eq!(holds.take(second / 2), None);
-        assert_eq!(holds.take(second), Some(Hold::Delete("a".into())));
-        assert_eq!(holds.take(second), Some(Hold::Delete("b".into())));
+        assert_eq!(holds.take(second), Some(DelayedAction::Delete("a".into())));
+        assert_eq!(holds.take(second), Some(DelayedAction::Delete("b".into())));
         assert_eq!(holds.take(second), None);
-        assert_eq!(holds.take(second * 2), Some(Hold::Retire));
-        assert_eq!(holds.next(), None);
+        assert_eq!(holds.take(second * 2), Some(DelayedAction::Retire));
+        assert_eq!(delayed.next(), None);
     }
 }

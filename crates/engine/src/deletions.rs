@@ -14,16 +14,16 @@ use crate::object::PodObject;
 
 /// The Pods of one Framework's name that have left the cache.
 #[derive(Debug, Default)]
-pub struct Departures {
+pub struct Deletions {
     /// By name.
-    waiting: BTreeMap<String, Departed>,
+    waiting: BTreeMap<String, LeftCache>,
     /// To be told.
     gone: Vec<LastSeen>,
 }
 
 /// A Pod that left the cache and is not told of yet.
 #[derive(Debug)]
-struct Departed {
+struct LeftCache {
     last: LastSeen,
     why: Why,
 }
@@ -44,7 +44,7 @@ fn has_no_time_left(facts: &PodFacts) -> bool {
     facts.deletion.is_some_and(|deletion| deletion.grace_sec == 0)
 }
 
-impl Departures {
+impl Deletions {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.gone.is_empty()
@@ -126,7 +126,7 @@ impl Departures {
     }
 
     /// Lets those go of which `verdict` says whether they are gone.
-    fn give_up(&mut self, verdict: impl Fn(&Departed) -> Option<bool>) {
+    fn give_up(&mut self, verdict: impl Fn(&LeftCache) -> Option<bool>) {
         for (name, departed) in std::mem::take(&mut self.waiting) {
             match verdict(&departed) {
                 None => drop(self.waiting.insert(name, departed)),
@@ -136,14 +136,14 @@ impl Departures {
         }
     }
 
-    fn take(&mut self, name: &str, uid: &str) -> Option<Departed> {
+    fn take(&mut self, name: &str, uid: &str) -> Option<LeftCache> {
         self.waiting.get(name).filter(|departed| departed.last.uid == uid)?;
         self.waiting.remove(name)
     }
 
     fn wait(&mut self, last: LastSeen, why: Why) {
         let uid = last.uid.clone();
-        let before = self.waiting.insert(last.name.clone(), Departed { last, why });
+        let before = self.waiting.insert(last.name.clone(), LeftCache { last, why });
         // One name is held by one object at a time: whoever waited under it is gone.
         self.gone.extend(before.map(|departed| departed.last).filter(|last| last.uid != uid));
     }

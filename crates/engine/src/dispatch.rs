@@ -1,6 +1,6 @@
 //! Whose turn it is to send: records first, then creates and deletes, the Frameworks in rotation.
 //!
-//! Holds keys only: what a Framework has to send is in its ledger. A key is in a class once, however much it
+//! Delayed keys only: what a Framework has to send is in its state. A key is in a class once, however much it
 //! has to send. A turn is [`TURN`] requests long: Pods that are created together run and end together, and
 //! what became of them fits into one status write. One Pod of each in turn would make every Framework of a
 //! burst last as long as the burst, and be written again and again meanwhile.

@@ -1,7 +1,7 @@
 //! Decides what is sent to the API server, and when: takes in events, gives out effects.
 //!
 //! Thin: it routes events to the parts that hold the rules, [`cache`](crate::cache),
-//! [`ledger`](crate::framework_state), [`status_write`](crate::status_write), [`ready`](crate::ready),
+//! [`state`](crate::framework_state), [`status_write`](crate::status_write), [`ready`](crate::ready),
 //! [`dispatch`](crate::dispatch) and [`budget`](crate::budget). Guarantees: the same events at the same times
 //! with the same seeds give the same effects. It does no I/O, reads no clock, draws no random numbers and
 //! waits for nothing.
@@ -27,7 +27,7 @@ use crate::history::Line;
 use crate::outbox::{Label, Lookup};
 use crate::ready::Ready;
 use crate::server_time::ServerTime;
-use crate::server_time_probe::Inquiry;
+use crate::server_time_probe::ServerTimeProbe;
 use crate::status_write::Windows;
 use framework_message::Ownership;
 use framework_message::{Key, Now, Ticket};
@@ -165,7 +165,7 @@ pub struct Engine {
     dispatch: Dispatch,
     budget: Budget,
     time: ServerTime,
-    inquiry: Inquiry,
+    time_probe: ServerTimeProbe,
     in_flight: BTreeMap<Ticket, Sent>,
     /// Frameworks that the desk was told of, and as what.
     consumers: BTreeMap<Key, Mark>,
@@ -197,7 +197,7 @@ impl Engine {
             ready: Ready::default(),
             dispatch: Dispatch::default(),
             time: ServerTime::default(),
-            inquiry: Inquiry::default(),
+            time_probe: ServerTimeProbe::default(),
             in_flight: BTreeMap::new(),
             consumers: BTreeMap::new(),
             tickets: 0,
@@ -254,7 +254,7 @@ impl Engine {
         let draining =
             self.draining.filter(|_| !self.drained).map(|since| since + self.settings.request_lifetime);
         let asking =
-            self.inquiry.next().and_then(|at| Some(at.max(self.budget.next(self.now, Part::Whole)?)));
+            self.time_probe.next().and_then(|at| Some(at.max(self.budget.next(self.now, Part::Whole)?)));
         [self.ready.next(), sending, asking, draining].into_iter().flatten().min()
     }
 
@@ -270,9 +270,9 @@ impl Engine {
             let objects = &entry.known.objects;
             gauges.pods += objects.pods.len();
             gauges.config_maps += usize::from(objects.config_map.is_some());
-            let Some(ledger) = &entry.ledger else { continue };
+            let Some(state) = &entry.state else { continue };
             gauges.unrecorded_creates += objects.unrecorded_creates();
-            match (&ledger.persisted, ledger.status()) {
+            match (&state.persisted, state.status()) {
                 (None, _) => gauges.unreadable_frameworks += 1,
                 (_, None) => gauges.new_frameworks += 1,
                 (Some(persisted), Some(status)) => {
@@ -281,10 +281,10 @@ impl Engine {
                 }
             }
             for class in Class::ALL {
-                let writes = usize::from(class == Class::Record && ledger.write.is_due(self.now));
-                gauges.queued[class as usize] += ledger.outbox.len(class) + writes;
+                let writes = usize::from(class == Class::Record && state.write.is_due(self.now));
+                gauges.queued[class as usize] += state.outbox.len(class) + writes;
             }
-            let waiting = ledger.dirty.then_some(ledger.dirty_since);
+            let waiting = state.dirty.then_some(state.dirty_since);
             gauges.oldest_event = gauges.oldest_event.into_iter().chain(waiting).min();
         }
         gauges
@@ -306,10 +306,10 @@ impl Engine {
         }
         self.draining = Some(now.steady);
         for key in self.cache.keys() {
-            let ledger = self.cache.get_mut(&key).and_then(|entry| entry.ledger.as_mut());
-            if let Some(ledger) = ledger {
-                ledger.outbox.clear();
-                ledger.stir(now.steady);
+            let state = self.cache.get_mut(&key).and_then(|entry| entry.state.as_mut());
+            if let Some(state) = state {
+                state.outbox.clear();
+                state.mark_dirty(now.steady);
             }
             self.schedule(now, &key);
         }
@@ -324,13 +324,13 @@ impl Engine {
     fn is_drained(&self) -> bool {
         let Some(since) = self.draining else { return false };
         let late = self.now >= since + self.settings.request_lifetime;
-        let settled = |ledger: &crate::framework_state::Ledger, objects| {
-            let writes = ledger.write.is_busy() || ledger.wants(Class::Record, self.now);
-            ledger.lost || !writes && !has_unrecorded(objects)
+        let settled = |state: &crate::framework_state::FrameworkState, objects| {
+            let writes = state.write.is_busy() || state.wants(Class::Record, self.now);
+            state.lost || !writes && !has_unrecorded(objects)
         };
         late || self.in_flight.is_empty()
             && self.cache.iter().all(|(_, entry)| {
-                entry.ledger.as_ref().is_none_or(|ledger| settled(ledger, &entry.known.objects))
+                entry.state.as_ref().is_none_or(|state| settled(state, &entry.known.objects))
             })
     }
 
@@ -338,14 +338,14 @@ impl Engine {
     fn schedule(&mut self, now: Now, key: &Key) {
         self.tell_ends(key);
         self.tell_consumer(key);
-        let ledger = self.cache.get(key).and_then(|entry| entry.ledger.as_ref());
-        let Some(ledger) = ledger else {
+        let state = self.cache.get(key).and_then(|entry| entry.state.as_ref());
+        let Some(state) = state else {
             self.ready.set(key, None);
             return self.cache.tidy(key);
         };
-        self.ready.set(key, ledger.next(now, self.is_ready().then_some(&self.time)));
+        self.ready.set(key, state.next(now, self.is_ready().then_some(&self.time)));
         for class in Class::ALL {
-            if ledger.wants(class, now.steady) {
+            if state.wants(class, now.steady) {
                 self.dispatch.offer(class, key);
             }
         }
@@ -368,17 +368,17 @@ impl Engine {
     /// Tells of the Pods of a name that are known to be gone by now.
     fn tell_ends(&mut self, key: &Key) {
         let Some(entry) = self.cache.get_mut(key) else { return };
-        if entry.ledger.is_none() {
-            entry.known.departures.unasked();
+        if entry.state.is_none() {
+            entry.known.deletions.unasked();
         }
-        let gone = entry.known.departures.take_gone();
+        let gone = entry.known.deletions.take_gone();
         let lines = gone.into_iter().map(|pod| Line::Pod { key: key.clone(), pod }).collect();
         self.tell(lines, None);
     }
 
     fn publish(&mut self, key: &Key, reports: Vec<Report>) {
-        let ledger = self.cache.get(key).and_then(|entry| entry.ledger.as_ref());
-        if let Some(persisted) = ledger.and_then(|ledger| ledger.persisted.as_ref())
+        let state = self.cache.get(key).and_then(|entry| entry.state.as_ref());
+        if let Some(persisted) = state.and_then(|state| state.persisted.as_ref())
             && !reports.is_empty()
         {
             if reports.iter().any(|report| report.reason == DEADLINE_EXCEEDED) {

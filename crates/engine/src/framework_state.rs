@@ -3,7 +3,7 @@
 //! Guarantees: metadata, spec and status come from one object version (rule A3); an act is sent only if every
 //! status that is or may become the persisted one licenses it (rule A1); creates that are not recorded stay
 //! below the limit (rule A7); a create's record lasts until its outcome is persisted or cannot matter any
-//! more (rule A2). A ledger is of one UID: it is dropped when that Framework is gone.
+//! more (rule A2). A state is of one UID: it is dropped when that Framework is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use framework_core::plan::Report;
 use framework_core::{Action, Observed, Policy};
 use jiff::Timestamp;
 
-use crate::delayed::{Hold, Holds};
+use crate::delayed::{Delayed, DelayedAction};
 use crate::dispatch::Class;
 use crate::object::{Form, FrameworkObject, Unreadable};
-use crate::object_cache::{Known, Source};
+use crate::object_cache::{ObjectCache, Source};
 use crate::outbox::{Lookup, Outbox, Why};
 use crate::quarantine::Trouble;
 use crate::server_time::ServerTime;
@@ -46,7 +46,7 @@ pub struct Persisted {
 
 /// The books of one Framework.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct FrameworkState {
     /// `metadata.uid`.
     pub uid: Arc<str>,
     /// For life.
@@ -76,7 +76,7 @@ pub struct Ledger {
     /// What waits to be sent.
     pub outbox: Outbox,
     /// What is held for a time.
-    pub holds: Holds,
+    pub delayed: Delayed,
     /// Creates without a known outcome, by Pod name (`None`: the ConfigMap).
     pub creates: BTreeMap<Option<String>, Action>,
     /// How often a create, delete or confirmation failed in a row, by what it is of.
@@ -101,7 +101,7 @@ pub struct Ledger {
     /// Since when something has been waiting to be evaluated.
     pub dirty_since: Duration,
     /// When it may be evaluated again: bursts are not evaluated event by event.
-    pub rested: Duration,
+    pub not_before: Duration,
     /// When the last plan wants to be looked at again, on the steady clock.
     pub wake: Option<Duration>,
     /// The same on the API server's clock.
@@ -110,10 +110,10 @@ pub struct Ledger {
     pub proof_due: Option<Time>,
 }
 
-impl Ledger {
+impl FrameworkState {
     /// The books of a Framework that is seen for the first time; nothing was sent for it yet.
     pub fn open(object: FrameworkObject, epoch: u64) -> Self {
-        let mut ledger = Ledger {
+        let mut state = FrameworkState {
             slot: name::slot(&object.uid),
             uid: Arc::clone(&object.uid),
             resource_version: object.resource_version,
@@ -129,7 +129,7 @@ impl Ledger {
             overwrite: None,
             write: StatusWrite::default(),
             outbox: Outbox::default(),
-            holds: Holds::default(),
+            delayed: Delayed::default(),
             creates: BTreeMap::new(),
             failures: BTreeMap::new(),
             retires: false,
@@ -141,23 +141,23 @@ impl Ledger {
             lost: false,
             dirty: false,
             dirty_since: Duration::ZERO,
-            rested: Duration::ZERO,
+            not_before: Duration::ZERO,
             wake: None,
             due: None,
             proof_due: None,
         };
-        ledger.take_in(object);
-        ledger
+        state.take_in(object);
+        state
     }
 
     /// Something happened: the Framework is to be evaluated.
     pub fn event(&mut self, now: Duration) {
         self.write.event(now);
-        self.stir(now);
+        self.mark_dirty(now);
     }
 
     /// The Framework is to be evaluated, though nothing happened to it.
-    pub fn stir(&mut self, now: Duration) {
+    pub fn mark_dirty(&mut self, now: Duration) {
         if !self.dirty {
             self.dirty = true;
             self.dirty_since = now;
@@ -196,7 +196,7 @@ impl Ledger {
     /// anything may be decided.
     pub fn next(&self, now: Now, time: Option<&ServerTime>) -> Option<Duration> {
         let evaluation = time.filter(|_| self.is_evaluable()).and_then(|time| {
-            let dirty = self.dirty.then(|| self.rested.max(self.dirty_since));
+            let dirty = self.dirty.then(|| self.not_before.max(self.dirty_since));
             let due = self.due.map(|due| time.steady(now, due));
             let proof = self.proof_due.map(|due| time.earliest(now, due.timestamp()));
             [dirty, self.wake, due, proof].into_iter().flatten().min()
@@ -204,7 +204,7 @@ impl Ledger {
         let now = now.steady;
         let reading = self.write.next().filter(|at| *at > now);
         let paused = (self.paused_until > now).then_some(self.paused_until);
-        [evaluation, reading, paused, self.holds.next()].into_iter().flatten().min()
+        [evaluation, reading, paused, self.delayed.next()].into_iter().flatten().min()
     }
 
     /// Whether there is something to send in a class.
@@ -373,18 +373,18 @@ impl Ledger {
     }
 
     /// Ends the holds whose time has come.
-    pub fn release(&mut self, now: Duration, known: &mut Known) {
-        while let Some(hold) = self.holds.take(now) {
-            self.stir(now);
+    pub fn release(&mut self, now: Duration, known: &mut ObjectCache) {
+        while let Some(hold) = self.delayed.take(now) {
+            self.mark_dirty(now);
             let objects = &mut known.objects;
             match hold {
-                Hold::Create(pod) => self.give_up_create(pod, objects),
-                Hold::Delete(uid) => drop(objects.deletes.remove(&uid)),
-                Hold::ForcedDelete(uid) => drop(objects.forced_deletes.remove(&uid)),
-                Hold::Confirm(uid) => drop(objects.confirms.remove(&uid)),
-                Hold::Lookup(lookup) => self.outbox.look_up(lookup),
-                Hold::Label(label) => self.outbox.label(label),
-                Hold::Retire => self.retires = false,
+                DelayedAction::Create(pod) => self.give_up_create(pod, objects),
+                DelayedAction::Delete(uid) => drop(objects.deletes.remove(&uid)),
+                DelayedAction::ForcedDelete(uid) => drop(objects.forced_deletes.remove(&uid)),
+                DelayedAction::Confirm(uid) => drop(objects.confirms.remove(&uid)),
+                DelayedAction::Lookup(lookup) => self.outbox.look_up(lookup),
+                DelayedAction::Label(label) => self.outbox.label(label),
+                DelayedAction::Retire => self.retires = false,
             }
         }
     }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::framework_state::{Ledger, Persisted};
+use crate::framework_state::{FrameworkState, Persisted};
 use framework_message::Key;
 
 /// What stands between the sentence, with its trigger, and the object.
@@ -68,7 +68,7 @@ pub enum Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
     /// No event told of its deletion: this is how it was known last.
-    Unseen,
+    FinalStateUnknown,
 }
 
 /// A Pod as it was seen last.
@@ -150,7 +150,7 @@ impl Line {
                     }
                     _ => "the Framework is deleted".to_owned(),
                 };
-                let gap = gap.map_or_else(String::new, |Gap::Unseen| format!(" {INCOMPLETE}"));
+                let gap = gap.map_or_else(String::new, |Gap::FinalStateUnknown| format!(" {INCOMPLETE}"));
                 format!("[{}] {what}{gap}", key_of(framework))
             }
             Line::Unreadable { key, .. } => {
@@ -306,7 +306,7 @@ fn with_kind(json: &str) -> String {
     }
 }
 
-impl Ledger {
+impl FrameworkState {
     /// The lines that tell what a plan says is replaced, of what is persisted: the plan was made from that.
     pub fn history(&self, snapshots: Vec<Snapshot>) -> Vec<Line> {
         let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else {

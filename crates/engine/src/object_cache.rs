@@ -10,7 +10,7 @@ use framework_core::Action;
 use framework_core::cached::{CachedPod, Version};
 use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodPhase};
 
-use crate::deletions::Departures;
+use crate::deletions::Deletions;
 use crate::object::{ConfigMapObject, PodObject};
 
 /// Who shows an object.
@@ -24,11 +24,11 @@ pub enum Source {
 
 /// The objects of one Framework's name.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct ObjectCache {
     /// What the core is told.
     pub objects: Objects,
     /// Pods that have left the cache and are to be told of.
-    pub departures: Departures,
+    pub deletions: Deletions,
     config_map: Option<Version>,
     /// Deletions that a reply on its way, or a watch that lags, must not undo: by UID, below which version.
     tombstones: BTreeMap<String, u128>,
@@ -61,12 +61,12 @@ fn is_ending(pod: &PodFacts) -> bool {
     pod.deletion.is_some_and(|deletion| deletion.grace_sec == 0) || is_terminal(pod.phase)
 }
 
-impl Known {
+impl ObjectCache {
     /// Whether there is nothing left to remember.
     pub fn is_empty(&self) -> bool {
         let objects = &self.objects;
         let nothing = objects.config_map.is_none() && objects.pods.is_empty();
-        nothing && self.departures.is_empty() && self.reads == 0
+        nothing && self.deletions.is_empty() && self.reads == 0
     }
 
     /// Takes in a Pod as it is. Says whether that is news.
@@ -91,7 +91,7 @@ impl Known {
                 self.pod_gone(&name, &uid);
             }
         }
-        self.departures.present(&name, &facts.uid, source == Source::Watch);
+        self.deletions.present(&name, &facts.uid, source == Source::Watch);
         let version = version(resource_version, source, epoch, before);
         facts.unwatched = version.unwatched;
         let pod = CachedPod { facts, version };
@@ -138,7 +138,7 @@ impl Known {
             }
             self.drop_pod(&pod.name);
         }
-        self.departures.unselected(pod);
+        self.deletions.unselected(pod);
         self.disappeared(uid, ending);
         true
     }
@@ -185,7 +185,7 @@ impl Known {
         let stale: Vec<(String, Box<CachedPod>)> =
             self.objects.pods.extract_if(.., |_, pod| pod.version.epoch < epoch).collect();
         for (name, pod) in &stale {
-            self.departures.unlisted(name, pod, pod.version.resource_version);
+            self.deletions.unlisted(name, pod, pod.version.resource_version);
             self.disappeared(&pod.uid, is_ending(pod));
         }
         // The watch goes on from this LIST: it shows nothing older.
@@ -208,16 +208,16 @@ impl Known {
         match cached(&self.objects, name, uid) {
             Some(pod) => {
                 let Version { resource_version, unwatched, .. } = pod.version;
-                self.departures.gone(name, pod, resource_version, !unwatched);
+                self.deletions.gone(name, pod, resource_version, !unwatched);
             }
-            None => self.departures.confirmed(name, uid),
+            None => self.deletions.confirmed(name, uid),
         }
         self.forget_pod(name, uid);
     }
 
     /// This Pod lives, and is ours no more.
     pub fn pod_released(&mut self, name: &str, uid: &str) {
-        self.departures.released(name, uid);
+        self.deletions.released(name, uid);
         self.forget_pod(name, uid);
     }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
 use tracing::warn;
 
-use crate::framework_state::{Ledger, Persisted};
+use crate::framework_state::{FrameworkState, Persisted};
 use crate::object::{FrameworkObject, Unreadable};
 
 /// Reason of the Event, and of the condition `Running`, which is `Unknown` meanwhile.
@@ -63,7 +63,7 @@ pub fn conditions(present: &[Condition], reason: &str, at: Time) -> Option<Vec<C
     Some(conditions)
 }
 
-impl Ledger {
+impl FrameworkState {
     /// What is persisted from now on, or why it cannot be read.
     pub fn take_in(&mut self, object: FrameworkObject) {
         let FrameworkObject { stored_bytes, form, content, key, ignored, .. } = object;

@@ -1,6 +1,6 @@
 //! Which Frameworks are to be looked at, and when: a ready set and its timers in one.
 //!
-//! Each key has at most one time, the earliest deadline of its ledger; one that has come is "ready". Every
+//! Each key has at most one time, the earliest deadline of its state; one that has come is "ready". Every
 //! operation costs O(log n), and the order is the same in every run.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,7 +10,7 @@ use framework_message::{Key, Ticket};
 
 /// Who waits for a `Date` that may be late enough, and the request that fetches it.
 #[derive(Debug, Default)]
-pub struct Inquiry {
+pub struct ServerTimeProbe {
     /// Whether the time is wanted, by whomever.
     wanted: bool,
     /// Who waits for a request that is not sent yet: the `Date` of an earlier one may be older than what made
@@ -19,7 +19,7 @@ pub struct Inquiry {
     /// The request on its way.
     sent: Option<Sent>,
     /// Not sent before.
-    rested: Duration,
+    not_before: Duration,
     failures: Failures,
 }
 
@@ -30,7 +30,7 @@ struct Sent {
     asked: BTreeSet<Key>,
 }
 
-impl Inquiry {
+impl ServerTimeProbe {
     /// The time is wanted before anything can be decided.
     pub fn want(&mut self) {
         self.wanted = true;
@@ -49,7 +49,7 @@ impl Inquiry {
 
     /// When the request is to be sent.
     pub fn next(&self) -> Option<Duration> {
-        (self.wanted && self.sent.is_none()).then_some(self.rested)
+        (self.wanted && self.sent.is_none()).then_some(self.not_before)
     }
 
     /// The request is sent.
@@ -71,8 +71,8 @@ impl Inquiry {
     }
 
     /// Not sent again before `at`.
-    pub fn rest_until(&mut self, at: Duration) {
-        self.rested = at;
+    pub fn delay_until(&mut self, at: Duration) {
+        self.not_before = at;
     }
 
     /// The time was told: who had waited for it when it was asked for.
@@ -92,46 +92,46 @@ mod tests {
 
     #[test]
     fn one_request_serves_all_who_wait() {
-        let mut inquiry = Inquiry::default();
-        assert!(!inquiry.is_due(ms(5)), "nobody waits");
+        let mut time_probe = ServerTimeProbe::default();
+        assert!(!time_probe.is_due(ms(5)), "nobody waits");
         let keys = [Key::new("ns", "a"), Key::new("ns", "b")];
-        keys.iter().for_each(|key| inquiry.wait(key));
-        assert!(inquiry.is_due(ms(5)));
-        inquiry.send(Ticket(7), ms(5));
+        keys.iter().for_each(|key| time_probe.wait(key));
+        assert!(time_probe.is_due(ms(5)));
+        time_probe.send(Ticket(7), ms(5));
         assert_eq!(
-            (inquiry.next(), inquiry.sent(Ticket(7)), inquiry.sent(Ticket(8))),
+            (time_probe.next(), time_probe.sent(Ticket(7)), time_probe.sent(Ticket(8))),
             (None, Some(ms(5)), None)
         );
-        assert_eq!(inquiry.told(), keys.into());
-        assert_eq!(inquiry.next(), None);
+        assert_eq!(time_probe.told(), keys.into());
+        assert_eq!(time_probe.next(), None);
     }
 
     #[test]
     fn who_waits_is_not_forgotten_when_the_request_fails() {
-        let mut inquiry = Inquiry::default();
-        inquiry.wait(&Key::new("ns", "a"));
-        inquiry.send(Ticket(1), ms(0));
-        assert_eq!(inquiry.failed(true), 1);
-        inquiry.rest_until(ms(50));
-        assert_eq!(inquiry.next(), Some(ms(50)));
-        inquiry.send(Ticket(2), ms(50));
-        assert_eq!(inquiry.failed(true), 2);
-        inquiry.send(Ticket(3), ms(150));
-        assert_eq!(inquiry.told().len(), 1);
+        let mut time_probe = ServerTimeProbe::default();
+        time_probe.wait(&Key::new("ns", "a"));
+        time_probe.send(Ticket(1), ms(0));
+        assert_eq!(time_probe.failed(true), 1);
+        time_probe.delay_until(ms(50));
+        assert_eq!(time_probe.next(), Some(ms(50)));
+        time_probe.send(Ticket(2), ms(50));
+        assert_eq!(time_probe.failed(true), 2);
+        time_probe.send(Ticket(3), ms(150));
+        assert_eq!(time_probe.told().len(), 1);
     }
 
     #[test]
     fn who_comes_while_it_is_on_its_way_waits_for_the_next() {
-        let mut inquiry = Inquiry::default();
+        let mut time_probe = ServerTimeProbe::default();
         let (first, second) = (Key::new("ns", "a"), Key::new("ns", "b"));
-        inquiry.wait(&first);
-        inquiry.send(Ticket(1), ms(0));
-        inquiry.wait(&second);
-        assert_eq!(inquiry.next(), None, "one at a time");
-        assert_eq!(inquiry.told(), [first].into());
-        inquiry.rest_until(ms(200));
-        assert_eq!(inquiry.next(), Some(ms(200)));
-        inquiry.send(Ticket(2), ms(200));
-        assert_eq!(inquiry.told(), [second].into());
+        time_probe.wait(&first);
+        time_probe.send(Ticket(1), ms(0));
+        time_probe.wait(&second);
+        assert_eq!(time_probe.next(), None, "one at a time");
+        assert_eq!(time_probe.told(), [first].into());
+        time_probe.delay_until(ms(200));
+        assert_eq!(time_probe.next(), Some(ms(200)));
+        time_probe.send(Ticket(2), ms(200));
+        assert_eq!(time_probe.told(), [second].into());
     }
 }

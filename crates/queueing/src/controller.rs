@@ -1,4 +1,4 @@
-//! Who may begin: the books of all queues, stepped like the engine.
+//! Who may begin: the unit_states of all queues, stepped like the engine.
 //!
 //! Guarantees: a release is decided from what is stored and guarded by the resourceVersion that it was
 //! decided from; one that may have been stored counts until it is known not to be; after a start nothing is
@@ -18,11 +18,11 @@ use jiff::Timestamp;
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::counts::Counts;
 use crate::object::{
-    ClassObject, JobObject, JobSetObject, News, PodUse, QueueObject, QuotaObject, UnitObject,
+    ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject,
 };
 use crate::others::Others;
 use crate::store::Store;
-use crate::unit::{Book, Errand};
+use crate::unit::{PendingRequest, UnitState};
 use framework_message::Ownership;
 use framework_message::backoff::Failures;
 use framework_message::{Change, Key, Now, Ticket};
@@ -39,7 +39,7 @@ mod settle;
 mod uses;
 mod work;
 
-use fill::QueueBook;
+use fill::QueueState;
 use settle::Unsettled;
 use uses::{Use, Used};
 use work::Work;
@@ -103,16 +103,16 @@ pub struct Wait {
 /// A request on its way.
 #[derive(Debug)]
 enum Sent {
-    Unit(Key, Arc<str>, Errand),
+    Unit(Key, Arc<str>, PendingRequest),
     Create(ConsumerKey),
     Resume(ConsumerKey),
     List(Arc<str>),
     Queue(Key),
 }
 
-/// The books of one job.
+/// The unit_states of one job.
 #[derive(Debug, Default)]
-struct JobBook {
+struct JobState {
     /// Its unit is being made, or it is being resumed.
     busy: bool,
     failures: Failures,
@@ -127,7 +127,7 @@ struct JobBook {
 
 /// One namespace.
 #[derive(Debug)]
-struct Space {
+struct NamespaceState {
     schedule: Namespace,
     /// Names of its units, by UID.
     names: BTreeMap<Arc<str>, Arc<str>>,
@@ -138,7 +138,7 @@ struct Space {
 
 /// Stepped by news; see the module.
 #[derive(Debug)]
-pub struct Desk {
+pub struct QueueController {
     settings: Settings,
     ownership: Ownership,
     units: Store<UnitObject>,
@@ -150,9 +150,9 @@ pub struct Desk {
     /// Not all clusters have them.
     job_sets: Store<JobSetObject>,
     consumers: BTreeMap<ConsumerKey, Consumer>,
-    books: BTreeMap<Key, Book>,
-    job_books: BTreeMap<ConsumerKey, JobBook>,
-    queue_books: BTreeMap<Key, QueueBook>,
+    unit_states: BTreeMap<Key, UnitState>,
+    job_states: BTreeMap<ConsumerKey, JobState>,
+    queue_states: BTreeMap<Key, QueueState>,
     /// Queues whose status may not say what is counted.
     unfilled: BTreeSet<Key>,
     /// Units by the job that they name.
@@ -167,10 +167,10 @@ pub struct Desk {
     lapsing: BTreeSet<(Timestamp, Key)>,
     /// The wall clock's time of the last turn.
     time: Timestamp,
-    spaces: BTreeMap<Arc<str>, Space>,
+    namespaces: BTreeMap<Arc<str>, NamespaceState>,
     stale_units: BTreeSet<Key>,
     stale_jobs: BTreeSet<ConsumerKey>,
-    stale_spaces: BTreeSet<Arc<str>>,
+    stale_namespaces: BTreeSet<Arc<str>>,
     /// Releases, and everything else, in the order in which they came up.
     urgent: VecDeque<Work>,
     others: VecDeque<Work>,
@@ -196,10 +196,10 @@ pub struct Desk {
     defects: BTreeSet<framework_core::observed::Defect>,
 }
 
-impl Desk {
+impl QueueController {
     /// A desk that knows nothing yet.
     pub fn new(settings: Settings, seed: u64) -> Self {
-        Desk {
+        QueueController {
             settings,
             ownership: Ownership,
             units: Store::default(),
@@ -210,9 +210,9 @@ impl Desk {
             jobs: Store::default(),
             job_sets: Store::default(),
             consumers: BTreeMap::new(),
-            books: BTreeMap::new(),
-            job_books: BTreeMap::new(),
-            queue_books: BTreeMap::new(),
+            unit_states: BTreeMap::new(),
+            job_states: BTreeMap::new(),
+            queue_states: BTreeMap::new(),
             unfilled: BTreeSet::new(),
             units_of: BTreeMap::new(),
             used: BTreeMap::new(),
@@ -221,10 +221,10 @@ impl Desk {
             counted: BTreeMap::new(),
             lapsing: BTreeSet::new(),
             time: Timestamp::UNIX_EPOCH,
-            spaces: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
             stale_units: BTreeSet::new(),
             stale_jobs: BTreeSet::new(),
-            stale_spaces: BTreeSet::new(),
+            stale_namespaces: BTreeSet::new(),
             urgent: VecDeque::new(),
             others: VecDeque::new(),
             queued: BTreeMap::new(),
@@ -246,9 +246,9 @@ impl Desk {
     }
 
     /// Takes in what a watch shows.
-    pub fn step(&mut self, news: News) {
+    pub fn step(&mut self, news: QueueEvent) {
         match news {
-            News::Unit(change) => {
+            QueueEvent::Unit(change) => {
                 let before = self.jobs_of(&change);
                 // Of one that a LIST of the watch does not show it is not known until when it was there.
                 let version = match &change {
@@ -264,30 +264,30 @@ impl Desk {
                     self.unit_changed(key);
                 }
             }
-            News::Queue(change) => {
+            QueueEvent::Queue(change) => {
                 let keys = self.queues.apply(change);
                 for key in keys {
                     self.queue_changed(&key);
                     self.queue_shown(&key);
                 }
             }
-            News::Quota(change) => {
+            QueueEvent::Quota(change) => {
                 let keys = self.quotas.apply(change);
                 keys.into_iter().for_each(|key| self.quota_changed(&key));
             }
-            News::Class(change) => {
+            QueueEvent::Class(change) => {
                 let keys = self.classes.apply(change);
                 keys.into_iter().for_each(|key| self.class_changed(&key.name));
             }
-            News::Pod(change) => {
+            QueueEvent::Pod(change) => {
                 let keys = self.pods.apply(change);
                 keys.into_iter().for_each(|key| self.pod_changed(&key));
             }
-            News::Job(change) => {
+            QueueEvent::Job(change) => {
                 let keys = self.jobs.apply(change);
                 keys.into_iter().for_each(|key| self.job_changed(&key));
             }
-            News::JobSet(change) => {
+            QueueEvent::JobSet(change) => {
                 let seen = self.job_sets.is_synced();
                 let keys = self.job_sets.apply(change);
                 keys.into_iter().for_each(|key| self.job_set_changed(&key));
@@ -316,7 +316,7 @@ impl Desk {
         self.look_after_jobs();
         self.settle(now);
         if self.others_at.take_if(|at| *at <= now.steady).is_some() {
-            self.stale_spaces.extend(self.spaces.keys().cloned());
+            self.stale_namespaces.extend(self.namespaces.keys().cloned());
         }
         self.refresh(now);
         self.decide(now, time);
@@ -329,7 +329,7 @@ impl Desk {
         std::mem::take(&mut self.outcomes)
     }
 
-    /// When, on the steady clock, [`Desk::turn`] must be called again though nothing happens.
+    /// When, on the steady clock, [`QueueController::turn`] must be called again though nothing happens.
     pub fn next_wake(&self, now: Now, time: Timestamp) -> Option<Duration> {
         let on_the_wall = |at: Timestamp| {
             let wait = Duration::try_from(at.duration_since(time)).unwrap_or(Duration::ZERO);
@@ -385,9 +385,9 @@ impl Desk {
         }
     }
 
-    fn space(&mut self, namespace: &Arc<str>) -> &mut Space {
+    fn namespace_state(&mut self, namespace: &Arc<str>) -> &mut NamespaceState {
         let reserve_after = self.settings.reserve_after;
-        self.spaces.entry(Arc::clone(namespace)).or_insert_with(|| Space {
+        self.namespaces.entry(Arc::clone(namespace)).or_insert_with(|| NamespaceState {
             schedule: Namespace::new(reserve_after),
             names: BTreeMap::new(),
             own: Ask::default(),

@@ -1,11 +1,11 @@
 //! The controller of QueueUnits: which jobs may begin, decided from what the API server stores.
 //!
 //! ```text
-//! watches of units, queues, quotas, classes, Pods, Jobs ─▶ News ─▶ Desk ─▶ Request
+//! watches of units, queues, quotas, classes, Pods, Jobs ─▶ QueueEvent ─▶ QueueController ─▶ Request
 //!                              Frameworks, from the engine ────────────────┘  └──▶ Outcome ─▶ engine
 //! ```
 //!
-//! The order and the arithmetic are [`framework_queue`]'s. [`Desk`] makes the units of Frameworks
+//! The order and the arithmetic are [`framework_queue`]'s. [`QueueController`] makes the units of Frameworks
 //! and Jobs, writes what was decided, and removes finalizers. It is synchronous and deterministic: it does no
 //! I/O, reads no clock and draws no random numbers.
 
@@ -20,11 +20,11 @@ mod store;
 mod unit;
 
 pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
-pub use controller::{Desk, Outcome, Settings, Wait};
+pub use controller::{Outcome, QueueController, Settings, Wait};
 pub use counts::{Filling, Gauges};
 pub use object::{
-    ClassObject, JobObject, JobSetObject, News, Object, Overtaken, Page, PodUse, QueueObject, QuotaObject,
-    Reply, TemplateMetadata, UnitObject, UnitStanding,
+    ClassObject, JobObject, JobSetObject, Object, Overtaken, Page, PodUse, QueueEvent, QueueObject,
+    QuotaObject, Reply, TemplateMetadata, UnitObject, UnitStanding,
 };
 pub use position::QueuePosition;
 pub use request::Request;

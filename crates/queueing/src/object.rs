@@ -13,7 +13,7 @@ use framework_message::{Change, Key};
 
 /// What the watches that queueing needs tell.
 #[derive(Debug)]
-pub enum News {
+pub enum QueueEvent {
     /// Of QueueUnits.
     Unit(Change<UnitObject>),
     /// Of Queues.

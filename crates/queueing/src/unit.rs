@@ -1,4 +1,4 @@
-//! The books of one unit: what was decided of it, and what was sent.
+//! The unit_states of one unit: what was decided of it, and what was sent.
 //!
 //! Guarantees: one request about a unit is on its way at a time; a release that may have been stored counts
 //! as one until it is known not to be.
@@ -30,7 +30,7 @@ pub enum Verdict {
 
 /// What is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum PendingRequest {
     /// A status, decided from this resourceVersion; whether it releases the unit.
     Status {
         /// Of the version that it was decided from.
@@ -46,9 +46,9 @@ pub enum Errand {
     LetGo,
 }
 
-/// The books of one unit.
+/// The unit_states of one unit.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct UnitState {
     /// The unit that they are of.
     pub uid: Option<Arc<str>>,
     /// The job that it names.
@@ -68,7 +68,7 @@ pub struct Book {
     /// Its finalizer may go: nothing of its job is left.
     pub may_go: bool,
     /// What is on its way.
-    pub errand: Option<Errand>,
+    pub pending: Option<PendingRequest>,
     /// A release that may have been stored, or may yet be: decided from this resourceVersion. A newer version
     /// that is not released says that it never will be.
     pub releasing: Option<u128>,
@@ -90,15 +90,15 @@ pub struct Book {
     pub counted: Option<Counted>,
 }
 
-impl Book {
+impl UnitState {
     /// What is to be sent about the unit next, `now` on the steady clock and `at` the wall clock's time.
-    pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(Errand, Request)> {
-        if self.errand.is_some() || self.seen_to == Some(unit.resource_version) {
+    pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
+        if self.pending.is_some() || self.seen_to == Some(unit.resource_version) {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
         if self.unread {
-            return Some((Errand::Read, Request::GetUnit { unit: unit.key.clone() }));
+            return Some((PendingRequest::Read, Request::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
             if !self.may_go || !holds_ours(unit) {
@@ -109,21 +109,21 @@ impl Book {
             let resource_version = unit.resource_version;
             let request =
                 Request::LetGo { unit: name, uid, resource_version, finalizers: finalizers.collect() };
-            return Some((Errand::LetGo, request));
+            return Some((PendingRequest::LetGo, request));
         }
         if self.unwanted {
             if self.deleted {
                 return None;
             }
             let (unit, uid) = name();
-            return Some((Errand::Delete, Request::DeleteUnit { unit, uid }));
+            return Some((PendingRequest::Delete, Request::DeleteUnit { unit, uid }));
         }
         let standing = self.wanted(&unit.standing, now, at)?;
         let releases = standing.phase == Some(Phase::Dequeued);
-        let errand = Errand::Status { base: unit.resource_version, releases };
+        let pending = PendingRequest::Status { base: unit.resource_version, releases };
         let (name, uid) = name();
         let resource_version = unit.resource_version;
-        Some((errand, Request::PutStatus { unit: name, uid, resource_version, standing }))
+        Some((pending, Request::PutStatus { unit: name, uid, resource_version, standing }))
     }
 
     /// The status that is to be stored; `None`: the one that is.

@@ -29,7 +29,7 @@ const LARGE_TEXT: usize = 256 << 10;
 
 /// Compresses and decompresses statuses.
 #[derive(Debug, Default)]
-pub struct Packer {
+pub struct Compressor {
     settings: Compression,
     /// What is stored compressed, as far as we wrote or read it, by UID.
     known: Mutex<BTreeMap<Arc<str>, Known>>,
@@ -46,10 +46,10 @@ struct Known {
     status: Weak<FrameworkStatus>,
 }
 
-impl Packer {
-    /// A packer with these settings.
+impl Compressor {
+    /// A compressor with these settings.
     pub fn new(settings: Compression) -> Self {
-        Packer { settings, ..Packer::default() }
+        Compressor { settings, ..Compressor::default() }
     }
 
     /// The form in which a status is to be stored, if not as it is. `stays`: its attempt is compressed
@@ -149,12 +149,12 @@ impl Packer {
     }
 }
 
-/// [`Packer::open`], aside if it is compressed.
-pub fn open_aside(packer: &Packer, object: &mut FrameworkObject) {
+/// [`Compressor::open`], aside if it is compressed.
+pub fn open_aside(compressor: &Compressor, object: &mut FrameworkObject) {
     if object.form.compressed {
-        aside(|| packer.open(object));
+        aside(|| compressor.open(object));
     } else {
-        packer.open(object);
+        compressor.open(object);
     }
 }
 

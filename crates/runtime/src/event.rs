@@ -6,5 +6,5 @@ pub enum Event {
     /// To the engine.
     Engine(framework_engine::event::Event),
     /// To the controller of QueueUnits.
-    Queue(framework_queueing::News),
+    Queue(framework_queueing::QueueEvent),
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use framework_message::Reply;
 
-use crate::compression::Packer;
+use crate::compression::Compressor;
 use crate::request::call::{Call, Error};
 
 /// A request that goes over the wire.
@@ -13,7 +13,7 @@ pub trait Exchange: Send + Sync + 'static {
     type Object: Debug + Send;
 
     /// Renders the request. Also says whether it carries a compressed status.
-    fn render(&self, packer: &Packer) -> Result<(Call, bool), Error>;
+    fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error>;
 
     /// Whether the request changes anything.
     fn is_write(&self) -> bool;
@@ -22,6 +22,12 @@ pub trait Exchange: Send + Sync + 'static {
     fn success(&self, body: &[u8]) -> Result<Reply<Self::Object>, String>;
 
     /// Completes a reply with what its body does not say: the stored form of a status of `bytes` bytes.
-    fn complete(&self, _reply: &mut Reply<Self::Object>, _compressed: bool, _bytes: usize, _packer: &Packer) {
+    fn complete(
+        &self,
+        _reply: &mut Reply<Self::Object>,
+        _compressed: bool,
+        _bytes: usize,
+        _packer: &Compressor,
+    ) {
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use crate::clock::Clock;
-use crate::compression::Packer;
+use crate::compression::Compressor;
 use crate::event::Event;
 use crate::health::{Health, Synced};
 use crate::journal::{Full, Journal, Receipt};
@@ -38,7 +38,7 @@ use framework_engine::history::Line;
 use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
 use framework_engine::request::Request;
 use framework_message::{Change, Key, Reply, Ticket};
-use framework_queueing::{Consumer, Desk};
+use framework_queueing::{Consumer, QueueController};
 
 mod queueing;
 
@@ -91,8 +91,9 @@ pub enum Error {
 /// Runs a controller until it is told to stop.
 pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let (sink, mut events) = mpsc::channel(EVENTS);
-    let packer = Arc::new(Packer::new(parts.settings.compression));
-    let sink = Sink { events: sink, metrics: Arc::clone(&parts.metrics), packer: Arc::clone(&packer) };
+    let compressor = Arc::new(Compressor::new(parts.settings.compression));
+    let sink =
+        Sink { events: sink, metrics: Arc::clone(&parts.metrics), compressor: Arc::clone(&compressor) };
     let (recorder, writer) =
         Recorder::new(parts.client.clone(), parts.clock, &parts.instance, Arc::clone(&parts.metrics));
     let mut recording = JoinSet::new();
@@ -104,7 +105,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
     let lifetime = parts.settings.request_lifetime;
     let mut position_queries = queueing::position_queries(&mut parts);
-    let mut controller = Controller::new(parts, recorder, packer);
+    let mut controller = Controller::new(parts, recorder, compressor);
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
     while !controller.is_over() {
@@ -198,7 +199,7 @@ enum Answered {
 struct Controller {
     engine: Engine,
     /// Who schedules the queues, if there are any.
-    desk: Option<Desk>,
+    queues: Option<QueueController>,
     client: kube::Client,
     clock: Clock,
     seeds: Seeds,
@@ -208,7 +209,7 @@ struct Controller {
     journal: Arc<dyn Journal>,
     /// What has to be written before a request of this turn leaves.
     told: BTreeMap<Ticket, Result<Receipt, Full>>,
-    packer: Arc<Packer>,
+    compressor: Arc<Compressor>,
     /// Requests whose reply is awaited; the engine bounds how many.
     requests: JoinSet<(Ticket, Answered)>,
     drained: bool,
@@ -221,9 +222,9 @@ struct Controller {
 }
 
 impl Controller {
-    fn new(mut parts: Parts, recorder: Recorder, packer: Arc<Packer>) -> Self {
+    fn new(mut parts: Parts, recorder: Recorder, compressor: Arc<Compressor>) -> Self {
         Controller {
-            desk: queueing::desk(&mut parts),
+            queues: queueing::queues(&mut parts),
             engine: Engine::new(parts.settings, parts.policy),
             client: parts.client,
             clock: parts.clock,
@@ -233,7 +234,7 @@ impl Controller {
             recorder,
             journal: parts.journal,
             told: BTreeMap::new(),
-            packer,
+            compressor,
             requests: JoinSet::new(),
             drained: false,
             again: false,
@@ -249,22 +250,22 @@ impl Controller {
         }
         let engine = self.engine.next_wake();
         let now = self.clock.now();
-        let desk = self.desk.as_ref().and_then(|desk| desk.next_wake(now, self.engine.time(now)));
-        // What the budget left over of what the desk wants to send.
-        let wants = self.desk.as_ref().is_some_and(Desk::wants);
+        let queues = self.queues.as_ref().and_then(|queues| queues.next_wake(now, self.engine.time(now)));
+        // What the budget left over of what the queues wants to send.
+        let wants = self.queues.as_ref().is_some_and(QueueController::wants);
         let sending = wants.then(|| self.engine.lends_at(now)).flatten();
-        engine.into_iter().chain(desk).chain(sending).min().map(|steady| self.clock.instant(steady))
+        engine.into_iter().chain(queues).chain(sending).min().map(|steady| self.clock.instant(steady))
     }
 
     fn is_over(&self) -> bool {
-        self.drained && self.desk.as_ref().is_none_or(Desk::is_settled)
+        self.drained && self.queues.as_ref().is_none_or(QueueController::is_settled)
     }
 
     fn stop(&mut self) {
         self.health.set_stopping();
         self.engine.step(self.clock.now(), engine::Event::Drain);
-        if let Some(desk) = &mut self.desk {
-            desk.drain();
+        if let Some(queues) = &mut self.queues {
+            queues.drain();
         }
     }
 
@@ -274,8 +275,8 @@ impl Controller {
 
     fn measure(&mut self) {
         self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
-        if let Some(desk) = &self.desk {
-            self.metrics.units(desk.gauges());
+        if let Some(queues) = &self.queues {
+            self.metrics.units(queues.gauges());
         }
         self.metrics.queue("log", self.journal.waiting());
         self.metrics.log_lines_dropped(self.journal.dropped());
@@ -291,8 +292,8 @@ impl Controller {
             }
             Answered::Queue((reply, _)) => {
                 self.engine.repaid(now, &reply);
-                if let Some(desk) = &mut self.desk {
-                    desk.replied(now, self.engine.time(now), ticket, reply);
+                if let Some(queues) = &mut self.queues {
+                    queues.replied(now, self.engine.time(now), ticket, reply);
                 }
             }
         }
@@ -323,9 +324,9 @@ impl Controller {
     fn take_in(&mut self, event: Event) {
         match event {
             Event::Engine(event) => self.engine.step(self.clock.now(), event),
-            Event::Queue(news) => {
-                if let Some(desk) = &mut self.desk {
-                    desk.step(news);
+            Event::Queue(event) => {
+                if let Some(queues) = &mut self.queues {
+                    queues.step(event);
                 }
             }
         }
@@ -348,8 +349,8 @@ impl Controller {
     }
 
     fn send(&mut self, ticket: Ticket, request: Request) {
-        let packer = Arc::clone(&self.packer);
-        let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), packer);
+        let compressor = Arc::clone(&self.compressor);
+        let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), compressor);
         let told = self.told.remove(&ticket);
         self.requests.spawn(async move {
             if let Some(told) = told
@@ -370,8 +371,8 @@ impl Controller {
                     let QueuedFramework { framework, queue, stage, parties } = queued;
                     Consumer::framework(&framework, queue.as_deref(), stage, &parties)
                 });
-                if let Some(desk) = &mut self.desk {
-                    desk.framework(key, consumer);
+                if let Some(queues) = &mut self.queues {
+                    queues.framework(key, consumer);
                 }
             }
             Effect::Measure(measure) => self.metrics.lifetime_ended(measure),

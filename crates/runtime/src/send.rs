@@ -9,7 +9,7 @@ use kube::client::Body;
 use tokio::time::{Instant, timeout};
 
 use crate::client::REPLY_TIMEOUT;
-use crate::compression::{Packer, aside, open_aside, work_on};
+use crate::compression::{Compressor, aside, open_aside, work_on};
 use crate::exchange::Exchange;
 use crate::metrics::Metrics;
 use crate::reply;
@@ -28,18 +28,22 @@ pub type Answer<T> = (Reply<T>, Option<Time>);
 impl Exchange for engine::Request {
     type Object = Object;
 
-    fn render(&self, packer: &Packer) -> Result<(Call, bool), Error> {
+    fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error> {
         let engine::Request::PutStatus { framework, resource_version, status, compressed, room } = self
         else {
             return Ok((request::engine::render(self)?, false));
         };
         work_on(status, || {
-            let Some(packed) = packer.pack(status, *compressed, room) else {
+            let Some(packed) = compressor.pack(status, *compressed, room) else {
                 return Ok((request::engine::render(self)?, false));
             };
             let call = request::engine::put_status(framework, *resource_version, &packed)?;
             // Before it is sent: the watch may be faster than the reply.
-            packer.remember(&framework.metadata.uid.as_deref().unwrap_or_default().into(), packed, status);
+            compressor.remember(
+                &framework.metadata.uid.as_deref().unwrap_or_default().into(),
+                packed,
+                status,
+            );
             Ok((call, true))
         })
     }
@@ -52,13 +56,13 @@ impl Exchange for engine::Request {
         reply::engine::success(self, body)
     }
 
-    fn complete(&self, reply: &mut Reply<Object>, compressed: bool, bytes: usize, packer: &Packer) {
+    fn complete(&self, reply: &mut Reply<Object>, compressed: bool, bytes: usize, compressor: &Compressor) {
         let Reply::Object(Object::Framework(object)) = reply else { return };
         if let engine::Request::PutStatus { .. } = self {
             object.form = Form { compressed, bytes };
-            packer.stored(object);
+            compressor.stored(object);
         } else {
-            open_aside(packer, object);
+            open_aside(compressor, object);
         }
     }
 }
@@ -66,7 +70,7 @@ impl Exchange for engine::Request {
 impl Exchange for framework_queueing::Request {
     type Object = framework_queueing::Object;
 
-    fn render(&self, _: &Packer) -> Result<(Call, bool), Error> {
+    fn render(&self, _: &Compressor) -> Result<(Call, bool), Error> {
         Ok((request::queueing::render(self), false))
     }
 
@@ -84,9 +88,9 @@ pub async fn send<R: Exchange>(
     client: kube::Client,
     request: R,
     metrics: Arc<Metrics>,
-    packer: Arc<Packer>,
+    compressor: Arc<Compressor>,
 ) -> Answer<R::Object> {
-    let (call, compressed) = match request.render(&packer) {
+    let (call, compressed) = match request.render(&compressor) {
         Ok(rendered) => rendered,
         Err(error) => return (Reply::NotSent(error.to_string()), None),
     };
@@ -98,7 +102,7 @@ pub async fn send<R: Exchange>(
     let begun = Instant::now();
     let ((mut reply, server), code) = exchange(&client, &request, call).await;
     metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
-    request.complete(&mut reply, compressed, bytes, &packer);
+    request.complete(&mut reply, compressed, bytes, &compressor);
     (reply, server)
 }
 

@@ -13,7 +13,7 @@ use kube::runtime::watcher;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
-use crate::compression::Packer;
+use crate::compression::Compressor;
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
@@ -33,7 +33,7 @@ pub struct Sink {
     /// Counts.
     pub metrics: Arc<Metrics>,
     /// Opens what is compressed.
-    pub packer: Arc<Packer>,
+    pub compressor: Arc<Compressor>,
 }
 
 /// A kind that is watched.
@@ -45,7 +45,7 @@ pub trait Kind: Wire {
     fn event(change: Change<Self>) -> Event;
 
     /// Reads the rest, and makes readable what is compressed in it.
-    fn open(text: Self::Text, packer: &Packer) -> Self;
+    fn open(text: Self::Text, compressor: &Compressor) -> Self;
 }
 
 impl Kind for FrameworkObject {
@@ -55,15 +55,15 @@ impl Kind for FrameworkObject {
         Event::Engine(engine::Event::Framework(change))
     }
 
-    fn open(text: FrameworkText, packer: &Packer) -> Self {
-        packer.read(text)
+    fn open(text: FrameworkText, compressor: &Compressor) -> Self {
+        compressor.read(text)
     }
 }
 
 impl Kind for ConfigMapObject {
     type Text = Self;
 
-    fn open(text: Self, _: &Packer) -> Self {
+    fn open(text: Self, _: &Compressor) -> Self {
         text
     }
 
@@ -75,7 +75,7 @@ impl Kind for ConfigMapObject {
 impl Kind for PodObject {
     type Text = Self;
 
-    fn open(text: Self, _: &Packer) -> Self {
+    fn open(text: Self, _: &Compressor) -> Self {
         text
     }
 
@@ -127,7 +127,7 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     backoff.reset();
                 }
-                to_event::<T>(event, &sink.packer)
+                to_event::<T>(event, &sink.compressor)
             }
             Err(error) => {
                 sink.metrics.watch_failed(T::PLURAL);
@@ -159,8 +159,8 @@ fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
     }
 }
 
-fn to_event<T: Kind>(event: watcher::Event<Watched<T::Text>>, packer: &Packer) -> Option<Event> {
-    let open = |text| T::open(text, packer);
+fn to_event<T: Kind>(event: watcher::Event<Watched<T::Text>>, compressor: &Compressor) -> Option<Event> {
+    let open = |text| T::open(text, compressor);
     Some(T::event(match event {
         watcher::Event::Init => Change::Restarted,
         watcher::Event::InitApply(watched) => Change::Listed(alive(open(watched.object?))),

@@ -4,7 +4,7 @@ use framework_core::observed::{Admission, Objects};
 use framework_core::{Action, Policy, queue};
 
 use super::Engine;
-use crate::framework_state::Ledger;
+use crate::framework_state::FrameworkState;
 use framework_message::{Key, Now};
 
 impl Engine {
@@ -12,16 +12,16 @@ impl Engine {
     /// is; of another one of that name it says nothing. A message by itself is no news: it costs nothing.
     pub fn admit(&mut self, now: Now, key: &Key, uid: &str, admission: Admission) {
         self.now = now.steady;
-        let Some(ledger) = self.ledger(key).filter(|ledger| &*ledger.uid == uid) else { return };
-        let is_news = match (&ledger.admission, &admission) {
+        let Some(state) = self.state(key).filter(|state| &*state.uid == uid) else { return };
+        let is_news = match (&state.admission, &admission) {
             (Some(Admission::Waiting { reason: before, .. }), Admission::Waiting { reason, .. }) => {
                 before != reason
             }
             (before, admission) => before.as_ref() != Some(admission),
         };
         if is_news {
-            ledger.admission = Some(admission);
-            ledger.stir(now.steady);
+            state.admission = Some(admission);
+            state.mark_dirty(now.steady);
             self.schedule(now, key);
         }
     }
@@ -29,15 +29,15 @@ impl Engine {
     /// Takes note of which growths of that Framework are released: their generations, sorted.
     pub fn admit_growths(&mut self, now: Now, key: &Key, uid: &str, growths: Vec<i64>) {
         self.now = now.steady;
-        let news = |ledger: &&mut Ledger| *ledger.uid == *uid && ledger.growths != growths;
-        let Some(ledger) = self.ledger(key).filter(news) else { return };
-        ledger.growths = growths;
-        ledger.stir(now.steady);
+        let news = |state: &&mut FrameworkState| *state.uid == *uid && state.growths != growths;
+        let Some(state) = self.state(key).filter(news) else { return };
+        state.growths = growths;
+        state.mark_dirty(now.steady);
         self.schedule(now, key);
     }
 }
 
-impl Ledger {
+impl FrameworkState {
     /// Whether its queue still holds back what an act begins: since it was planned, the spec may have come to
     /// ask for more than was released.
     pub fn is_held_back(&self, action: &Action, objects: &Objects, policy: &Policy) -> bool {

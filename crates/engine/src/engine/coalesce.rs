@@ -13,7 +13,7 @@ impl Engine {
         if self.join(now, key, |observed| quiet::is_quiet(observed, pod)) {
             self.schedule(now, key);
         } else {
-            self.stir(now, key, true);
+            self.mark_dirty(now, key, true);
         }
     }
 
@@ -21,9 +21,9 @@ impl Engine {
     pub(super) fn pod_created(&mut self, now: Now, key: &Key, pod: Option<&str>) {
         let is_quiet = |observed: &Observed<'_>| pod.is_some_and(|pod| quiet::is_quiet_create(observed, pod));
         if !self.join(now, key, is_quiet)
-            && let Some(ledger) = self.ledger(key)
+            && let Some(state) = self.state(key)
         {
-            ledger.event(now.steady);
+            state.event(now.steady);
         }
     }
 
@@ -45,13 +45,13 @@ impl Engine {
         {
             return false;
         }
-        let Entry { ledger: Some(ledger), .. } = entry else { return false };
-        if ledger.dirty || !ledger.is_evaluable() {
+        let Entry { state: Some(state), .. } = entry else { return false };
+        if state.dirty || !state.is_evaluable() {
             return false;
         }
         let windows = self.windows.stretched(self.round_trip);
-        let Some(due) = ledger.write.join(ledger.status_bytes(), &windows, now.steady) else { return false };
-        ledger.wake = Some(due);
+        let Some(due) = state.write.join(state.status_bytes(), &windows, now.steady) else { return false };
+        state.wake = Some(due);
         true
     }
 }

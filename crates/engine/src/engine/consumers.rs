@@ -35,7 +35,7 @@ impl Engine {
             return;
         }
         let entry = self.cache.get(key);
-        let Some(ledger) = entry.and_then(|entry| entry.ledger.as_ref()) else {
+        let Some(state) = entry.and_then(|entry| entry.state.as_ref()) else {
             if self.consumers.remove(key).is_some() {
                 self.effects.push(Effect::Queued { key: key.clone(), framework: None });
             }
@@ -47,18 +47,18 @@ impl Engine {
         let known = self.consumers.get(key);
         let stage = queue::stage_now(&o, &self.policy);
         // News of its Pods alone costs nothing.
-        let (version, uid) = (ledger.resource_version, &ledger.uid);
+        let (version, uid) = (state.resource_version, &state.uid);
         if known.is_some_and(|known| (known.seen, known.stage, &known.uid) == (version, stage, uid)) {
             return;
         }
         let queue = queue::is_queued(framework, status);
-        let is_known = known.is_some_and(|known| known.uid == ledger.uid);
+        let is_known = known.is_some_and(|known| known.uid == state.uid);
         let may_have_unit = queue::names_one(framework) || queue::has_waited(status);
         if queue.is_none() && !is_known && !may_have_unit {
             return;
         }
         let mark = Mark {
-            uid: Arc::clone(&ledger.uid),
+            uid: Arc::clone(&state.uid),
             generation: framework.metadata.generation,
             queue: queue.map(Arc::from),
             stage,
@@ -67,7 +67,7 @@ impl Engine {
             seen: version,
         };
         let is_news = known.is_none_or(|known| *known != Mark { seen: known.seen, ..mark.clone() });
-        if is_news && let Some(persisted) = &ledger.persisted {
+        if is_news && let Some(persisted) = &state.persisted {
             let framework = QueuedFramework {
                 framework: Arc::clone(&persisted.framework),
                 queue: mark.queue.clone(),

@@ -9,7 +9,7 @@ use tracing::debug;
 use super::Engine;
 use super::replies::delay;
 use crate::cache::Entry;
-use crate::delayed::Hold;
+use crate::delayed::DelayedAction;
 use crate::object::{Object, Reply};
 use crate::outbox::{Lookup, Why};
 use crate::refusal::{Verdict, judge};
@@ -42,7 +42,7 @@ impl Engine {
     ) {
         let lifetime = self.settings.request_lifetime;
         let pod = pod_of(action);
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         let objects = &mut known.objects;
         let acknowledged = match &reply {
             Reply::Object(Object::Pod(object)) => Some(object.facts.uid.clone()),
@@ -50,11 +50,11 @@ impl Engine {
             _ => None,
         };
         if let Some(uid) = acknowledged {
-            ledger.failures.remove(label(pod));
-            ledger.settle_create(pod, Some(Outcome::Acknowledged { uid }), objects);
+            state.failures.remove(label(pod));
+            state.settle_create(pod, Some(Outcome::Acknowledged { uid }), objects);
             return self.pod_created(now, key, pod);
         }
-        ledger.event(now.steady);
+        state.event(now.steady);
         match reply {
             Reply::Refused(rejection) => {
                 debug!(framework = %key, pod, ?rejection, "a create was refused");
@@ -72,20 +72,20 @@ impl Engine {
                     Verdict::AskHolder => Why::Taken,
                     Verdict::Confirm(refusal) => Why::Refused(refusal, rejection.message),
                 };
-                ledger.outbox.look_up(Lookup { action: action.clone(), why });
+                state.outbox.look_up(Lookup { action: action.clone(), why });
             }
             Reply::NotSent(reason) => {
                 debug!(framework = %key, pod, reason, "a create was not sent");
-                ledger.settle_create(pod, None, objects);
-                let delay = NOT_SENT.delay(ledger.fail(label(pod), false), jitter);
-                ledger.pause(now.steady + delay);
+                state.settle_create(pod, None, objects);
+                let delay = NOT_SENT.delay(state.fail(label(pod), false), jitter);
+                state.pause(now.steady + delay);
             }
             reply => {
                 // It may still land: until then nobody may judge what appears under its name.
                 debug!(framework = %key, pod, ?reply, "a create has an unknown outcome");
                 // A process that stood still in between may have sent it only now.
                 let end = (at + lifetime).max(now.steady + lifetime.saturating_sub(REPLY_TIMEOUT));
-                ledger.holds.add(end, Hold::Create(pod.map(str::to_owned)));
+                state.delayed.add(end, DelayedAction::Create(pod.map(str::to_owned)));
             }
         }
     }
@@ -93,19 +93,19 @@ impl Engine {
     /// The GET of a name's holder got its reply.
     pub(super) fn looked_up(&mut self, now: Now, key: &Key, lookup: Lookup, reply: Reply, jitter: u64) {
         let pod = pod_of(&lookup.action);
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
-        ledger.event(now.steady);
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
+        state.event(now.steady);
         let ours = match &reply {
             Reply::Object(Object::Pod(object)) => object.key == *key,
             Reply::Object(Object::ConfigMap(object)) => {
-                object.facts.framework_uid.as_deref() == Some(&*ledger.uid)
+                object.facts.framework_uid.as_deref() == Some(&*state.uid)
             }
             _ => false,
         };
         if ours {
             // What a create without a reply left behind: never adopted. Its deletion makes the name free.
-            ledger.failures.remove(label(pod));
-            ledger.settle_create(pod, None, &mut known.objects);
+            state.failures.remove(label(pod));
+            state.settle_create(pod, None, &mut known.objects);
             self.take_in(key, &reply);
             return;
         }
@@ -130,13 +130,13 @@ impl Engine {
                         (Refusal::Transient, message.to_owned())
                     }
                     Why::Refused(refusal, message) => (refusal, message),
-                    Why::Unanswered => return ledger.settle_create(pod, None, &mut known.objects),
+                    Why::Unanswered => return state.settle_create(pod, None, &mut known.objects),
                 };
                 self.refuse(now, key, pod, refusal, &Reply::Foreign(message), jitter);
             }
             reply => {
-                let delay = delay(&reply, ledger.fail(label(pod), reply.was_sent()), jitter);
-                ledger.holds.add(now.steady + delay, Hold::Lookup(lookup));
+                let delay = delay(&reply, state.fail(label(pod), reply.was_sent()), jitter);
+                state.delayed.add(now.steady + delay, DelayedAction::Lookup(lookup));
             }
         }
     }
@@ -152,14 +152,14 @@ impl Engine {
         jitter: u64,
     ) {
         let time = self.time;
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         let message = match reply {
             Reply::Refused(rejection) => rejection.message.clone(),
             Reply::Foreign(message) => message.clone(),
             _ => String::new(),
         };
-        let retry_at = time.after(now, delay(reply, ledger.fail(label(pod), reply.was_sent()), jitter));
+        let retry_at = time.after(now, delay(reply, state.fail(label(pod), reply.was_sent()), jitter));
         let outcome = Outcome::Refused { refusal, message, retry_at };
-        ledger.settle_create(pod, Some(outcome), &mut known.objects);
+        state.settle_create(pod, Some(outcome), &mut known.objects);
     }
 }

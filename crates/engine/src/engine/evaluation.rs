@@ -41,33 +41,33 @@ impl Engine {
     /// Asks the API server for its time, if it may be late enough there for what the Framework waits for.
     fn seek_proof(&mut self, now: Now, key: &Key) {
         let latest = self.time.latest(now);
-        let ledger = self.cache.get_mut(key).and_then(|entry| entry.ledger.as_mut());
-        if let Some(ledger) = ledger
+        let state = self.cache.get_mut(key).and_then(|entry| entry.state.as_mut());
+        if let Some(state) = state
             && self.draining.is_none()
-            && ledger.proof_due.is_some_and(|due| due.timestamp() <= latest)
+            && state.proof_due.is_some_and(|due| due.timestamp() <= latest)
         {
-            ledger.proof_due = None;
-            self.inquiry.wait(key);
+            state.proof_due = None;
+            self.time_probe.wait(key);
         }
     }
 
     fn wants_evaluation(&mut self, now: Now, key: &Key) -> bool {
         let ready = self.is_ready();
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return false };
-        ledger.release(now.steady, known);
-        if !ready || !ledger.is_evaluable() {
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return false };
+        state.release(now.steady, known);
+        if !ready || !state.is_evaluable() {
             return false;
         }
         let draining = self.draining.is_some() && !has_unrecorded(&known.objects);
-        if draining || !self.ownership.may_act(ledger.slot, now.steady) {
+        if draining || !self.ownership.may_act(state.slot, now.steady) {
             // Whoever makes it wanted again stirs it.
-            ledger.dirty = false;
-            (ledger.wake, ledger.due, ledger.proof_due) = (None, None, None);
-            ledger.write.withdraw();
+            state.dirty = false;
+            (state.wake, state.due, state.proof_due) = (None, None, None);
+            state.write.withdraw();
             return false;
         }
-        let dirty = ledger.dirty && ledger.rested <= now.steady;
-        dirty || ledger.is_due(now, &self.time)
+        let dirty = state.dirty && state.not_before <= now.steady;
+        dirty || state.is_due(now, &self.time)
     }
 
     fn plan(&self, now: Now, seed: u128, keys: &[Key]) -> Vec<Plan> {
@@ -77,13 +77,13 @@ impl Engine {
         let mut batch = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let Some(entry) = self.cache.get(key) else { continue };
-            let (Some(observed), Some(ledger)) = (observed(entry), &entry.ledger) else { continue };
+            let (Some(observed), Some(state)) = (observed(entry), &entry.state) else { continue };
             #[cfg(feature = "defects")]
             let observed = match self.policy.lacks(Defect::ForgetInFlight) {
                 true => Observed { objects: &forgetful[batch.len()], ..observed },
                 false => observed,
             };
-            let moment = Moment { now: wall, server: ledger.server_time, seed: derive(seed, index) };
+            let moment = Moment { now: wall, server: state.server_time, seed: derive(seed, index) };
             batch.push((observed, moment));
         }
         debug_assert_eq!(batch.len(), keys.len(), "every key that is evaluated has a version to evaluate");
@@ -102,44 +102,44 @@ impl Engine {
     }
 
     fn absorb(&mut self, now: Now, key: &Key, plan: Plan) {
-        let Some(Entry { ledger: Some(ledger), .. }) = self.cache.get_mut(key) else { return };
-        let tasks = ledger.tasks();
-        ledger.dirty = false;
-        ledger.server_time = None;
+        let Some(Entry { state: Some(state), .. }) = self.cache.get_mut(key) else { return };
+        let tasks = state.tasks();
+        state.dirty = false;
+        state.server_time = None;
         let rest = REST_PER_TASK * u32::try_from(tasks).unwrap_or(u32::MAX);
-        ledger.rested = if rest < LEAST_REST { now.steady } else { now.steady + rest };
+        state.not_before = if rest < LEAST_REST { now.steady } else { now.steady + rest };
         // What is due already is in the plan: only a later wake adds to it.
         let wake = plan.wake.filter(|wake| *wake > self.time.now(now));
-        (ledger.wake, ledger.due) = (None, wake);
-        ledger.proof_due = plan.proof_due;
+        (state.wake, state.due) = (None, wake);
+        state.proof_due = plan.proof_due;
         self.seek_proof(now, key);
-        let Some(Entry { ledger: Some(ledger), .. }) = self.cache.get_mut(key) else { return };
+        let Some(Entry { state: Some(state), .. }) = self.cache.get_mut(key) else { return };
         let status: Option<Arc<_>> = plan.persist.map(Arc::from);
         let draining = self.draining.is_some();
         let acts = if draining { Vec::new() } else { plan.act };
-        ledger.queue(acts, status.as_deref(), &self.policy);
+        state.queue(acts, status.as_deref(), &self.policy);
         let Some(status) = status else {
-            ledger.write.withdraw();
+            state.write.withdraw();
             return self.publish(key, plan.report);
         };
-        if !ledger.keeps_licences(&status, &self.policy) {
+        if !state.keeps_licences(&status, &self.policy) {
             // Its settling stirs the Framework, and the status is decided anew.
-            return ledger.write.hold_back(now.steady);
+            return state.write.hold_back(now.steady);
         }
         let urgency = if draining { Urgency::Now } else { plan.urgency };
-        let history = ledger.history(plan.snapshots);
+        let history = state.history(plan.snapshots);
         let draft = Draft { status, reports: plan.report, history };
-        let bytes = ledger.status_bytes();
+        let bytes = state.status_bytes();
         let windows = self.windows.stretched(self.round_trip);
-        if let Some(due) = ledger.write.propose(draft, urgency, bytes, &windows, now.steady) {
-            ledger.wake = Some(ledger.wake.map_or(due, |wake| wake.min(due)));
+        if let Some(due) = state.write.propose(draft, urgency, bytes, &windows, now.steady) {
+            state.wake = Some(state.wake.map_or(due, |wake| wake.min(due)));
         }
     }
 }
 
 /// What is observed of a Framework; `None` if it cannot be read, or is gone.
 pub(super) fn observed(entry: &Entry) -> Option<Observed<'_>> {
-    entry.ledger.as_ref()?.observed(&entry.known.objects)
+    entry.state.as_ref()?.observed(&entry.known.objects)
 }
 
 /// A seed of its own for the evaluation at `index` of a turn.

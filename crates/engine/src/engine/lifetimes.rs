@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::Engine;
 use super::replies::{delay, lose};
-use crate::delayed::Hold;
+use crate::delayed::DelayedAction;
 use crate::event::{Effect, Measure};
 use crate::object::Reply;
 use framework_message::{Key, Now, Rejection, Ticket};
@@ -24,7 +24,7 @@ const RETIRED: Duration = Duration::from_secs(60);
 impl Engine {
     /// Takes note of the API server's time, which is known before anything is decided by it.
     pub(super) fn heed_time(&mut self, now: Now, ticket: Ticket, server: Option<Time>) {
-        let sent = self.in_flight.get(&ticket).map(|sent| sent.at).or_else(|| self.inquiry.sent(ticket));
+        let sent = self.in_flight.get(&ticket).map(|sent| sent.at).or_else(|| self.time_probe.sent(ticket));
         if let (Some(date), Some(sent)) = (server, sent)
             && self.time.heard(date, sent, now)
         {
@@ -40,15 +40,15 @@ impl Engine {
                 self.time.give_up(now);
                 self.schedule_all(now);
             }
-            let delay = delay(reply, self.inquiry.failed(reply.was_sent()), jitter);
-            return self.inquiry.rest_until(now.steady + delay);
+            let delay = delay(reply, self.time_probe.failed(reply.was_sent()), jitter);
+            return self.time_probe.delay_until(now.steady + delay);
         }
-        self.inquiry.rest_until(now.steady + TICK);
-        for key in self.inquiry.told() {
-            let Some(ledger) = self.ledger(&key) else { continue };
-            ledger.server_time = server;
-            ledger.told = ledger.told.max(server);
-            ledger.stir(now.steady);
+        self.time_probe.delay_until(now.steady + TICK);
+        for key in self.time_probe.told() {
+            let Some(state) = self.state(&key) else { continue };
+            state.server_time = server;
+            state.told = state.told.max(server);
+            state.mark_dirty(now.steady);
             self.schedule(now, &key);
         }
     }
@@ -56,12 +56,12 @@ impl Engine {
     /// A Framework that has expired was to be deleted.
     pub(super) fn retired(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
         let (at, policy) = (self.time.now(now), Arc::clone(&self.policy));
-        let Some(ledger) = self.ledger(key) else { return };
+        let Some(state) = self.state(key) else { return };
         match reply {
-            Reply::Refused(Rejection { code: 404 | 409, .. }) => lose(ledger),
+            Reply::Refused(Rejection { code: 404 | 409, .. }) => lose(state),
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
-                let delay = delay(reply, ledger.fail("retire", reply.was_sent()), jitter);
-                ledger.holds.add(now.steady + delay, Hold::Retire);
+                let delay = delay(reply, state.fail("retire", reply.was_sent()), jitter);
+                state.delayed.add(now.steady + delay, DelayedAction::Retire);
                 if let Reply::Refused(Rejection { code, message, .. }) = reply {
                     let wait = delay.as_secs().max(1);
                     let note = format!(
@@ -72,9 +72,9 @@ impl Engine {
                 }
             }
             _ => {
-                ledger.holds.add(now.steady + RETIRED, Hold::Retire);
-                ledger.failures.remove("retire");
-                let expiry = ledger.persisted.as_ref().and_then(|persisted| {
+                state.delayed.add(now.steady + RETIRED, DelayedAction::Retire);
+                state.failures.remove("retire");
+                let expiry = state.persisted.as_ref().and_then(|persisted| {
                     lifetime::expiry(&persisted.framework, persisted.status.as_deref()?, &policy)
                 });
                 if let Some(expiry) = expiry.filter(|expiry| expiry.by_ttl) {

@@ -11,8 +11,8 @@ use tracing::{debug, warn};
 
 use super::{Engine, Sent, What};
 use crate::cache::Entry;
-use crate::delayed::Hold;
-use crate::framework_state::Ledger;
+use crate::delayed::DelayedAction;
+use crate::framework_state::FrameworkState;
 use crate::object::{Object, Reply};
 use crate::object_cache::Source;
 use crate::outbox::Label;
@@ -25,7 +25,7 @@ pub(super) const CALM: Duration = Duration::from_secs(1);
 impl Engine {
     pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
         self.heed_time(now, ticket, server);
-        if self.inquiry.sent(ticket).is_some() {
+        if self.time_probe.sent(ticket).is_some() {
             self.budget.ended();
             return self.told_time(now, &reply, server, self.seed ^ ticket.0);
         }
@@ -40,7 +40,7 @@ impl Engine {
         }
         let (key, reads) = (sent.key.clone(), sent.what.reads());
         let jitter = self.seed ^ ticket.0;
-        let is_current = self.ledger(&key).is_some_and(|ledger| ledger.uid == sent.uid);
+        let is_current = self.state(&key).is_some_and(|state| state.uid == sent.uid);
         match (sent.what, reply) {
             (What::Write { .. } | What::Read, Reply::Object(Object::Framework(object))) if !is_current => {
                 self.apply_framework(now, object, Source::Reply);
@@ -66,8 +66,8 @@ impl Engine {
         self.schedule(now, &key);
     }
 
-    pub(super) fn ledger(&mut self, key: &Key) -> Option<&mut Ledger> {
-        self.cache.get_mut(key)?.ledger.as_mut()
+    pub(super) fn state(&mut self, key: &Key) -> Option<&mut FrameworkState> {
+        self.cache.get_mut(key)?.state.as_mut()
     }
 
     /// A 429 pauses the Framework concerned; when repeated, everything.
@@ -76,8 +76,8 @@ impl Engine {
             Reply::Refused(Rejection { code: 429, retry_after, .. }) => {
                 let wait = retry_after.unwrap_or(CALM);
                 self.budget.overloaded(now.steady, wait);
-                if let Some(ledger) = self.ledger(&sent.key) {
-                    ledger.pause(now.steady + wait);
+                if let Some(state) = self.state(&sent.key) {
+                    state.pause(now.steady + wait);
                 }
             }
             Reply::NotSent(_) | Reply::Unknown(_) => {}
@@ -87,18 +87,18 @@ impl Engine {
 
     fn written(&mut self, now: Now, key: &Key, base: u128, reply: Reply, jitter: u64) {
         let compression = self.settings.compression;
-        let Some(ledger) = self.ledger(key) else { return };
+        let Some(state) = self.state(key) else { return };
         match reply {
             Reply::Object(Object::Framework(object)) => {
-                let mut reports = ledger.write.accepted();
-                reports.extend(ledger.tell_compressed(&object, &compression));
-                ledger.stir(now.steady);
+                let mut reports = state.write.accepted();
+                reports.extend(state.tell_compressed(&object, &compression));
+                state.mark_dirty(now.steady);
                 self.apply_framework(now, object, Source::Reply);
                 self.publish(key, reports);
             }
             Reply::Refused(Rejection { code: 409, .. }) => {
-                let newer = ledger.resource_version > base;
-                let _draft = ledger.write.conflicted();
+                let newer = state.resource_version > base;
+                let _draft = state.write.conflicted();
                 #[cfg(feature = "defects")]
                 self.overwrite_later(key, _draft);
                 // What came first is known already if the watch was faster.
@@ -107,13 +107,13 @@ impl Engine {
                 }
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
-                ledger.write.refused(true);
-                lose(ledger);
+                state.write.refused(true);
+                lose(state);
             }
             Reply::Refused(rejection) => {
-                let delay = REFUSED.delay(ledger.write.refused(true), jitter).max(asked(&rejection));
-                ledger.write.wait_until(now.steady + delay);
-                ledger.stir(now.steady);
+                let delay = REFUSED.delay(state.write.refused(true), jitter).max(asked(&rejection));
+                state.write.wait_until(now.steady + delay);
+                state.mark_dirty(now.steady);
                 let Rejection { code, message, .. } = rejection;
                 warn!(framework = %key, code, message, retry_in = ?delay, "a status write was refused");
                 if matches!(code, 413 | 422) {
@@ -123,65 +123,65 @@ impl Engine {
             }
             Reply::NotSent(reason) => {
                 debug!(framework = %key, reason, "a status write was not sent");
-                let delay = NOT_SENT.delay(ledger.write.refused(false), jitter);
-                ledger.write.wait_until(now.steady + delay);
-                ledger.stir(now.steady);
+                let delay = NOT_SENT.delay(state.write.refused(false), jitter);
+                state.write.wait_until(now.steady + delay);
+                state.mark_dirty(now.steady);
             }
             reply => {
                 debug!(framework = %key, ?reply, "a status write has an unknown outcome");
-                ledger.write.unknown();
+                state.write.unknown();
             }
         }
     }
 
     fn framework_read(&mut self, now: Now, key: &Key, reply: Reply, jitter: u64) {
-        let Some(ledger) = self.ledger(key) else { return };
+        let Some(state) = self.state(key) else { return };
         match reply {
             Reply::Object(Object::Framework(object)) => {
                 self.apply_framework(now, object, Source::Reply);
                 self.read_is_done(now, key);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
-                ledger.write.refused(true);
-                lose(ledger);
+                state.write.refused(true);
+                lose(state);
             }
             reply => {
-                let delay = delay(&reply, ledger.write.refused(reply.was_sent()), jitter);
-                ledger.write.wait_until(now.steady + delay);
+                let delay = delay(&reply, state.write.refused(reply.was_sent()), jitter);
+                state.write.wait_until(now.steady + delay);
             }
         }
     }
 
     fn quarantined(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
-        let Some(ledger) = self.ledger(key) else { return };
+        let Some(state) = self.state(key) else { return };
         match reply {
             // It has changed, or is gone: the watch will say so, and then it is looked at anew.
             Reply::Refused(Rejection { code: 404 | 409 | 422, .. }) => {}
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
-                ledger.quarantines = ledger.unreadable.is_some();
-                let delay = delay(reply, ledger.fail("quarantine", reply.was_sent()), jitter);
-                ledger.pause(now.steady + delay);
+                state.quarantines = state.unreadable.is_some();
+                let delay = delay(reply, state.fail("quarantine", reply.was_sent()), jitter);
+                state.pause(now.steady + delay);
             }
-            _ => drop(ledger.failures.remove("quarantine")),
+            _ => drop(state.failures.remove("quarantine")),
         }
     }
 
     fn read_is_done(&mut self, now: Now, key: &Key) {
-        let Some(ledger) = self.ledger(key) else { return };
-        ledger.write.read();
-        ledger.stir(now.steady);
+        let Some(state) = self.state(key) else { return };
+        state.write.read();
+        state.mark_dirty(now.steady);
         #[cfg(feature = "defects")]
-        if let Some(draft) = ledger.overwrite.take() {
-            ledger.write.force(draft);
-            ledger.dirty = false;
+        if let Some(draft) = state.overwrite.take() {
+            state.write.force(draft);
+            state.dirty = false;
         }
     }
 
     #[cfg(feature = "defects")]
     fn overwrite_later(&mut self, key: &Key, draft: Option<crate::status_write::Draft>) {
         let lacks = self.policy.lacks(framework_core::observed::Defect::OverwriteOnConflict);
-        if let Some(ledger) = self.ledger(key).filter(|_| lacks) {
-            ledger.overwrite = draft;
+        if let Some(state) = self.state(key).filter(|_| lacks) {
+            state.overwrite = draft;
         }
     }
 
@@ -194,11 +194,15 @@ impl Engine {
                 if *force {
                     self.tell_held(key, &reply);
                 }
-                let hold = if *force { Hold::ForcedDelete(uid.clone()) } else { Hold::Delete(uid.clone()) };
+                let hold = if *force {
+                    DelayedAction::ForcedDelete(uid.clone())
+                } else {
+                    DelayedAction::Delete(uid.clone())
+                };
                 self.deleted(now, key, Some(name), uid, hold, reply, jitter);
             }
             Action::DeleteConfigMap { uid } => {
-                self.deleted(now, key, None, uid, Hold::Delete(uid.clone()), reply, jitter);
+                self.deleted(now, key, None, uid, DelayedAction::Delete(uid.clone()), reply, jitter);
             }
             Action::ConfirmPod { name, uid } => self.confirmed(now, key, Some(name), uid, reply, jitter),
             Action::ConfirmConfigMap { uid } => self.confirmed(now, key, None, uid, reply, jitter),
@@ -213,37 +217,37 @@ impl Engine {
         key: &Key,
         pod: Option<&str>,
         uid: &str,
-        hold: Hold,
+        hold: DelayedAction,
         reply: Reply,
         jitter: u64,
     ) {
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         match &reply {
             Reply::Refused(rejection) if says_gone(rejection) => {
                 match pod {
                     Some(name) => known.pod_gone(name, uid),
                     None => known.config_map_gone(uid),
                 }
-                ledger.event(now.steady);
+                state.event(now.steady);
             }
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 debug!(framework = %key, pod, uid, ?reply, "a delete did not work and is tried again");
-                let delay = delay(&reply, ledger.fail(uid, reply.was_sent()), jitter);
-                ledger.holds.add(now.steady + delay, hold);
+                let delay = delay(&reply, state.fail(uid, reply.was_sent()), jitter);
+                state.delayed.add(now.steady + delay, hold);
             }
             Reply::Done if pod.is_none() => {
-                ledger.failures.remove(uid);
+                state.failures.remove(uid);
                 known.config_map_removed(uid);
-                ledger.event(now.steady);
+                state.event(now.steady);
             }
             // Accepted: the watch shows the rest, or has shown it already.
             _ => {
-                ledger.failures.remove(uid);
+                state.failures.remove(uid);
                 if !known.holds(pod, uid) {
                     known.objects.deletes.remove(uid);
                     known.objects.forced_deletes.remove(uid);
                 }
-                ledger.stir(now.steady);
+                state.mark_dirty(now.steady);
             }
         }
     }
@@ -261,30 +265,30 @@ impl Engine {
 
     fn confirmed(&mut self, now: Now, key: &Key, pod: Option<&str>, uid: &str, reply: Reply, jitter: u64) {
         let found = self.take_in(key, &reply);
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         match (found, &reply) {
             (Some(found), _) if found == uid => {
-                let delay = REFUSED.delay(ledger.fail(uid, true), jitter);
-                ledger.holds.add(now.steady + delay, Hold::Confirm(uid.to_owned()));
+                let delay = REFUSED.delay(state.fail(uid, true), jitter);
+                state.delayed.add(now.steady + delay, DelayedAction::Confirm(uid.to_owned()));
             }
             (Some(_), _) | (None, Reply::Foreign(_) | Reply::Refused(Rejection { code: 404, .. })) => {
-                ledger.failures.remove(uid);
+                state.failures.remove(uid);
                 match pod {
                     Some(name) => known.pod_gone(name, uid),
                     None => known.config_map_gone(uid),
                 }
             }
             (None, reply) => {
-                let delay = delay(reply, ledger.fail(uid, reply.was_sent()), jitter);
-                ledger.holds.add(now.steady + delay, Hold::Confirm(uid.to_owned()));
+                let delay = delay(reply, state.fail(uid, reply.was_sent()), jitter);
+                state.delayed.add(now.steady + delay, DelayedAction::Confirm(uid.to_owned()));
             }
         }
-        ledger.event(now.steady);
+        state.event(now.steady);
     }
 
     /// Takes in the object that a GET or a PATCH showed: its UID. One that lacks its label gets it back.
     pub(super) fn take_in(&mut self, key: &Key, reply: &Reply) -> Option<String> {
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return None };
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return None };
         let (pod, uid, resource_version, labelled) = match reply {
             Reply::Object(Object::Pod(pod)) if pod.key == *key => {
                 known.apply_pod(pod.clone(), Source::Reply, 0);
@@ -297,7 +301,7 @@ impl Engine {
             _ => return None,
         };
         if !labelled && known.holds(pod.as_deref(), uid) {
-            ledger.outbox.label(Label { pod, uid: uid.clone(), resource_version });
+            state.outbox.label(Label { pod, uid: uid.clone(), resource_version });
         }
         Some(uid.clone())
     }
@@ -306,10 +310,10 @@ impl Engine {
         if let Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) = reply {
             self.take_in(key, &reply);
         }
-        let Some(Entry { known, ledger: Some(ledger) }) = self.cache.get_mut(key) else { return };
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         match &reply {
             Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) | Reply::Done => {
-                ledger.failures.remove(&label.uid);
+                state.failures.remove(&label.uid);
             }
             Reply::Refused(Rejection { code: 404, .. }) | Reply::Foreign(_) => match &label.pod {
                 Some(name) => known.pod_gone(name, &label.uid),
@@ -318,18 +322,18 @@ impl Engine {
             // It has changed since: whoever needs to know of it asks again.
             Reply::Refused(Rejection { code: 409, .. }) => known.forget_unwatched(label.pod.as_deref()),
             reply => {
-                let delay = delay(reply, ledger.fail(&label.uid, reply.was_sent()), jitter);
-                ledger.holds.add(now.steady + delay, Hold::Label(label));
+                let delay = delay(reply, state.fail(&label.uid, reply.was_sent()), jitter);
+                state.delayed.add(now.steady + delay, DelayedAction::Label(label));
             }
         }
-        ledger.event(now.steady);
+        state.event(now.steady);
     }
 }
 
 /// The Framework is gone, as a reply says: nothing is done any more until the watch has said what is.
-pub(super) fn lose(ledger: &mut Ledger) {
-    ledger.lost = true;
-    ledger.outbox.clear();
+pub(super) fn lose(state: &mut FrameworkState) {
+    state.lost = true;
+    state.outbox.clear();
 }
 
 /// Whether a refused delete says that the object of that UID exists no more.

@@ -9,7 +9,7 @@ use super::Engine;
 use crate::cache::News;
 use crate::event::Effect;
 use crate::expectations;
-use crate::framework_state::Ledger;
+use crate::framework_state::FrameworkState;
 use crate::history::{Gap, LastSeen, LastState, Line};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
@@ -26,8 +26,8 @@ impl Engine {
                 let line = last_line(&object);
                 self.tell(vec![line], None);
                 let entry = self.cache.get_mut(&object.key);
-                let of_it = |ledger: &Ledger| ledger.uid == object.uid;
-                if let Some(entry) = entry.filter(|entry| entry.ledger.as_ref().is_some_and(of_it)) {
+                let of_it = |state: &FrameworkState| state.uid == object.uid;
+                if let Some(entry) = entry.filter(|entry| entry.state.as_ref().is_some_and(of_it)) {
                     entry.close();
                 }
                 self.schedule(now, &object.key);
@@ -36,9 +36,9 @@ impl Engine {
                 let epoch = self.cache.frameworks.epoch;
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
-                    if let Some(ledger) = entry.ledger.as_ref().filter(|ledger| ledger.epoch < epoch) {
+                    if let Some(state) = entry.state.as_ref().filter(|state| state.epoch < epoch) {
                         debug!(framework = %key, "the Framework is not listed any more");
-                        let line = ledger.last_line(&key, Some(Gap::Unseen));
+                        let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
                         entry.close();
                         self.tell(vec![line], None);
                         self.schedule(now, &key);
@@ -65,35 +65,36 @@ impl Engine {
         let is_news = news != News::None;
         let Some(entry) = self.cache.get_mut(&key) else { return };
         let (mut reports, mut lines) = (Vec::new(), Vec::new());
-        match (news, &mut entry.ledger) {
-            (News::None, Some(ledger)) if source == Source::Watch && ledger.uid == object.uid => {
-                ledger.epoch = epoch;
-                if std::mem::replace(&mut ledger.lost, false) {
-                    ledger.stir(now.steady);
+        match (news, &mut entry.state) {
+            (News::None, Some(state)) if source == Source::Watch && state.uid == object.uid => {
+                state.epoch = epoch;
+                if std::mem::replace(&mut state.lost, false) {
+                    state.mark_dirty(now.steady);
                 }
             }
             (News::None, _) => {}
-            (News::Newer, Some(ledger)) => {
-                ledger.epoch = ledger.epoch.max(epoch);
-                reports = ledger.advance(object, source, &self.policy);
-                expectations::prune(&mut entry.known.objects, ledger.status().map(|status| &**status));
+            (News::Newer, Some(state)) => {
+                state.epoch = state.epoch.max(epoch);
+                reports = state.advance(object, source, &self.policy);
+                expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
                 match source {
-                    Source::Watch => ledger.event(now.steady),
-                    Source::Reply => ledger.stir(now.steady),
+                    Source::Watch => state.event(now.steady),
+                    Source::Reply => state.mark_dirty(now.steady),
                 }
             }
             (News::Newer | News::Another, before) => {
                 // Its name is taken: the one before is gone.
-                lines.extend(before.as_ref().map(|ledger| ledger.last_line(&key, Some(Gap::Unseen))));
+                lines
+                    .extend(before.as_ref().map(|state| state.last_line(&key, Some(Gap::FinalStateUnknown))));
                 entry.close();
-                entry.ledger.insert(Ledger::open(object, epoch)).event(now.steady);
+                entry.state.insert(FrameworkState::open(object, epoch)).event(now.steady);
             }
         }
-        reports.extend(entry.ledger.iter_mut().flat_map(Ledger::tell_ignored));
+        reports.extend(entry.state.iter_mut().flat_map(FrameworkState::tell_ignored));
         self.tell(lines, None);
         self.publish(&key, reports);
         // Of a version that is known already everything was said, and is maybe on its way.
-        let trouble = self.ledger(&key).filter(|_| is_news).and_then(Ledger::tell_unreadable);
+        let trouble = self.state(&key).filter(|_| is_news).and_then(FrameworkState::tell_unreadable);
         if let Some((framework, report)) = trouble {
             self.effects.push(Effect::Publish { framework, reports: vec![report] });
         }
@@ -107,16 +108,16 @@ impl Engine {
             Change::Listed(object) | Change::Applied(object) => {
                 let key = object.key.clone();
                 let news = self.cache.entry(&key).known.apply_config_map(object, Source::Watch, epoch);
-                self.stir(now, &key, news);
+                self.mark_dirty(now, &key, news);
             }
             Change::Deleted(object) => {
                 let news = self.cache.entry(&object.key).known.delete_config_map(&object);
-                self.stir(now, &object.key, news);
+                self.mark_dirty(now, &object.key, news);
             }
             Change::Synced => {
                 for key in self.cache.keys() {
                     let news = self.cache.entry(&key).known.sweep_config_map(epoch);
-                    self.stir(now, &key, news);
+                    self.mark_dirty(now, &key, news);
                 }
                 self.cache.config_maps.synced = true;
                 self.begin(now);
@@ -136,7 +137,7 @@ impl Engine {
         if let Some(entry) = held {
             debug!(framework = %key, pod = name, "somebody took the Pod from its ConfigMap");
             entry.known.pod_released(&name, &uid);
-            self.stir(now, &key, true);
+            self.mark_dirty(now, &key, true);
         }
     }
 
@@ -149,19 +150,19 @@ impl Engine {
                 if self.cache.entry(&key).known.apply_pod(object, Source::Watch, epoch) {
                     self.pod_moved(now, &key, &name);
                 } else {
-                    self.stir(now, &key, false);
+                    self.mark_dirty(now, &key, false);
                 }
             }
             Change::Deleted(object) => {
                 let news = self.cache.entry(&object.key).known.delete_pod(&object);
-                self.stir(now, &object.key, news);
+                self.mark_dirty(now, &object.key, news);
             }
             Change::Synced => {
                 for key in self.cache.keys() {
                     let entry = self.cache.entry(&key);
                     let news = entry.known.sweep_pods(epoch);
                     entry.pods_listed();
-                    self.stir(now, &key, news);
+                    self.mark_dirty(now, &key, news);
                 }
                 self.cache.pods.synced = true;
                 self.begin(now);
@@ -170,13 +171,13 @@ impl Engine {
     }
 
     /// The Framework of an object is to be evaluated, if what was shown of the object is news.
-    pub(super) fn stir(&mut self, now: Now, key: &Key, news: bool) {
+    pub(super) fn mark_dirty(&mut self, now: Now, key: &Key, news: bool) {
         self.tell_ends(key);
         let Some(entry) = self.cache.get_mut(key) else { return };
-        if let Some(ledger) = entry.ledger.as_mut().filter(|_| news) {
-            ledger.event(now.steady);
+        if let Some(state) = entry.state.as_mut().filter(|_| news) {
+            state.event(now.steady);
         }
-        if news || entry.ledger.is_none() {
+        if news || entry.state.is_none() {
             self.schedule(now, key);
         }
     }
@@ -187,7 +188,7 @@ impl Engine {
             return;
         }
         if !self.time.is_known() {
-            return self.inquiry.want();
+            return self.time_probe.want();
         }
         self.schedule_all(now);
     }

@@ -70,7 +70,8 @@ fn a_line_has_a_time_a_sentence_a_trigger_and_the_object() {
 fn a_framework_known_from_the_cache_says_that_it_is_incomplete() {
     let (sentence, trigger, object) = parts(&of_framework(Trigger::OnFrameworkDeletion, None));
     assert_eq!((trigger.as_str(), sentence.contains("incomplete")), ("OnFrameworkDeletion", false));
-    let (sentence, _, same) = parts(&of_framework(Trigger::OnFrameworkDeletion, Some(Gap::Unseen)));
+    let (sentence, _, same) =
+        parts(&of_framework(Trigger::OnFrameworkDeletion, Some(Gap::FinalStateUnknown)));
     assert!(sentence.contains("incomplete"), "{sentence}");
     assert_eq!(object, same);
     let (key, uid) = (Key::new("ns", "job"), "f".into());

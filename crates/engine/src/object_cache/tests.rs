@@ -51,13 +51,13 @@ fn config_map(uid: &str, resource_version: u128) -> ConfigMapObject {
     ConfigMapObject { key: Key::new("ns", "job"), resource_version, facts, labelled: true }
 }
 
-fn uids(known: &Known) -> Vec<&str> {
+fn uids(known: &ObjectCache) -> Vec<&str> {
     known.objects.pods.values().map(|pod| pod.uid.as_str()).collect()
 }
 
 #[test]
 fn only_a_higher_version_applies() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     assert!(known.apply_pod(succeeded("a", 7), Source::Watch, 1));
     assert!(!known.apply_pod(pod("a", 6), Source::Watch, 1), "a late event is no news");
     assert_eq!(known.objects.pods["job-w-0"].phase, PodPhase::Succeeded);
@@ -79,7 +79,7 @@ fn a_disappearance_counts_when_the_object_was_ending() {
         (pod("a", 1), terminating("a", 2), false),
         (succeeded("a", 1), succeeded("a", 2), true),
     ] {
-        let mut known = Known::default();
+        let mut known = ObjectCache::default();
         known.apply_pod(seen, Source::Watch, 1);
         assert!(known.delete_pod(&deleted));
         assert!(uids(&known).is_empty());
@@ -89,14 +89,14 @@ fn a_disappearance_counts_when_the_object_was_ending() {
 
 #[test]
 fn a_deletion_before_the_reply_to_the_create_is_remembered() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     known.delete_pod(&removed("never seen", 2));
     assert!(known.objects.gone.contains("never seen"));
 }
 
 #[test]
 fn a_new_holder_of_a_name_proves_that_the_old_one_is_gone() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     known.apply_pod(pod("b", 5), Source::Reply, 1);
     assert_eq!(uids(&known), ["b"]);
@@ -109,7 +109,7 @@ fn a_new_holder_of_a_name_proves_that_the_old_one_is_gone() {
 
 #[test]
 fn a_reply_older_than_the_deletion_revives_nothing() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     known.begin_read();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     known.delete_pod(&removed("a", 9));
@@ -121,7 +121,7 @@ fn a_reply_older_than_the_deletion_revives_nothing() {
 
 #[test]
 fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     // The watch shows the old object, at the version of the change that took the label.
     known.delete_pod(&pod("a", 5));
@@ -136,7 +136,7 @@ fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
 
 #[test]
 fn a_list_replaces_what_was_known() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     for (name, pod) in [("listed", pod("a", 1)), ("missing", pod("b", 2)), ("ended", succeeded("c", 3))] {
         known.apply_pod(PodObject { name: name.into(), ..pod }, Source::Watch, 1);
     }
@@ -153,7 +153,7 @@ fn a_list_replaces_what_was_known() {
 
 #[test]
 fn what_only_a_reply_showed_is_asked_for_again_after_a_list() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     // While the next LIST runs, a GET shows the Pod; it may end before the LIST is read.
     known.apply_pod(pod("a", 5), Source::Reply, 2);
@@ -164,7 +164,7 @@ fn what_only_a_reply_showed_is_asked_for_again_after_a_list() {
 
 #[test]
 fn what_is_gone_is_in_no_other_set() {
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     for set in [&mut known.objects.deletes, &mut known.objects.forced_deletes, &mut known.objects.confirms] {
         set.insert("a".to_owned());
@@ -189,10 +189,10 @@ fn acts_that_events_made_pointless_are_known_as_such() {
     };
     let delete = || Action::DeletePod { name: "job-w-0".into(), uid: "a".into(), force: false };
     let confirm = || Action::ConfirmPod { name: "job-w-0".into(), uid: "a".into() };
-    let pointless = |known: &Known| {
+    let pointless = |known: &ObjectCache| {
         [create("map"), create("other"), delete(), confirm()].map(|action| known.makes_pointless(&action))
     };
-    let mut known = Known::default();
+    let mut known = ObjectCache::default();
     assert_eq!(pointless(&known), [true, true, true, false], "no owner, nothing to delete");
     known.apply_config_map(config_map("map", 1), Source::Watch, 1);
     assert_eq!(pointless(&known), [false, true, true, false], "the owner is there");

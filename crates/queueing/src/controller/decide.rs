@@ -10,7 +10,7 @@ use framework_core::queue::Stage;
 use framework_queue::{Decision, Verdict as Decided};
 use jiff::Timestamp;
 
-use super::{Desk, Outcome, Wait, Work};
+use super::{Outcome, QueueController, Wait, Work};
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{Overtaken, UnitObject};
 use crate::unit::Verdict;
@@ -21,48 +21,53 @@ use framework_message::{Key, Now};
 /// all. A controller that starts anew may have to count that much again.
 const MARK_PART: u32 = 2;
 
-impl Desk {
+impl QueueController {
     /// Runs a round in each namespace where something has changed, or time has.
     pub(super) fn decide(&mut self, now: Now, time: Timestamp) {
         if self.draining {
             return;
         }
         if self.round_at.is_some_and(|at| at <= time) {
-            self.stale_spaces.extend(self.spaces.keys().cloned());
+            self.stale_namespaces.extend(self.namespaces.keys().cloned());
         }
-        for namespace in std::mem::take(&mut self.stale_spaces) {
+        for namespace in std::mem::take(&mut self.stale_namespaces) {
             if !self.owns(&namespace, now.steady) || self.unsettled.contains_key(&namespace) {
                 continue;
             }
-            let Some(space) = self.spaces.get_mut(&namespace) else { continue };
-            for Decision { uid, verdict } in space.schedule.round(time) {
-                let name = self.spaces.get(&namespace).and_then(|space| space.names.get(&uid));
+            let Some(namespace_state) = self.namespaces.get_mut(&namespace) else { continue };
+            for Decision { uid, verdict } in namespace_state.schedule.round(time) {
+                let name = self
+                    .namespaces
+                    .get(&namespace)
+                    .and_then(|namespace_state| namespace_state.names.get(&uid));
                 if let Some(name) = name {
                     let key = Key { namespace: Arc::clone(&namespace), name: Arc::clone(name) };
                     self.decided(now, key, verdict);
                 }
             }
         }
-        self.round_at = self.spaces.values().filter_map(|space| space.schedule.next_wake()).min();
-        self.others_at = self.spaces.values().filter_map(|space| space.others.due()).min();
+        self.round_at =
+            self.namespaces.values().filter_map(|namespace_state| namespace_state.schedule.next_wake()).min();
+        self.others_at =
+            self.namespaces.values().filter_map(|namespace_state| namespace_state.others.due()).min();
     }
 
     fn decided(&mut self, now: Now, key: Key, verdict: Decided) {
-        let Some(book) = self.books.get_mut(&key) else { return };
+        let Some(state) = self.unit_states.get_mut(&key) else { return };
         match verdict {
-            Decided::Release => book.verdict = Verdict::Release,
+            Decided::Release => state.verdict = Verdict::Release,
             Decided::Wait(refusal) => {
-                book.verdict = Verdict::Wait(refusal.reason(), refusal.to_string());
+                state.verdict = Verdict::Wait(refusal.reason(), refusal.to_string());
             }
             Decided::Overtaken { since } => {
-                book.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
-                book.mark_from = now.steady + self.settings.reserve_after / MARK_PART;
-                self.later.insert((book.mark_from, Work::Unit(key)));
+                state.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
+                state.mark_from = now.steady + self.settings.reserve_after / MARK_PART;
+                self.later.insert((state.mark_from, Work::Unit(key)));
                 return;
             }
             Decided::Reserved => {
-                let since = book.overtaken.map(|overtaken| overtaken.since);
-                book.overtaken = since.map(|since| Overtaken { since, reserved: true });
+                let since = state.overtaken.map(|overtaken| overtaken.since);
+                state.overtaken = since.map(|since| Overtaken { since, reserved: true });
             }
         }
         self.offer(Work::Unit(key));
@@ -105,7 +110,7 @@ impl Desk {
         let is_leaving = ours
             && !is_released
             && unit.standing.reason == Some(Reason::Waiting)
-            && self.books.get(&name).is_some_and(|book| book.verdict == Verdict::Release);
+            && self.unit_states.get(&name).is_some_and(|state| state.verdict == Verdict::Release);
         self.want(name, !unwanted);
         match &key.kind {
             JobKind::Known(ConsumerKind::Framework) if waits && !is_leaving => {
@@ -129,13 +134,13 @@ impl Desk {
     /// Whether a job that is seen to wait may have begun: it was told that it may as it is, or is being
     /// resumed as it is.
     fn may_have_begun(&self, key: &ConsumerKey, job: &Consumer) -> bool {
-        let Some(book) = self.job_books.get(key) else { return false };
+        let Some(state) = self.job_states.get(key) else { return false };
         let released = Admission::Released { generation: job.generation };
         match key.kind {
             JobKind::Known(ConsumerKind::Framework) => {
-                book.told.as_ref().is_some_and(|(uid, told)| *uid == job.uid && *told == released)
+                state.told.as_ref().is_some_and(|(uid, told)| *uid == job.uid && *told == released)
             }
-            _ => book.resumed.as_ref() == Some(&(Arc::clone(&job.uid), job.resource_version)),
+            _ => state.resumed.as_ref() == Some(&(Arc::clone(&job.uid), job.resource_version)),
         }
     }
 
@@ -155,20 +160,20 @@ impl Desk {
 
     /// Whether a unit is to stay. One that may be released already is let be: whoever came first wins.
     pub(super) fn want(&mut self, name: Key, wanted: bool) {
-        let Some(book) = self.books.get_mut(&name) else { return };
-        let unwanted = !wanted && book.releasing.is_none();
-        if book.unwanted != unwanted {
-            book.unwanted = unwanted;
+        let Some(state) = self.unit_states.get_mut(&name) else { return };
+        let unwanted = !wanted && state.releasing.is_none();
+        if state.unwanted != unwanted {
+            state.unwanted = unwanted;
             self.stale_units.insert(name.clone());
             self.offer(Work::Unit(name));
         }
     }
 
     fn tell(&mut self, key: &ConsumerKey, uid: Arc<str>, admission: Admission) {
-        let book = self.job_books.entry(key.clone()).or_default();
+        let state = self.job_states.entry(key.clone()).or_default();
         let news = Some((Arc::clone(&uid), admission.clone()));
-        if book.told != news {
-            book.told = news;
+        if state.told != news {
+            state.told = news;
             self.outcomes.push(Outcome::Admit { key: key.key.clone(), uid, admission });
         }
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use framework_core::observed::Defect;
 
-use super::Desk;
+use super::QueueController;
 
-impl Desk {
+impl QueueController {
     /// The same with these rules switched off.
     pub fn without(mut self, rules: &BTreeSet<Defect>) -> Self {
         self.defects.clone_from(rules);

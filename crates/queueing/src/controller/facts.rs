@@ -9,16 +9,16 @@ use framework_core::queue::Stage;
 use framework_queue::{Ask, QueueFacts, Standing, UnitFacts};
 
 use super::growth::{Shares, generation};
-use super::{Desk, Work};
+use super::{QueueController, Work};
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::counts::Counted;
 use crate::object::{JobObject, UnitObject, UnitStanding};
 use crate::unit::{Verdict, holds_ours};
 use framework_message::{Key, Now};
 
-impl Desk {
+impl QueueController {
     pub(super) fn unit_changed(&mut self, key: Key) {
-        let known = self.books.get(&key).and_then(|book| book.uid.clone());
+        let known = self.unit_states.get(&key).and_then(|state| state.uid.clone());
         let unit = self.units.get(&key).map(|unit| {
             (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version, unit.standing.overtaken)
         });
@@ -28,18 +28,18 @@ impl Desk {
         let Some((uid, consumer, resource_version, overtaken)) = unit else { return };
         self.job_is_answered(&consumer);
         let name = Arc::clone(&key.name);
-        self.space(&key.namespace).names.insert(Arc::clone(&uid), name);
-        let book = self.books.entry(key.clone()).or_insert_with(|| super::Book {
+        self.namespace_state(&key.namespace).names.insert(Arc::clone(&uid), name);
+        let state = self.unit_states.entry(key.clone()).or_insert_with(|| super::UnitState {
             uid: Some(uid),
             consumer: Some(consumer.clone()),
             overtaken,
             ..Default::default()
         });
-        book.deleted = false;
-        if book.releasing.is_some_and(|base| base < resource_version) {
-            book.releasing = None;
-            book.unsure = false;
-            book.facts = None;
+        state.deleted = false;
+        if state.releasing.is_some_and(|base| base < resource_version) {
+            state.releasing = None;
+            state.unsure = false;
+            state.facts = None;
         }
         self.units_of.entry(consumer.clone()).or_default().insert(key.clone());
         self.stale_jobs.insert(consumer);
@@ -49,10 +49,10 @@ impl Desk {
 
     /// The unit of that name with that UID is gone.
     fn forget_unit(&mut self, key: &Key, uid: &str) {
-        let book = self.books.remove(key).unwrap_or_default();
-        self.counts.replace(book.counted.as_ref(), None);
-        if let Some(consumer) = book.consumer {
-            if book.holds {
+        let state = self.unit_states.remove(key).unwrap_or_default();
+        self.counts.replace(state.counted.as_ref(), None);
+        if let Some(consumer) = state.consumer {
+            if state.holds {
                 self.released_units(&consumer, false);
             }
             if let Some(keys) = self.units_of.get_mut(&consumer) {
@@ -64,17 +64,17 @@ impl Desk {
             self.job_is_answered(&consumer);
             self.stale_jobs.insert(consumer);
         }
-        if let Some(space) = self.spaces.get_mut(&key.namespace) {
-            space.names.remove(uid);
-            space.schedule.set_unit(uid, None);
-            self.stale_spaces.insert(Arc::clone(&key.namespace));
+        if let Some(namespace_state) = self.namespaces.get_mut(&key.namespace) {
+            namespace_state.names.remove(uid);
+            namespace_state.schedule.set_unit(uid, None);
+            self.stale_namespaces.insert(Arc::clone(&key.namespace));
         }
     }
 
     /// What was asked for a job is there, or gone again.
     fn job_is_answered(&mut self, job: &ConsumerKey) {
-        if let Some(book) = self.job_books.get_mut(job) {
-            book.not_before = Duration::ZERO;
+        if let Some(state) = self.job_states.get_mut(job) {
+            state.not_before = Duration::ZERO;
         }
     }
 
@@ -85,9 +85,9 @@ impl Desk {
             policy: queue.policy,
             priority: priority.unwrap_or_default(),
         });
-        let space = self.space(&key.namespace);
-        space.schedule.set_queue(&key.name, facts);
-        self.stale_spaces.insert(Arc::clone(&key.namespace));
+        let namespace_state = self.namespace_state(&key.namespace);
+        namespace_state.schedule.set_queue(&key.name, facts);
+        self.stale_namespaces.insert(Arc::clone(&key.namespace));
         // Whether the queue of a unit is there is the unit's own affair.
         let units = self.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
         self.stale_units.extend(units.map(|unit| unit.key.clone()));
@@ -95,12 +95,12 @@ impl Desk {
 
     pub(super) fn quota_changed(&mut self, key: &Key) {
         if self.quotas.get(key).is_none_or(|quota| quota.limits.is_none()) {
-            let space = self.space(&key.namespace);
-            space.others.forget(&key.name);
-            space.schedule.set_quota(&key.name, None);
+            let namespace_state = self.namespace_state(&key.namespace);
+            namespace_state.others.forget(&key.name);
+            namespace_state.schedule.set_quota(&key.name, None);
         }
-        self.space(&key.namespace);
-        self.stale_spaces.insert(Arc::clone(&key.namespace));
+        self.namespace_state(&key.namespace);
+        self.stale_namespaces.insert(Arc::clone(&key.namespace));
     }
 
     pub(super) fn class_changed(&mut self, name: &str) {
@@ -134,7 +134,7 @@ impl Desk {
             Some(consumer) => drop(self.consumers.insert(key.clone(), consumer)),
             None => {
                 self.consumers.remove(&key);
-                self.job_books.remove(&key);
+                self.job_states.remove(&key);
             }
         }
         self.stale_units.extend(self.units_of.get(&key).into_iter().flatten().cloned());
@@ -168,22 +168,22 @@ impl Desk {
         let counted = counted(unit, facts.as_ref());
         let (uid, consumer) = (Arc::clone(&unit.uid), unit.consumer.clone());
         let offers = (unit.deleting && may_go && holds_ours(unit)) || trouble.is_some();
-        let Some(book) = self.books.get_mut(key) else { return };
-        book.may_go = may_go;
+        let Some(state) = self.unit_states.get_mut(key) else { return };
+        state.may_go = may_go;
         let waits = facts.as_ref().is_some_and(|facts| !is_released(facts));
         if let Some((reason, message)) = trouble {
-            book.verdict = Verdict::Wait(reason, message);
-        } else if waits && book.facts != facts {
+            state.verdict = Verdict::Wait(reason, message);
+        } else if waits && state.facts != facts {
             // It is decided anew.
-            book.verdict = Verdict::None;
+            state.verdict = Verdict::None;
         }
         let holds = facts.as_ref().is_some_and(is_released);
-        let held = std::mem::replace(&mut book.holds, holds);
-        let before = std::mem::replace(&mut book.counted, counted.clone());
-        if book.facts != facts {
-            book.facts.clone_from(&facts);
-            self.space(&key.namespace).schedule.set_unit(&uid, facts);
-            self.stale_spaces.insert(Arc::clone(&key.namespace));
+        let held = std::mem::replace(&mut state.holds, holds);
+        let before = std::mem::replace(&mut state.counted, counted.clone());
+        if state.facts != facts {
+            state.facts.clone_from(&facts);
+            self.namespace_state(&key.namespace).schedule.set_unit(&uid, facts);
+            self.stale_namespaces.insert(Arc::clone(&key.namespace));
         }
         if held != holds {
             self.released_units(&consumer, holds);
@@ -225,22 +225,22 @@ impl Desk {
 
     /// What the scheduler is told of a unit; `None`: it need not know of it.
     fn facts(&self, unit: &UnitObject, holds: &Ask, is_in_trouble: bool) -> Option<UnitFacts> {
-        let book = self.books.get(&unit.key)?;
-        let released = unit.standing.phase == Some(Phase::Dequeued) || book.releasing.is_some();
+        let state = self.unit_states.get(&unit.key)?;
+        let released = unit.standing.phase == Some(Phase::Dequeued) || state.releasing.is_some();
         let standing = if released {
             if holds.is_empty() {
                 return None;
             }
             Standing::Released { holds: holds.clone() }
         } else {
-            if is_in_trouble || unit.deleting || book.unwanted {
+            if is_in_trouble || unit.deleting || state.unwanted {
                 return None;
             }
             let UnitStanding { phase, reason, .. } = &unit.standing;
             Standing::Waiting {
                 // It is stored later than it is decided, if ever.
-                overtaken: book.overtaken.map(|overtaken| overtaken.since.timestamp()),
-                reserved: book.overtaken.is_some_and(|overtaken| overtaken.reserved),
+                overtaken: state.overtaken.map(|overtaken| overtaken.since.timestamp()),
+                reserved: state.overtaken.is_some_and(|overtaken| overtaken.reserved),
                 reason: reason.filter(|_| phase.is_some()),
             }
         };

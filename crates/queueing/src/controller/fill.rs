@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::{Desk, Sent, Work};
+use super::{QueueController, Sent, Work};
 use crate::counts::Filling;
 use crate::object::Reply;
 use crate::request::Request;
@@ -21,9 +21,9 @@ pub const PAUSE: Duration = Duration::from_secs(5);
 /// So much longer the pause is for each Queue that there is, once that makes more.
 pub const SHARE: Duration = Duration::from_millis(100);
 
-/// The books of one Queue's status.
+/// The unit_states of one Queue's status.
 #[derive(Debug, Default)]
-pub(super) struct QueueBook {
+pub(super) struct QueueState {
     /// What is being written.
     busy: Option<Filling>,
     failures: Failures,
@@ -32,14 +32,14 @@ pub(super) struct QueueBook {
     written: Option<Filling>,
 }
 
-impl Desk {
+impl QueueController {
     /// A Queue is there, has changed, or is gone.
     pub(super) fn queue_shown(&mut self, key: &Key) {
         if self.queues.get(key).is_none() {
-            self.queue_books.remove(key);
+            self.queue_states.remove(key);
             return;
         }
-        self.queue_books.entry(key.clone()).or_default().written = None;
+        self.queue_states.entry(key.clone()).or_default().written = None;
         self.unfilled.insert(key.clone());
     }
 
@@ -47,7 +47,7 @@ impl Desk {
     pub(super) fn fill_queues(&mut self) {
         self.unfilled.extend(self.counts.take_changed());
         for key in std::mem::take(&mut self.unfilled) {
-            if self.queue_books.contains_key(&key) {
+            if self.queue_states.contains_key(&key) {
                 self.offer(Work::Queue(key));
             }
         }
@@ -59,40 +59,40 @@ impl Desk {
         }
         let queue = self.queues.get(key)?;
         let filling = self.counts.filling(key);
-        let book = self.queue_books.get_mut(key)?;
-        if book.busy.is_some() || book.written.or(queue.filling) == Some(filling) {
+        let state = self.queue_states.get_mut(key)?;
+        if state.busy.is_some() || state.written.or(queue.filling) == Some(filling) {
             return None;
         }
-        if now.steady < book.not_before {
-            self.later.insert((book.not_before, Work::Queue(key.clone())));
+        if now.steady < state.not_before {
+            self.later.insert((state.not_before, Work::Queue(key.clone())));
             return None;
         }
-        book.busy = Some(filling);
+        state.busy = Some(filling);
         let uid = Arc::clone(&queue.uid);
         Some((Sent::Queue(key.clone()), Request::PatchQueue { queue: key.clone(), uid, filling }))
     }
 
     /// What came of a write. It is tried again with the counts of then.
     pub(super) fn filled(&mut self, now: Now, key: Key, reply: &Reply, jitter: u64) {
-        let queues = u32::try_from(self.queue_books.len()).unwrap_or(u32::MAX);
+        let queues = u32::try_from(self.queue_states.len()).unwrap_or(u32::MAX);
         let pause = PAUSE.max(SHARE.saturating_mul(queues));
-        let Some(book) = self.queue_books.get_mut(&key) else { return };
-        let filling = book.busy.take();
+        let Some(state) = self.queue_states.get_mut(&key) else { return };
+        let filling = state.busy.take();
         let delay = match reply {
             Reply::Done => {
-                book.failures = Failures::default();
-                book.written = filling;
+                state.failures = Failures::default();
+                state.written = filling;
                 pause
             }
-            Reply::NotSent(_) => NOT_SENT.delay(book.failures.another(false), jitter),
+            Reply::NotSent(_) => NOT_SENT.delay(state.failures.another(false), jitter),
             // It is gone, or another one of that name is there: the watch says so.
             Reply::Refused(Rejection { code: 404 | 409, .. }) => pause,
             reply => {
                 warn!(queue = %key, ?reply, "the status of a Queue was not written");
-                REFUSED.delay(book.failures.another(true), jitter).max(pause)
+                REFUSED.delay(state.failures.another(true), jitter).max(pause)
             }
         };
-        book.not_before = now.steady + delay;
+        state.not_before = now.steady + delay;
         self.offer(Work::Queue(key));
     }
 }

@@ -12,7 +12,7 @@ use framework_queue::Ask;
 use jiff::Timestamp;
 
 use super::uses::less;
-use super::{Desk, Outcome, Work};
+use super::{Outcome, QueueController, Work};
 use crate::consumer::{Consumer, ConsumerKey, Growth, JobKind};
 use crate::object::UnitObject;
 use crate::request::Request;
@@ -25,7 +25,7 @@ pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, Ask>>);
 impl Shares {
     /// What a unit keeps from others, if it was released, or may be: what its Tasks ask for now, but no more
     /// than it was given, and what their Pods still use.
-    pub fn of(&mut self, unit: &UnitObject, desk: &Desk) -> Ask {
+    pub fn of(&mut self, unit: &UnitObject, desk: &QueueController) -> Ask {
         if !self.0.contains_key(&unit.consumer) {
             self.0.insert(unit.consumer.clone(), desk.shares(&unit.consumer));
         }
@@ -33,13 +33,13 @@ impl Shares {
     }
 }
 
-impl Desk {
+impl QueueController {
     /// What the released units of a job hold. What its Pods use beyond what is asked for is of Tasks that are
     /// gone: of the youngest growths before all others, because a shrink takes these first.
     fn shares(&self, job: &ConsumerKey) -> BTreeMap<Key, Ask> {
         let units = self.units_of.get(job).into_iter().flatten().filter_map(|key| self.units.get(key));
         let is_released = |unit: &&UnitObject| {
-            let releasing = || self.books.get(&unit.key).is_some_and(|book| book.releasing.is_some());
+            let releasing = || self.unit_states.get(&unit.key).is_some_and(|state| state.releasing.is_some());
             unit.standing.phase == Some(Phase::Dequeued) || releasing()
         };
         let mut released: Vec<_> = units
@@ -130,14 +130,14 @@ impl Desk {
     }
 
     fn tell_growths(&mut self, key: &ConsumerKey, uid: Arc<str>, growths: Vec<i64>) {
-        let known = self.job_books.get(key).and_then(|book| book.told_growths.as_ref());
+        let known = self.job_states.get(key).and_then(|state| state.told_growths.as_ref());
         let is_known = match known.filter(|(of, _)| *of == uid) {
             Some((_, known)) => *known == growths,
             None => growths.is_empty(),
         };
         if !is_known {
-            let book = self.job_books.entry(key.clone()).or_default();
-            book.told_growths = Some((Arc::clone(&uid), growths.clone()));
+            let state = self.job_states.entry(key.clone()).or_default();
+            state.told_growths = Some((Arc::clone(&uid), growths.clone()));
             self.outcomes.push(Outcome::AdmitGrowths { key: key.key.clone(), uid, growths });
         }
     }

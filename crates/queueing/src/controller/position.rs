@@ -1,18 +1,19 @@
 //! Answers to queries: the position of a unit, and counts.
 
-use super::Desk;
+use super::QueueController;
 use crate::counts::Gauges;
 use crate::position::QueuePosition;
 use framework_message::Key;
 
-impl Desk {
+impl QueueController {
     /// Where a unit stands; `None`: there is none of that name.
     pub fn queue_position(&self, key: &Key) -> Option<QueuePosition> {
         let unit = self.units.get(key)?;
-        let space = self.spaces.get(&key.namespace);
-        let position = space.and_then(|space| space.schedule.position(&unit.uid));
+        let namespace_state = self.namespaces.get(&key.namespace);
+        let position =
+            namespace_state.and_then(|namespace_state| namespace_state.schedule.position(&unit.uid));
         let before = position.as_ref().and_then(|position| position.directly_before.as_ref());
-        let name = before.and_then(|uid| space?.names.get(uid));
+        let name = before.and_then(|uid| namespace_state?.names.get(uid));
         Some(QueuePosition {
             queue: unit.queue.to_string(),
             phase: unit.standing.phase,

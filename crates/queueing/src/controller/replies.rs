@@ -5,15 +5,15 @@ use framework_core::observed::Defect;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
-use super::{Desk, Sent, Work};
+use super::{QueueController, Sent, Work};
 use crate::consumer::ConsumerKey;
 use crate::object::UnitObject;
 use crate::object::{Object, Reply};
-use crate::unit::Errand;
+use crate::unit::PendingRequest;
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Key, Now, Rejection, Ticket};
 
-impl Desk {
+impl QueueController {
     /// Whether a ticket is of a request of the desk.
     pub fn sent(&self, ticket: Ticket) -> bool {
         self.in_flight.contains_key(&ticket)
@@ -25,10 +25,10 @@ impl Desk {
         self.telling.remove(&ticket);
         let jitter = self.seed ^ ticket.0;
         match sent {
-            Sent::Unit(key, uid, errand) => {
-                let of_it = self.books.get(&key).is_some_and(|book| book.uid.as_ref() == Some(&uid));
+            Sent::Unit(key, uid, pending) => {
+                let of_it = self.unit_states.get(&key).is_some_and(|state| state.uid.as_ref() == Some(&uid));
                 if of_it {
-                    self.about(now, time, &key, errand, reply, jitter);
+                    self.about(now, time, &key, pending, reply, jitter);
                 }
             }
             Sent::Create(job) | Sent::Resume(job) => self.for_this(now, job, &reply, jitter),
@@ -37,62 +37,70 @@ impl Desk {
         }
     }
 
-    fn about(&mut self, now: Now, time: Timestamp, key: &Key, errand: Errand, reply: Reply, jitter: u64) {
+    fn about(
+        &mut self,
+        now: Now,
+        time: Timestamp,
+        key: &Key,
+        pending: PendingRequest,
+        reply: Reply,
+        jitter: u64,
+    ) {
         let before = self.units.get(key).and_then(|unit| unit.standing.reason);
         #[cfg(feature = "defects")]
         let is_forgetful = self.lacks(Defect::ForgetRelease);
-        let Some(book) = self.books.get_mut(key) else { return };
-        book.errand = None;
-        let releases = matches!(errand, Errand::Status { releases: true, .. });
+        let Some(state) = self.unit_states.get_mut(key) else { return };
+        state.pending = None;
+        let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
         match reply {
             Reply::Object(Object::Unit(unit)) => {
-                book.unread = false;
-                book.failures = Default::default();
+                state.unread = false;
+                state.failures = Default::default();
                 self.shown(*unit);
                 self.announce(key, before, time);
             }
             // Deleted, or let go; the watch says when.
             Reply::Done => {
-                book.failures = Default::default();
-                book.deleted |= errand == Errand::Delete;
-                book.seen_to = Some(book.base);
+                state.failures = Default::default();
+                state.deleted |= pending == PendingRequest::Delete;
+                state.seen_to = Some(state.base);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 // The watch says so, too: until then nothing more is sent.
-                book.not_before = now.steady + self.settings.request_lifetime;
-                book.releasing = None;
+                state.not_before = now.steady + self.settings.request_lifetime;
+                state.releasing = None;
                 self.stale_units.insert(key.clone());
             }
             Reply::Refused(rejection) => {
                 if rejection.code == 409 {
                     // Decided from what is no more. What came first is known already if the watch was faster.
                     let known = self.units.get(key).map_or(0, |unit| unit.resource_version);
-                    book.unread = !matches!(errand, Errand::Status { base, .. } if base < known);
+                    state.unread = !matches!(pending, PendingRequest::Status { base, .. } if base < known);
                 } else {
                     let Rejection { code, message, retry_after, .. } = &rejection;
                     warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
-                    let delay = REFUSED.delay(book.failures.another(true), jitter);
-                    book.not_before = now.steady + delay.max(retry_after.unwrap_or_default());
-                    if releases && !book.unsure {
-                        book.releasing = None;
+                    let delay = REFUSED.delay(state.failures.another(true), jitter);
+                    state.not_before = now.steady + delay.max(retry_after.unwrap_or_default());
+                    if releases && !state.unsure {
+                        state.releasing = None;
                         self.stale_units.insert(key.clone());
                     }
                 }
             }
             Reply::NotSent(reason) => {
                 debug!(unit = %key, reason, "a write of a QueueUnit was not sent");
-                book.not_before = now.steady + NOT_SENT.delay(book.failures.another(false), jitter);
+                state.not_before = now.steady + NOT_SENT.delay(state.failures.another(false), jitter);
             }
             reply => {
                 debug!(unit = %key, ?reply, "a write of a QueueUnit has an unknown outcome");
-                book.unread = true;
-                book.unsure |= releases;
+                state.unread = true;
+                state.unsure |= releases;
                 #[cfg(feature = "defects")]
                 if is_forgetful && releases {
-                    (book.releasing, book.unsure) = (None, false);
+                    (state.releasing, state.unsure) = (None, false);
                     self.stale_units.insert(key.clone());
                 }
-                book.not_before = now.steady + REFUSED.delay(book.failures.another(true), jitter);
+                state.not_before = now.steady + REFUSED.delay(state.failures.another(true), jitter);
             }
         }
         self.offer(Work::Unit(key.clone()));
@@ -108,25 +116,25 @@ impl Desk {
     }
 
     fn for_this(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
-        let Some(book) = self.job_books.get_mut(&job) else { return };
-        book.busy = false;
+        let Some(state) = self.job_states.get_mut(&job) else { return };
+        state.busy = false;
         match reply {
             // The watch shows what came of it. Until then the same is not asked for again.
             Reply::Object(Object::Unit(_)) | Reply::Done => {
-                book.failures = Default::default();
-                book.not_before = now.steady + self.settings.request_lifetime;
+                state.failures = Default::default();
+                state.not_before = now.steady + self.settings.request_lifetime;
             }
             reply => {
                 let delay = match reply {
-                    Reply::NotSent(_) => NOT_SENT.delay(book.failures.another(false), jitter),
+                    Reply::NotSent(_) => NOT_SENT.delay(state.failures.another(false), jitter),
                     reply => {
                         warn!(job = %job.key, ?reply, "a request for a job in a queue did not work");
-                        REFUSED.delay(book.failures.another(true), jitter)
+                        REFUSED.delay(state.failures.another(true), jitter)
                     }
                 };
-                book.not_before = now.steady + delay;
+                state.not_before = now.steady + delay;
             }
         }
-        self.later.insert((book.not_before, Work::Job(job)));
+        self.later.insert((state.not_before, Work::Job(job)));
     }
 }

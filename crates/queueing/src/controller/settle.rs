@@ -13,9 +13,9 @@ use framework_api::queue::Phase;
 use framework_core::observed::Defect;
 use tracing::warn;
 
-use super::{Desk, Sent, Work};
-use crate::object::{News, UnitObject};
+use super::{QueueController, Sent, Work};
 use crate::object::{Object, Reply};
+use crate::object::{QueueEvent, UnitObject};
 use crate::request::Request;
 use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
 use framework_message::{Change, Key, Now};
@@ -41,7 +41,7 @@ pub(super) struct Listing {
     deleted: BTreeMap<Key, u128>,
 }
 
-impl Desk {
+impl QueueController {
     /// A predecessor may have been releasing what waits here, and beginning what is released.
     pub(super) fn begin(&mut self, now: Now) {
         let is_open = |unit: &&UnitObject| unit.standing.phase == Some(Phase::Enqueued) || unit.deleting;
@@ -127,12 +127,12 @@ impl Desk {
         let deleted = |unit: &UnitObject| listing.deleted.get(&unit.key).copied().unwrap_or(0);
         let alive = page.units.into_iter().filter(|unit| deleted(unit) < unit.resource_version);
         let alive: Vec<UnitObject> = alive.collect();
-        alive.into_iter().for_each(|unit| self.step(News::Unit(Change::Listed(unit))));
+        alive.into_iter().for_each(|unit| self.step(QueueEvent::Unit(Change::Listed(unit))));
         if is_last {
             self.unsettled.remove(&namespace);
             let deleting = self.units.within(&namespace).filter(|unit| unit.deleting);
             self.stale_units.extend(deleting.map(|unit| unit.key.clone()));
-            self.stale_spaces.insert(namespace);
+            self.stale_namespaces.insert(namespace);
         } else {
             self.offer(Work::List(namespace));
         }

@@ -108,7 +108,7 @@ fn a_release_waits_for_no_crowd_that_is_told_to_wait() {
         world.arrive(creation);
     }
     while let Some(change) = world.server.news.pop_front() {
-        world.desk.step(News::Unit(change));
+        world.desk.step(QueueEvent::Unit(change));
     }
     world.turn();
     let reasons = on_their_way(&world);
@@ -144,7 +144,7 @@ fn orphaned() -> World {
             world.arrive(transit);
         }
         while let Some(change) = world.server.news.pop_front() {
-            world.desk.step(News::Unit(change));
+            world.desk.step(QueueEvent::Unit(change));
         }
     }
     world.pass(100);
@@ -205,7 +205,7 @@ fn a_page_that_does_not_come_is_asked_for_again_and_shows_nothing_that_is_gone()
     let mut gone = page.units[0].clone();
     gone.resource_version += 1;
     world.server.units.clear();
-    world.desk.step(News::Unit(Change::Deleted(gone)));
+    world.desk.step(QueueEvent::Unit(Change::Deleted(gone)));
     world.desk.framework(key("a"), None);
     world.desk.replied(now, now.wall, ticket, Reply::Object(Object::Page(page)));
     assert!(world.calm().is_empty());
@@ -246,7 +246,7 @@ fn of_many_queues_each_is_written_less_often() {
             priority: None,
             class: None,
         };
-        world.desk.step(News::Queue(Change::Applied(queue)));
+        world.desk.step(QueueEvent::Queue(Change::Applied(queue)));
     }
     world.calm();
     let times = written_in_a_hundred_seconds(&mut world);
@@ -300,7 +300,7 @@ fn a_quota_that_was_just_made_has_room_as_soon_as_it_is_counted() {
         assert!(world.calm().is_empty(), "nothing is known of it yet");
         let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
         let quota = QuotaObject { key: key("quota"), resource_version: version, limits, counted };
-        world.desk.step(News::Quota(Change::Applied(quota)));
+        world.desk.step(QueueEvent::Quota(Change::Applied(quota)));
         if !counted {
             world.submit("a", 6);
             world.calm();
@@ -315,7 +315,7 @@ fn uses(world: &mut World, used: i64) {
     let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
     let resource_version = world.server.stamp();
     let quota = QuotaObject { key: key("quota"), resource_version, limits, counted: true };
-    world.desk.step(News::Quota(Change::Applied(quota)));
+    world.desk.step(QueueEvent::Quota(Change::Applied(quota)));
 }
 
 /// A Pod of a job.
@@ -340,7 +340,7 @@ fn watches_that_lag_behind_each_other_make_no_room() {
     world.calm();
     world.submit("b", 3);
     world.calm();
-    world.desk.step(News::Pod(Change::Applied(pod_of("a", 6))));
+    world.desk.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
     assert!(world.calm().is_empty(), "the quota has not counted it yet");
     uses(&mut world, 10);
     world.pass(10);
@@ -372,7 +372,7 @@ fn a_pod_that_its_quota_counts_before_it_is_shown_is_not_said_to_be_anothers() {
     assert!(!message(&world).contains("others"), "{}", message(&world));
     world.pass(60);
     assert!(world.calm().is_empty(), "however long the Pod is not shown");
-    world.desk.step(News::Pod(Change::Applied(pod_of("a", 10))));
+    world.desk.step(QueueEvent::Pod(Change::Applied(pod_of("a", 10))));
     assert!(world.calm().is_empty());
     // That much is nobody's of whom the desk knows.
     uses(&mut world, 12);
@@ -391,12 +391,12 @@ fn a_pod_that_hangs_in_its_deletion_makes_no_room_when_its_quota_counts_it_no_mo
     world.submit("a", 6);
     world.calm();
     let mut pod = pod_of("a", 6);
-    world.desk.step(News::Pod(Change::Applied(pod.clone())));
+    world.desk.step(QueueEvent::Pod(Change::Applied(pod.clone())));
     uses(&mut world, 8);
     world.submit("b", 3);
     world.calm();
     (pod.resource_version, pod.lapses) = (3, Some(at(world.second + 60)));
-    world.desk.step(News::Pod(Change::Applied(pod.clone())));
+    world.desk.step(QueueEvent::Pod(Change::Applied(pod.clone())));
     world.pass(40);
     assert!(world.calm().is_empty());
     let wake = Duration::from_secs(20) + Duration::from_millis(1);
@@ -410,7 +410,7 @@ fn a_pod_that_hangs_in_its_deletion_makes_no_room_when_its_quota_counts_it_no_mo
     let phase = world.server.units[&key("framework-b")].standing.phase;
     assert_eq!(phase, Some(Phase::Enqueued), "others use 2 as before, and it may still run");
     pod.resource_version = 4;
-    world.desk.step(News::Pod(Change::Deleted(pod)));
+    world.desk.step(QueueEvent::Pod(Change::Deleted(pod)));
     world.finish("a");
     assert!(world.calm().contains(&"framework-b Dequeued Admitted".to_owned()));
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use framework_queue::{Amount, Ask};
 use jiff::Timestamp;
 
-use super::{Desk, Space};
+use super::{NamespaceState, QueueController};
 use crate::consumer::ConsumerKey;
 use framework_message::{Key, Now};
 
@@ -30,7 +30,7 @@ pub(super) struct Use {
     pub in_quotas: bool,
 }
 
-impl Desk {
+impl QueueController {
     pub(super) fn pod_changed(&mut self, key: &Key) {
         let counts = self.pods.get(key).filter(|pod| !pod.ended).and_then(|pod| {
             let (job, _) = pod.consumer.clone()?;
@@ -66,8 +66,8 @@ impl Desk {
         if used.pods == 0 {
             self.used.remove(&job);
         }
-        if let Some(space) = self.counts_as_own(&job).filter(|_| in_quotas) {
-            space.own = change(&space.own);
+        if let Some(namespace_state) = self.counts_as_own(&job).filter(|_| in_quotas) {
+            namespace_state.own = change(&namespace_state.own);
         }
         self.uses_changed(job);
     }
@@ -84,8 +84,8 @@ impl Desk {
     }
 
     /// The namespace of a job whose Pods are not others', because it has a released unit.
-    fn counts_as_own(&mut self, job: &ConsumerKey) -> Option<&mut Space> {
-        self.released_of.contains_key(job).then(|| self.space(&job.key.namespace))
+    fn counts_as_own(&mut self, job: &ConsumerKey) -> Option<&mut NamespaceState> {
+        self.released_of.contains_key(job).then(|| self.namespace_state(&job.key.namespace))
     }
 
     /// A job has a released unit that holds something, or one less of them. Two units of one job have the
@@ -96,44 +96,44 @@ impl Desk {
             let units = self.released_of.entry(job.clone()).or_default();
             *units += 1;
             if *units == 1 {
-                let space = self.space(&job.key.namespace);
-                space.own = space.own.plus(&used);
+                let namespace_state = self.namespace_state(&job.key.namespace);
+                namespace_state.own = namespace_state.own.plus(&used);
             }
         } else if let Some(units) = self.released_of.get_mut(job) {
             *units -= 1;
             if *units == 0 {
                 self.released_of.remove(job);
-                let space = self.space(&job.key.namespace);
-                space.own = less(&space.own, &used);
+                let namespace_state = self.namespace_state(&job.key.namespace);
+                namespace_state.own = less(&namespace_state.own, &used);
             }
         }
-        self.stale_spaces.insert(Arc::clone(&job.key.namespace));
+        self.stale_namespaces.insert(Arc::clone(&job.key.namespace));
     }
 
     fn uses_changed(&mut self, consumer: ConsumerKey) {
         self.stale_units.extend(self.units_of.get(&consumer).into_iter().flatten().cloned());
-        self.stale_spaces.insert(Arc::clone(&consumer.key.namespace));
+        self.stale_namespaces.insert(Arc::clone(&consumer.key.namespace));
         self.stale_jobs.insert(consumer);
     }
 
     /// Tells the scheduler of each namespace where something has changed what is its own, and what is
     /// others'.
     pub(super) fn refresh_quotas(&mut self, now: Now) {
-        for namespace in &self.stale_spaces {
-            let Some(space) = self.spaces.get_mut(namespace) else { continue };
-            space.schedule.set_own_use(space.own.clone());
+        for namespace in &self.stale_namespaces {
+            let Some(namespace_state) = self.namespaces.get_mut(namespace) else { continue };
+            namespace_state.schedule.set_own_use(namespace_state.own.clone());
             for quota in self.quotas.within(namespace) {
                 if let Some(limits) = &quota.limits {
                     let name = &quota.key.name;
                     let settled = if quota.counted {
-                        let held = |resource: &str| space.schedule.held(resource);
-                        space.others.settle(now.steady, name, limits, &space.own, held)
+                        let held = |resource: &str| namespace_state.schedule.held(resource);
+                        namespace_state.others.settle(now.steady, name, limits, &namespace_state.own, held)
                     } else {
                         // The first count is the first that is known of others: no less than before.
-                        space.others.forget(name);
+                        namespace_state.others.forget(name);
                         limits.clone()
                     };
-                    space.schedule.set_quota(name, Some(settled));
+                    namespace_state.schedule.set_quota(name, Some(settled));
                 }
             }
         }

@@ -9,10 +9,10 @@ use framework_core::observed::Defect;
 use jiff::Timestamp;
 
 use super::decide::{waits_to_begin, wants_unit};
-use super::{Desk, Sent};
+use super::{QueueController, Sent};
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::request::Request;
-use crate::unit::{Errand, Verdict};
+use crate::unit::{PendingRequest, Verdict};
 use framework_message::{Key, Now, Ticket};
 
 /// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
@@ -40,11 +40,13 @@ impl Work {
     }
 }
 
-impl Desk {
+impl QueueController {
     pub(super) fn offer(&mut self, work: Work) {
         let releases = match &work {
             // What it will hold is kept from others already, also while it is not Enqueued yet.
-            Work::Unit(key) => self.books.get(key).is_some_and(|book| book.verdict == Verdict::Release),
+            Work::Unit(key) => {
+                self.unit_states.get(key).is_some_and(|state| state.verdict == Verdict::Release)
+            }
             Work::List(_) | Work::Job(_) => true,
             Work::Queue(_) => false,
         };
@@ -99,25 +101,25 @@ impl Desk {
         #[cfg(feature = "defects")]
         let is_unguarded = self.lacks(Defect::ReleaseUnguarded);
         let unit = self.units.get(key)?;
-        let book = self.books.get_mut(key)?;
-        let (errand, request) = book.next(unit, now.steady, time)?;
+        let state = self.unit_states.get_mut(key)?;
+        let (pending, request) = state.next(unit, now.steady, time)?;
         #[cfg(feature = "defects")]
         let request = if is_unguarded { request.unguarded() } else { request };
-        if now.steady < book.not_before {
-            self.later.insert((book.not_before, Work::Unit(key.clone())));
+        if now.steady < state.not_before {
+            self.later.insert((state.not_before, Work::Unit(key.clone())));
             return None;
         }
         let namespace = &key.namespace;
         if !self.ownership.may_act(framework_api::name::slot(namespace), now.steady) {
             return None;
         }
-        book.errand = Some(errand);
-        book.base = unit.resource_version;
-        if let Errand::Status { releases: true, base } = errand {
-            book.releasing = Some(base);
+        state.pending = Some(pending);
+        state.base = unit.resource_version;
+        if let PendingRequest::Status { releases: true, base } = pending {
+            state.releasing = Some(base);
             self.stale_units.insert(key.clone());
         }
-        Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), errand), request))
+        Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request))
     }
 
     fn for_job(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
@@ -126,15 +128,15 @@ impl Desk {
         let growth = self.growth_request(key);
         let first = key.unit().and_then(|unit| self.units.get(&unit));
         let begins = first.is_some_and(|unit| self.lets_begin(key, unit, job));
-        let book = self.job_books.entry(key.clone()).or_default();
-        if book.busy
+        let state = self.job_states.entry(key.clone()).or_default();
+        if state.busy
             || self.draining
             || !self.ownership.may_act(framework_api::name::slot(&job.uid), now.steady)
         {
             return None;
         }
-        if now.steady < book.not_before {
-            self.later.insert((book.not_before, Work::Job(key.clone())));
+        if now.steady < state.not_before {
+            self.later.insert((state.not_before, Work::Job(key.clone())));
             return None;
         }
         let (sent, request) = match first {
@@ -168,9 +170,9 @@ impl Desk {
             }
             _ => (Sent::Create(key.clone()), growth?),
         };
-        book.busy = true;
+        state.busy = true;
         if let Sent::Resume(_) = sent {
-            book.resumed = Some((Arc::clone(&job.uid), job.resource_version));
+            state.resumed = Some((Arc::clone(&job.uid), job.resource_version));
         }
         Some((sent, request))
     }

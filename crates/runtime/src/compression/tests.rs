@@ -28,8 +28,8 @@ fn status(tasks: usize, state: &str) -> Arc<FrameworkStatus> {
     Arc::new(status.unwrap())
 }
 
-fn packer(threshold: Option<usize>) -> Packer {
-    Packer::new(Compression { threshold, codec: CompressionCodec::Zstd })
+fn compressor(threshold: Option<usize>) -> Compressor {
+    Compressor::new(Compression { threshold, codec: CompressionCodec::Zstd })
 }
 
 fn object(status: FrameworkStatus) -> FrameworkObject {
@@ -59,28 +59,28 @@ fn text(status: &FrameworkStatus) -> &str {
 fn a_status_is_packed_from_the_threshold_on() {
     let status = status(3, "AttemptRunning");
     let length = serde_json::to_vec(status.task_roles()).unwrap().len();
-    assert!(packer(Some(length)).pack(&status, false, &ROOM).is_some());
-    assert!(packer(Some(length + 1)).pack(&status, false, &ROOM).is_none());
-    assert!(packer(Some(0)).pack(&status, false, &ROOM).is_some());
-    assert!(packer(None).pack(&status, false, &ROOM).is_none());
+    assert!(compressor(Some(length)).pack(&status, false, &ROOM).is_some());
+    assert!(compressor(Some(length + 1)).pack(&status, false, &ROOM).is_none());
+    assert!(compressor(Some(0)).pack(&status, false, &ROOM).is_some());
+    assert!(compressor(None).pack(&status, false, &ROOM).is_none());
 }
 
 #[test]
 fn an_attempt_that_was_compressed_stays_so_whatever_the_settings() {
     let status = status(1, "AttemptRunning");
     for threshold in [None, Some(LARGEST_RAW)] {
-        assert!(packer(threshold).pack(&status, true, &ROOM).is_some());
+        assert!(compressor(threshold).pack(&status, true, &ROOM).is_some());
     }
 }
 
 #[test]
 fn with_compression_off_a_status_is_packed_that_would_pass_a_mebibyte() {
-    let packer = packer(None);
+    let compressor = compressor(None);
     let (small, large) = (status(2000, "AttemptRunning"), status(4000, "AttemptRunning"));
     let length = |status: &FrameworkStatus| serde_json::to_vec(status).unwrap().len();
     assert!(length(&small) < LARGEST_RAW && length(&large) > LARGEST_RAW);
-    assert!(packer.pack(&small, false, &ROOM).is_none());
-    let packed = packer.pack(&large, false, &ROOM).unwrap();
+    assert!(compressor.pack(&small, false, &ROOM).is_none());
+    let packed = compressor.pack(&large, false, &ROOM).unwrap();
     assert!(length(&packed) < LARGEST_RAW / 10, "{}", length(&packed));
 }
 
@@ -88,7 +88,7 @@ fn with_compression_off_a_status_is_packed_that_would_pass_a_mebibyte() {
 fn a_high_threshold_does_not_keep_a_status_raw_that_would_pass_a_mebibyte() {
     let large = status(4000, "AttemptRunning");
     let task_roles = serde_json::to_vec(large.task_roles()).unwrap().len();
-    assert!(packer(Some(task_roles + 1)).pack(&large, false, &ROOM).is_some());
+    assert!(compressor(Some(task_roles + 1)).pack(&large, false, &ROOM).is_some());
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_status_is_packed_that_does_not_fit_beside_the_spec() {
     let status = status(2000, "AttemptRunning");
     let length = serde_json::to_vec(&*status).unwrap().len();
     for threshold in [None, Some(LARGEST_RAW)] {
-        let packs = |beside| packer(threshold).pack(&status, false, &ROOM.beside(beside)).is_some();
+        let packs = |beside| compressor(threshold).pack(&status, false, &ROOM.beside(beside)).is_some();
         assert!(!packs(ROOM.object - length));
         assert!(packs(ROOM.object - length + 1));
     }
@@ -121,7 +121,7 @@ fn what_the_api_server_stores_escaped_is_counted_so() {
     ] {
         let packs = |room| {
             let room = SizeLimits { object: room, ..ROOM };
-            packer(None).pack(&with(text), false, &room).is_some()
+            compressor(None).pack(&with(text), false, &room).is_some()
         };
         assert!(!packs(length + stored), "{text:?}");
         assert!(packs(length + stored - 1), "{text:?}");
@@ -133,7 +133,7 @@ fn what_is_too_long_in_a_hurry_is_compressed_with_effort_and_at_last_by_zstd() {
     let status = status(500, "AttemptRunning");
     let packed = |codec, compressed| {
         let room = SizeLimits { compressed, ..ROOM };
-        let packed = Packer::new(Compression { threshold: Some(0), codec }).pack(&status, false, &room);
+        let packed = Compressor::new(Compression { threshold: Some(0), codec }).pack(&status, false, &room);
         text(&packed.unwrap()).to_owned()
     };
     let length = |codec, effort| codec::encode_json(&status.task_roles(), codec, effort).unwrap().len();
@@ -151,12 +151,13 @@ fn what_is_packed_is_opened_to_what_it_was() {
     for codec in [CompressionCodec::Zstd, CompressionCodec::Gzip] {
         for state in ["AttemptRunning", "Completed"] {
             let status = status(50, state);
-            let packed =
-                Packer::new(Compression { threshold: Some(0), codec }).pack(&status, false, &ROOM).unwrap();
+            let packed = Compressor::new(Compression { threshold: Some(0), codec })
+                .pack(&status, false, &ROOM)
+                .unwrap();
             assert_eq!(packed.attempt_status.task_role_statuses, None);
             let mut object = object(packed);
             // Another process reads it, with other settings.
-            packer(None).open(&mut object);
+            compressor(None).open(&mut object);
             assert_eq!(opened(object), status);
         }
     }
@@ -164,18 +165,18 @@ fn what_is_packed_is_opened_to_what_it_was() {
 
 #[test]
 fn our_own_echo_is_recognised_and_not_decoded() {
-    let packer = packer(Some(0));
+    let compressor = compressor(Some(0));
     let status = status(3, "AttemptRunning");
-    let packed = packer.pack(&status, false, &ROOM).unwrap();
-    packer.remember(&"f".into(), packed.clone(), &status);
+    let packed = compressor.pack(&status, false, &ROOM).unwrap();
+    compressor.remember(&"f".into(), packed.clone(), &status);
     let mut echo = object(packed.clone());
-    packer.open(&mut echo);
+    compressor.open(&mut echo);
     assert!(Arc::ptr_eq(&opened(echo), &status), "the very one that was sent");
 
     let mut edited = packed.clone();
     edited.tasks = Some("by somebody else".to_owned());
     let mut edited = object(edited);
-    packer.open(&mut edited);
+    compressor.open(&mut edited);
     let edited = opened(edited);
     assert_eq!(
         (edited.tasks.as_deref(), edited.task_roles()),
@@ -183,18 +184,18 @@ fn our_own_echo_is_recognised_and_not_decoded() {
     );
 
     let mut again = object(edited.stored(Some(text(&packed).to_owned())));
-    packer.open(&mut again);
+    compressor.open(&mut again);
     assert!(Arc::ptr_eq(&opened(again), &edited), "what was read is known, too");
 }
 
 #[test]
 fn what_nobody_has_any_more_is_forgotten() {
-    let packer = packer(Some(0));
+    let compressor = compressor(Some(0));
     for uid in ["a", "b"] {
         let status = status(3, "AttemptRunning");
-        packer.remember(&uid.into(), packer.pack(&status, false, &ROOM).unwrap(), &status);
+        compressor.remember(&uid.into(), compressor.pack(&status, false, &ROOM).unwrap(), &status);
     }
-    assert_eq!(packer.known.lock().unwrap().keys().map(|uid| &**uid).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(compressor.known.lock().unwrap().keys().map(|uid| &**uid).collect::<Vec<_>>(), ["b"]);
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn what_cannot_be_opened_is_unreadable_and_says_why() {
     broken.conditions = framework_engine::quarantine::conditions(&[], "x", broken.start_time).unwrap();
     let conditions = broken.conditions.clone();
     let mut object = object(broken);
-    packer(None).open(&mut object);
+    compressor(None).open(&mut object);
     let unreadable = object.content.unwrap_err();
     assert_eq!(
         &*unreadable.reason,
@@ -219,6 +220,6 @@ fn a_raw_status_counts_though_a_compressed_one_stands_beside_it() {
     let mut both = FrameworkStatus::clone(&raw);
     both.attempt_status.task_role_statuses_compressed = Some("AAAA".to_owned());
     let mut object = object(both);
-    packer(None).open(&mut object);
+    compressor(None).open(&mut object);
     assert_eq!(opened(object), raw);
 }

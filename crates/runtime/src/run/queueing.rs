@@ -1,4 +1,4 @@
-//! The desk's watches, and its part of a turn.
+//! The queues's watches, and its part of a turn.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::watch::{Sink, Turn, watch};
 use crate::wire::Wire;
 use framework_message::{Now, Ticket};
 use framework_queueing::{
-    ClassObject, Desk, JobObject, JobSetObject, Outcome, PodUse, QueueObject, QuotaObject, Request, Settings,
-    UnitObject,
+    ClassObject, JobObject, JobSetObject, Outcome, PodUse, QueueController, QueueObject, QuotaObject,
+    Request, Settings, UnitObject,
 };
 
 /// Requests about units that one turn sends at most.
@@ -82,16 +82,16 @@ async fn are_job_sets_served(client: &kube::Client) -> bool {
     }
 }
 
-/// The desk, if there are queues.
-pub(super) fn desk(parts: &mut Parts) -> Option<Desk> {
+/// The queues, if there are queues.
+pub(super) fn queues(parts: &mut Parts) -> Option<QueueController> {
     let settings = Settings {
         reserve_after: parts.settings.reserve_after,
         request_lifetime: parts.settings.request_lifetime,
     };
-    let desk = parts.policy.queueing.then(|| Desk::new(settings, parts.seeds.draw() as u64));
+    let queues = parts.policy.queueing.then(|| QueueController::new(settings, parts.seeds.draw() as u64));
     #[cfg(feature = "defects")]
-    let desk = desk.map(|desk| desk.without(&parts.policy.defects));
-    desk
+    let queues = queues.map(|queues| queues.without(&parts.policy.defects));
+    queues
 }
 
 /// The questions that come in. Without queues nobody listens.
@@ -119,29 +119,29 @@ impl Controller {
     /// Answers a question. To say how many go before a unit takes as long as there are many, 60 ms among
     /// 50,000: the loop waits meanwhile, and so does the next question, for longer.
     pub(super) fn answer(&mut self, PositionQuery { unit, answer }: PositionQuery) {
-        let Some(desk) = &self.desk else { return };
+        let Some(queues) = &self.queues else { return };
         let begun = Instant::now();
         // Whoever asked may have gone.
-        let _ = answer.send(desk.queue_position(&unit));
+        let _ = answer.send(queues.queue_position(&unit));
         self.answer_at = Some(begun + begun.elapsed() * PAUSE);
     }
 
-    /// Lets the desk decide, and sends what it wants: a few requests in each turn, so that many units and
+    /// Lets the queues decide, and sends what it wants: a few requests in each turn, so that many units and
     /// many Pods share the budget.
     pub(super) fn queue(&mut self, now: Now) {
-        let Some(desk) = &mut self.desk else { return };
+        let Some(queues) = &mut self.queues else { return };
         let time = self.engine.time(now);
-        let outcomes = if self.engine.knows_time() { desk.turn(now, time) } else { Vec::new() };
+        let outcomes = if self.engine.knows_time() { queues.turn(now, time) } else { Vec::new() };
         let mut sent = Vec::new();
-        while sent.len() < UNITS && desk.wants() && self.engine.lend(now) {
-            let Some(request) = desk.next_request(now, time) else {
+        while sent.len() < UNITS && queues.wants() && self.engine.lend(now) {
+            let Some(request) = queues.next_request(now, time) else {
                 self.engine.give_back();
                 break;
             };
             sent.push(request);
         }
         // The rest goes in the next turn, which comes at once.
-        self.again = desk.wants() && sent.len() == UNITS;
+        self.again = queues.wants() && sent.len() == UNITS;
         for (ticket, request) in sent {
             self.send_queue(ticket, request);
         }
@@ -151,8 +151,8 @@ impl Controller {
     }
 
     fn send_queue(&mut self, ticket: Ticket, request: Request) {
-        let packer = Arc::clone(&self.packer);
-        let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), packer);
+        let compressor = Arc::clone(&self.compressor);
+        let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), compressor);
         self.requests.spawn(async move { (ticket, Answered::Queue(sending.await)) });
     }
 

@@ -72,7 +72,7 @@ fn gone() -> Value {
 /// Watches Pods by the script until nothing happens any more; what was seen, in short.
 async fn seen(script: &Script) -> Vec<String> {
     let (sender, mut receiver) = mpsc::channel(4);
-    let sink = Sink { events: sender, metrics: Metrics::new(), packer: Arc::default() };
+    let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
     let rng = fastrand::Rng::with_seed(1);
     let watching = tokio::spawn(watch::<PodObject>(script.client(), sink, Turn::default(), rng));
     let mut seen = Vec::new();
@@ -161,7 +161,7 @@ async fn lists_begin_one_after_the_other() {
     let [first, second, third] = Turn::chain();
     assert!(first.after.is_none() && first.then.is_some());
     let (sender, mut receiver) = mpsc::channel(64);
-    let sink = Sink { events: sender, metrics: Metrics::new(), packer: Arc::default() };
+    let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
     let empty = || Script::new(vec![list("10", "", &[])]);
     let (frameworks, maps, pods) = (empty(), Script::default(), empty());
     let rng = || fastrand::Rng::with_seed(1);
@@ -175,7 +175,8 @@ async fn lists_begin_one_after_the_other() {
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(10), receiver.recv()).await {
         seen.push(format!("{event:?}"));
     }
-    assert_eq!(seen, ["Framework(Restarted)", "Framework(Synced)", "ConfigMap(Restarted)"]);
+    let expected = ["Framework(Restarted)", "Framework(Synced)", "ConfigMap(Restarted)"];
+    assert_eq!(seen, expected.map(|change| format!("Engine({change})")));
     assert_eq!((maps.asked().len(), pods.asked().len()), (1, 0));
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
 }

@@ -53,7 +53,7 @@ struct Status {
     conditions: Vec<Condition>,
 }
 
-/// What the desk is told of it.
+/// What the queues is told of it.
 pub fn job_set_of(set: JobSet) -> JobSetObject {
     let JobSet { metadata, spec, status } = set;
     let (key, resource_version) = identity(&metadata);

@@ -22,12 +22,12 @@ use serde_json::value::RawValue;
 
 use framework_message::{Change, Key};
 use framework_queueing::{
-    ClassObject, ConsumerKey, Filling, JobKind, JobObject, JobSetObject, News, Overtaken, PodUse,
+    ClassObject, ConsumerKey, Filling, JobKind, JobObject, JobSetObject, Overtaken, PodUse, QueueEvent,
     QueueObject, QuotaObject, UnitObject, UnitStanding,
 };
 
 use super::job_set::{self, job_set_of};
-use crate::compression::Packer;
+use crate::compression::Compressor;
 use crate::event::Event;
 use crate::watch::Kind;
 use crate::wire::{Read, Wire};
@@ -73,7 +73,7 @@ pub(super) fn given(text: Option<&String>) -> Option<Arc<str>> {
 
 macro_rules! kind {
     (
-        $object:ty, $news:ident, $group:expr, $version:literal, $kind:literal, $plural:literal,
+        $object:ty, $event:ident, $group:expr, $version:literal, $kind:literal, $plural:literal,
         $selector:expr, $take:expr
     ) => {
         impl Wire for $object {
@@ -93,10 +93,10 @@ macro_rules! kind {
             type Text = Self;
 
             fn event(change: Change<Self>) -> Event {
-                Event::Queue(News::$news(change))
+                Event::Queue(QueueEvent::$event(change))
             }
 
-            fn open(text: Self, _: &Packer) -> Self {
+            fn open(text: Self, _: &Compressor) -> Self {
                 text
             }
         }

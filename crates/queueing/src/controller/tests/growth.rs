@@ -20,7 +20,7 @@ impl World {
                 self.desk.replied(now, now.wall, ticket, reply);
             }
             while let Some(change) = self.server.news.pop_front() {
-                self.desk.step(News::Unit(change));
+                self.desk.step(QueueEvent::Unit(change));
             }
         }
         made
@@ -64,7 +64,7 @@ impl World {
         let limits = QuotaFacts { hard: hard.into(), ..Default::default() };
         let resource_version = 1000 + u128::from(limit);
         let quota = QuotaObject { key: key("quota"), resource_version, limits: Some(limits), counted: true };
-        self.desk.step(News::Quota(Change::Applied(quota)));
+        self.desk.step(QueueEvent::Quota(Change::Applied(quota)));
         self.run();
     }
 
@@ -79,7 +79,7 @@ impl World {
             ended: false,
             lapses: None,
         };
-        self.desk.step(News::Pod(change(pod)));
+        self.desk.step(QueueEvent::Pod(change(pod)));
         self.run();
     }
 
@@ -195,7 +195,7 @@ fn a_new_desk_tells_what_is_released_and_asks_for_nothing_again() {
     world.grow("a", 3, 2);
     assert_eq!(world.growths("a"), [2]);
     let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
-    world.desk = Desk::new(settings, 2);
+    world.desk = QueueController::new(settings, 2);
     world.grown.clear();
     world.tell(&key("a"));
     world.listed();

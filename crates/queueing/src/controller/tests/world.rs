@@ -194,7 +194,7 @@ pub(super) enum Transit {
 
 pub(super) struct World {
     pub(super) server: Server,
-    pub(super) desk: Desk,
+    pub(super) desk: QueueController,
     pub(super) transit: Vec<Transit>,
     pub(super) second: u64,
     pub(super) rng: fastrand::Rng,
@@ -211,7 +211,7 @@ impl World {
         let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
         let mut world = World {
             server: Server { limit, ..Server::default() },
-            desk: Desk::new(settings, seed),
+            desk: QueueController::new(settings, seed),
             transit: Vec::new(),
             second: 0,
             rng: fastrand::Rng::with_seed(seed),
@@ -238,23 +238,23 @@ impl World {
         let limits = QuotaFacts { hard: hard.into(), ..Default::default() };
         let quota =
             QuotaObject { key: key("quota"), resource_version: 1, limits: Some(limits), counted: true };
-        self.desk.step(News::Queue(Change::Listed(queue)));
-        self.desk.step(News::Quota(Change::Listed(quota)));
-        self.desk.step(News::Queue(Change::Synced));
-        self.desk.step(News::Quota(Change::Synced));
-        self.desk.step(News::Class(Change::Synced));
-        self.desk.step(News::Pod(Change::Synced));
-        self.desk.step(News::Job(Change::Synced));
+        self.desk.step(QueueEvent::Queue(Change::Listed(queue)));
+        self.desk.step(QueueEvent::Quota(Change::Listed(quota)));
+        self.desk.step(QueueEvent::Queue(Change::Synced));
+        self.desk.step(QueueEvent::Quota(Change::Synced));
+        self.desk.step(QueueEvent::Class(Change::Synced));
+        self.desk.step(QueueEvent::Pod(Change::Synced));
+        self.desk.step(QueueEvent::Job(Change::Synced));
         self.relist();
     }
 
     pub(super) fn relist(&mut self) {
         self.server.news.clear();
-        self.desk.step(News::Unit(Change::Restarted));
+        self.desk.step(QueueEvent::Unit(Change::Restarted));
         for unit in self.server.units.values() {
-            self.desk.step(News::Unit(Change::Listed(unit.clone())));
+            self.desk.step(QueueEvent::Unit(Change::Listed(unit.clone())));
         }
-        self.desk.step(News::Unit(Change::Synced));
+        self.desk.step(QueueEvent::Unit(Change::Synced));
     }
 
     /// The status of the Queue, as stored.
@@ -323,7 +323,7 @@ impl World {
             self.late.insert(job, (generation, until));
         }
         let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
-        self.desk = Desk::new(settings, self.rng.u64(..));
+        self.desk = QueueController::new(settings, self.rng.u64(..));
         let jobs: Vec<Key> = self.server.jobs.keys().cloned().collect();
         jobs.iter().for_each(|job| self.tell(job));
         self.listed();
@@ -355,7 +355,7 @@ impl World {
                 }
             }
             while let Some(change) = self.server.news.pop_front() {
-                self.desk.step(News::Unit(change));
+                self.desk.step(QueueEvent::Unit(change));
             }
         }
     }
@@ -377,7 +377,7 @@ impl World {
                 self.arrive(transit);
             }
             while let Some(change) = self.server.news.pop_front() {
-                self.desk.step(News::Unit(change));
+                self.desk.step(QueueEvent::Unit(change));
             }
         }
     }
@@ -392,7 +392,7 @@ impl World {
             }
             4..=6 => {
                 if let Some(change) = self.server.news.pop_front() {
-                    self.desk.step(News::Unit(change));
+                    self.desk.step(QueueEvent::Unit(change));
                 }
             }
             7 | 8 => {

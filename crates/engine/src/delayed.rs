@@ -56,17 +56,17 @@ mod tests {
 
     #[test]
     fn holds_end_in_order_of_time_and_each_once() {
-        let mut holds = Delayed::default();
+        let mut delayed = Delayed::default();
         let second = Duration::from_secs(1);
         delayed.add(second * 2, DelayedAction::Retire);
         delayed.add(second, DelayedAction::Delete("a".into()));
         delayed.add(second, DelayedAction::Delete("b".into()));
         assert_eq!(delayed.next(), Some(second));
-        assert_eq!(holds.take(second / 2), None);
-        assert_eq!(holds.take(second), Some(DelayedAction::Delete("a".into())));
-        assert_eq!(holds.take(second), Some(DelayedAction::Delete("b".into())));
-        assert_eq!(holds.take(second), None);
-        assert_eq!(holds.take(second * 2), Some(DelayedAction::Retire));
+        assert_eq!(delayed.take(second / 2), None);
+        assert_eq!(delayed.take(second), Some(DelayedAction::Delete("a".into())));
+        assert_eq!(delayed.take(second), Some(DelayedAction::Delete("b".into())));
+        assert_eq!(delayed.take(second), None);
+        assert_eq!(delayed.take(second * 2), Some(DelayedAction::Retire));
         assert_eq!(delayed.next(), None);
     }
 }

@@ -64,7 +64,7 @@ fn a1_a_status_overtakes_the_create_whose_licence_it_withdraws() {
         .boxed()
     }
     needs(
-        Defect::SendUnlicensed,
+        Defect::SendUnpermitted,
         calm(),
         interleaving,
         "created only when the persisted status announces it",
@@ -269,7 +269,7 @@ fn a_status_is_written_over_another_one() {
 const SEEDS: u64 = 600;
 
 const DEFECTS: [Defect; 11] = [
-    Defect::SendUnlicensed,
+    Defect::SendUnpermitted,
     Defect::ForgetInFlight,
     Defect::MixVersions,
     Defect::KeepOrphans,

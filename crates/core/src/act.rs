@@ -1,4 +1,4 @@
-//! What to do now: the acts that the persisted status licenses and the observation calls for.
+//! What to do now: the acts that the persisted status permits and the observation calls for.
 //!
 //! Nothing here depends on a status that is not persisted yet.
 
@@ -6,10 +6,10 @@ use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
 use serde_json::Value;
 
-use crate::licence::{self, role_of_pod, task_of_pod};
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
+use crate::permit::{self, role_of_pod, task_of_pod};
 use crate::plan::{Action, Plan};
-use crate::{framework, growth, lifetime, pod, queue, sequel};
+use crate::{framework, growth, lifetime, next_attempt, pod, queue};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -22,7 +22,7 @@ pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) ->
     }
 }
 
-/// Adds to `plan` what the persisted `status` licenses, and when to look again.
+/// Adds to `plan` what the persisted `status` permits, and when to look again.
 pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, m: &Moment, policy: &Policy) {
     let mut acts = Acts { plan, status, o, m, policy };
     acts.config_map();
@@ -46,8 +46,8 @@ struct Acts<'a> {
 impl Acts<'_> {
     fn act(&mut self, action: Action) {
         debug_assert!(
-            cfg!(feature = "defects") || licence::licensed(self.status, self.o.framework, &action),
-            "unlicensed {action:?}"
+            cfg!(feature = "defects") || permit::permits(self.status, self.o.framework, &action),
+            "unpermitted {action:?}"
         );
         self.plan.act.push(action);
     }
@@ -198,7 +198,7 @@ impl Acts<'_> {
         let running = matches!(self.status.state, State::AttemptPreparing | State::AttemptRunning)
             && self.status.attempt_status.completion_status.is_none()
             && self.o.framework.spec.execution_type == ExecutionType::Start
-            && !licence::is_deleted_in_foreground(self.o.framework);
+            && !permit::is_deleted_in_foreground(self.o.framework);
         let waits = growth::waits(task, self.o, self.policy);
         if !running || task.state != State::AttemptCreationPending || task.deletion_pending || waits {
             return;
@@ -209,7 +209,7 @@ impl Acts<'_> {
         let name = &task.attempt_status.pod_name;
         // A Pod of ours that holds the name is an orphan; its DELETED event brings us back here.
         let name_is_free = !self.o.objects.pods.contains_key(name);
-        let Some(instance) = licence::task_instance(self.status, task) else { return };
+        let Some(instance) = permit::task_instance(self.status, task) else { return };
         let create = self.o.objects.pod_creates.get(name);
         let settled = create.is_none_or(|create| match create.outcome {
             // Refused for an attempt that is over: says nothing of this one.
@@ -300,7 +300,7 @@ impl Acts<'_> {
         }
         match self.status.state {
             State::AttemptCompleted if self.status.retry_policy_status.retry_delay_sec.is_some() => {
-                self.wake_at(sequel::retry_due(self.status));
+                self.wake_at(next_attempt::retry_due(self.status));
             }
             State::Completed if self.o.framework.metadata.deletion_timestamp.is_none() => {
                 let expiry = lifetime::expiry(self.o.framework, self.status, self.policy);

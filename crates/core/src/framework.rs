@@ -11,7 +11,7 @@ use framework_api::status::{
 use framework_api::{ExecutionType, FrameworkStatus, Shared, State, Time, name};
 
 use crate::growth::Adding;
-use crate::instance::Instances;
+use crate::instance_uid::InstanceUids;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
 use crate::plan::Report;
 use crate::size::{self, Room};
@@ -48,7 +48,7 @@ pub(crate) fn new_attempt(
     // Tasks that do not fit are added once they do.
     let roles = if size::excess(o, policy).is_some() { &[][..] } else { &o.framework.spec.task_roles };
     let adding = Adding::after(before, o, policy);
-    let roles = rescale::task_roles(framework, roles, adding, &mut Instances::new(m.seed), m.time());
+    let roles = rescale::task_roles(framework, roles, adding, &mut InstanceUids::new(m.seed), m.time());
     FrameworkAttemptStatus {
         id,
         start_time: m.time(),

@@ -53,7 +53,7 @@ pub fn expiry(framework: &Framework, status: &FrameworkStatus, policy: &Policy) 
 /// Whether the deadline has passed on the API server's clock.
 pub(crate) fn is_over(o: &Observed<'_>, m: &Moment) -> bool {
     let Some(due) = deadline(o.framework) else { return false };
-    m.server.max(o.told).is_some_and(|server| server >= due)
+    m.server.max(o.server_date).is_some_and(|server| server >= due)
 }
 
 /// Whether the deadline may have passed: nothing new is begun until the API server's clock has told.

@@ -24,7 +24,7 @@ pub struct Observed<'a> {
     pub status: Option<&'a FrameworkStatus>,
     /// The latest `Date` that was asked for since the Framework was first seen: proof of a deadline that has
     /// passed, which stays one.
-    pub told: Option<Time>,
+    pub server_date: Option<Time>,
     /// What its queue says; `None`: nothing yet, or there is none.
     pub admission: Option<&'a Admission>,
     /// Which growths its queue has released: the generations that asked for them, sorted.
@@ -250,8 +250,8 @@ pub struct Policy {
 #[cfg(feature = "defects")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Defect {
-    /// A1: acts are sent although the status being written withdraws their licence.
-    SendUnlicensed,
+    /// A1: acts are sent although the status being written withdraws its permission for them.
+    SendUnpermitted,
     /// A2: creates in flight are not observed.
     ForgetInFlight,
     /// A3: the spec of the cache is mixed with the status of a reply.

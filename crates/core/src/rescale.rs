@@ -8,7 +8,7 @@ use framework_api::status::{RetryPolicyStatus, TaskAttemptStatus, TaskRoleStatus
 use framework_api::{FrameworkStatus, State, TaskRole, Time};
 
 use crate::growth::Adding;
-use crate::instance::Instances;
+use crate::instance_uid::InstanceUids;
 use crate::observed::{Moment, Observed, Policy};
 use crate::task;
 
@@ -17,7 +17,7 @@ pub(crate) fn task_roles(
     framework: &str,
     roles: &[TaskRole],
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> Vec<TaskRoleStatus> {
     roles.iter().map(|role| new_role(framework, role, adding, instances, at)).collect()
@@ -27,7 +27,7 @@ fn new_role(
     framework: &str,
     role: &TaskRole,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> TaskRoleStatus {
     let mut status = TaskRoleStatus {
@@ -50,7 +50,7 @@ fn grow(
     role: &mut TaskRoleStatus,
     to: usize,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) {
     for index in role.task_statuses.len()..to {
@@ -65,7 +65,7 @@ fn new_task(
     role: &str,
     index: i32,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> TaskStatus {
     TaskStatus {
@@ -101,23 +101,23 @@ pub(crate) fn new_attempt(id: i32, pod_name: String, at: Time) -> TaskAttemptSta
 }
 
 /// Applies the difference between spec and status to `next`, which starts as the persisted status.
-/// Says whether anything changed. While `held`, nothing is added.
+/// Says whether anything changed. While `is_too_large`, nothing is added.
 pub(crate) fn rescale(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
     m: &Moment,
     policy: &Policy,
-    held: bool,
+    is_too_large: bool,
 ) -> bool {
     let adding = Adding::to(next, o, policy);
     let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
-    let mut instances = Instances::new(m.seed);
+    let mut instances = InstanceUids::new(m.seed);
     let at = m.time();
     let Some(roles) = next.attempt_status.task_role_statuses.as_mut() else { return false };
     let mut changed = false;
     for role in roles.iter_mut() {
         let wanted = o.framework.spec.task_role(&role.name);
-        let most = if held { role.task_statuses.len() } else { usize::MAX };
+        let most = if is_too_large { role.task_statuses.len() } else { usize::MAX };
         let number = wanted.map_or(0, TaskRole::task_count).min(most);
         changed |= remove(role, number);
         changed |= replace(framework, role, number, adding, &mut instances, at);
@@ -131,7 +131,7 @@ pub(crate) fn rescale(
     let before = roles.len();
     roles.retain(|role| !role.task_statuses.is_empty() || spec.task_role(&role.name).is_some());
     changed |= roles.len() != before;
-    for role in spec.task_roles.iter().filter(|_| !held) {
+    for role in spec.task_roles.iter().filter(|_| !is_too_large) {
         if !roles.iter().any(|status| status.name == role.name) {
             roles.push(new_role(framework, role, adding, &mut instances, at));
             changed = true;
@@ -174,7 +174,7 @@ fn replace(
     role: &mut TaskRoleStatus,
     number: usize,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> bool {
     let mut changed = false;

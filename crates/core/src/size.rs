@@ -12,8 +12,8 @@
 use framework_api::status::{TaskAttemptCompletionStatus, TaskStatus};
 use framework_api::{FrameworkStatus, Shared, TaskRole};
 
-use crate::cut::{self, WORD};
 use crate::observed::{Observed, Policy};
+use crate::truncate::{self, WORD};
 
 /// The most that an object, and a compressed status in it, may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn said(o: &Observed<'_>, even: usize) -> Said {
     for role in o.status.map_or(&[][..], FrameworkStatus::task_roles) {
         for (position, task) in role.task_statuses.iter().enumerate() {
             let Some(end) = &task.attempt_status.completion_status else { continue };
-            let weight: usize = texts(end).filter(is_counted).map(cut::weight).sum();
+            let weight: usize = texts(end).filter(is_counted).map(truncate::weight).sum();
             let near = Near { before: role.task_statuses.split_at(position).0, after: &[] };
             if weight > 0 && !near.says(end) {
                 said.all += weight;
@@ -261,7 +261,7 @@ impl<'a> Room<'a> {
         containers: usize,
         make: impl Fn(Allowance) -> TaskAttemptCompletionStatus,
     ) -> TaskAttemptCompletionStatus {
-        let weights: Vec<usize> = texts.filter(is_counted).map(cut::weight).collect();
+        let weights: Vec<usize> = texts.filter(is_counted).map(truncate::weight).collect();
         // Most Pods say little: they need no account.
         if weights.is_empty() && containers <= 10 {
             return make(Allowance::ALL);
@@ -270,7 +270,7 @@ impl<'a> Room<'a> {
         let all = Allowance { text: usize::MAX, containers: account.containers };
         let whole = make(all);
         // Tasks that say the same are cut to the same.
-        let level = cut::level(weights.clone(), account.repeated);
+        let level = truncate::level(weights.clone(), account.repeated);
         let lean = if level == usize::MAX { whole.clone() } else { make(Allowance { text: level, ..all }) };
         if near.says(&lean) {
             return lean;
@@ -282,7 +282,7 @@ impl<'a> Room<'a> {
         } else if weight(level) <= budget {
             (level, lean)
         } else {
-            let text = cut::level(weights.clone(), budget);
+            let text = truncate::level(weights.clone(), budget);
             (text, make(Allowance { text, ..all }))
         };
         account.spend(weight(text));

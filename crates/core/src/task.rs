@@ -9,13 +9,13 @@ use framework_api::status::{TaskAttemptCompletionStatus, TaskRoleStatus, TaskSta
 use framework_api::{Shared, State, TaskRole, Time, name};
 
 use crate::classify::Judged;
-use crate::cut::cut;
-use crate::licence;
 use crate::observed::{Instance, Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
+use crate::permit;
 use crate::plan::Report;
 use crate::rescale;
 use crate::retry::{self, Decision};
 use crate::size::{Allowance, Near, Room};
+use crate::truncate::truncate;
 
 /// A completion status with a predefined code.
 pub(crate) fn predefined(code: Code, diagnostics: String) -> TaskAttemptCompletionStatus {
@@ -73,7 +73,7 @@ pub(crate) fn has_orphan(task: &TaskStatus, o: &Observed<'_>) -> bool {
 }
 
 fn instance(task: &TaskStatus, o: &Observed<'_>) -> Option<Instance> {
-    licence::task_instance(o.status?, task)
+    permit::task_instance(o.status?, task)
 }
 
 /// What came of the create of this Task's current attempt.
@@ -138,7 +138,7 @@ impl Words<'_, '_> {
     /// The API server refused the Pod.
     fn refused(&mut self, code: Code, message: &str) -> TaskAttemptCompletionStatus {
         let make = |allowance: Allowance| {
-            let message = cut(message, allowance.text);
+            let message = truncate(message, allowance.text);
             predefined(code, format!("the Pod could not be created: {message}"))
         };
         self.room.fit(self.near, std::iter::once(message), 0, make)

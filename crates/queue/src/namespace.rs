@@ -5,8 +5,8 @@
 
 mod index;
 mod position;
+mod reason;
 mod round;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use jiff::Timestamp;
 
 use self::index::{Index, Member, QueueId};
 pub use self::position::Position;
-use crate::ask::Tally;
 use crate::limits::Limits;
-use crate::order::{Overdue, Place};
+use crate::order::{Overdue, UnitRank};
+use crate::requests::Tally;
 use crate::shape::{ShapeId, Shapes};
-use crate::{Amount, Ask, QueueFacts, QuotaFacts, Standing, UnitFacts};
+use crate::{Amount, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase};
 
 /// The queues, units and quotas of one namespace, indexed so that a round costs what changed.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ pub struct Namespace {
     reserve_after: Duration,
     /// The latest moment of a round: the time of a round never goes back.
     now: Timestamp,
-    looks: u64,
+    fit_checks: u64,
     limits: Limits,
     /// What released units hold.
-    held: Tally,
+    usage: Tally,
     names: BTreeMap<Arc<str>, QueueId>,
     queues: BTreeMap<QueueId, Queue>,
     last_queue: u32,
@@ -48,7 +48,7 @@ pub struct Namespace {
     /// Growths that wait in queues that are there, the oldest first.
     growing: BTreeSet<(Timestamp, Arc<str>)>,
     /// Units whose reason the next round compares with what is known of them.
-    untold: BTreeSet<Arc<str>>,
+    unreported: BTreeSet<Arc<str>>,
     /// Queues whose turn or first unit may have changed.
     stale: BTreeSet<QueueId>,
 }
@@ -59,7 +59,7 @@ struct Queue {
     /// Unset while there is no such Queue; its units are known all the same.
     facts: Option<QueueFacts>,
     /// What its released units hold.
-    held: Tally,
+    usage: Tally,
     /// How many units name it.
     units: usize,
 }
@@ -74,13 +74,13 @@ struct Unit {
 
 impl Unit {
     fn waits(&self) -> bool {
-        matches!(self.facts.standing, Standing::Waiting { .. })
+        matches!(self.facts.phase, UnitPhase::Waiting { .. })
     }
 
     fn overtaken(&self) -> Option<Timestamp> {
-        match self.facts.standing {
-            Standing::Waiting { overtaken, .. } => overtaken,
-            Standing::Released { .. } => None,
+        match self.facts.phase {
+            UnitPhase::Waiting { overtaken, .. } => overtaken,
+            UnitPhase::Released { .. } => None,
         }
     }
 
@@ -96,9 +96,9 @@ impl Namespace {
         Self {
             reserve_after,
             now: Timestamp::MIN,
-            looks: 0,
+            fit_checks: 0,
             limits: Limits::default(),
-            held: Tally::default(),
+            usage: Tally::default(),
             names: BTreeMap::new(),
             queues: BTreeMap::new(),
             last_queue: 0,
@@ -109,7 +109,7 @@ impl Namespace {
             overdue: BTreeSet::new(),
             unreserved: BTreeSet::new(),
             growing: BTreeSet::new(),
-            untold: BTreeSet::new(),
+            unreported: BTreeSet::new(),
             stale: BTreeSet::new(),
         }
     }
@@ -126,13 +126,13 @@ impl Namespace {
         let moves = before.map(|facts| facts.policy) != facts.map(|facts| facts.policy);
         let members = if moves { self.index.units_of(id) } else { Vec::new() };
         for uid in &members {
-            self.unseat(uid);
+            self.dequeue(uid);
         }
         if let Some(queue) = self.queues.get_mut(&id) {
             queue.facts = facts;
         }
         for uid in &members {
-            self.seat(uid);
+            self.enqueue(uid);
         }
         self.stale.insert(id);
         self.forget_if_empty(id);
@@ -159,13 +159,13 @@ impl Namespace {
     }
 
     /// Tells what the Pods of released units use, in sum: that much of `used` is not others'.
-    pub fn set_own_use(&mut self, own: Ask) {
-        self.limits.set_own_use(own);
+    pub fn set_own_usage(&mut self, own: ResourceRequests) {
+        self.limits.set_own_usage(own);
     }
 
     /// How much of a resource released units hold.
-    pub fn held(&self, resource: &str) -> Amount {
-        self.held.get(resource)
+    pub fn usage(&self, resource: &str) -> Amount {
+        self.usage.get(resource)
     }
 
     /// When a round may decide something though no fact has changed: somebody becomes overdue.
@@ -184,8 +184,8 @@ impl Namespace {
     }
 
     /// How many asks were held against the room so far: what rounds cost, whatever the machine.
-    pub fn looks(&self) -> u64 {
-        self.looks
+    pub fn fit_checks(&self) -> u64 {
+        self.fit_checks
     }
 
     fn due(&self, overtaken: &Overdue) -> Timestamp {
@@ -199,7 +199,7 @@ impl Namespace {
         self.last_queue = self.last_queue.wrapping_add(1);
         let id = QueueId(self.last_queue);
         self.names.insert(Arc::clone(name), id);
-        let queue = Queue { name: Arc::clone(name), facts: None, held: Tally::default(), units: 0 };
+        let queue = Queue { name: Arc::clone(name), facts: None, usage: Tally::default(), units: 0 };
         self.queues.insert(id, queue);
         id
     }
@@ -224,24 +224,24 @@ impl Namespace {
             // One name for all.
             facts.queue = Arc::clone(&known.name);
         }
-        if let Standing::Released { holds } = &facts.standing {
-            self.hold(queue, holds);
+        if let UnitPhase::Released { usage } = &facts.phase {
+            self.add_usage(queue, usage);
         }
         let unit = Unit { queue, shape: ShapeId::NONE, facts };
         let waits = unit.waits();
         self.units.insert(Arc::clone(&uid), unit);
         if waits {
-            self.seat(&uid);
+            self.enqueue(&uid);
         }
     }
 
     fn remove(&mut self, uid: &Arc<str>) {
-        self.unseat(uid);
+        self.dequeue(uid);
         let Some(unit) = self.units.remove(uid) else { return };
-        if let Standing::Released { holds } = &unit.facts.standing {
-            self.held.subtract(holds);
+        if let UnitPhase::Released { usage } = &unit.facts.phase {
+            self.usage.subtract(usage);
             if let Some(queue) = self.queues.get_mut(&unit.queue) {
-                queue.held.subtract(holds);
+                queue.usage.subtract(usage);
             }
             self.stale.insert(unit.queue);
         }
@@ -252,42 +252,42 @@ impl Namespace {
     }
 
     /// Counts what a released unit holds.
-    fn hold(&mut self, queue: QueueId, holds: &Ask) {
-        self.held.add(holds);
+    fn add_usage(&mut self, queue: QueueId, usage: &ResourceRequests) {
+        self.usage.add(usage);
         if let Some(queue) = self.queues.get_mut(&queue) {
-            queue.held.add(holds);
+            queue.usage.add(usage);
         }
         self.stale.insert(queue);
     }
 
     /// Puts a waiting unit in its place.
-    fn seat(&mut self, uid: &Arc<str>) {
+    fn enqueue(&mut self, uid: &Arc<str>) {
         let Some(unit) = self.units.get_mut(uid).filter(|unit| unit.waits()) else { return };
         let Some(queue) = self.queues.get(&unit.queue) else { return };
-        self.untold.insert(Arc::clone(uid));
+        self.unreported.insert(Arc::clone(uid));
         self.overtaken.extend(unit.overdue(uid));
         let policy = queue.facts.map(|facts| facts.policy);
         if policy.is_some() {
             if unit.facts.grows {
                 self.growing.insert((unit.facts.enqueued, Arc::clone(uid)));
             }
-            unit.shape = self.shapes.add(&unit.facts.ask, self.limits.capacity());
+            unit.shape = self.shapes.add(&unit.facts.requests, self.limits.capacity());
             if let Some(shape) = self.shapes.get(unit.shape) {
                 // One ask for all.
-                unit.facts.ask = shape.ask.clone();
+                unit.facts.requests = shape.requests.clone();
             }
         }
         let (queue, shape) = (unit.queue, unit.shape);
-        let place = Place::new(policy.unwrap_or(QueuePolicy::Fifo), uid, &unit.facts);
-        let contender = self.index.insert(Member { queue, shape, place }, self.shapes.can_fit(shape));
-        self.untold.extend(contender);
+        let rank = UnitRank::new(policy.unwrap_or(QueuePolicy::Fifo), uid, &unit.facts);
+        let contender = self.index.insert(Member { queue, shape, rank }, self.shapes.can_fit(shape));
+        self.unreported.extend(contender);
         self.stale.insert(queue);
     }
 
     /// Takes a unit out of its place, if it has one.
-    fn unseat(&mut self, uid: &Arc<str>) {
+    fn dequeue(&mut self, uid: &Arc<str>) {
         let Some(unit) = self.units.get_mut(uid).filter(|unit| unit.waits()) else { return };
-        self.untold.remove(uid);
+        self.unreported.remove(uid);
         self.unreserved.remove(uid);
         self.growing.remove(&(unit.facts.enqueued, Arc::clone(uid)));
         if let Some(overdue) = unit.overdue(uid) {
@@ -297,10 +297,10 @@ impl Namespace {
         let Some(queue) = self.queues.get(&unit.queue) else { return };
         let policy = queue.facts.map_or(QueuePolicy::Fifo, |facts| facts.policy);
         let (queue, shape) = (unit.queue, std::mem::take(&mut unit.shape));
-        let place = Place::new(policy, uid, &unit.facts);
-        let contender = self.index.remove(&Member { queue, shape, place }, self.shapes.can_fit(shape));
+        let rank = UnitRank::new(policy, uid, &unit.facts);
+        let contender = self.index.remove(&Member { queue, shape, rank }, self.shapes.can_fit(shape));
         self.shapes.remove(shape);
-        self.untold.extend(contender);
+        self.unreported.extend(contender);
         self.stale.insert(queue);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_core::growth::{self, Party};
+use framework_core::growth::{self, UnitDemand};
 use framework_core::queue::{self, Stage};
 
 use super::Engine;
@@ -21,7 +21,7 @@ pub(super) struct Mark {
     queue: Option<Arc<str>>,
     stage: Stage,
     deleting: bool,
-    parties: Vec<Party>,
+    demands: Vec<UnitDemand>,
     /// The version that all this is of.
     seen: u128,
 }
@@ -62,11 +62,11 @@ impl Engine {
             queue: queue.map(Arc::from),
             stage,
             deleting: framework.metadata.deletion_timestamp.is_some(),
-            parties: growth::parties(&o, &self.policy),
+            demands: growth::unit_demands(&o, &self.policy),
             seen: version,
         };
         let is_news = known.is_none_or(|known| *known != Mark { seen: known.seen, ..mark.clone() });
-        let consumer = is_news.then(|| Consumer::framework(framework, queue, mark.stage, &mark.parties));
+        let consumer = is_news.then(|| Consumer::framework(framework, queue, mark.stage, &mark.demands));
         self.consumers.insert(key.clone(), mark);
         if let Some(consumer) = consumer {
             self.effects.push(Effect::Consumer { key: key.clone(), consumer: Some(consumer) });

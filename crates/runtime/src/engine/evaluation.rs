@@ -122,7 +122,7 @@ impl Engine {
             ledger.write.withdraw();
             return self.publish(key, plan.report);
         };
-        if !ledger.keeps_licences(&status, &self.policy) {
+        if !ledger.keeps_permits(&status, &self.policy) {
             // Its settling stirs the Framework, and the status is decided anew.
             return ledger.write.hold_back(now.steady);
         }

@@ -45,7 +45,7 @@ impl Engine {
         for key in self.inquiry.told() {
             let Some(ledger) = self.ledger(&key) else { continue };
             ledger.server_time = server;
-            ledger.told = ledger.told.max(server);
+            ledger.server_date = ledger.server_date.max(server);
             ledger.stir(now.steady);
             self.schedule(now, &key);
         }

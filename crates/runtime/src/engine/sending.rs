@@ -72,7 +72,7 @@ impl Engine {
             return Some(found);
         }
         while let Some(action) = ledger.outbox.take(class) {
-            if !ledger.licenses(&action, &self.policy)
+            if !ledger.permits(&action, &self.policy)
                 || known.makes_pointless(&action)
                 || ledger.is_held_back(&action, &known.objects, &self.policy)
             {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use framework_api::name;
 use framework_api::queue::{ConsumerKind, Reason};
 use framework_core::observed::Admission;
-use framework_queue::{Ask, Namespace};
+use framework_queue::{Namespace, ResourceRequests};
 use jiff::Timestamp;
 
 use super::consumer::{Consumer, ConsumerKey, JobKind};
@@ -132,7 +132,7 @@ struct Space {
     /// Names of its units, by UID.
     names: BTreeMap<Arc<str>, Arc<str>>,
     /// What the Pods of its released units use.
-    own: Ask,
+    own: ResourceRequests,
     others: Others,
 }
 
@@ -390,7 +390,7 @@ impl Desk {
         self.spaces.entry(Arc::clone(namespace)).or_insert_with(|| Space {
             schedule: Namespace::new(reserve_after),
             names: BTreeMap::new(),
-            own: Ask::default(),
+            own: ResourceRequests::default(),
             others: Others::default(),
         })
     }

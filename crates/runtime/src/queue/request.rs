@@ -5,7 +5,7 @@ use std::sync::Arc;
 use framework_api::queue::{
     self, ConsumerKind, DEQUEUED, FINALIZER, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
 };
-use framework_queue::Ask;
+use framework_queue::ResourceRequests;
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub enum Request {
         /// Its priority, whatever the class.
         priority: Option<i32>,
         /// What it asks for.
-        ask: Ask,
+        ask: ResourceRequests,
     },
     /// DELETE of a unit, guarded by its UID.
     DeleteUnit {

@@ -7,7 +7,7 @@ use framework_api::Time;
 use framework_api::queue::{ConsumerKind, Phase, Reason};
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
-use framework_queue::{Decision, Verdict as Decided};
+use framework_queue::{Decision, UnitUpdate};
 use jiff::Timestamp;
 
 use super::super::consumer::{Consumer, ConsumerKey, JobKind};
@@ -35,11 +35,11 @@ impl Desk {
                 continue;
             }
             let Some(space) = self.spaces.get_mut(&namespace) else { continue };
-            for Decision { uid, verdict } in space.schedule.round(time) {
+            for Decision { uid, update } in space.schedule.round(time) {
                 let name = self.spaces.get(&namespace).and_then(|space| space.names.get(&uid));
                 if let Some(name) = name {
                     let key = Key { namespace: Arc::clone(&namespace), name: Arc::clone(name) };
-                    self.decided(now, key, verdict);
+                    self.decided(now, key, update);
                 }
             }
         }
@@ -47,20 +47,20 @@ impl Desk {
         self.others_at = self.spaces.values().filter_map(|space| space.others.due()).min();
     }
 
-    fn decided(&mut self, now: Now, key: Key, verdict: Decided) {
+    fn decided(&mut self, now: Now, key: Key, update: UnitUpdate) {
         let Some(book) = self.books.get_mut(&key) else { return };
-        match verdict {
-            Decided::Release => book.verdict = Verdict::Release,
-            Decided::Wait(refusal) => {
+        match update {
+            UnitUpdate::Release => book.verdict = Verdict::Release,
+            UnitUpdate::Wait(refusal) => {
                 book.verdict = Verdict::Wait(refusal.reason(), refusal.to_string());
             }
-            Decided::Overtaken { since } => {
+            UnitUpdate::Overtaken { since } => {
                 book.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
                 book.mark_from = now.steady + self.settings.reserve_after / MARK_PART;
                 self.later.insert((book.mark_from, Work::Unit(key)));
                 return;
             }
-            Decided::Reserved => {
+            UnitUpdate::Reserved => {
                 let since = book.overtaken.map(|overtaken| overtaken.since);
                 book.overtaken = since.map(|since| Overtaken { since, reserved: true });
             }

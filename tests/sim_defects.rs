@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use framework_sim::{DeleteOptions, Fault, Options, Rule, SimCluster, User, Verb, check};
 use futures::FutureExt;
 use futures::future::BoxFuture;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::permit::{self, role_of_pod, task_of_pod};
 use crate::plan::{Action, Plan};
-use crate::{framework, growth, lifetime, next_attempt, pod, queue};
+use crate::{Defect, framework, growth, lifetime, next_attempt, pod, queue};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -46,7 +46,7 @@ struct Acts<'a> {
 impl Acts<'_> {
     fn act(&mut self, action: Action) {
         debug_assert!(
-            cfg!(feature = "defects") || permit::permits(self.status, self.o.framework, &action),
+            !self.policy.defects.is_empty() || permit::permits(self.status, self.o.framework, &action),
             "unpermitted {action:?}"
         );
         self.plan.act.push(action);
@@ -143,8 +143,7 @@ impl Acts<'_> {
 
     /// Deletes Pods that no Task records: what a lost write, or a Task that is gone, left behind (rule A4).
     fn orphans(&mut self) {
-        #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::KeepOrphans) {
+        if self.policy.defects.has(Defect::KeepOrphans) {
             return;
         }
         let objects = self.o.objects;
@@ -228,11 +227,7 @@ impl Acts<'_> {
     }
 
     fn delete_pod(&mut self, role: &TaskRoleStatus, task: &TaskStatus, pod: &PodFacts) {
-        #[cfg(feature = "defects")]
-        let early = self.policy.lacks(crate::observed::Defect::DeleteBeforePersist)
-            && matches!(pod.phase, crate::observed::PodPhase::Succeeded | crate::observed::PodPhase::Failed);
-        #[cfg(not(feature = "defects"))]
-        let early = false;
+        let early = self.policy.defects.has(Defect::DeleteBeforePersist) && pod.end.is_some();
         if task.attempt_status.completion_status.is_none() && !early {
             return;
         }
@@ -262,8 +257,7 @@ impl Acts<'_> {
     /// Whether `due` has passed on the API server's clock (rule A8). If that is not proved, asks for proof as
     /// soon as there may be one.
     fn is_due(&mut self, due: Time) -> bool {
-        #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::TrustLocalClock) {
+        if self.policy.defects.has(Defect::TrustLocalClock) {
             self.wake_at(due);
             return self.m.time() >= due;
         }

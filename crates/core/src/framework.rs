@@ -16,7 +16,7 @@ use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
 use crate::plan::Report;
 use crate::size::{self, Room};
 use crate::task::{self, Advance};
-use crate::{completion, lifetime, rescale};
+use crate::{Defect, completion, lifetime, rescale};
 
 /// The status of a Framework that has none.
 pub(crate) fn init(o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkStatus {
@@ -298,8 +298,7 @@ impl Step<'_> {
             }
             pods_are_gone &= task.state == State::Completed;
         }
-        #[cfg(feature = "defects")]
-        let pods_are_gone = pods_are_gone || self.policy.lacks(crate::observed::Defect::TrustConfigMap);
+        pods_are_gone |= self.policy.defects.has(Defect::TrustConfigMap);
         if self.config_map_is_gone(next) && pods_are_gone {
             complete_attempt(next, at);
         } else if self.config_map_is_cached(next)

@@ -17,6 +17,7 @@ pub mod batch;
 pub mod cached;
 pub mod classify;
 pub mod completion;
+mod defect;
 pub mod deferrable;
 mod framework;
 pub mod growth;
@@ -37,6 +38,7 @@ pub mod sync;
 mod task;
 pub mod truncate;
 
+pub use defect::{Defect, Defects, SWITCHABLE};
 pub use observed::{Moment, Observed, Policy};
 pub use plan::{Action, Plan, Urgency};
 pub use sync::sync;

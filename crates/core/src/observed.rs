@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::cached::CachedPod;
 use crate::classify::{Classifier, TerminatedPod};
+use crate::defect::Defects;
 use crate::size::SizeLimits;
 
 /// All that is known of one Framework when its next step is decided.
@@ -241,45 +242,7 @@ pub struct Policy {
     /// Whether a Framework that names a queue waits to be released from it.
     pub queueing: bool,
     /// Rules that are switched off, to show that the checks find their absence.
-    #[cfg(feature = "defects")]
-    pub defects: BTreeSet<crate::observed::Defect>,
-}
-
-/// A rule of the controller that a test may switch off. Only with the feature `defects`, which no
-/// shipped program turns on.
-#[cfg(feature = "defects")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Defect {
-    /// A1: acts are sent although the status being written withdraws its permission for them.
-    SendUnpermitted,
-    /// A2: creates in flight are not observed.
-    ForgetInFlight,
-    /// A3: the spec of the cache is mixed with the status of a reply.
-    MixVersions,
-    /// A4: Pods that are not recorded are left alone.
-    KeepOrphans,
-    /// A5: the attempt completes when its ConfigMap is gone, whatever its Pods do.
-    TrustConfigMap,
-    /// A6: an object that left the cache counts as gone.
-    TrustDisappearance,
-    /// A7: creates go on however many are unrecorded.
-    UnboundedLoss,
-    /// A8: timers trust the local clock.
-    TrustLocalClock,
-    /// Deletes are sent before the completion status is persisted.
-    DeleteBeforePersist,
-    /// A retry is decided before AttemptCompleted is persisted.
-    RetryBeforePersist,
-    /// A status write that conflicts is repeated over the other one.
-    OverwriteOnConflict,
-    /// The status of a unit is written whatever became of the unit since it was decided.
-    ReleaseUnguarded,
-    /// A release whose reply never came counts no more.
-    ForgetRelease,
-    /// After a start units are released at once.
-    ReleaseAtOnce,
-    /// What a job was given returns when the job has ended, whatever its Pods still use.
-    ReturnAtEnd,
+    pub defects: Defects,
 }
 
 impl Policy {
@@ -295,15 +258,8 @@ impl Policy {
             size: SizeLimits::default(),
             log_object_snapshot: LogObjectSnapshot::default(),
             queueing: false,
-            #[cfg(feature = "defects")]
-            defects: BTreeSet::new(),
+            defects: Defects::NONE,
         }
-    }
-
-    /// Whether this rule is switched off. Always false in a shipped program.
-    #[cfg(feature = "defects")]
-    pub fn lacks(&self, defect: Defect) -> bool {
-        self.defects.contains(&defect)
     }
 }
 

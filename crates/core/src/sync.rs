@@ -11,7 +11,7 @@ use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::permit::permits;
 use crate::plan::{Action, Plan, Report, Urgency};
 use crate::queue::{self, QueuedCondition};
-use crate::{growth, lifetime, rescale, size, snapshot, summary};
+use crate::{Defect, growth, lifetime, rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
@@ -56,11 +56,8 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     let leaves = status.state == State::Completed && o.framework.metadata.deletion_timestamp.is_some();
     if next != *status && !leaves {
         // What the next status no longer permits is not begun: the write would have to wait for it (rule A1).
-        #[cfg(feature = "defects")]
-        let lacks = policy.lacks(crate::observed::Defect::SendUnpermitted);
-        #[cfg(not(feature = "defects"))]
-        let lacks = false;
-        plan.act.retain(|action| lacks || permits(&next, o.framework, action));
+        let is_off = policy.defects.has(Defect::SendUnpermitted);
+        plan.act.retain(|action| is_off || permits(&next, o.framework, action));
         plan.urgency = urgency(status, &next, o, policy, rescaled);
         plan.snapshots = snapshot::replaced(status, &next, m.time(), &policy.log_object_snapshot);
         plan.persist = Some(Box::new(next));

@@ -8,6 +8,7 @@ use framework_api::code::Code;
 use framework_api::status::{TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus};
 use framework_api::{Shared, State, TaskRole, Time, name};
 
+use crate::Defect;
 use crate::classify::Judged;
 use crate::observed::{Instance, Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
 use crate::permit;
@@ -173,14 +174,13 @@ impl Advance<'_> {
         words: &mut Words<'_, '_>,
         reports: &mut Vec<Report>,
     ) {
-        let persisted = task.state == State::AttemptCompleted;
+        let persisted =
+            task.state == State::AttemptCompleted || self.policy.defects.has(Defect::RetryBeforePersist);
         match task.state {
             State::AttemptCreationPending => self.created(task, words),
             State::AttemptCompleted | State::Completed => {}
             _ => self.observe(task, words),
         }
-        #[cfg(feature = "defects")]
-        let persisted = persisted || self.policy.lacks(crate::observed::Defect::RetryBeforePersist);
         if task.state == State::AttemptCompleted {
             self.decide(role, task, persisted, reports);
         }
@@ -228,14 +228,9 @@ impl Advance<'_> {
     }
 
     fn is_gone(&self, uid: &str, task: &TaskStatus) -> bool {
-        #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::TrustDisappearance)
-            && task.state != State::AttemptCreationRequested
-        {
-            return true;
-        }
-        let _ = task;
+        let has_appeared = task.state != State::AttemptCreationRequested;
         self.o.objects.gone.contains(uid)
+            || has_appeared && self.policy.defects.has(Defect::TrustDisappearance)
     }
 
     /// The Pod was created and the cache has not shown it yet.

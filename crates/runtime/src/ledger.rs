@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use framework_api::{Framework, FrameworkStatus, Time, name};
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use framework_core::observed::{Admission, Create, Instance, Objects, Outcome};
 use framework_core::permit::permits;
 use framework_core::plan::Report;
@@ -226,7 +226,7 @@ impl Ledger {
         #[cfg(feature = "defects")]
         if let (Some(persisted), Some(watched)) = (&mut self.persisted, &self.watched)
             && source == Source::Reply
-            && policy.lacks(Defect::MixVersions)
+            && policy.defects.has(Defect::MixVersions)
         {
             persisted.framework = Arc::clone(watched);
         }
@@ -265,8 +265,8 @@ impl Ledger {
     pub fn permits(&self, action: &Action, policy: &Policy) -> bool {
         let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else { return false };
         #[cfg(feature = "defects")]
-        if policy.lacks(Defect::SendUnpermitted)
-            || policy.lacks(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
+        if policy.defects.has(Defect::SendUnpermitted)
+            || policy.defects.has(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
         {
             return true;
         }
@@ -279,7 +279,7 @@ impl Ledger {
     pub fn keeps_permits(&self, next: &FrameworkStatus, policy: &Policy) -> bool {
         let Some(Persisted { framework, .. }) = &self.persisted else { return false };
         #[cfg(feature = "defects")]
-        if policy.lacks(Defect::SendUnpermitted) {
+        if policy.defects.has(Defect::SendUnpermitted) {
             return true;
         }
         let _ = policy;
@@ -291,7 +291,7 @@ impl Ledger {
     pub fn queue(&mut self, acts: Vec<Action>, next: Option<&FrameworkStatus>, policy: &Policy) {
         let Some(Persisted { framework, .. }) = &self.persisted else { return };
         #[cfg(feature = "defects")]
-        let next = next.filter(|_| !policy.lacks(Defect::SendUnpermitted));
+        let next = next.filter(|_| !policy.defects.has(Defect::SendUnpermitted));
         let _ = policy;
         let wanted = |action: &Action| {
             next.is_none_or(|next| permits(next, framework, action))
@@ -333,7 +333,7 @@ impl Ledger {
     /// Whether the limit of creates that a crash would lose lets another one go (rule A7).
     pub fn may_create(&self, objects: &Objects, policy: &Policy) -> bool {
         #[cfg(feature = "defects")]
-        if policy.lacks(Defect::UnboundedLoss) {
+        if policy.defects.has(Defect::UnboundedLoss) {
             return true;
         }
         objects.unrecorded_creates() < policy.unrecorded_creates_limit.max(1)

@@ -3,9 +3,9 @@
 //! Rules A1, A2, A3 and A7 are the shell's; the tests of its engine do the same for them.
 
 use framework_api::State;
-use framework_core::Action;
-use framework_core::observed::{Defect, PodPhase};
+use framework_core::observed::PodPhase;
 use framework_core::permit::permits;
+use framework_core::{Action, Defect};
 
 use crate::world::{Builder, World, framework, pod};
 

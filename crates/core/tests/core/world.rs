@@ -15,7 +15,7 @@ use framework_core::observed::{
 };
 use framework_core::size::SizeLimits;
 use framework_core::snapshot::Snapshot;
-use framework_core::{Action, Moment, Observed, Plan, Policy, Urgency, permit, sync};
+use framework_core::{Action, Defects, Moment, Observed, Plan, Policy, Urgency, permit, sync};
 use serde_json::json;
 
 /// A Framework, its objects, and the clock.
@@ -58,8 +58,7 @@ pub fn policy() -> Policy {
         size: SizeLimits::default(),
         log_object_snapshot: Default::default(),
         queueing: false,
-        #[cfg(feature = "defects")]
-        defects: Default::default(),
+        defects: Defects::NONE,
     }
 }
 

@@ -193,7 +193,7 @@ pub struct Desk {
     seed: u64,
     draining: bool,
     #[cfg(feature = "defects")]
-    defects: BTreeSet<framework_core::observed::Defect>,
+    defects: framework_core::Defects,
 }
 
 impl Desk {
@@ -241,7 +241,7 @@ impl Desk {
             seed,
             draining: false,
             #[cfg(feature = "defects")]
-            defects: BTreeSet::new(),
+            defects: framework_core::Defects::NONE,
         }
     }
 

@@ -87,7 +87,7 @@ pub(super) fn desk(parts: &mut Parts) -> Option<Desk> {
     };
     let desk = parts.policy.queueing.then(|| Desk::new(settings, parts.seeds.draw() as u64));
     #[cfg(feature = "defects")]
-    let desk = desk.map(|desk| desk.without(&parts.policy.defects));
+    let desk = desk.map(|desk| desk.without(parts.policy.defects));
     desk
 }
 

@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[cfg(feature = "defects")]
 use super::cluster::lacking;
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 
 /// Rule A1: a scale-down while the POST of the Task it removes is on its way. Says whether a status that
 /// calls the Task over was written before that POST settled.

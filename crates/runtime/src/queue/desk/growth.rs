@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use framework_api::queue::{ConsumerKind, Phase};
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use framework_core::queue::Stage;
 use framework_queue::ResourceRequests;
 use jiff::Timestamp;

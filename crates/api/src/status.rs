@@ -6,10 +6,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::code::CompletionType;
 use crate::codec::{self, DecodeError};
+use crate::null::null_as_default;
 use crate::shared::Shared;
 use crate::time::Time;
 
@@ -63,7 +64,7 @@ pub struct FrameworkStatus {
     pub observed_generation: Option<i64>,
     /// Summaries for people and `kubectl wait`: `Running`, `Queued`, `Complete`, `Failed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = crate::crd::condition_map)]
+    #[schemars(transform = crate::schema::condition_map)]
     pub conditions: Vec<Condition>,
     /// Tasks by what they are doing, those being removed left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,7 +134,7 @@ pub struct FrameworkAttemptStatus {
     pub completion_status: Option<Box<FrameworkAttemptCompletionStatus>>,
     /// One entry a TaskRole; null when compressed.
     #[serde(default)]
-    #[schemars(schema_with = "crate::crd::opaque_list")]
+    #[schemars(schema_with = "crate::schema::opaque_list")]
     pub task_role_statuses: Option<Vec<TaskRoleStatus>>,
     /// Base64 of the compressed JSON of `taskRoleStatuses`; left out when not compressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -306,15 +307,6 @@ pub struct ContainerCompletionStatus {
 
 fn is_zero(number: &i32) -> bool {
     *number == 0
-}
-
-/// Reads `null` as the default: Go writes an unset slice so.
-pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
 impl FrameworkAttemptStatus {

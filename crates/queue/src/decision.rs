@@ -6,7 +6,7 @@ use std::sync::Arc;
 use framework_api::queue::Reason;
 use jiff::Timestamp;
 
-use crate::Amount;
+use crate::amount::Amount;
 
 /// What was decided of a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]

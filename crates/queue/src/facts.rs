@@ -6,7 +6,8 @@ use std::sync::Arc;
 use framework_api::queue::{QueuePolicy, Reason};
 use jiff::Timestamp;
 
-use crate::{Amount, ResourceRequests};
+use crate::amount::Amount;
+use crate::requests::ResourceRequests;
 
 /// What is known of a Queue. A unit whose queue is not known waits with `QueueNotFound`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,5 +26,6 @@ mod shape;
 pub use amount::Amount;
 pub use decision::{Decision, Shortage, UnitUpdate, WaitReason};
 pub use facts::{QueueFacts, QuotaFacts, UnitFacts, UnitPhase};
-pub use namespace::{Namespace, Position};
+pub use namespace::Namespace;
+pub use namespace::position::Position;
 pub use requests::ResourceRequests;

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::requests::{Tally, resource_of};
-use crate::{Amount, QuotaFacts, ResourceRequests, Shortage};
+use crate::amount::Amount;
+use crate::decision::Shortage;
+use crate::facts::QuotaFacts;
+use crate::requests::{ResourceRequests, Tally, resource_of};
 
 /// What may still be taken, by resource. A resource that is not here is not limited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! decided since, made into a new one, decides the same.
 
 mod index;
-mod position;
+pub(crate) mod position;
 mod reason;
 mod round;
 
@@ -16,12 +16,12 @@ use framework_api::queue::QueuePolicy;
 use jiff::Timestamp;
 
 use self::index::{Index, Member, QueueId};
-pub use self::position::Position;
+use crate::amount::Amount;
+use crate::facts::{QueueFacts, QuotaFacts, UnitFacts, UnitPhase};
 use crate::limits::Limits;
 use crate::order::{Overdue, UnitRank};
-use crate::requests::Tally;
+use crate::requests::{ResourceRequests, Tally};
 use crate::shape::{ShapeId, Shapes};
-use crate::{Amount, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase};
 
 /// The queues, units and quotas of one namespace, indexed so that a round costs what changed.
 #[derive(Debug)]

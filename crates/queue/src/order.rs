@@ -7,7 +7,7 @@ use std::sync::Arc;
 use framework_api::queue::QueuePolicy;
 use jiff::Timestamp;
 
-use crate::{QueueFacts, UnitFacts};
+use crate::facts::{QueueFacts, UnitFacts};
 
 /// Whose turn it is: overdue units before all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

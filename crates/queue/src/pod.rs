@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::requests::{RequestsError, read};
-use crate::{Amount, ResourceRequests};
+use crate::amount::Amount;
+use crate::requests::{RequestsError, ResourceRequests, read};
 
 /// Amounts by resource, with those that are there and nothing.
 type Amounts = BTreeMap<String, Amount>;

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::Amount;
-use crate::amount::QuantityError;
+use crate::amount::{Amount, QuantityError};
 
 /// What is asked for, by resource. `cpu` and `requests.cpu` are one resource, as they are to Kubernetes.
 ///

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use framework_api::queue::Reason;
 
+use crate::amount::Amount;
 use crate::limits::Available;
-use crate::requests::Amounts;
-use crate::{Amount, ResourceRequests};
+use crate::requests::{Amounts, ResourceRequests};
 
 /// A shape; never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,11 +11,12 @@ use framework_api::queue::Reason;
 
 use super::index::{Head, Index, QueueId};
 use super::{Namespace, Queue, Unit};
+use crate::decision::{Decision, UnitUpdate, WaitReason};
+use crate::facts::UnitPhase;
 use crate::limits::{Bounds, Limits};
 use crate::order::UnitRank;
 use crate::requests::Tally;
 use crate::shape::{ShapeId, Shapes};
-use crate::{Decision, UnitPhase, UnitUpdate, WaitReason};
 
 /// Where one in so many units is to be looked at, going over all of them in order is quicker than looking
 /// each up.

@@ -13,10 +13,11 @@ use jiff::Timestamp;
 
 use super::index::{Entry, QueueId};
 use super::{Namespace, Unit};
+use crate::decision::{Decision, UnitUpdate};
+use crate::facts::UnitPhase;
 use crate::limits::Available;
 use crate::order::{Overdue, QueueRank, Share, UnitRank};
 use crate::shape::ShapeId;
-use crate::{Decision, UnitPhase, UnitUpdate};
 
 /// What a round knows on its way.
 #[derive(Debug, Default)]

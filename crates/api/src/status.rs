@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::code::CompletionType;
+use crate::code::{Code, CompletionType};
 use crate::codec::{self, DecodeError};
 use crate::null::null_as_default;
 use crate::shared::Shared;
@@ -309,6 +309,51 @@ fn is_zero(number: &i32) -> bool {
     *number == 0
 }
 
+impl FrameworkAttemptCompletionStatus {
+    /// With a predefined code, and no trigger.
+    pub fn predefined(code: Code, diagnostics: &str) -> Self {
+        FrameworkAttemptCompletionStatus {
+            code: code.number(),
+            phrase: code.phrase().to_owned(),
+            r#type: code.completion_type(),
+            diagnostics: diagnostics.to_owned(),
+            trigger: None,
+        }
+    }
+}
+
+impl TaskAttemptCompletionStatus {
+    /// With a predefined code, of a Pod that did not end by itself.
+    pub fn predefined(code: Code, diagnostics: String) -> Self {
+        TaskAttemptCompletionStatus {
+            code: code.number(),
+            phrase: code.phrase().to_owned(),
+            r#type: code.completion_type(),
+            diagnostics,
+            pod: None,
+        }
+    }
+}
+
+impl TaskAttemptStatus {
+    /// An attempt that is about to be created.
+    pub fn new(id: i32, pod_name: String, start_time: Time) -> Self {
+        TaskAttemptStatus {
+            id,
+            start_time,
+            run_time: None,
+            completion_time: None,
+            instance_uid: None,
+            pod_name,
+            pod_uid: None,
+            pod_node_name: None,
+            pod_ip: None,
+            pod_host_ip: None,
+            completion_status: None,
+        }
+    }
+}
+
 impl FrameworkAttemptStatus {
     /// Fills `taskRoleStatuses` from its compressed form, which is taken away. Says whether it was needed: a
     /// raw field that is not null counts, whatever stands beside it. On an error nothing is changed.
@@ -371,6 +416,11 @@ impl FrameworkStatus {
     /// The TaskRole statuses of the current attempt; empty while they are compressed.
     pub fn task_roles(&self) -> &[TaskRoleStatus] {
         self.attempt_status.task_role_statuses.as_deref().unwrap_or_default()
+    }
+
+    /// The Tasks of all TaskRoles.
+    pub fn all_tasks(&self) -> impl Iterator<Item = &TaskStatus> {
+        self.task_roles().iter().flat_map(TaskRoleStatus::tasks)
     }
 
     /// The status of one Task.

@@ -6,10 +6,11 @@ use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
 use serde_json::Value;
 
+use crate::defect::Defect;
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::permit::{self, role_of_pod, task_of_pod};
 use crate::plan::{Action, Plan};
-use crate::{Defect, framework, growth, lifetime, next_attempt, pod, queue};
+use crate::{growth, lifetime, next_attempt, pod, queue};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -104,7 +105,7 @@ impl Acts<'_> {
         let objects = self.o.objects;
         !objects.has_unsettled_pod_create()
             && !objects.pods.values().any(|pod| pod.config_map_uid == config_map_uid)
-            && framework::tasks(self.status.task_roles()).all(|task| {
+            && self.status.all_tasks().all(|task| {
                 let over = matches!(task.state, State::AttemptCompleted | State::Completed);
                 over || task.attempt_status.pod_uid.as_ref().is_none_or(|uid| objects.gone.contains(uid))
             })

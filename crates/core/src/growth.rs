@@ -10,7 +10,6 @@ use framework_api::queue::{ConsumerKind, growth_unit_name};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{FrameworkSpec, FrameworkStatus, Time};
 
-use crate::framework::tasks;
 use crate::observed::{Observed, Policy};
 use crate::plan::Report;
 use crate::queue::{self, Stage};
@@ -35,7 +34,9 @@ pub fn unit_demands(o: &Observed<'_>, policy: &Policy) -> Vec<UnitDemand> {
     let roles = o.status.map_or(&[][..], FrameworkStatus::task_roles);
     let mut demands = vec![UnitDemand::new(None, spec)];
     let is_tagged = |task: &TaskStatus| task.queue_unit_generation.is_some();
-    if queue::stage_now(o, policy) == Stage::Waiting && !tasks(roles).any(is_tagged) {
+    if queue::stage_now(o, policy) == Stage::Waiting
+        && !roles.iter().flat_map(TaskRoleStatus::tasks).any(is_tagged)
+    {
         // Its Tasks follow its spec, and nothing of it has begun.
         let numbers = spec.task_roles.iter().map(|role| u64::try_from(role.task_number).unwrap_or(0));
         demands.iter_mut().for_each(|demand| demand.tasks = numbers.clone().collect());
@@ -133,7 +134,7 @@ pub(crate) fn waits(task: &TaskStatus, o: &Observed<'_>, policy: &Policy) -> boo
 pub(crate) fn report(status: &FrameworkStatus, next: &FrameworkStatus, o: &Observed<'_>) -> Option<Report> {
     let generation = o.framework.metadata.generation?;
     let is_of_it = |task: &TaskStatus| task.queue_unit_generation == Some(generation);
-    if tasks(status.task_roles()).any(is_of_it) || !tasks(next.task_roles()).any(is_of_it) {
+    if status.all_tasks().any(is_of_it) || !next.all_tasks().any(is_of_it) {
         return None;
     }
     let queue = queue::is_queued(o.framework, Some(next)).unwrap_or_default();

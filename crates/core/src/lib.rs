@@ -13,25 +13,31 @@
 )]
 
 pub mod act;
+mod allowance;
 pub mod batch;
 pub mod cached;
 pub mod classify;
 pub mod completion;
+mod create;
 mod defect;
 pub mod deferrable;
 mod framework;
 pub mod growth;
 pub mod instance_uid;
 pub mod lifetime;
+mod moment;
 mod next_attempt;
 pub mod observed;
 pub mod permit;
 pub mod plan;
 pub mod pod;
+mod pod_facts;
+mod policy;
 pub mod queue;
 mod rescale;
 pub mod retry;
 pub mod size;
+mod size_limits;
 pub mod snapshot;
 pub mod summary;
 pub mod sync;

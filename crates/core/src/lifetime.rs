@@ -9,7 +9,6 @@ use framework_api::code::{Code, DEADLINE_EXCEEDED};
 use framework_api::status::FrameworkAttemptCompletionStatus;
 use framework_api::{Framework, FrameworkStatus, State, Time};
 
-use crate::framework::predefined;
 use crate::observed::{Moment, Observed, Policy};
 use crate::plan::Report;
 
@@ -72,7 +71,7 @@ pub(crate) fn exceeded(o: &Observed<'_>) -> FrameworkAttemptCompletionStatus {
          the creation of the Framework",
         phrase = code.phrase(),
     );
-    predefined(code, &text)
+    FrameworkAttemptCompletionStatus::predefined(code, &text)
 }
 
 /// What users hear of a Framework that is seen for the first time.

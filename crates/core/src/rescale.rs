@@ -4,7 +4,9 @@
 
 use framework_api::code::Code;
 use framework_api::name;
-use framework_api::status::{RetryPolicyStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
+use framework_api::status::{
+    RetryPolicyStatus, TaskAttemptCompletionStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus,
+};
 use framework_api::{FrameworkStatus, State, TaskRole, Time};
 
 use crate::growth::Adding;
@@ -79,24 +81,7 @@ fn new_task(
         deletion_pending: false,
         queue_unit_generation: adding.tag(role, index),
         retry_policy_status: RetryPolicyStatus::default(),
-        attempt_status: new_attempt(0, name::pod_name(framework, role, index), at),
-    }
-}
-
-/// A TaskAttempt that is about to be created.
-pub(crate) fn new_attempt(id: i32, pod_name: String, at: Time) -> TaskAttemptStatus {
-    TaskAttemptStatus {
-        id,
-        start_time: at,
-        run_time: None,
-        completion_time: None,
-        instance_uid: None,
-        pod_name,
-        pod_uid: None,
-        pod_node_name: None,
-        pod_ip: None,
-        pod_host_ip: None,
-        completion_status: None,
+        attempt_status: TaskAttemptStatus::new(0, name::pod_name(framework, role, index), at),
     }
 }
 
@@ -192,7 +177,10 @@ fn mark(role: &mut TaskRoleStatus, number: usize, o: &Observed<'_>, at: Time) ->
     for task in role.task_statuses.iter_mut().skip(number).filter(|task| !task.deletion_pending) {
         task.to_mut().deletion_pending = true;
         task::end(task, o, at, || {
-            task::predefined(Code::DeleteTaskRequested, "the Task was removed from the spec".to_owned())
+            TaskAttemptCompletionStatus::predefined(
+                Code::DeleteTaskRequested,
+                "the Task was removed from the spec".to_owned(),
+            )
         });
         changed = true;
     }

@@ -12,30 +12,12 @@
 use framework_api::status::{TaskAttemptCompletionStatus, TaskStatus};
 use framework_api::{FrameworkStatus, Shared, TaskRole};
 
+pub use crate::allowance::Allowance;
 use crate::observed::{Observed, Policy};
+use crate::size_limits::MOST;
+pub use crate::size_limits::SizeLimits;
 use crate::truncate::{self, WORD};
 
-/// The most that an object, and a compressed status in it, may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeLimits {
-    /// Bytes of metadata, spec and task statuses. etcd takes 1.5 MiB in one request; what is missing here is
-    /// for the conditions and for how the attempt ended, which are never compressed.
-    pub object: usize,
-    /// Bytes of `taskRoleStatusesCompressed`.
-    pub compressed: usize,
-}
-
-impl Default for SizeLimits {
-    fn default() -> Self {
-        SizeLimits { object: 1_450_000, compressed: 1_000_000 }
-    }
-}
-
-/// What a Task takes in compressed bytes, texts apart, at the end of its life, with addresses, nodes,
-/// times and counts that differ from Task to Task.
-const USUAL: usize = 64;
-/// The same, when it is compressed in a hurry.
-const MOST: usize = 80;
 /// What a Task may say at most: its texts stand once more, uncompressed, in the end of its Framework.
 const MOST_TEXT: usize = 36_000;
 /// An even share below this is not worth dividing.
@@ -52,31 +34,6 @@ const REACH: usize = 24 << 10;
 const NEIGHBOURS: usize = 16;
 /// Bytes of a Task's status, texts apart, before compression.
 const PLAIN: usize = 900;
-
-impl SizeLimits {
-    /// What is left of them beside so many bytes.
-    #[must_use]
-    pub fn beside(&self, stored_bytes: usize) -> SizeLimits {
-        SizeLimits { object: self.object.saturating_sub(stored_bytes), ..*self }
-    }
-
-    /// What a compressed status may take before base64 makes four bytes of three.
-    fn wanted(&self, stored_bytes: usize) -> usize {
-        self.object.saturating_sub(stored_bytes).min(self.compressed) / 4 * 3
-    }
-
-    /// What it may take at the very most.
-    fn possible(&self, stored_bytes: usize) -> usize {
-        self.object.saturating_sub(stored_bytes) / 4 * 3
-    }
-
-    /// What all texts of so many Tasks may take.
-    fn texts(&self, stored_bytes: usize, tasks: usize) -> usize {
-        let wanted = self.wanted(stored_bytes).saturating_sub(USUAL * tasks);
-        // So that there is room for a scale-up.
-        wanted.min(self.possible(stored_bytes).saturating_sub(MOST * tasks) / 2)
-    }
-}
 
 /// Tasks that the Framework has or asks for.
 fn tasks(o: &Observed<'_>) -> usize {
@@ -183,20 +140,6 @@ impl Near<'_> {
         }
         false
     }
-}
-
-/// How much of each text, and how many containers, a completion status may show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
-    /// The weight of each text.
-    pub text: usize,
-    /// Containers.
-    pub containers: usize,
-}
-
-impl Allowance {
-    /// All of it.
-    pub const ALL: Allowance = Allowance { text: usize::MAX, containers: usize::MAX };
 }
 
 /// The room for texts in the status of one Framework, during one evaluation.

@@ -67,7 +67,7 @@ pub(crate) fn summarise(
 
 fn count(status: &FrameworkStatus) -> TaskCounts {
     let (mut counts, mut addressed) = (TaskCounts::default(), 0);
-    for task in framework::tasks(status.task_roles()).filter(|task| !task.deletion_pending) {
+    for task in status.all_tasks().filter(|task| !task.deletion_pending) {
         counts.total += 1;
         addressed += i32::from(task.attempt_status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty()));
         let failed = task.attempt_status.completion_status.as_ref().is_some_and(|end| end.r#type.is_failed());

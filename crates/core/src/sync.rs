@@ -6,12 +6,13 @@
 use framework_api::{FrameworkStatus, State};
 
 use crate::act;
+use crate::defect::Defect;
 use crate::framework::{self, Step, is_open};
 use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::permit::permits;
 use crate::plan::{Action, Plan, Report, Urgency};
 use crate::queue::{self, QueuedCondition};
-use crate::{Defect, growth, lifetime, rescale, size, snapshot, summary};
+use crate::{growth, lifetime, rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {

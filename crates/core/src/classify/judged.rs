@@ -2,10 +2,11 @@
 
 use framework_api::code::CompletionType;
 use framework_api::status::{ContainerCompletionStatus, PodCompletionStatus, TaskAttemptCompletionStatus};
+use serde::Serialize;
 
 use super::pattern::PodFound;
-use super::{TerminatedPod, json};
-use crate::size::Allowance;
+use super::terminated::TerminatedPod;
+use crate::allowance::Allowance;
 use crate::truncate::truncate;
 
 /// How a Pod was judged.
@@ -77,4 +78,9 @@ impl Judged<'_> {
             containers: containers.take(allowance.containers).collect(),
         }
     }
+}
+
+/// Plain data made of strings, numbers and lists: writing it cannot fail.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

@@ -9,7 +9,9 @@ use framework_api::pod_failure::{ContainerPattern, Int32Range, PodPattern};
 use regex::Regex;
 use serde::Serialize;
 
-use super::{ContainerEnd, Problem, Regexes, TerminatedPod};
+use super::error::Problem;
+use super::regexes::Regexes;
+use super::terminated::{ContainerEnd, TerminatedPod};
 use crate::truncate::truncate;
 
 /// Path of a field in a pod pattern, and what is wrong with it.

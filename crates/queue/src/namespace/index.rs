@@ -8,12 +8,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::queues::QueueId;
 use crate::order::{QueueRank, UnitRank};
 use crate::shape::ShapeId;
-
-/// A queue, there or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueueId(pub u32);
 
 /// A waiting unit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

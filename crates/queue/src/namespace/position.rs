@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Namespace;
-use super::index::QueueId;
+use super::queues::QueueId;
 use crate::order::{Overdue, QueueRank, Rank, Share, UnitRank};
 use crate::requests::Tally;
 
@@ -66,8 +66,8 @@ impl<'a> Service<'a> {
     /// Serves all units that could fit some time, and one besides.
     fn new(namespace: &'a Namespace, besides: Option<&Arc<str>>) -> Self {
         let mut service = Self { namespace, lines: BTreeMap::new(), by_rank: BTreeSet::new() };
-        for (id, queue) in &namespace.queues {
-            service.lines.insert(*id, Line { usage: queue.usage.clone(), ..Line::default() });
+        for (id, queue) in namespace.queues.iter() {
+            service.lines.insert(id, Line { usage: queue.usage.clone(), ..Line::default() });
         }
         for member in namespace.index.members() {
             let uid = &member.rank.uid;
@@ -84,20 +84,20 @@ impl<'a> Service<'a> {
         for line in service.lines.values_mut() {
             line.waiting.sort_unstable_by(|one, other| other.cmp(one));
         }
-        for queue in namespace.queues.keys() {
-            service.line_up(*queue);
+        for (queue, _) in namespace.queues.iter() {
+            service.line_up(queue);
         }
         service
     }
 
     fn overdue(&self, uid: &Arc<str>) -> Option<Overdue> {
         let overdue = self.namespace.units.get(uid)?.overdue(uid)?;
-        self.namespace.overdue.contains(&overdue).then_some(overdue)
+        self.namespace.overtaken.overdue().contains(&overdue).then_some(overdue)
     }
 
     /// Puts a queue where it belongs among the others.
     fn line_up(&mut self, id: QueueId) {
-        let (Some(queue), Some(line)) = (self.namespace.queues.get(&id), self.lines.get_mut(&id)) else {
+        let (Some(queue), Some(line)) = (self.namespace.queues.get(id), self.lines.get_mut(&id)) else {
             return;
         };
         if let Some(rank) = line.rank.take() {

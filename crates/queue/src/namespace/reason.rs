@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use framework_api::queue::Reason;
 
-use super::index::{Head, Index, QueueId};
-use super::{Namespace, Queue, Unit};
+use super::index::{Head, Index};
+use super::queues::Queues;
+use super::{Namespace, Unit};
 use crate::decision::{Decision, UnitUpdate, WaitReason};
 use crate::facts::UnitPhase;
 use crate::limits::{Bounds, Limits};
@@ -70,7 +71,7 @@ impl Namespace {
     /// What is set aside for overdue units.
     fn set_aside(&self) -> Tally {
         let mut set_aside = Tally::default();
-        for overdue in &self.overdue {
+        for overdue in self.overtaken.overdue() {
             let unit = self.units.get(&overdue.uid).filter(|unit| self.shapes.can_fit(unit.shape));
             if let Some(unit) = unit {
                 set_aside.add(&unit.facts.requests);
@@ -83,7 +84,7 @@ impl Namespace {
 /// What the reasons of one round are made of. Units that ask the same are refused with the same numbers, and
 /// all of them by the same bounds.
 struct Reasons<'a> {
-    queues: &'a BTreeMap<QueueId, Queue>,
+    queues: &'a Queues,
     shapes: &'a Shapes,
     index: &'a Index,
     limits: &'a Limits,
@@ -117,7 +118,7 @@ impl Reasons<'_> {
 
     fn is_head(&self, uid: &Arc<str>, unit: &Unit) -> bool {
         let head = Head { queue: unit.queue, shape: unit.shape };
-        let facts = self.queues.get(&unit.queue).and_then(|queue| queue.facts);
+        let facts = self.queues.get(unit.queue).and_then(|queue| queue.facts);
         facts.is_some_and(|facts| self.index.contends(head, &UnitRank::new(facts.policy, uid, &unit.facts)))
     }
 

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::index::{Entry, QueueId};
+use super::index::Entry;
+use super::queues::QueueId;
 use super::{Namespace, Unit};
 use crate::decision::{Decision, UnitUpdate};
 use crate::facts::UnitPhase;
@@ -92,7 +93,7 @@ impl Namespace {
     fn recount(&mut self) {
         let Some(recount) = self.limits.recount() else { return };
         if recount.shares {
-            self.stale.extend(self.queues.keys());
+            self.stale.extend(self.queues.iter().map(|(id, _)| id));
         }
         for (resource, low, high) in recount.capacity {
             for shape in self.shapes.between(&resource, low, high) {
@@ -114,13 +115,11 @@ impl Namespace {
     }
 
     fn find_overdue(&mut self) {
-        while let Some(first) = self.overtaken.first().filter(|first| self.due(first) <= self.now).cloned() {
-            self.overtaken.remove(&first);
-            let unit = self.units.get(&first.uid).map(|unit| &unit.facts.phase);
-            if matches!(unit, Some(UnitPhase::Waiting { reserved: false, .. })) {
-                self.unreserved.insert(Arc::clone(&first.uid));
+        while let Some(uid) = self.overtaken.next_overdue(self.now) {
+            let phase = self.units.get(&uid).map(|unit| &unit.facts.phase);
+            if matches!(phase, Some(UnitPhase::Waiting { reserved: false, .. })) {
+                self.overtaken.await_reservation(uid);
             }
-            self.overdue.insert(first);
         }
     }
 
@@ -133,7 +132,7 @@ impl Namespace {
     /// Finds out anew when it is the turn of a queue.
     fn refresh_queue(&mut self, id: QueueId) {
         self.stale.remove(&id);
-        let Some(queue) = self.queues.get(&id) else { return };
+        let Some(queue) = self.queues.get(id) else { return };
         let first = queue.facts.zip(self.index.first_contender(id));
         let entry = first.map_or_else(Entry::default, |(facts, first)| {
             let enqueued = first.rank.enqueued;
@@ -173,7 +172,7 @@ impl Namespace {
         if round.open.is_empty() {
             return;
         }
-        for Overdue { uid, .. } in self.overdue.clone() {
+        for Overdue { uid, .. } in self.overtaken.overdue().clone() {
             let Some(unit) = self.units.get(&uid) else { continue };
             let (shape, requests) = (unit.shape, unit.facts.requests.clone());
             if !self.shapes.can_fit(shape) {
@@ -224,7 +223,7 @@ impl Namespace {
     /// A job that has begun keeps what it holds until it gets what it has grown by. If that were kept for who
     /// is overdue, and who is overdue waited for what the job holds, both would wait for ever.
     fn serve_growths(&mut self, round: &mut Round) {
-        if self.overdue.is_empty() || round.candidates.is_empty() {
+        if self.overtaken.overdue().is_empty() || round.candidates.is_empty() {
             return;
         }
         for (_, uid) in self.growing.clone() {
@@ -252,7 +251,7 @@ impl Namespace {
     /// Where a unit waits whose queue is there.
     pub(super) fn rank(&self, uid: &Arc<str>) -> Option<(QueueId, UnitRank)> {
         let unit = self.units.get(uid).filter(|unit| unit.waits())?;
-        let facts = self.queues.get(&unit.queue)?.facts?;
+        let facts = self.queues.get(unit.queue)?.facts?;
         Some((unit.queue, UnitRank::new(facts.policy, uid, &unit.facts)))
     }
 
@@ -298,14 +297,15 @@ impl Namespace {
             return false;
         };
         *overtaken = Some(self.now);
-        self.overtaken.extend(unit.overdue(uid));
+        if let Some(overdue) = unit.overdue(uid) {
+            self.overtaken.insert(overdue);
+        }
         true
     }
 
     /// Says to whom capacity is reserved from now on.
     fn report_reserved(&mut self, decisions: &mut Vec<Decision>) {
-        let waiting: Vec<_> = self.unreserved.iter().cloned().collect();
-        for uid in waiting {
+        for uid in self.overtaken.unreserved() {
             let Some(unit) = self.units.get_mut(&uid) else { continue };
             if !self.shapes.can_fit(unit.shape) {
                 continue;
@@ -314,7 +314,7 @@ impl Namespace {
                 *reserved = true;
                 decisions.push(Decision { uid: Arc::clone(&uid), update: UnitUpdate::Reserved });
             }
-            self.unreserved.remove(&uid);
+            self.overtaken.mark_reserved(&uid);
         }
     }
 }

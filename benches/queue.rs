@@ -3,17 +3,17 @@
 //! `cargo bench --bench queue -- FILTER` measures. Nothing here fails because it is slow; what a round looks
 //! at is bounded by `crates/queue/tests/queue/cost.rs`.
 
-#[path = "../crates/queue/tests/crowd/mod.rs"]
-mod crowd;
+#[path = "../crates/queue/tests/synthetic/mod.rs"]
+mod synthetic;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use crowd::{Crowd, all_different, mixed};
+use synthetic::{SyntheticLoad, all_different, mixed};
 
 const UNITS: usize = 50_000;
-const CROWDS: [(&str, usize, crowd::Shape); 3] = [
+const LOADS: [(&str, usize, synthetic::Shape); 3] = [
     ("1000 queues", 1000, mixed),
     ("30 queues", 30, mixed),
     ("one queue, no two ask the same", 1, all_different),
@@ -22,17 +22,17 @@ const CROWDS: [(&str, usize, crowd::Shape); 3] = [
 /// One unit ends and another comes: the round that sees it.
 fn change(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue, 50000 wait, a round after one change");
-    for (what, queues, shape) in CROWDS {
+    for (what, queues, shape) in LOADS {
         group.bench_function(what, |bencher| {
-            let mut crowd = Crowd::new(queues, UNITS, shape);
-            crowd.round();
+            let mut load = SyntheticLoad::new(queues, UNITS, shape);
+            load.round();
             bencher.iter_custom(|times| {
                 let mut took = Duration::ZERO;
                 for _ in 0..times {
-                    crowd.end();
-                    crowd.come();
+                    load.end();
+                    load.come();
                     let begun = Instant::now();
-                    black_box(crowd.round());
+                    black_box(load.round());
                     took += begun.elapsed();
                 }
                 took
@@ -45,10 +45,10 @@ fn change(criterion: &mut Criterion) {
 fn first(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue, 50000 wait, the first round");
     group.sample_size(10);
-    for (what, queues, shape) in CROWDS {
-        let crowd = || Crowd::new(queues, UNITS, shape);
+    for (what, queues, shape) in LOADS {
+        let load = || SyntheticLoad::new(queues, UNITS, shape);
         group.bench_function(what, |bencher| {
-            bencher.iter_batched_ref(crowd, |crowd| crowd.round().len(), BatchSize::PerIteration);
+            bencher.iter_batched_ref(load, |load| load.round().len(), BatchSize::PerIteration);
         });
     }
 }
@@ -57,11 +57,11 @@ fn first(criterion: &mut Criterion) {
 fn position(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue, 50000 wait, the position of the last");
     group.sample_size(10);
-    for (what, queues, shape) in CROWDS {
-        let mut crowd = Crowd::new(queues, UNITS, shape);
-        crowd.round();
+    for (what, queues, shape) in LOADS {
+        let mut load = SyntheticLoad::new(queues, UNITS, shape);
+        load.round();
         let last = format!("00000000-0000-4000-8000-{:012}", UNITS - 1);
-        group.bench_function(what, |bencher| bencher.iter(|| crowd.namespace.position(&last)));
+        group.bench_function(what, |bencher| bencher.iter(|| load.namespace.position(&last)));
     }
 }
 

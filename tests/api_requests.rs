@@ -101,7 +101,7 @@ fn plan(framework: &Framework, status: Option<&FrameworkStatus>) -> framework_co
         framework,
         stored_bytes: 1000,
         status,
-        told: None,
+        server_date: None,
         admission: None,
         growths: &[],
         objects: &objects,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use framework_sim::{DeleteOptions, Fault, Options, Rule, SimCluster, User, Verb, check};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -49,7 +49,7 @@ async fn concluded(cluster: &SimCluster) -> Said {
 /// Rule A1: the POST of a Pod is on its way, slow. The user scales its Task away; a status that calls the
 /// Task over is persisted, and then the POST lands.
 #[test]
-fn a1_a_status_overtakes_the_create_whose_licence_it_withdraws() {
+fn a1_a_status_overtakes_the_create_whose_permission_it_withdraws() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
             let slow = Rule::new(Fault::Delay(SECOND * 5)).verb(Verb::Create).name("job-w-1");
@@ -64,7 +64,7 @@ fn a1_a_status_overtakes_the_create_whose_licence_it_withdraws() {
         .boxed()
     }
     needs(
-        Defect::SendUnlicensed,
+        Defect::SendUnpermitted,
         calm(),
         interleaving,
         "created only when the persisted status announces it",
@@ -269,7 +269,7 @@ fn a_status_is_written_over_another_one() {
 const SEEDS: u64 = 600;
 
 const DEFECTS: [Defect; 11] = [
-    Defect::SendUnlicensed,
+    Defect::SendUnpermitted,
     Defect::ForgetInFlight,
     Defect::MixVersions,
     Defect::KeepOrphans,

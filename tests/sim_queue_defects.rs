@@ -3,7 +3,7 @@
 
 mod simulation;
 
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use framework_sim::check::queue::{self, Blind};
 use framework_sim::{DeleteOptions, Fault, Rule, SimCluster, User, Verb};
 use futures::FutureExt;

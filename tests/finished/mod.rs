@@ -31,7 +31,7 @@ pub fn finished(framework: &Framework, at: Time) -> FrameworkStatus {
         framework,
         stored_bytes: 0,
         status: Some(&status),
-        told: None,
+        server_date: None,
         admission: None,
         growths: &[],
         objects: &objects,

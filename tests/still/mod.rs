@@ -292,7 +292,7 @@ impl Job {
             framework,
             stored_bytes: 500,
             status: Some(status),
-            told: None,
+            server_date: None,
             admission: None,
             growths: &[],
             objects,

@@ -1,7 +1,7 @@
 //! The `Framework` resource as users write it.
 //!
 //! Wire names, defaults and bounds are the contract's; the API server enforces them through the
-//! schema made in [`crate::crd`], so that they hold with no admission webhook running. Types here
+//! schema made in `crate::schema`, so that they hold with no admission webhook running. Types here
 //! also accept what an older schema let through (a count of 0, say): a stored object must stay readable.
 
 use kube::{CustomResource, KubeSchema};
@@ -24,7 +24,7 @@ use crate::status::FrameworkStatus;
     derive = "PartialEq",
     doc = "A Framework runs a batch or AI job: a set of TaskRoles, each a number of Tasks, each Task a Pod.",
     status = "FrameworkStatus",
-    validation = crate::crd::name_rule(),
+    validation = crate::schema::name_rule(),
     printcolumn(name = "State", type_ = "string", json_path = ".status.state"),
     printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attemptStatus.id"),
     printcolumn(name = "Tasks", type_ = "string", json_path = ".status.tasks"),
@@ -37,7 +37,7 @@ use crate::status::FrameworkStatus;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = crate::crd::fixed_at_creation)]
+#[schemars(transform = crate::schema::fixed_at_creation)]
 pub struct FrameworkSpec {
     /// Free text for people; the controller does not read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ pub struct FrameworkSpec {
     /// Whether the Framework waits (`Create`), runs (`Start`) or is stopped (`Stop`).
     /// It may go from Create to Start, and from either to Stop.
     #[serde(default)]
-    #[schemars(transform = crate::crd::forward_only)]
+    #[schemars(transform = crate::schema::forward_only)]
     pub execution_type: ExecutionType,
     /// Whether a completed FrameworkAttempt is followed by another.
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct FrameworkSpec {
         deserialize_with = "crate::seconds::active_deadline",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(transform = crate::crd::active_deadline)]
+    #[schemars(transform = crate::schema::active_deadline)]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds from its completion until the Framework is deleted: 0 (at once) to 2,147,483,647; unset: it is
     /// kept. Fixed at creation. What is out of bounds is read as unset.
@@ -66,10 +66,10 @@ pub struct FrameworkSpec {
         deserialize_with = "crate::seconds::ttl_after_finished",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(transform = crate::crd::ttl_after_finished)]
+    #[schemars(transform = crate::schema::ttl_after_finished)]
     pub ttl_seconds_after_finished: Option<i32>,
     /// The kinds of Tasks, at most 100, with at most 10,000 Tasks in all.
-    #[schemars(length(max = crate::crd::MAX_TASK_ROLES), transform = crate::crd::task_role_map)]
+    #[schemars(length(max = crate::schema::MAX_TASK_ROLES), transform = crate::schema::task_role_map)]
     pub task_roles: Vec<TaskRole>,
 }
 
@@ -104,7 +104,7 @@ pub struct TaskRole {
     #[schemars(regex(pattern = "^[a-z0-9]{1,63}$"))]
     pub name: String,
     /// How many Tasks: 0 to 10,000.
-    #[schemars(range(min = 0, max = crate::crd::MAX_TASKS))]
+    #[schemars(range(min = 0, max = crate::schema::MAX_TASKS))]
     pub task_number: i32,
     /// How completed Tasks of this role complete the whole FrameworkAttempt.
     #[serde(default)]
@@ -118,10 +118,10 @@ pub struct TaskRole {
 #[serde(rename_all = "camelCase", default)]
 pub struct CompletionPolicy {
     /// The attempt fails once this many Tasks failed; -1: never by this rule. Not 0.
-    #[schemars(range(min = -1, max = 2_147_483_647), transform = crate::crd::never_zero)]
+    #[schemars(range(min = -1, max = 2_147_483_647), transform = crate::schema::never_zero)]
     pub min_failed_task_count: i32,
     /// The attempt succeeds once this many Tasks succeeded; -1: only when all Tasks completed. Not 0.
-    #[schemars(range(min = -1, max = 2_147_483_647), transform = crate::crd::never_zero)]
+    #[schemars(range(min = -1, max = 2_147_483_647), transform = crate::schema::never_zero)]
     pub min_succeeded_task_count: i32,
 }
 
@@ -143,7 +143,7 @@ pub struct TaskSpec {
     #[schemars(range(min = 0))]
     pub pod_graceful_deletion_timeout_sec: Option<i64>,
     /// The Pod of a TaskAttempt: a `PodTemplateSpec`, kept as written.
-    #[schemars(schema_with = "crate::crd::opaque_object")]
+    #[schemars(schema_with = "crate::schema::opaque_object")]
     pub pod: Value,
 }
 
@@ -162,6 +162,6 @@ impl FrameworkSpec {
 impl TaskRole {
     /// `taskNumber` as a count: 0 if negative, at most 10,000.
     pub fn task_count(&self) -> usize {
-        usize::try_from(self.task_number).unwrap_or(0).min(crate::crd::MAX_TASKS)
+        usize::try_from(self.task_number).unwrap_or(0).min(crate::schema::MAX_TASKS)
     }
 }

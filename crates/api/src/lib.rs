@@ -11,12 +11,15 @@ pub mod config;
 pub mod crd;
 pub mod framework;
 pub mod name;
+mod null;
 pub mod pod_failure;
 pub mod queue;
+mod schema;
 pub mod seconds;
 pub mod shared;
 pub mod status;
 pub mod time;
+pub mod unset;
 
 pub use framework::{
     CompletionPolicy, ExecutionType, Framework, FrameworkSpec, RetryPolicy, TaskRole, TaskSpec,

@@ -8,7 +8,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::code::{Attribute, CompletionName, CompletionType};
-use crate::status::null_as_default;
+use crate::null::null_as_default;
 
 /// The config file that is shipped; its `podFailureSpec` holds when there is no config file at all.
 pub const DEFAULT_CONFIG: &str = include_str!("../data/frameworkcontroller.yaml");

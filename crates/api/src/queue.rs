@@ -3,17 +3,22 @@
 //! A `QueueUnit` is what one job asks for, and says whether the job may run; a `Queue` is an order in which
 //! units are served. The form of `QueueUnit` is that of the proposal "Queue Unit" of the project kube-queue,
 //! so that what was written for it is understood here. What the API server refuses is in
-//! [`crate::crd::queue`]: bounds, and what may change in which phase. The group `queue.k8s.io` is protected,
+//! `crate::schema`: bounds, and what may change in which phase. The group `queue.k8s.io` is protected,
 //! hence the annotation of both definitions.
 
+pub(crate) mod limits;
+pub(crate) mod reason;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use self::limits::{MAX_CONDITIONS, MAX_QUANTITY, MAX_QUEUE_NAME, MAX_RESOURCE_NAME, MAX_RESOURCES};
+pub use self::reason::{DEQUEUED, OVERTAKEN, Reason};
 
 /// API group of `QueueUnit` and `Queue`.
 pub const GROUP: &str = "queue.k8s.io";
@@ -32,23 +37,6 @@ pub const FINALIZER: &str = "frameworkcontroller.microsoft.com/queue-unit";
 /// The queue of a unit that names none. Like any other it must exist.
 pub const DEFAULT_QUEUE: &str = "default";
 
-/// Type of the condition that says whether a unit is released (`True`) or why not (`False`).
-pub const DEQUEUED: &str = "Dequeued";
-/// Type of the condition of a waiting unit that others have passed; its `lastTransitionTime` is when the
-/// first one did.
-pub const OVERTAKEN: &str = "Overtaken";
-
-/// The longest name of a queue, in characters: it must fit in a label.
-pub const MAX_QUEUE_NAME: usize = 63;
-/// The most resources that a unit may ask for.
-pub const MAX_RESOURCES: usize = 30;
-/// The longest name of a resource, in characters: a domain, a slash and a name.
-pub const MAX_RESOURCE_NAME: usize = 317;
-/// The longest quantity, in characters.
-pub const MAX_QUANTITY: usize = 40;
-/// The most conditions of a unit; two are the controller's.
-pub const MAX_CONDITIONS: usize = 16;
-
 /// What a job asks for, and where it waits. Only `priority` may change, and only until the unit is released.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -63,8 +51,8 @@ pub const MAX_CONDITIONS: usize = 16;
     doc = "A QueueUnit asks for what one job needs; once it is Dequeued, the job may run.",
     annotation("api-approved.kubernetes.io", "unapproved, not an API of the Kubernetes project"),
     status = "QueueUnitStatus",
-    validation = crate::crd::queue::forward_only(),
-    validation = crate::crd::queue::priority_while_it_waits(),
+    validation = crate::schema::queue::forward_only(),
+    validation = crate::schema::queue::priority_while_it_waits(),
     printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
@@ -84,7 +72,7 @@ pub const MAX_CONDITIONS: usize = 16;
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = crate::crd::queue::fixed_but_priority)]
+#[schemars(transform = crate::schema::queue::fixed_but_priority)]
 pub struct QueueUnitSpec {
     /// The job that waits for this unit: an object of the unit's own namespace. Unset: none; the unit stands
     /// for itself, and once it is released it holds what it asks for until it is deleted.
@@ -92,7 +80,7 @@ pub struct QueueUnitSpec {
     pub consumer_ref: Option<ConsumerRef>,
     /// The `Queue` of the same namespace in which it waits: 1 to 63 characters. Unset: `default`.
     #[serde(default = "default_queue")]
-    #[schemars(length(max = MAX_QUEUE_NAME), transform = crate::crd::queue::queue_name)]
+    #[schemars(length(max = MAX_QUEUE_NAME), transform = crate::schema::queue::queue_name)]
     pub queue: String,
     /// Units with a higher one go first, in a queue whose policy is `Priority`: any 32-bit number. It goes
     /// before `priorityClassName`; without both it is 0. It may change while the unit waits.
@@ -101,12 +89,12 @@ pub struct QueueUnitSpec {
     pub priority: Option<i32>,
     /// The PriorityClass whose value is the priority while `priority` is unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253), transform = crate::crd::queue::class_name)]
+    #[schemars(length(max = 253), transform = crate::schema::queue::class_name)]
     pub priority_class_name: Option<String>,
     /// What the whole job asks for: up to 30 quantities, by resource. A resource is counted against the keys
     /// `{resource}` and `requests.{resource}` of the namespace's ResourceQuotas; `pods` counts Pods.
     #[serde(default)]
-    #[schemars(schema_with = "crate::crd::queue::resource_list")]
+    #[schemars(schema_with = "crate::schema::queue::resource_list")]
     pub resource: BTreeMap<String, Quantity>,
 }
 
@@ -140,7 +128,7 @@ pub struct ConsumerRef {
 /// What has become of a unit. Users read it; only the controller writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = crate::crd::queue::one_owner)]
+#[schemars(transform = crate::schema::queue::one_owner)]
 pub struct QueueUnitStatus {
     /// Whether it waits or is released; unset until the controller has seen it. It only goes forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,7 +139,7 @@ pub struct QueueUnitStatus {
     pub message: String,
     /// `Dequeued`: whether it is released, with the [`Reason`]; `Overtaken`: since when others pass it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = MAX_CONDITIONS), transform = crate::crd::queue::conditions)]
+    #[schemars(length(max = MAX_CONDITIONS), transform = crate::schema::queue::conditions)]
     pub conditions: Vec<Condition>,
 }
 
@@ -163,75 +151,6 @@ pub enum Phase {
     Enqueued,
     /// It is released, for good: its job may run, and what it asks for is reserved.
     Dequeued,
-}
-
-/// Why a unit waits or does not: the closed set of reasons of its conditions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Reason {
-    /// There is room for it; others go first.
-    Waiting,
-    /// There is no Queue of that name in the namespace.
-    QueueNotFound,
-    /// There is no PriorityClass of that name, be it the unit's or its queue's.
-    PriorityClassNotFound,
-    /// There is no such job.
-    ConsumerNotFound,
-    /// The job is of another namespace.
-    ConsumerNotAllowed,
-    /// A ResourceQuota has no room for it now.
-    InsufficientQuota,
-    /// It asks for more than a ResourceQuota leaves even when all released units have ended.
-    ExceedsQuota,
-    /// There is room, which is kept for a unit that was overtaken for too long; of the condition `Overtaken`:
-    /// it is kept for this one.
-    CapacityReserved,
-    /// It is released.
-    Admitted,
-    /// A unit that came later was released although this one waits.
-    Overtaken,
-}
-
-impl Reason {
-    /// All of them.
-    pub const ALL: [Reason; 10] = [
-        Reason::Waiting,
-        Reason::QueueNotFound,
-        Reason::PriorityClassNotFound,
-        Reason::ConsumerNotFound,
-        Reason::ConsumerNotAllowed,
-        Reason::InsufficientQuota,
-        Reason::ExceedsQuota,
-        Reason::CapacityReserved,
-        Reason::Admitted,
-        Reason::Overtaken,
-    ];
-
-    /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Waiting => "Waiting",
-            Reason::QueueNotFound => "QueueNotFound",
-            Reason::PriorityClassNotFound => "PriorityClassNotFound",
-            Reason::ConsumerNotFound => "ConsumerNotFound",
-            Reason::ConsumerNotAllowed => "ConsumerNotAllowed",
-            Reason::InsufficientQuota => "InsufficientQuota",
-            Reason::ExceedsQuota => "ExceedsQuota",
-            Reason::CapacityReserved => "CapacityReserved",
-            Reason::Admitted => "Admitted",
-            Reason::Overtaken => "Overtaken",
-        }
-    }
-
-    /// The reason that this word stands for.
-    pub fn parse(word: &str) -> Option<Reason> {
-        Reason::ALL.into_iter().find(|reason| reason.as_str() == word)
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// In which order the units of a namespace that name this queue are served.
@@ -247,7 +166,7 @@ impl fmt::Display for Reason {
     doc = "A Queue is an order in which the QueueUnits of its namespace that name it are served.",
     annotation("api-approved.kubernetes.io", "unapproved, not an API of the Kubernetes project"),
     status = "QueueStatus",
-    validation = crate::crd::queue::short_name(),
+    validation = crate::schema::queue::short_name(),
     printcolumn(name = "Policy", type_ = "string", json_path = ".spec.queuePolicy"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
     printcolumn(name = "Waiting", type_ = "integer", json_path = ".status.waiting"),
@@ -273,7 +192,7 @@ pub struct QueueSpec {
     pub priority: Option<i32>,
     /// The PriorityClass whose value is the priority while `priority` is unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253), transform = crate::crd::queue::class_name)]
+    #[schemars(length(max = 253), transform = crate::schema::queue::class_name)]
     pub priority_class_name: Option<String>,
 }
 
@@ -291,7 +210,7 @@ pub enum QueuePolicy {
 /// How full a queue was when the controller last wrote it down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = crate::crd::queue::one_owner)]
+#[schemars(transform = crate::schema::queue::one_owner)]
 pub struct QueueStatus {
     /// Units that wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -387,15 +306,6 @@ mod tests {
         assert_eq!([QueueUnit::api_version(&()), QueueUnit::kind(&())], [API_VERSION, UNIT_KIND]);
         assert_eq!([Queue::api_version(&()), Queue::kind(&())], [API_VERSION, QUEUE_KIND]);
         assert_eq!([QueueUnit::group(&()), Queue::group(&())], [GROUP, GROUP]);
-    }
-
-    #[test]
-    fn a_reason_is_the_word_on_the_wire_and_back() {
-        for reason in Reason::ALL {
-            assert_eq!(Reason::parse(reason.as_str()), Some(reason));
-            assert_eq!(format!("{reason:?}"), reason.to_string(), "the word is its name");
-        }
-        assert_eq!(Reason::parse("waiting"), None);
     }
 
     #[test]

@@ -6,10 +6,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::code::CompletionType;
+use crate::code::{Code, CompletionType};
 use crate::codec::{self, DecodeError};
+use crate::null::null_as_default;
 use crate::shared::Shared;
 use crate::time::Time;
 
@@ -63,7 +64,7 @@ pub struct FrameworkStatus {
     pub observed_generation: Option<i64>,
     /// Summaries for people and `kubectl wait`: `Running`, `Queued`, `Complete`, `Failed`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(transform = crate::crd::condition_map)]
+    #[schemars(transform = crate::schema::condition_map)]
     pub conditions: Vec<Condition>,
     /// Tasks by what they are doing, those being removed left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,7 +134,7 @@ pub struct FrameworkAttemptStatus {
     pub completion_status: Option<Box<FrameworkAttemptCompletionStatus>>,
     /// One entry a TaskRole; null when compressed.
     #[serde(default)]
-    #[schemars(schema_with = "crate::crd::opaque_list")]
+    #[schemars(schema_with = "crate::schema::opaque_list")]
     pub task_role_statuses: Option<Vec<TaskRoleStatus>>,
     /// Base64 of the compressed JSON of `taskRoleStatuses`; left out when not compressed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -308,13 +309,49 @@ fn is_zero(number: &i32) -> bool {
     *number == 0
 }
 
-/// Reads `null` as the default: Go writes an unset slice so.
-pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+impl FrameworkAttemptCompletionStatus {
+    /// With a predefined code, and no trigger.
+    pub fn predefined(code: Code, diagnostics: &str) -> Self {
+        FrameworkAttemptCompletionStatus {
+            code: code.number(),
+            phrase: code.phrase().to_owned(),
+            r#type: code.completion_type(),
+            diagnostics: diagnostics.to_owned(),
+            trigger: None,
+        }
+    }
+}
+
+impl TaskAttemptCompletionStatus {
+    /// With a predefined code, of a Pod that did not end by itself.
+    pub fn predefined(code: Code, diagnostics: String) -> Self {
+        TaskAttemptCompletionStatus {
+            code: code.number(),
+            phrase: code.phrase().to_owned(),
+            r#type: code.completion_type(),
+            diagnostics,
+            pod: None,
+        }
+    }
+}
+
+impl TaskAttemptStatus {
+    /// An attempt that is about to be created.
+    pub fn new(id: i32, pod_name: String, start_time: Time) -> Self {
+        TaskAttemptStatus {
+            id,
+            start_time,
+            run_time: None,
+            completion_time: None,
+            instance_uid: None,
+            pod_name,
+            pod_uid: None,
+            pod_node_name: None,
+            pod_ip: None,
+            pod_host_ip: None,
+            completion_status: None,
+        }
+    }
 }
 
 impl FrameworkAttemptStatus {
@@ -379,6 +416,11 @@ impl FrameworkStatus {
     /// The TaskRole statuses of the current attempt; empty while they are compressed.
     pub fn task_roles(&self) -> &[TaskRoleStatus] {
         self.attempt_status.task_role_statuses.as_deref().unwrap_or_default()
+    }
+
+    /// The Tasks of all TaskRoles.
+    pub fn all_tasks(&self) -> impl Iterator<Item = &TaskStatus> {
+        self.task_roles().iter().flat_map(TaskRoleStatus::tasks)
     }
 
     /// The status of one Task.

@@ -1,4 +1,4 @@
-//! What to do now: the acts that the persisted status licenses and the observation calls for.
+//! What to do now: the acts that the persisted status permits and the observation calls for.
 //!
 //! Nothing here depends on a status that is not persisted yet.
 
@@ -6,10 +6,11 @@ use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
 use serde_json::Value;
 
-use crate::licence::{self, role_of_pod, task_of_pod};
+use crate::defect::Defect;
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
+use crate::permit::{self, role_of_pod, task_of_pod};
 use crate::plan::{Action, Plan};
-use crate::{framework, growth, lifetime, pod, queue, sequel};
+use crate::{growth, lifetime, next_attempt, pod, queue};
 
 /// The object that a create posts; `None` if the status does not know the instance any more.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -22,7 +23,7 @@ pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) ->
     }
 }
 
-/// Adds to `plan` what the persisted `status` licenses, and when to look again.
+/// Adds to `plan` what the persisted `status` permits, and when to look again.
 pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, m: &Moment, policy: &Policy) {
     let mut acts = Acts { plan, status, o, m, policy };
     acts.config_map();
@@ -46,8 +47,8 @@ struct Acts<'a> {
 impl Acts<'_> {
     fn act(&mut self, action: Action) {
         debug_assert!(
-            cfg!(feature = "defects") || licence::licensed(self.status, self.o.framework, &action),
-            "unlicensed {action:?}"
+            !self.policy.defects.is_empty() || permit::permits(self.status, self.o.framework, &action),
+            "unpermitted {action:?}"
         );
         self.plan.act.push(action);
     }
@@ -104,7 +105,7 @@ impl Acts<'_> {
         let objects = self.o.objects;
         !objects.has_unsettled_pod_create()
             && !objects.pods.values().any(|pod| pod.config_map_uid == config_map_uid)
-            && framework::tasks(self.status.task_roles()).all(|task| {
+            && self.status.all_tasks().all(|task| {
                 let over = matches!(task.state, State::AttemptCompleted | State::Completed);
                 over || task.attempt_status.pod_uid.as_ref().is_none_or(|uid| objects.gone.contains(uid))
             })
@@ -143,8 +144,7 @@ impl Acts<'_> {
 
     /// Deletes Pods that no Task records: what a lost write, or a Task that is gone, left behind (rule A4).
     fn orphans(&mut self) {
-        #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::KeepOrphans) {
+        if self.policy.defects.has(Defect::KeepOrphans) {
             return;
         }
         let objects = self.o.objects;
@@ -198,7 +198,7 @@ impl Acts<'_> {
         let running = matches!(self.status.state, State::AttemptPreparing | State::AttemptRunning)
             && self.status.attempt_status.completion_status.is_none()
             && self.o.framework.spec.execution_type == ExecutionType::Start
-            && !licence::is_deleted_in_foreground(self.o.framework);
+            && !permit::is_deleted_in_foreground(self.o.framework);
         let waits = growth::waits(task, self.o, self.policy);
         if !running || task.state != State::AttemptCreationPending || task.deletion_pending || waits {
             return;
@@ -209,7 +209,7 @@ impl Acts<'_> {
         let name = &task.attempt_status.pod_name;
         // A Pod of ours that holds the name is an orphan; its DELETED event brings us back here.
         let name_is_free = !self.o.objects.pods.contains_key(name);
-        let Some(instance) = licence::task_instance(self.status, task) else { return };
+        let Some(instance) = permit::task_instance(self.status, task) else { return };
         let create = self.o.objects.pod_creates.get(name);
         let settled = create.is_none_or(|create| match create.outcome {
             // Refused for an attempt that is over: says nothing of this one.
@@ -228,11 +228,7 @@ impl Acts<'_> {
     }
 
     fn delete_pod(&mut self, role: &TaskRoleStatus, task: &TaskStatus, pod: &PodFacts) {
-        #[cfg(feature = "defects")]
-        let early = self.policy.lacks(crate::observed::Defect::DeleteBeforePersist)
-            && matches!(pod.phase, crate::observed::PodPhase::Succeeded | crate::observed::PodPhase::Failed);
-        #[cfg(not(feature = "defects"))]
-        let early = false;
+        let early = self.policy.defects.has(Defect::DeleteBeforePersist) && pod.end.is_some();
         if task.attempt_status.completion_status.is_none() && !early {
             return;
         }
@@ -262,8 +258,7 @@ impl Acts<'_> {
     /// Whether `due` has passed on the API server's clock (rule A8). If that is not proved, asks for proof as
     /// soon as there may be one.
     fn is_due(&mut self, due: Time) -> bool {
-        #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::TrustLocalClock) {
+        if self.policy.defects.has(Defect::TrustLocalClock) {
             self.wake_at(due);
             return self.m.time() >= due;
         }
@@ -300,7 +295,7 @@ impl Acts<'_> {
         }
         match self.status.state {
             State::AttemptCompleted if self.status.retry_policy_status.retry_delay_sec.is_some() => {
-                self.wake_at(sequel::retry_due(self.status));
+                self.wake_at(next_attempt::retry_due(self.status));
             }
             State::Completed if self.o.framework.metadata.deletion_timestamp.is_none() => {
                 let expiry = lifetime::expiry(self.o.framework, self.status, self.policy);

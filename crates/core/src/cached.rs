@@ -5,7 +5,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::observed::PodFacts;
+use crate::pod_facts::PodFacts;
 
 /// A Pod in the cache. Reads like its facts.
 #[derive(Clone, Debug, PartialEq)]

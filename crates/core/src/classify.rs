@@ -5,83 +5,32 @@
 //! predefined codes of containers first, then the rules in their order, then the exit code of the container
 //! that failed last. The code is 0 if and only if the Pod succeeded.
 
+mod error;
 mod judged;
 mod pattern;
 mod re2;
+mod regexes;
+mod terminated;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-use framework_api::Time;
 use framework_api::code::{self, Code, CompletionType};
 use framework_api::pod_failure::{ContainerPattern, Int32Range, PodFailureRule, PodPattern};
 use framework_api::status::TaskAttemptCompletionStatus;
-use regex::{Regex, RegexBuilder};
-use serde::Serialize;
 
-use judged::Shown;
-use pattern::{Pattern, PodFound};
+use self::judged::Shown;
+use self::pattern::{Pattern, PodFound};
+use self::regexes::Regexes;
+use crate::allowance::Allowance;
 
-use crate::size::Allowance;
-
-pub use judged::Judged;
-
-/// The most memory that one compiled regex may take.
-const REGEX_SIZE_LIMIT: usize = 4 << 20;
-/// How deep groups may nest in a regex.
-const REGEX_NEST_LIMIT: u32 = 100;
+pub use self::error::{Error, Problem};
+pub use self::judged::Judged;
+pub use self::terminated::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 
 /// Matches everything, and so shows the text in the diagnostics.
 const ANYTHING: &str = "(?ms).*";
-
-/// A Pod that ended by itself, as far as its end is concerned. Kept only for Pods that ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TerminatedPod {
-    /// How it ended.
-    pub phase: TerminalPhase,
-    /// `metadata.name`.
-    pub pod_name: String,
-    /// `status.reason`; empty if unset.
-    pub reason: String,
-    /// `status.message`; empty if unset.
-    pub message: String,
-    /// Its containers, init containers first, each kind as the Pod's status lists it.
-    pub containers: Vec<ContainerEnd>,
-}
-
-/// A phase that a Pod never leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TerminalPhase {
-    /// Every container ended with code 0.
-    Succeeded,
-    /// Every container ended, or the Pod was given up.
-    Failed,
-}
-
-/// A container of a Pod that ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerEnd {
-    /// Its name.
-    pub name: String,
-    /// Its `state.terminated`; none if the Pod ended without it.
-    pub terminated: Option<ContainerTerminated>,
-}
-
-/// `state.terminated` of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ContainerTerminated {
-    /// Empty if unset.
-    pub reason: String,
-    /// Empty if unset.
-    pub message: String,
-    /// 0: none reported.
-    pub signal: i32,
-    /// 0: it succeeded.
-    pub exit_code: i32,
-    /// When it ended.
-    pub finished_at: Option<Time>,
-}
 
 /// The rules, ready to be applied to Pods.
 #[derive(Clone, Debug)]
@@ -95,48 +44,6 @@ struct Rule {
     phrase: String,
     r#type: CompletionType,
     patterns: Vec<Pattern>,
-}
-
-/// What is wrong with an entry of the `podFailureSpec`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("podFailureSpec[{entry}].{field} (code {code}): {problem}")]
-pub struct Error {
-    /// Position of the entry, from 0.
-    pub entry: usize,
-    /// Its code.
-    pub code: i32,
-    /// Path of the field in the entry.
-    pub field: String,
-    /// What is wrong with the field.
-    pub problem: Problem,
-}
-
-/// What is wrong with a field of the `podFailureSpec`.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Problem {
-    /// The contract keeps the code for itself.
-    #[error("codes from 200 to 219 and from -999 to 0 are reserved")]
-    ReservedCode,
-    /// An entry before it has the same code.
-    #[error("the code is that of entry {first} too")]
-    DuplicateCode {
-        /// Position of that entry.
-        first: usize,
-    },
-    /// No Pod could ever match.
-    #[error("at least one pattern is needed")]
-    NoPatterns,
-    /// Only failed Pods are classified.
-    #[error("the type of a failure cannot be Succeeded")]
-    NotAFailure,
-    /// The regex cannot be read.
-    #[error("cannot use the regex `{pattern}`: {reason}")]
-    Regex {
-        /// As the config has it.
-        pattern: String,
-        /// Why not.
-        reason: String,
-    },
 }
 
 impl Classifier {
@@ -218,41 +125,6 @@ impl Rule {
     }
 }
 
-/// Compiled regexes by their text: the rules repeat a few of them all over.
-#[derive(Default)]
-struct Regexes {
-    by_pattern: BTreeMap<String, Regex>,
-}
-
-impl Regexes {
-    fn compile(&mut self, pattern: &str) -> Result<Regex, Problem> {
-        if let Some(regex) = self.by_pattern.get(pattern) {
-            return Ok(regex.clone());
-        }
-        let refuse = |reason: String| Problem::Regex { pattern: pattern.to_owned(), reason };
-        let translated = re2::translate(pattern).map_err(refuse)?;
-        let regex = RegexBuilder::new(&translated)
-            .size_limit(REGEX_SIZE_LIMIT)
-            .nest_limit(REGEX_NEST_LIMIT)
-            .build()
-            .map_err(|error| refuse(plain_reason(&error)))?;
-        self.by_pattern.insert(pattern.to_owned(), regex.clone());
-        Ok(regex)
-    }
-}
-
-/// The engine's reason in one line, without the translated pattern that the user never wrote.
-fn plain_reason(error: &regex::Error) -> String {
-    match error {
-        regex::Error::CompiledTooBig(limit) => format!("it takes more than {limit} bytes"),
-        error => {
-            let text = error.to_string();
-            let last = text.lines().last().unwrap_or_default();
-            last.strip_prefix("error: ").unwrap_or(last).to_owned()
-        }
-    }
-}
-
 /// The rules of the codes with which a container itself says how it failed.
 fn predefined() -> [PodFailureRule; 3] {
     let codes = [
@@ -282,9 +154,4 @@ fn last_failed_exit_code(pod: &TerminatedPod) -> Option<i32> {
     // `max_by_key` would take the last of equals.
     let last = failed.reduce(|last, end| if end.finished_at > last.finished_at { end } else { last });
     last.map(|end| end.exit_code)
-}
-
-/// Plain data made of strings, numbers and lists: writing it cannot fail.
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
 }

@@ -6,12 +6,14 @@
 
 use framework_api::code::{Code, CompletionType, DEADLINE_EXCEEDED};
 use framework_api::status::{
-    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskRoleStatus, TaskStatus,
+    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskAttemptCompletionStatus,
+    TaskRoleStatus, TaskStatus,
 };
 use framework_api::{ExecutionType, FrameworkStatus, Shared, State, Time, name};
 
+use crate::defect::Defect;
 use crate::growth::Adding;
-use crate::instance::Instances;
+use crate::instance_uid::InstanceUids;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
 use crate::plan::Report;
 use crate::size::{self, Room};
@@ -48,7 +50,7 @@ pub(crate) fn new_attempt(
     // Tasks that do not fit are added once they do.
     let roles = if size::excess(o, policy).is_some() { &[][..] } else { &o.framework.spec.task_roles };
     let adding = Adding::after(before, o, policy);
-    let roles = rescale::task_roles(framework, roles, adding, &mut Instances::new(m.seed), m.time());
+    let roles = rescale::task_roles(framework, roles, adding, &mut InstanceUids::new(m.seed), m.time());
     FrameworkAttemptStatus {
         id,
         start_time: m.time(),
@@ -78,17 +80,6 @@ pub(crate) fn transition(next: &mut FrameworkStatus, to: State, at: Time) {
     if next.state != to {
         next.state = to;
         next.transition_time = at;
-    }
-}
-
-/// A completion status with a predefined code and no trigger.
-pub(crate) fn predefined(code: Code, diagnostics: &str) -> FrameworkAttemptCompletionStatus {
-    FrameworkAttemptCompletionStatus {
-        code: code.number(),
-        phrase: code.phrase().to_owned(),
-        r#type: code.completion_type(),
-        diagnostics: diagnostics.to_owned(),
-        trigger: None,
     }
 }
 
@@ -122,7 +113,13 @@ impl Step<'_> {
 
     /// Ends the attempt because the user wants it.
     pub(crate) fn stop(&self, next: &mut FrameworkStatus) {
-        self.end(next, predefined(Code::StopFrameworkRequested, "the user stopped the Framework"));
+        self.end(
+            next,
+            FrameworkAttemptCompletionStatus::predefined(
+                Code::StopFrameworkRequested,
+                "the user stopped the Framework",
+            ),
+        );
     }
 
     /// Whether the deadline has passed on the API server's clock.
@@ -191,7 +188,10 @@ impl Step<'_> {
             transition(next, State::AttemptPreparing, self.m.time());
         } else if self.m.time() >= next.transition_time.plus_seconds(limit) {
             let text = format!("the created ConfigMap did not appear in the local cache within {limit} s");
-            self.end(next, predefined(Code::ConfigMapLocalCacheCreationTimeout, &text));
+            self.end(
+                next,
+                FrameworkAttemptCompletionStatus::predefined(Code::ConfigMapLocalCacheCreationTimeout, &text),
+            );
         }
     }
 
@@ -211,7 +211,10 @@ impl Step<'_> {
             } else {
                 "the ConfigMap was deleted by others"
             };
-            self.end(next, predefined(Code::ConfigMapExternalDeleted, text));
+            self.end(
+                next,
+                FrameworkAttemptCompletionStatus::predefined(Code::ConfigMapExternalDeleted, text),
+            );
             transition(next, State::AttemptDeleting, self.m.time());
             self.wind_down(next);
         }
@@ -237,7 +240,10 @@ impl Step<'_> {
             advance.role(role, &mut room, reports);
         }
         let at = self.m.time();
-        let running = tasks(roles).any(|task| !task.deletion_pending && task.state == State::AttemptRunning);
+        let running = roles
+            .iter()
+            .flat_map(TaskRoleStatus::tasks)
+            .any(|task| !task.deletion_pending && task.state == State::AttemptRunning);
         if let Some(completed) = completion::evaluate(spec, roles) {
             self.end(next, completed);
         } else if running {
@@ -257,7 +263,7 @@ impl Step<'_> {
         for task in attempt.task_role_statuses.iter_mut().flatten().flat_map(|role| &mut role.task_statuses) {
             task::end(task, self.o, at, || {
                 let text = "the FrameworkAttempt completed".to_owned();
-                task::predefined(Code::FrameworkAttemptCompletion, text)
+                TaskAttemptCompletionStatus::predefined(Code::FrameworkAttemptCompletion, text)
             });
             if task.state == State::AttemptCompleted {
                 task::complete(task, at);
@@ -298,8 +304,7 @@ impl Step<'_> {
             }
             pods_are_gone &= task.state == State::Completed;
         }
-        #[cfg(feature = "defects")]
-        let pods_are_gone = pods_are_gone || self.policy.lacks(crate::observed::Defect::TrustConfigMap);
+        pods_are_gone |= self.policy.defects.has(Defect::TrustConfigMap);
         if self.config_map_is_gone(next) && pods_are_gone {
             complete_attempt(next, at);
         } else if self.config_map_is_cached(next)
@@ -328,9 +333,4 @@ fn record_config_map(next: &mut FrameworkStatus, uid: String) {
 fn complete_attempt(next: &mut FrameworkStatus, at: Time) {
     next.attempt_status.completion_time = Some(at);
     transition(next, State::AttemptCompleted, at);
-}
-
-/// All Tasks of some TaskRoles.
-pub(crate) fn tasks(roles: &[TaskRoleStatus]) -> impl Iterator<Item = &framework_api::status::TaskStatus> {
-    roles.iter().flat_map(TaskRoleStatus::tasks)
 }

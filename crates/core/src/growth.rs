@@ -10,7 +10,6 @@ use framework_api::queue::{ConsumerKind, growth_unit_name};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{FrameworkSpec, FrameworkStatus, Time};
 
-use crate::framework::tasks;
 use crate::observed::{Observed, Policy};
 use crate::plan::Report;
 use crate::queue::{self, Stage};
@@ -20,7 +19,7 @@ pub const GROWTH_QUEUED: &str = "GrowthQueued";
 
 /// Tasks that one unit asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Party {
+pub struct UnitDemand {
     /// The generation in the unit's name; `None`: the first unit.
     pub generation: Option<i64>,
     /// When the first of these Tasks was added; `None`: none is stored yet.
@@ -30,16 +29,18 @@ pub struct Party {
 }
 
 /// All Tasks that units ask for, the first unit's first. Costs O(Tasks).
-pub fn parties(o: &Observed<'_>, policy: &Policy) -> Vec<Party> {
+pub fn unit_demands(o: &Observed<'_>, policy: &Policy) -> Vec<UnitDemand> {
     let (framework, spec) = (o.framework, &o.framework.spec);
     let roles = o.status.map_or(&[][..], FrameworkStatus::task_roles);
-    let mut parties = vec![Party::new(None, spec)];
+    let mut demands = vec![UnitDemand::new(None, spec)];
     let is_tagged = |task: &TaskStatus| task.queue_unit_generation.is_some();
-    if queue::stage_now(o, policy) == Stage::Waiting && !tasks(roles).any(is_tagged) {
+    if queue::stage_now(o, policy) == Stage::Waiting
+        && !roles.iter().flat_map(TaskRoleStatus::tasks).any(is_tagged)
+    {
         // Its Tasks follow its spec, and nothing of it has begun.
         let numbers = spec.task_roles.iter().map(|role| u64::try_from(role.task_number).unwrap_or(0));
-        parties.iter_mut().for_each(|party| party.tasks = numbers.clone().collect());
-        return parties;
+        demands.iter_mut().for_each(|demand| demand.tasks = numbers.clone().collect());
+        return demands;
     }
     let current = framework.metadata.generation;
     for role in roles {
@@ -53,35 +54,35 @@ pub fn parties(o: &Observed<'_>, policy: &Policy) -> Vec<Party> {
             if task.deletion_pending && (index >= number || current.is_none()) {
                 continue;
             }
-            let Some(party) = party(&mut parties, generation, spec) else { continue };
-            party.count(position);
+            let Some(demand) = demand(&mut demands, generation, spec) else { continue };
+            demand.count(position);
             if !task.deletion_pending {
-                party.since = Some(party.since.map_or(task.start_time, |since| since.min(task.start_time)));
+                demand.since = Some(demand.since.map_or(task.start_time, |since| since.min(task.start_time)));
             }
         }
     }
-    parties.retain(|party| party.generation.is_none() || party.since.is_some());
-    parties.sort_unstable_by_key(|party| party.generation);
-    parties
+    demands.retain(|demand| demand.generation.is_none() || demand.since.is_some());
+    demands.sort_unstable_by_key(|demand| demand.generation);
+    demands
 }
 
 /// The Tasks of a unit. Those that came together stand together: mostly it is the one of the last Task.
-fn party<'a>(
-    parties: &'a mut Vec<Party>,
+fn demand<'a>(
+    demands: &'a mut Vec<UnitDemand>,
     generation: Option<i64>,
     spec: &FrameworkSpec,
-) -> Option<&'a mut Party> {
-    let known = parties.iter().rposition(|party| party.generation == generation);
-    let position = known.unwrap_or(parties.len());
+) -> Option<&'a mut UnitDemand> {
+    let known = demands.iter().rposition(|demand| demand.generation == generation);
+    let position = known.unwrap_or(demands.len());
     if known.is_none() {
-        parties.push(Party::new(generation, spec));
+        demands.push(UnitDemand::new(generation, spec));
     }
-    parties.get_mut(position)
+    demands.get_mut(position)
 }
 
-impl Party {
+impl UnitDemand {
     fn new(generation: Option<i64>, spec: &FrameworkSpec) -> Self {
-        Party { generation, since: None, tasks: vec![0; spec.task_roles.len()] }
+        UnitDemand { generation, since: None, tasks: vec![0; spec.task_roles.len()] }
     }
 
     fn count(&mut self, position: usize) {
@@ -133,7 +134,7 @@ pub(crate) fn waits(task: &TaskStatus, o: &Observed<'_>, policy: &Policy) -> boo
 pub(crate) fn report(status: &FrameworkStatus, next: &FrameworkStatus, o: &Observed<'_>) -> Option<Report> {
     let generation = o.framework.metadata.generation?;
     let is_of_it = |task: &TaskStatus| task.queue_unit_generation == Some(generation);
-    if tasks(status.task_roles()).any(is_of_it) || !tasks(next.task_roles()).any(is_of_it) {
+    if status.all_tasks().any(is_of_it) || !next.all_tasks().any(is_of_it) {
         return None;
     }
     let queue = queue::is_queued(o.framework, Some(next)).unwrap_or_default();

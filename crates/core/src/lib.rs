@@ -1,7 +1,7 @@
 //! What should happen next: the pure core of the controller.
 //!
 //! [`sync`](sync::sync) maps what is observed of one Framework, a moment and a policy to a
-//! [`Plan`]: the status to persist, the acts that the *persisted* status licenses, when to
+//! [`Plan`]: the status to persist, the acts that the *persisted* status permits, when to
 //! look again, and what to report. It never fails and never panics on input.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. Time and
@@ -13,30 +13,38 @@
 )]
 
 pub mod act;
+mod allowance;
 pub mod batch;
 pub mod cached;
 pub mod classify;
 pub mod completion;
-pub mod cut;
+mod create;
+mod defect;
+pub mod deferrable;
 mod framework;
 pub mod growth;
-pub mod instance;
-pub mod licence;
+pub mod instance_uid;
 pub mod lifetime;
+mod moment;
+mod next_attempt;
 pub mod observed;
+pub mod permit;
 pub mod plan;
 pub mod pod;
+mod pod_facts;
+mod policy;
 pub mod queue;
-pub mod quiet;
 mod rescale;
 pub mod retry;
-mod sequel;
 pub mod size;
+mod size_limits;
 pub mod snapshot;
 pub mod summary;
 pub mod sync;
 mod task;
+pub mod truncate;
 
+pub use defect::{Defect, Defects, SWITCHABLE};
 pub use observed::{Moment, Observed, Policy};
 pub use plan::{Action, Plan, Urgency};
 pub use sync::sync;

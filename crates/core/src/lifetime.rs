@@ -9,7 +9,6 @@ use framework_api::code::{Code, DEADLINE_EXCEEDED};
 use framework_api::status::FrameworkAttemptCompletionStatus;
 use framework_api::{Framework, FrameworkStatus, State, Time};
 
-use crate::framework::predefined;
 use crate::observed::{Moment, Observed, Policy};
 use crate::plan::Report;
 
@@ -53,7 +52,7 @@ pub fn expiry(framework: &Framework, status: &FrameworkStatus, policy: &Policy) 
 /// Whether the deadline has passed on the API server's clock.
 pub(crate) fn is_over(o: &Observed<'_>, m: &Moment) -> bool {
     let Some(due) = deadline(o.framework) else { return false };
-    m.server.max(o.told).is_some_and(|server| server >= due)
+    m.server.max(o.server_date).is_some_and(|server| server >= due)
 }
 
 /// Whether the deadline may have passed: nothing new is begun until the API server's clock has told.
@@ -72,7 +71,7 @@ pub(crate) fn exceeded(o: &Observed<'_>) -> FrameworkAttemptCompletionStatus {
          the creation of the Framework",
         phrase = code.phrase(),
     );
-    predefined(code, &text)
+    FrameworkAttemptCompletionStatus::predefined(code, &text)
 }
 
 /// What users hear of a Framework that is seen for the first time.

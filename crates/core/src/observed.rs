@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framework_api::config::LogObjectSnapshot;
 use framework_api::{Framework, FrameworkStatus, Time};
-use jiff::Timestamp;
 
 use crate::cached::CachedPod;
-use crate::classify::{Classifier, TerminatedPod};
-use crate::size::SizeLimits;
+pub use crate::create::{Create, Instance, Outcome, Refusal};
+pub use crate::moment::Moment;
+pub use crate::pod_facts::{Deletion, PodFacts, PodPhase};
+pub use crate::policy::Policy;
 
 /// All that is known of one Framework when its next step is decided.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct Observed<'a> {
     pub status: Option<&'a FrameworkStatus>,
     /// The latest `Date` that was asked for since the Framework was first seen: proof of a deadline that has
     /// passed, which stays one.
-    pub told: Option<Time>,
+    pub server_date: Option<Time>,
     /// What its queue says; `None`: nothing yet, or there is none.
     pub admission: Option<&'a Admission>,
     /// Which growths its queue has released: the generations that asked for them, sorted.
@@ -82,229 +82,6 @@ pub struct ConfigMapFacts {
     pub framework_uid: Option<String>,
     /// Whether it has a deletionTimestamp.
     pub deleting: bool,
-}
-
-/// A Pod as the cache shows it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PodFacts {
-    /// `metadata.uid`.
-    pub uid: String,
-    /// UID of the ConfigMap that controls it.
-    pub config_map_uid: String,
-    /// `status.phase`.
-    pub phase: PodPhase,
-    /// Set when it has a deletionTimestamp.
-    pub deletion: Option<Deletion>,
-    /// `spec.nodeName`, empty if unset.
-    pub node_name: String,
-    /// `status.podIP`, empty if unset.
-    pub pod_ip: String,
-    /// `status.hostIP`, empty if unset.
-    pub host_ip: String,
-    /// How it ended; present exactly when the phase is Succeeded or Failed.
-    pub end: Option<Box<TerminatedPod>>,
-    /// Known by a GET only: the watch has not shown it.
-    pub unwatched: bool,
-}
-
-/// `status.phase` of a Pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PodPhase {
-    /// Not all containers have started.
-    Pending,
-    /// At least one container runs.
-    Running,
-    /// All containers succeeded.
-    Succeeded,
-    /// All containers ended, and at least one failed, or the kubelet ended the Pod.
-    Failed,
-    /// The node does not report.
-    Unknown,
-}
-
-/// A graceful deletion under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deletion {
-    /// `deletionTimestamp`: when the grace period ends.
-    pub at: Time,
-    /// `deletionGracePeriodSeconds`.
-    pub grace_sec: i64,
-}
-
-impl Deletion {
-    /// When the deletion was asked for.
-    pub fn started(self) -> Time {
-        self.at.plus_seconds(self.grace_sec.saturating_neg())
-    }
-}
-
-/// A create that was sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Create {
-    /// For which instance; a create for another one never stands for this one.
-    pub instance: Instance,
-    /// What came of it.
-    pub outcome: Outcome,
-}
-
-/// Which instance a create is for: names are used again, instances never.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Instance {
-    /// An attempt of the Framework.
-    FrameworkAttempt {
-        /// Its id.
-        attempt_id: i32,
-    },
-    /// An attempt of a Task in an attempt of its Framework.
-    TaskAttempt {
-        /// UID of the ConfigMap that stands for the Framework's attempt.
-        config_map_uid: String,
-        /// Instance UID of the Task.
-        task_uid: String,
-        /// Id of the Task's attempt.
-        attempt_id: i32,
-    },
-}
-
-/// What came of a create.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// No reply yet, or its outcome is unknown: the object may appear at any time.
-    InFlight,
-    /// Created, with this UID.
-    Acknowledged {
-        /// `metadata.uid` of the object.
-        uid: String,
-    },
-    /// Not created, and no object of ours has that name.
-    Refused {
-        /// Whether, and how, that ends the attempt.
-        refusal: Refusal,
-        /// The API server's message.
-        message: String,
-        /// When a transient refusal is tried again.
-        retry_at: Timestamp,
-    },
-}
-
-/// Why a create was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// May pass: it is tried again.
-    Transient,
-    /// The name is taken by an object that is not ours: it is tried again, the holder is never deleted.
-    NameConflict,
-    /// The Pod is invalid or too large: PodCreationPermanentError.
-    Permanent,
-    /// Forbidden, or a bad request: PodCreationUnknownError.
-    Unknown,
-}
-
-/// When a decision is made, and the randomness it may use.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    /// Now, corrected to the API server's clock as well as is known.
-    pub now: Timestamp,
-    /// The `Date` that the API server answered with when it was last asked; `None`: it was not asked since
-    /// the last evaluation. Forced deletions and expiries act on this alone, never on `now` (rule A8).
-    pub server: Option<Time>,
-    /// Unique for every evaluation, and not to be guessed; instance UIDs and random delays derive from it.
-    pub seed: u128,
-}
-
-impl Moment {
-    /// Now, in whole seconds.
-    pub fn time(&self) -> Time {
-        Time::floor(self.now)
-    }
-}
-
-/// The settings that decisions depend on.
-#[derive(Clone, Debug)]
-pub struct Policy {
-    /// How failed Pods are classified.
-    pub classifier: Classifier,
-    /// How long a created object may be missing in the cache before it counts as deleted.
-    pub object_local_cache_creation_timeout_sec: i64,
-    /// Least random delay of a retry after a transient conflict, Frameworks only.
-    pub min_conflict_retry_delay_sec: i64,
-    /// Greatest random delay of a retry after a transient conflict, Frameworks only.
-    pub max_conflict_retry_delay_sec: i64,
-    /// How long a completed Framework is kept.
-    pub framework_completed_retain_sec: i64,
-    /// How many Pods of a Framework may exist, or be on their way, without being recorded (rule A7).
-    pub unrecorded_creates_limit: usize,
-    /// What an object may take.
-    pub size: SizeLimits,
-    /// Which history snapshots are told.
-    pub log_object_snapshot: LogObjectSnapshot,
-    /// Whether a Framework that names a queue waits to be released from it.
-    pub queueing: bool,
-    /// Rules that are switched off, to show that the checks find their absence.
-    #[cfg(feature = "defects")]
-    pub defects: BTreeSet<crate::observed::Defect>,
-}
-
-/// A rule of the controller that a test may switch off. Only with the feature `defects`, which no
-/// shipped program turns on.
-#[cfg(feature = "defects")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Defect {
-    /// A1: acts are sent although the status being written withdraws their licence.
-    SendUnlicensed,
-    /// A2: creates in flight are not observed.
-    ForgetInFlight,
-    /// A3: the spec of the cache is mixed with the status of a reply.
-    MixVersions,
-    /// A4: Pods that are not recorded are left alone.
-    KeepOrphans,
-    /// A5: the attempt completes when its ConfigMap is gone, whatever its Pods do.
-    TrustConfigMap,
-    /// A6: an object that left the cache counts as gone.
-    TrustDisappearance,
-    /// A7: creates go on however many are unrecorded.
-    UnboundedLoss,
-    /// A8: timers trust the local clock.
-    TrustLocalClock,
-    /// Deletes are sent before the completion status is persisted.
-    DeleteBeforePersist,
-    /// A retry is decided before AttemptCompleted is persisted.
-    RetryBeforePersist,
-    /// A status write that conflicts is repeated over the other one.
-    OverwriteOnConflict,
-    /// The status of a unit is written whatever became of the unit since it was decided.
-    ReleaseUnguarded,
-    /// A release whose reply never came counts no more.
-    ForgetRelease,
-    /// After a start units are released at once.
-    ReleaseAtOnce,
-    /// What a job was given returns when the job has ended, whatever its Pods still use.
-    ReturnAtEnd,
-}
-
-impl Policy {
-    /// The contract's defaults, with this classifier.
-    pub fn new(classifier: Classifier) -> Self {
-        Policy {
-            classifier,
-            object_local_cache_creation_timeout_sec: 300,
-            min_conflict_retry_delay_sec: 60,
-            max_conflict_retry_delay_sec: 900,
-            framework_completed_retain_sec: 30 * 24 * 3600,
-            unrecorded_creates_limit: 64,
-            size: SizeLimits::default(),
-            log_object_snapshot: LogObjectSnapshot::default(),
-            queueing: false,
-            #[cfg(feature = "defects")]
-            defects: BTreeSet::new(),
-        }
-    }
-
-    /// Whether this rule is switched off. Always false in a shipped program.
-    #[cfg(feature = "defects")]
-    pub fn lacks(&self, defect: Defect) -> bool {
-        self.defects.contains(&defect)
-    }
 }
 
 impl Objects {

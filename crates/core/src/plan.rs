@@ -1,4 +1,4 @@
-//! What the core answers: a status to persist, licensed acts, when to look again, and what to report.
+//! What the core answers: a status to persist, permitted acts, when to look again, and what to report.
 
 use framework_api::{FrameworkStatus, Time};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ pub struct Plan {
     pub persist: Option<Box<FrameworkStatus>>,
     /// How soon `persist` is to be written.
     pub urgency: Urgency,
-    /// What to do; each act is licensed by the persisted status.
+    /// What to do; each act is permitted by the persisted status.
     pub act: Vec<Action>,
     /// When to evaluate again though nothing happens.
     pub wake: Option<Timestamp>,

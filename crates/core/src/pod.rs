@@ -161,9 +161,6 @@ pub fn render_pod(template: &Value, context: &PodContext<'_>) -> Value {
     pod
 }
 
-/// How many of the [`variables`], the first ones, are placeholders in the template too.
-const PLACEHOLDERS: usize = 6;
-
 /// The variables that a Pod gets as annotations and environment, with their values.
 fn variables(context: &PodContext<'_>) -> [(&'static str, String); 13] {
     let attempt = &context.attempt;

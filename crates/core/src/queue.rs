@@ -8,9 +8,9 @@ use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::cut::cut;
 use crate::observed::{Admission, Observed, Outcome, Policy};
 use crate::plan::Report;
+use crate::truncate::truncate;
 
 /// Condition type: the Framework waits in a queue.
 pub const QUEUED: &str = "Queued";
@@ -53,9 +53,9 @@ pub fn stage(status: Option<&FrameworkStatus>) -> Stage {
 /// deleted. Later the condition does: one that was never released came through none.
 pub fn is_queued<'a>(framework: &'a Framework, status: Option<&'a FrameworkStatus>) -> Option<&'a str> {
     match (stage(status), status) {
-        (Stage::Started | Stage::Finished, Some(status)) => match said(status) {
-            Said::Admitted(condition) => Some(queue_of(condition, framework)),
-            Said::Waits(_) | Said::Nothing => None,
+        (Stage::Started | Stage::Finished, Some(status)) => match queued_state(status) {
+            QueuedState::Admitted(condition) => Some(queue_of(condition, framework)),
+            QueuedState::Waiting(_) | QueuedState::None => None,
         },
         _ => asked(framework),
     }
@@ -74,10 +74,10 @@ pub fn has_waited(status: Option<&FrameworkStatus>) -> bool {
 
 /// The queue that the objects of a Framework are labelled with.
 pub(crate) fn mark<'a>(framework: &'a Framework, status: &'a FrameworkStatus) -> Option<&'a str> {
-    match said(status) {
-        Said::Admitted(condition) => Some(queue_of(condition, framework)),
-        Said::Waits(_) => label(framework),
-        Said::Nothing => None,
+    match queued_state(status) {
+        QueuedState::Admitted(condition) => Some(queue_of(condition, framework)),
+        QueuedState::Waiting(_) => label(framework),
+        QueuedState::None => None,
     }
 }
 
@@ -86,7 +86,7 @@ pub fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> boo
     policy.queueing
         && stage(Some(status)) == Stage::Waiting
         && asked(o.framework).is_some()
-        && !matches!(said(status), Said::Admitted(_))
+        && !matches!(queued_state(status), QueuedState::Admitted(_))
         && !is_released(o)
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn is_through(status: &FrameworkStatus, o: &Observed<'_>, policy: &Po
         && stage(Some(status)) == Stage::Waiting
         && asked(o.framework).is_some()
         && is_under_way(o);
-    is_begun || matches!(said(status), Said::Admitted(_))
+    is_begun || matches!(queued_state(status), QueuedState::Admitted(_))
 }
 
 /// How far a Framework has come: as its status says, but one that is through does not wait.
@@ -135,18 +135,18 @@ fn is_under_way(o: &Observed<'_>) -> bool {
 }
 
 /// What the condition says.
-enum Said<'a> {
+enum QueuedState<'a> {
     /// It is not there, or the Framework has left the queue without being released.
-    Nothing,
-    Waits(&'a Condition),
+    None,
+    Waiting(&'a Condition),
     Admitted(&'a Condition),
 }
 
-fn said(status: &FrameworkStatus) -> Said<'_> {
+fn queued_state(status: &FrameworkStatus) -> QueuedState<'_> {
     match status.conditions.iter().find(|condition| condition.type_ == QUEUED) {
-        Some(condition) if condition.status == "True" => Said::Waits(condition),
-        Some(condition) if condition.reason == ADMITTED => Said::Admitted(condition),
-        _ => Said::Nothing,
+        Some(condition) if condition.status == "True" => QueuedState::Waiting(condition),
+        Some(condition) if condition.reason == ADMITTED => QueuedState::Admitted(condition),
+        _ => QueuedState::None,
     }
 }
 
@@ -156,33 +156,35 @@ fn queue_of<'a>(admitted: &'a Condition, framework: &'a Framework) -> &'a str {
 
 /// What is to become of the condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum QueuedCondition {
     /// It stays as it is, if it is there.
-    Kept,
+    Unchanged,
     /// It is True.
-    Waits { reason: String, message: String },
+    True { reason: String, message: String },
     /// It is False for good, or until the label is set again.
-    Over { reason: &'static str, message: String },
+    False { reason: &'static str, message: String },
 }
 
 /// What is to become of the condition with this next status.
-pub(crate) fn place(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Place {
-    let known = said(next);
+pub(crate) fn queued_condition(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> QueuedCondition {
+    let known = queued_state(next);
     if waits(next, o, policy) {
         return match (known, o.admission) {
-            (Said::Waits(known), Some(Admission::Waiting { reason, .. })) if known.reason == *reason => {
-                Place::kept(known)
+            (QueuedState::Waiting(known), Some(Admission::Waiting { reason, .. }))
+                if known.reason == *reason =>
+            {
+                QueuedCondition::kept(known)
             }
             (_, Some(Admission::Waiting { reason, message })) => {
-                let message = cut(message, MOST_MESSAGE).into_owned();
-                Place::Waits { reason: reason.clone(), message }
+                let message = truncate(message, MOST_MESSAGE).into_owned();
+                QueuedCondition::True { reason: reason.clone(), message }
             }
             // Its queue has not been heard since the controller started: what it said then still holds.
-            (Said::Waits(known), _) => Place::kept(known),
+            (QueuedState::Waiting(known), _) => QueuedCondition::kept(known),
             _ => {
                 let message =
                     format!("waits to be put into queue {}", label(o.framework).unwrap_or_default());
-                Place::Waits { reason: PENDING.to_owned(), message }
+                QueuedCondition::True { reason: PENDING.to_owned(), message }
             }
         };
     }
@@ -193,11 +195,13 @@ pub(crate) fn place(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -
     let was_released = matches!(o.admission, Some(Admission::Released { .. }));
     let at_once = stage(o.status) == Stage::Waiting && was_released;
     match (known, queue) {
-        (Said::Admitted(_), _) | (Said::Nothing, None) => Place::Kept,
-        (Said::Nothing, Some(_)) if !at_once => Place::Kept,
-        (_, Some(queue)) => Place::Over { reason: ADMITTED, message: format!("{RELEASED}{queue}") },
-        (Said::Waits(_), None) => {
-            Place::Over { reason: NOT_QUEUED, message: why_not(next, o, policy).to_owned() }
+        (QueuedState::Admitted(_), _) | (QueuedState::None, None) => QueuedCondition::Unchanged,
+        (QueuedState::None, Some(_)) if !at_once => QueuedCondition::Unchanged,
+        (_, Some(queue)) => {
+            QueuedCondition::False { reason: ADMITTED, message: format!("{RELEASED}{queue}") }
+        }
+        (QueuedState::Waiting(_), None) => {
+            QueuedCondition::False { reason: NOT_QUEUED, message: why_not(next, o, policy).to_owned() }
         }
     }
 }
@@ -215,16 +219,18 @@ fn why_not(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> &'stati
     }
 }
 
-impl Place {
+impl QueuedCondition {
     fn kept(known: &Condition) -> Self {
-        Place::Waits { reason: known.reason.clone(), message: known.message.clone() }
+        QueuedCondition::True { reason: known.reason.clone(), message: known.message.clone() }
     }
 
     /// What a released Framework goes on to say until there is something else to write: its ConfigMap.
-    pub fn put_off(&self, status: &FrameworkStatus) -> Option<Place> {
-        match (self, said(status)) {
-            (Place::Over { reason: ADMITTED, .. }, Said::Waits(known)) => Some(Place::kept(known)),
-            (Place::Over { reason: ADMITTED, .. }, _) => Some(Place::Kept),
+    pub fn postponed(&self, status: &FrameworkStatus) -> Option<QueuedCondition> {
+        match (self, queued_state(status)) {
+            (QueuedCondition::False { reason: ADMITTED, .. }, QueuedState::Waiting(known)) => {
+                Some(QueuedCondition::kept(known))
+            }
+            (QueuedCondition::False { reason: ADMITTED, .. }, _) => Some(QueuedCondition::Unchanged),
             _ => None,
         }
     }
@@ -232,7 +238,9 @@ impl Place {
     /// What users should hear of it. That it waits the condition says, and why the Events of its unit do.
     pub fn report(&self) -> Option<Report> {
         match self {
-            Place::Over { reason: ADMITTED, message } => Some(Report::normal(ADMITTED, message.clone())),
+            QueuedCondition::False { reason: ADMITTED, message } => {
+                Some(Report::normal(ADMITTED, message.clone()))
+            }
             _ => None,
         }
     }

@@ -4,11 +4,13 @@
 
 use framework_api::code::Code;
 use framework_api::name;
-use framework_api::status::{RetryPolicyStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
+use framework_api::status::{
+    RetryPolicyStatus, TaskAttemptCompletionStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus,
+};
 use framework_api::{FrameworkStatus, State, TaskRole, Time};
 
 use crate::growth::Adding;
-use crate::instance::Instances;
+use crate::instance_uid::InstanceUids;
 use crate::observed::{Moment, Observed, Policy};
 use crate::task;
 
@@ -17,7 +19,7 @@ pub(crate) fn task_roles(
     framework: &str,
     roles: &[TaskRole],
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> Vec<TaskRoleStatus> {
     roles.iter().map(|role| new_role(framework, role, adding, instances, at)).collect()
@@ -27,7 +29,7 @@ fn new_role(
     framework: &str,
     role: &TaskRole,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> TaskRoleStatus {
     let mut status = TaskRoleStatus {
@@ -50,7 +52,7 @@ fn grow(
     role: &mut TaskRoleStatus,
     to: usize,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) {
     for index in role.task_statuses.len()..to {
@@ -65,7 +67,7 @@ fn new_task(
     role: &str,
     index: i32,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> TaskStatus {
     TaskStatus {
@@ -79,45 +81,28 @@ fn new_task(
         deletion_pending: false,
         queue_unit_generation: adding.tag(role, index),
         retry_policy_status: RetryPolicyStatus::default(),
-        attempt_status: new_attempt(0, name::pod_name(framework, role, index), at),
-    }
-}
-
-/// A TaskAttempt that is about to be created.
-pub(crate) fn new_attempt(id: i32, pod_name: String, at: Time) -> TaskAttemptStatus {
-    TaskAttemptStatus {
-        id,
-        start_time: at,
-        run_time: None,
-        completion_time: None,
-        instance_uid: None,
-        pod_name,
-        pod_uid: None,
-        pod_node_name: None,
-        pod_ip: None,
-        pod_host_ip: None,
-        completion_status: None,
+        attempt_status: TaskAttemptStatus::new(0, name::pod_name(framework, role, index), at),
     }
 }
 
 /// Applies the difference between spec and status to `next`, which starts as the persisted status.
-/// Says whether anything changed. While `held`, nothing is added.
+/// Says whether anything changed. While `is_too_large`, nothing is added.
 pub(crate) fn rescale(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
     m: &Moment,
     policy: &Policy,
-    held: bool,
+    is_too_large: bool,
 ) -> bool {
     let adding = Adding::to(next, o, policy);
     let framework = o.framework.metadata.name.as_deref().unwrap_or_default();
-    let mut instances = Instances::new(m.seed);
+    let mut instances = InstanceUids::new(m.seed);
     let at = m.time();
     let Some(roles) = next.attempt_status.task_role_statuses.as_mut() else { return false };
     let mut changed = false;
     for role in roles.iter_mut() {
         let wanted = o.framework.spec.task_role(&role.name);
-        let most = if held { role.task_statuses.len() } else { usize::MAX };
+        let most = if is_too_large { role.task_statuses.len() } else { usize::MAX };
         let number = wanted.map_or(0, TaskRole::task_count).min(most);
         changed |= remove(role, number);
         changed |= replace(framework, role, number, adding, &mut instances, at);
@@ -131,7 +116,7 @@ pub(crate) fn rescale(
     let before = roles.len();
     roles.retain(|role| !role.task_statuses.is_empty() || spec.task_role(&role.name).is_some());
     changed |= roles.len() != before;
-    for role in spec.task_roles.iter().filter(|_| !held) {
+    for role in spec.task_roles.iter().filter(|_| !is_too_large) {
         if !roles.iter().any(|status| status.name == role.name) {
             roles.push(new_role(framework, role, adding, &mut instances, at));
             changed = true;
@@ -174,7 +159,7 @@ fn replace(
     role: &mut TaskRoleStatus,
     number: usize,
     adding: Adding<'_>,
-    instances: &mut Instances,
+    instances: &mut InstanceUids,
     at: Time,
 ) -> bool {
     let mut changed = false;
@@ -192,7 +177,10 @@ fn mark(role: &mut TaskRoleStatus, number: usize, o: &Observed<'_>, at: Time) ->
     for task in role.task_statuses.iter_mut().skip(number).filter(|task| !task.deletion_pending) {
         task.to_mut().deletion_pending = true;
         task::end(task, o, at, || {
-            task::predefined(Code::DeleteTaskRequested, "the Task was removed from the spec".to_owned())
+            TaskAttemptCompletionStatus::predefined(
+                Code::DeleteTaskRequested,
+                "the Task was removed from the spec".to_owned(),
+            )
         });
         changed = true;
     }

@@ -12,30 +12,12 @@
 use framework_api::status::{TaskAttemptCompletionStatus, TaskStatus};
 use framework_api::{FrameworkStatus, Shared, TaskRole};
 
-use crate::cut::{self, WORD};
+pub use crate::allowance::Allowance;
 use crate::observed::{Observed, Policy};
+use crate::size_limits::MOST;
+pub use crate::size_limits::SizeLimits;
+use crate::truncate::{self, WORD};
 
-/// The most that an object, and a compressed status in it, may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeLimits {
-    /// Bytes of metadata, spec and task statuses. etcd takes 1.5 MiB in one request; what is missing here is
-    /// for the conditions and for how the attempt ended, which are never compressed.
-    pub object: usize,
-    /// Bytes of `taskRoleStatusesCompressed`.
-    pub compressed: usize,
-}
-
-impl Default for SizeLimits {
-    fn default() -> Self {
-        SizeLimits { object: 1_450_000, compressed: 1_000_000 }
-    }
-}
-
-/// What a Task takes in compressed bytes, texts apart, at the end of its life, with addresses, nodes,
-/// times and counts that differ from Task to Task.
-const USUAL: usize = 64;
-/// The same, when it is compressed in a hurry.
-const MOST: usize = 80;
 /// What a Task may say at most: its texts stand once more, uncompressed, in the end of its Framework.
 const MOST_TEXT: usize = 36_000;
 /// An even share below this is not worth dividing.
@@ -52,31 +34,6 @@ const REACH: usize = 24 << 10;
 const NEIGHBOURS: usize = 16;
 /// Bytes of a Task's status, texts apart, before compression.
 const PLAIN: usize = 900;
-
-impl SizeLimits {
-    /// What is left of them beside so many bytes.
-    #[must_use]
-    pub fn beside(&self, stored_bytes: usize) -> SizeLimits {
-        SizeLimits { object: self.object.saturating_sub(stored_bytes), ..*self }
-    }
-
-    /// What a compressed status may take before base64 makes four bytes of three.
-    fn wanted(&self, stored_bytes: usize) -> usize {
-        self.object.saturating_sub(stored_bytes).min(self.compressed) / 4 * 3
-    }
-
-    /// What it may take at the very most.
-    fn possible(&self, stored_bytes: usize) -> usize {
-        self.object.saturating_sub(stored_bytes) / 4 * 3
-    }
-
-    /// What all texts of so many Tasks may take.
-    fn texts(&self, stored_bytes: usize, tasks: usize) -> usize {
-        let wanted = self.wanted(stored_bytes).saturating_sub(USUAL * tasks);
-        // So that there is room for a scale-up.
-        wanted.min(self.possible(stored_bytes).saturating_sub(MOST * tasks) / 2)
-    }
-}
 
 /// Tasks that the Framework has or asks for.
 fn tasks(o: &Observed<'_>) -> usize {
@@ -128,7 +85,7 @@ fn said(o: &Observed<'_>, even: usize) -> Said {
     for role in o.status.map_or(&[][..], FrameworkStatus::task_roles) {
         for (position, task) in role.task_statuses.iter().enumerate() {
             let Some(end) = &task.attempt_status.completion_status else { continue };
-            let weight: usize = texts(end).filter(is_counted).map(cut::weight).sum();
+            let weight: usize = texts(end).filter(is_counted).map(truncate::weight).sum();
             let near = Near { before: role.task_statuses.split_at(position).0, after: &[] };
             if weight > 0 && !near.says(end) {
                 said.all += weight;
@@ -183,20 +140,6 @@ impl Near<'_> {
         }
         false
     }
-}
-
-/// How much of each text, and how many containers, a completion status may show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Allowance {
-    /// The weight of each text.
-    pub text: usize,
-    /// Containers.
-    pub containers: usize,
-}
-
-impl Allowance {
-    /// All of it.
-    pub const ALL: Allowance = Allowance { text: usize::MAX, containers: usize::MAX };
 }
 
 /// The room for texts in the status of one Framework, during one evaluation.
@@ -261,7 +204,7 @@ impl<'a> Room<'a> {
         containers: usize,
         make: impl Fn(Allowance) -> TaskAttemptCompletionStatus,
     ) -> TaskAttemptCompletionStatus {
-        let weights: Vec<usize> = texts.filter(is_counted).map(cut::weight).collect();
+        let weights: Vec<usize> = texts.filter(is_counted).map(truncate::weight).collect();
         // Most Pods say little: they need no account.
         if weights.is_empty() && containers <= 10 {
             return make(Allowance::ALL);
@@ -270,7 +213,7 @@ impl<'a> Room<'a> {
         let all = Allowance { text: usize::MAX, containers: account.containers };
         let whole = make(all);
         // Tasks that say the same are cut to the same.
-        let level = cut::level(weights.clone(), account.repeated);
+        let level = truncate::level(weights.clone(), account.repeated);
         let lean = if level == usize::MAX { whole.clone() } else { make(Allowance { text: level, ..all }) };
         if near.says(&lean) {
             return lean;
@@ -282,7 +225,7 @@ impl<'a> Room<'a> {
         } else if weight(level) <= budget {
             (level, lean)
         } else {
-            let text = cut::level(weights.clone(), budget);
+            let text = truncate::level(weights.clone(), budget);
             (text, make(Allowance { text, ..all }))
         };
         account.spend(weight(text));

@@ -7,11 +7,11 @@ use framework_api::status::{FrameworkAttemptCompletionStatus, TaskCounts};
 use framework_api::{FrameworkStatus, State, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
 
-use crate::cut::cut;
 use crate::framework;
 use crate::observed::{Objects, Observed, Outcome, Refusal};
 use crate::pod::template;
-use crate::queue::{Place, QUEUED};
+use crate::queue::{QUEUED, QueuedCondition};
+use crate::truncate::truncate;
 
 /// Condition type: a Task runs.
 pub const RUNNING: &str = "Running";
@@ -24,14 +24,14 @@ pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
 /// Reason of [`RUNNING`] when the Tasks may not fit into the object.
 pub const FRAMEWORK_TOO_LARGE: &str = "FrameworkTooLarge";
 
-/// Brings the summary in `next` up to date. Returns a sentence for each newly found template error. `held`
-/// says why Tasks wait that may not fit, `place` what becomes of the condition of its queue.
+/// Brings the summary in `next` up to date. Returns a sentence for each newly found template error. `too_large`
+/// says why Tasks wait that may not fit, `queued` what becomes of the condition of its queue.
 pub(crate) fn summarise(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
     at: Time,
-    held: Option<&str>,
-    place: &Place,
+    too_large: Option<&str>,
+    queued: &QueuedCondition,
 ) -> Vec<String> {
     let counts = count(next);
     next.tasks = Some(format!("{}/{}", counts.running + counts.succeeded, counts.total));
@@ -45,16 +45,16 @@ pub(crate) fn summarise(
     next.observed_generation = generation;
 
     let running = next.state == State::AttemptRunning;
-    let (reason, message) = match held.filter(|_| next.attempt_status.completion_status.is_none()) {
-        Some(held) if running => (format!("{:?}", next.state), held.to_owned()),
-        Some(held) => (FRAMEWORK_TOO_LARGE.to_owned(), held.to_owned()),
-        None => why(next, o.objects, &errors, place),
+    let (reason, message) = match too_large.filter(|_| next.attempt_status.completion_status.is_none()) {
+        Some(too_large) if running => (format!("{:?}", next.state), too_large.to_owned()),
+        Some(too_large) => (FRAMEWORK_TOO_LARGE.to_owned(), too_large.to_owned()),
+        None => why(next, o.objects, &errors, queued),
     };
     set(next, RUNNING, running, &reason, message, at);
-    match place {
-        Place::Kept => {}
-        Place::Waits { reason, message } => set(next, QUEUED, true, reason, message.clone(), at),
-        Place::Over { reason, message } => set(next, QUEUED, false, reason, message.clone(), at),
+    match queued {
+        QueuedCondition::Unchanged => {}
+        QueuedCondition::True { reason, message } => set(next, QUEUED, true, reason, message.clone(), at),
+        QueuedCondition::False { reason, message } => set(next, QUEUED, false, reason, message.clone(), at),
     }
     if let Some(end) =
         next.attempt_status.completion_status.clone().filter(|_| next.state == State::Completed)
@@ -67,7 +67,7 @@ pub(crate) fn summarise(
 
 fn count(status: &FrameworkStatus) -> TaskCounts {
     let (mut counts, mut addressed) = (TaskCounts::default(), 0);
-    for task in framework::tasks(status.task_roles()).filter(|task| !task.deletion_pending) {
+    for task in status.all_tasks().filter(|task| !task.deletion_pending) {
         counts.total += 1;
         addressed += i32::from(task.attempt_status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty()));
         let failed = task.attempt_status.completion_status.as_ref().is_some_and(|end| end.r#type.is_failed());
@@ -95,7 +95,7 @@ fn why(
     next: &FrameworkStatus,
     objects: &Objects,
     template_errors: &[String],
-    place: &Place,
+    queued: &QueuedCondition,
 ) -> (String, String) {
     let state = format!("{:?}", next.state);
     let ended = next.attempt_status.completion_status.is_some();
@@ -104,7 +104,7 @@ fn why(
         return (state, message.unwrap_or_default());
     }
     let creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
-    let held_up = creates.filter_map(|create| match &create.outcome {
+    let refused = creates.filter_map(|create| match &create.outcome {
         Outcome::Refused { refusal: Refusal::Transient, message, .. } => {
             Some((Code::PodCreationTransientError.phrase().to_owned(), message.clone()))
         }
@@ -117,11 +117,11 @@ fn why(
     let known =
         next.conditions.iter().find(|known| known.type_ == RUNNING && known.reason == INVALID_POD_TEMPLATE);
     let known = known.map(|known| (known.reason.clone(), known.message.clone()));
-    let queued = match place {
-        Place::Waits { message, .. } => Some((QUEUED.to_owned(), message.clone())),
-        Place::Kept | Place::Over { .. } => None,
+    let queued = match queued {
+        QueuedCondition::True { message, .. } => Some((QUEUED.to_owned(), message.clone())),
+        QueuedCondition::Unchanged | QueuedCondition::False { .. } => None,
     };
-    held_up.into_iter().next().or(invalid).or(known).or(queued).unwrap_or((state, String::new()))
+    refused.into_iter().next().or(invalid).or(known).or(queued).unwrap_or((state, String::new()))
 }
 
 /// The completion phrase where that is a valid reason, else the code in words.
@@ -141,7 +141,7 @@ fn reason_of(end: &FrameworkAttemptCompletionStatus) -> String {
 
 fn set(next: &mut FrameworkStatus, kind: &str, status: bool, reason: &str, message: String, at: Time) {
     // metav1.Condition allows 32768 bytes, and conditions are never compressed.
-    let message = cut(&message, 8000).into_owned();
+    let message = truncate(&message, 8000).into_owned();
     let status = if status { "True" } else { "False" };
     let time = MetaTime(at.timestamp());
     let observed_generation = next.observed_generation;

@@ -1,16 +1,17 @@
 //! One step of one Framework: from what is observed to a plan.
 //!
 //! `sync` is a function: the same observation, moment and policy give the same plan. It never decides by a
-//! status that is not persisted, and it plans no act that the persisted status does not license.
+//! status that is not persisted, and it plans no act that the persisted status does not permit.
 
 use framework_api::{FrameworkStatus, State};
 
 use crate::act;
+use crate::defect::Defect;
 use crate::framework::{self, Step, is_open};
-use crate::licence::licensed;
 use crate::observed::{Moment, Observed, Outcome, Policy};
+use crate::permit::permits;
 use crate::plan::{Action, Plan, Report, Urgency};
-use crate::queue::{self, Place};
+use crate::queue::{self, QueuedCondition};
 use crate::{growth, lifetime, rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
@@ -19,10 +20,10 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     let Some(status) = o.status else {
         if o.framework.metadata.deletion_timestamp.is_none() {
             let mut next = framework::init(o, &m, policy);
-            let held = size::excess(o, policy);
+            let too_large = size::excess(o, policy);
             plan.report.extend(lifetime::warning(o.framework));
-            let place = queue::place(&next, o, policy);
-            plan.report.extend(trouble(&mut next, o, &m, held.as_deref(), &place));
+            let queued = queue::queued_condition(&next, o, policy);
+            plan.report.extend(trouble(&mut next, o, &m, too_large.as_deref(), &queued));
             plan.persist = Some(Box::new(next));
             plan.urgency = Urgency::Now;
         }
@@ -33,33 +34,31 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         return plan;
     }
     let mut next = status.clone();
-    let held = held(status, o, policy);
+    let too_large = too_large(status, o, policy);
     // An attempt that is about to end gets no other Tasks.
     let over = lifetime::is_over(o, &m);
-    let rescaled = is_open(status) && !over && rescale::rescale(&mut next, o, &m, policy, held.is_some());
+    let rescaled =
+        is_open(status) && !over && rescale::rescale(&mut next, o, &m, policy, too_large.is_some());
     let followed = status.state != State::Completed && rescale::follow_timeouts(&mut next, o);
     let rescaled = rescaled || followed;
     if !rescaled {
         Step { o, m: &m, policy }.advance(&mut next, &mut plan.report);
         act::plan(&mut plan, status, o, &m, policy);
         // It waits until the spec is smaller.
-        plan.act.retain(|action| held.is_none() || !matches!(action, Action::CreateConfigMap { .. }));
+        plan.act.retain(|action| too_large.is_none() || !matches!(action, Action::CreateConfigMap { .. }));
     }
     plan.report = merged(std::mem::take(&mut plan.report));
     if rescaled || next.attempt_status.id != status.attempt_status.id {
         plan.report.extend(growth::report(status, &next, o));
     }
-    let place = place(&next, status, o, &m, policy, held.as_deref());
-    plan.report.extend(trouble(&mut next, o, &m, held.as_deref(), &place));
+    let queued = queued_condition(&next, status, o, &m, policy, too_large.as_deref());
+    plan.report.extend(trouble(&mut next, o, &m, too_large.as_deref(), &queued));
     // A deletion raises the generation, and nobody reads the summary of what has completed and is leaving.
     let leaves = status.state == State::Completed && o.framework.metadata.deletion_timestamp.is_some();
     if next != *status && !leaves {
-        // What the next status licenses no more is not begun: the write would have to wait for it (rule A1).
-        #[cfg(feature = "defects")]
-        let lacks = policy.lacks(crate::observed::Defect::SendUnlicensed);
-        #[cfg(not(feature = "defects"))]
-        let lacks = false;
-        plan.act.retain(|action| lacks || licensed(&next, o.framework, action));
+        // What the next status no longer permits is not begun: the write would have to wait for it (rule A1).
+        let is_off = policy.defects.has(Defect::SendUnpermitted);
+        plan.act.retain(|action| is_off || permits(&next, o.framework, action));
         plan.urgency = urgency(status, &next, o, policy, rescaled);
         plan.snapshots = snapshot::replaced(status, &next, m.time(), &policy.log_object_snapshot);
         plan.persist = Some(Box::new(next));
@@ -70,7 +69,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
 }
 
 /// Why the attempt is not begun, or gets no further Tasks: they might not fit into the object.
-fn held(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Option<String> {
+fn too_large(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Option<String> {
     let create = o.objects.config_map_create.as_ref().map(|create| &create.outcome);
     let settled = matches!(create, None | Some(Outcome::Refused { .. }));
     let begins = status.state == State::AttemptCreationPending && settled;
@@ -80,19 +79,19 @@ fn held(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Option<S
 
 /// What is told of its queue. That it was released is told with what is written next: that alone is no reason
 /// to write, unless it cannot begin all the same.
-fn place(
+fn queued_condition(
     next: &FrameworkStatus,
     status: &FrameworkStatus,
     o: &Observed<'_>,
     m: &Moment,
     policy: &Policy,
-    held: Option<&str>,
-) -> Place {
-    let place = queue::place(next, o, policy);
-    let Some(before) = place.put_off(status).filter(|_| held.is_none()) else { return place };
+    too_large: Option<&str>,
+) -> QueuedCondition {
+    let queued = queue::queued_condition(next, o, policy);
+    let Some(before) = queued.postponed(status).filter(|_| too_large.is_none()) else { return queued };
     let mut same = next.clone();
-    trouble(&mut same, o, m, held, &before);
-    if same == *status { before } else { place }
+    trouble(&mut same, o, m, too_large, &before);
+    if same == *status { before } else { queued }
 }
 
 /// Brings the summary up to date, and reports what is found first now.
@@ -100,19 +99,20 @@ fn trouble(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
     m: &Moment,
-    held: Option<&str>,
-    place: &Place,
+    too_large: Option<&str>,
+    queued: &QueuedCondition,
 ) -> Vec<Report> {
-    let known = |held: &str| {
+    let known = |too_large: &str| {
         let running = next.conditions.iter().find(|condition| condition.type_ == summary::RUNNING);
-        running.is_some_and(|condition| condition.message == held)
+        running.is_some_and(|condition| condition.message == too_large)
     };
-    let held_now = held.filter(|held| !known(held));
-    let held_now = held_now.map(|held| Report::warning(summary::FRAMEWORK_TOO_LARGE, held.to_owned()));
-    let queued = place.report();
-    let errors = summary::summarise(next, o, m.time(), held, place);
+    let excess_report = too_large.filter(|too_large| !known(too_large));
+    let excess_report =
+        excess_report.map(|too_large| Report::warning(summary::FRAMEWORK_TOO_LARGE, too_large.to_owned()));
+    let released = queued.report();
+    let errors = summary::summarise(next, o, m.time(), too_large, queued);
     let invalid = errors.into_iter().map(|error| Report::warning(summary::INVALID_POD_TEMPLATE, error));
-    held_now.into_iter().chain(invalid).chain(queued).collect()
+    excess_report.into_iter().chain(invalid).chain(released).collect()
 }
 
 /// A burst of Tasks that do the same is one report, however many they are.

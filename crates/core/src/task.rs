@@ -5,28 +5,17 @@
 //! which is told out of that status. Who is not retried passes it on the way to Completed, which keeps it.
 
 use framework_api::code::Code;
-use framework_api::status::{TaskAttemptCompletionStatus, TaskRoleStatus, TaskStatus};
+use framework_api::status::{TaskAttemptCompletionStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
 use framework_api::{Shared, State, TaskRole, Time, name};
 
 use crate::classify::Judged;
-use crate::cut::cut;
-use crate::licence;
+use crate::defect::Defect;
 use crate::observed::{Instance, Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
+use crate::permit;
 use crate::plan::Report;
-use crate::rescale;
 use crate::retry::{self, Decision};
 use crate::size::{Allowance, Near, Room};
-
-/// A completion status with a predefined code.
-pub(crate) fn predefined(code: Code, diagnostics: String) -> TaskAttemptCompletionStatus {
-    TaskAttemptCompletionStatus {
-        code: code.number(),
-        phrase: code.phrase().to_owned(),
-        r#type: code.completion_type(),
-        diagnostics,
-        pod: None,
-    }
-}
+use crate::truncate::truncate;
 
 /// Moves a Task to another state.
 pub(crate) fn transition(task: &mut Shared<TaskStatus>, to: State, at: Time) {
@@ -73,7 +62,7 @@ pub(crate) fn has_orphan(task: &TaskStatus, o: &Observed<'_>) -> bool {
 }
 
 fn instance(task: &TaskStatus, o: &Observed<'_>) -> Option<Instance> {
-    licence::task_instance(o.status?, task)
+    permit::task_instance(o.status?, task)
 }
 
 /// What came of the create of this Task's current attempt.
@@ -138,8 +127,8 @@ impl Words<'_, '_> {
     /// The API server refused the Pod.
     fn refused(&mut self, code: Code, message: &str) -> TaskAttemptCompletionStatus {
         let make = |allowance: Allowance| {
-            let message = cut(message, allowance.text);
-            predefined(code, format!("the Pod could not be created: {message}"))
+            let message = truncate(message, allowance.text);
+            TaskAttemptCompletionStatus::predefined(code, format!("the Pod could not be created: {message}"))
         };
         self.room.fit(self.near, std::iter::once(message), 0, make)
     }
@@ -173,14 +162,13 @@ impl Advance<'_> {
         words: &mut Words<'_, '_>,
         reports: &mut Vec<Report>,
     ) {
-        let persisted = task.state == State::AttemptCompleted;
+        let persisted =
+            task.state == State::AttemptCompleted || self.policy.defects.has(Defect::RetryBeforePersist);
         match task.state {
             State::AttemptCreationPending => self.created(task, words),
             State::AttemptCompleted | State::Completed => {}
             _ => self.observe(task, words),
         }
-        #[cfg(feature = "defects")]
-        let persisted = persisted || self.policy.lacks(crate::observed::Defect::RetryBeforePersist);
         if task.state == State::AttemptCompleted {
             self.decide(role, task, persisted, reports);
         }
@@ -219,7 +207,11 @@ impl Advance<'_> {
             Some(pod) => self.follow(task, pod, words),
             None if self.is_gone(uid, task) => {
                 task.to_mut().attempt_status.completion_status.get_or_insert_with(|| {
-                    predefined(Code::PodExternalDeleted, "the Pod was deleted by others".to_owned()).into()
+                    TaskAttemptCompletionStatus::predefined(
+                        Code::PodExternalDeleted,
+                        "the Pod was deleted by others".to_owned(),
+                    )
+                    .into()
                 });
                 complete_attempt(task, at);
             }
@@ -228,14 +220,9 @@ impl Advance<'_> {
     }
 
     fn is_gone(&self, uid: &str, task: &TaskStatus) -> bool {
-        #[cfg(feature = "defects")]
-        if self.policy.lacks(crate::observed::Defect::TrustDisappearance)
-            && task.state != State::AttemptCreationRequested
-        {
-            return true;
-        }
-        let _ = task;
+        let has_appeared = task.state != State::AttemptCreationRequested;
         self.o.objects.gone.contains(uid)
+            || has_appeared && self.policy.defects.has(Defect::TrustDisappearance)
     }
 
     /// The Pod was created and the cache has not shown it yet.
@@ -245,7 +232,7 @@ impl Advance<'_> {
         if task.state == State::AttemptCreationRequested && late {
             end(task, self.o, self.m.time(), || {
                 let text = format!("the created Pod did not appear in the local cache within {limit} s");
-                predefined(Code::PodLocalCacheCreationTimeout, text)
+                TaskAttemptCompletionStatus::predefined(Code::PodLocalCacheCreationTimeout, text)
             });
         }
     }
@@ -255,7 +242,7 @@ impl Advance<'_> {
         if pod.deletion.is_some() {
             if task.attempt_status.completion_status.is_none() {
                 let text = "the Pod is being deleted by others".to_owned();
-                let end = predefined(Code::PodExternalDeleted, text);
+                let end = TaskAttemptCompletionStatus::predefined(Code::PodExternalDeleted, text);
                 task.to_mut().attempt_status.completion_status = Some(Box::new(end));
             }
             return transition(task, State::AttemptDeleting, at);
@@ -316,7 +303,7 @@ impl Advance<'_> {
                 retried.accountable_retried_count += i32::from(accountable);
                 retried.retry_delay_sec = None;
                 let pod_name = std::mem::take(&mut own.attempt_status.pod_name);
-                own.attempt_status = rescale::new_attempt(retried.total_retried_count, pod_name, at);
+                own.attempt_status = TaskAttemptStatus::new(retried.total_retried_count, pod_name, at);
                 transition(task, State::AttemptCreationPending, at);
             }
             _ => complete(task, at),

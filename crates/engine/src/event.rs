@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::{Framework, Time};
-use framework_core::growth::Party;
+use framework_core::growth::UnitDemand;
 use framework_core::plan::Report;
 use framework_core::queue::Stage;
 use framework_message::{Change, Key, Ticket};
@@ -90,7 +90,7 @@ pub struct QueuedFramework {
     /// How far it is.
     pub stage: Stage,
     /// What each of its units asks for.
-    pub parties: Vec<Party>,
+    pub demands: Vec<UnitDemand>,
 }
 
 /// The end of a lifetime, as metrics count it.

@@ -5,8 +5,8 @@
 
 use framework_api::status::TaskStatus;
 use framework_api::{FrameworkStatus, State};
-use framework_core::licence::{task_instance, task_of_pod};
 use framework_core::observed::{Create, Instance, Objects, Outcome};
+use framework_core::permit::{task_instance, task_of_pod};
 
 /// Drops what `status`, now persisted, makes obsolete.
 pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {

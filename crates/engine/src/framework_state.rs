@@ -1,7 +1,7 @@
 //! The books of one Framework: what is persisted, what is being written, and what was sent for it.
 //!
 //! Guarantees: metadata, spec and status come from one object version (rule A3); an act is sent only if every
-//! status that is or may become the persisted one licenses it (rule A1); creates that are not recorded stay
+//! status that is or may become the persisted one permits it (rule A1); creates that are not recorded stay
 //! below the limit (rule A7); a create's record lasts until its outcome is persisted or cannot matter any
 //! more (rule A2). A state is of one UID: it is dropped when that Framework is gone.
 
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::{Framework, FrameworkStatus, Time, name};
-use framework_core::licence::licensed;
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use framework_core::observed::{Admission, Create, Instance, Objects, Outcome};
+use framework_core::permit::permits;
 use framework_core::plan::Report;
 use framework_core::{Action, Observed, Policy};
 use jiff::Timestamp;
@@ -87,7 +87,7 @@ pub struct FrameworkState {
     /// because the API server's clock may have been set back meanwhile.
     pub server_time: Option<Time>,
     /// The latest of these.
-    pub told: Option<Time>,
+    pub server_date: Option<Time>,
     /// What its queue said last.
     pub admission: Option<Admission>,
     /// Which growths it has released: their generations, sorted.
@@ -134,7 +134,7 @@ impl FrameworkState {
             failures: BTreeMap::new(),
             retires: false,
             server_time: None,
-            told: None,
+            server_date: None,
             admission: None,
             growths: Vec::new(),
             paused_until: Duration::ZERO,
@@ -227,7 +227,7 @@ impl FrameworkState {
         #[cfg(feature = "defects")]
         if let (Some(persisted), Some(watched)) = (&mut self.persisted, &self.watched)
             && source == Source::Reply
-            && policy.lacks(Defect::MixVersions)
+            && policy.defects.has(Defect::MixVersions)
         {
             persisted.framework = Arc::clone(watched);
         }
@@ -255,47 +255,47 @@ impl FrameworkState {
             framework,
             stored_bytes: *stored_bytes,
             status: status.as_deref(),
-            told: self.told,
+            server_date: self.server_date,
             admission: self.admission.as_ref(),
             growths: &self.growths,
             objects,
         })
     }
 
-    /// Whether every status that is, or may become, the persisted one licenses an act.
-    pub fn licenses(&self, action: &Action, policy: &Policy) -> bool {
+    /// Whether every status that is, or may become, the persisted one permits an act.
+    pub fn permits(&self, action: &Action, policy: &Policy) -> bool {
         let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else { return false };
         #[cfg(feature = "defects")]
-        if policy.lacks(Defect::SendUnlicensed)
-            || policy.lacks(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
+        if policy.defects.has(Defect::SendUnpermitted)
+            || policy.defects.has(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
         {
             return true;
         }
         let _ = policy;
-        licensed(status, framework, action)
-            && self.write.licences().all(|status| licensed(status, framework, action))
+        permits(status, framework, action)
+            && self.write.unsettled_statuses().all(|status| permits(status, framework, action))
     }
 
-    /// Whether a new status keeps the licence of everything that is on its way.
-    pub fn keeps_licences(&self, next: &FrameworkStatus, policy: &Policy) -> bool {
+    /// Whether a new status keeps the permission of everything that is on its way.
+    pub fn keeps_permits(&self, next: &FrameworkStatus, policy: &Policy) -> bool {
         let Some(Persisted { framework, .. }) = &self.persisted else { return false };
         #[cfg(feature = "defects")]
-        if policy.lacks(Defect::SendUnlicensed) {
+        if policy.defects.has(Defect::SendUnpermitted) {
             return true;
         }
         let _ = policy;
-        self.creates.values().all(|action| licensed(next, framework, action))
+        self.creates.values().all(|action| permits(next, framework, action))
     }
 
     /// Queues the acts of a plan instead of those queued before, but for what the planned status does not
-    /// license, and what is on its way or held.
+    /// permit, and what is on its way or held.
     pub fn queue(&mut self, acts: Vec<Action>, next: Option<&FrameworkStatus>, policy: &Policy) {
         let Some(Persisted { framework, .. }) = &self.persisted else { return };
         #[cfg(feature = "defects")]
-        let next = next.filter(|_| !policy.lacks(Defect::SendUnlicensed));
+        let next = next.filter(|_| !policy.defects.has(Defect::SendUnpermitted));
         let _ = policy;
         let wanted = |action: &Action| {
-            next.is_none_or(|next| licensed(next, framework, action))
+            next.is_none_or(|next| permits(next, framework, action))
                 && match action {
                     Action::DeleteFramework => !self.retires,
                     Action::CreatePod { name, .. } => !self.creates.contains_key(&Some(name.clone())),
@@ -334,7 +334,7 @@ impl FrameworkState {
     /// Whether the limit of creates that a crash would lose lets another one go (rule A7).
     pub fn may_create(&self, objects: &Objects, policy: &Policy) -> bool {
         #[cfg(feature = "defects")]
-        if policy.lacks(Defect::UnboundedLoss) {
+        if policy.defects.has(Defect::UnboundedLoss) {
             return true;
         }
         objects.unrecorded_creates() < policy.unrecorded_creates_limit.max(1)

@@ -37,7 +37,7 @@ pub enum Request {
     Act {
         /// The object acted for.
         framework: Arc<Framework>,
-        /// The persisted status that licenses the act.
+        /// The persisted status that permits the act.
         status: Arc<FrameworkStatus>,
         /// The act.
         action: Action,

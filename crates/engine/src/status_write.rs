@@ -1,8 +1,8 @@
 //! The one status write of a Framework: gathered, sent, and settled before the next one.
 //!
 //! Guarantees: at most one is in flight; while one is, or its outcome is not known, the Framework is not
-//! evaluated; every status that is, or may become, the persisted one is in [`StatusWrite::licences`], and an
-//! act needs the licence of all of them (rule A1).
+//! evaluated; every status that is, or may become, the persisted one is in [`StatusWrite::unsettled_statuses`], and an
+//! act needs the permission of all of them (rule A1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -185,15 +185,15 @@ impl StatusWrite {
         gathered.max(spaced).max(self.not_before)
     }
 
-    /// An act in flight would lose its licence: the write waits until that act has settled.
+    /// An act in flight would lose its permission: the write waits until that act has settled.
     pub fn hold_back(&mut self, now: Duration) {
         self.first_change.get_or_insert(now);
         self.urgency = Urgency::Now;
         self.stage = Stage::Idle;
     }
 
-    /// The statuses, beside the persisted one, that an act needs the licence of.
-    pub fn licences(&self) -> impl Iterator<Item = &FrameworkStatus> {
+    /// The statuses, beside the persisted one, that an act needs the permission of.
+    pub fn unsettled_statuses(&self) -> impl Iterator<Item = &FrameworkStatus> {
         let staged = match &self.stage {
             Stage::Due(draft) | Stage::InFlight(draft) => Some(draft),
             Stage::Idle | Stage::Unread | Stage::Reading => None,

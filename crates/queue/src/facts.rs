@@ -6,7 +6,8 @@ use std::sync::Arc;
 use framework_api::queue::{QueuePolicy, Reason};
 use jiff::Timestamp;
 
-use crate::{Amount, Ask};
+use crate::amount::Amount;
+use crate::requests::ResourceRequests;
 
 /// What is known of a Queue. A unit whose queue is not known waits with `QueueNotFound`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +28,16 @@ pub struct UnitFacts {
     /// When its consumer was created, or grew: its place, whatever happened to the unit since.
     pub enqueued: Timestamp,
     /// What the whole job asks for, or what it has grown by.
-    pub ask: Ask,
+    pub requests: ResourceRequests,
     /// Whether it is a growth of a job that has begun, and holds what it has while this waits.
     pub grows: bool,
     /// Whether it waits or was released.
-    pub standing: Standing,
+    pub phase: UnitPhase,
 }
 
 /// Whether a unit waits or was released.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum UnitPhase {
     /// It waits: phase `Enqueued`.
     Waiting {
         /// When somebody behind it was first released although it waited: since when its condition
@@ -52,13 +53,13 @@ pub enum Standing {
     Released {
         /// What is reserved for it now: the smaller, resource by resource, of what the unit asks and what its
         /// job asks now.
-        holds: Ask,
+        usage: ResourceRequests,
     },
 }
 
-impl Standing {
+impl UnitPhase {
     /// Of a unit that nothing is known of but that it waits.
-    pub const FRESH: Self = Self::Waiting { overtaken: None, reserved: false, reason: None };
+    pub const NEW: Self = Self::Waiting { overtaken: None, reserved: false, reason: None };
 }
 
 /// What is known of a ResourceQuota without scopes. One with scopes is not told: it does not limit every Pod.
@@ -73,5 +74,5 @@ pub struct QuotaFacts {
     pub used: BTreeMap<String, Amount>,
     /// How much of `used` may turn out to be our own, although nothing shows it yet. It leaves no room, but
     /// of no unit it is said because of it that it never fits. A key that is missing counts as none.
-    pub doubtful: BTreeMap<String, Amount>,
+    pub unattributed: BTreeMap<String, Amount>,
 }

@@ -14,17 +14,18 @@
 )]
 
 pub mod amount;
-pub mod ask;
 pub mod decision;
 pub mod facts;
 mod limits;
 pub mod namespace;
 pub mod order;
 mod pod;
+pub mod requests;
 mod shape;
 
 pub use amount::Amount;
-pub use ask::Ask;
-pub use decision::{Decision, Lack, Refusal, Verdict};
-pub use facts::{QueueFacts, QuotaFacts, Standing, UnitFacts};
-pub use namespace::{Namespace, Position};
+pub use decision::{Decision, Shortage, UnitUpdate, WaitReason};
+pub use facts::{QueueFacts, QuotaFacts, UnitFacts, UnitPhase};
+pub use namespace::Namespace;
+pub use namespace::position::Position;
+pub use requests::ResourceRequests;

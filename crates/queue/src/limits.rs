@@ -3,32 +3,34 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::ask::{Tally, resource_of};
-use crate::{Amount, Ask, Lack, QuotaFacts};
+use crate::amount::Amount;
+use crate::decision::Shortage;
+use crate::facts::QuotaFacts;
+use crate::requests::{ResourceRequests, Tally, resource_of};
 
 /// What may still be taken, by resource. A resource that is not here is not limited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Room(BTreeMap<Arc<str>, Amount>);
+pub(crate) struct Available(BTreeMap<Arc<str>, Amount>);
 
-impl Room {
+impl Available {
     /// How much there is of a resource.
     pub fn get(&self, resource: &str) -> Amount {
         self.0.get(resource).copied().unwrap_or(Amount::MAX)
     }
 
-    /// The first resource of which too little is there, and what was asked of it.
-    pub fn lacking<'a>(&self, ask: &'a Ask) -> Option<(&'a Arc<str>, Amount)> {
-        ask.iter().find(|(resource, amount)| self.get(resource) < *amount)
+    /// The first resource of which too little is there, and how much of it is requested.
+    pub fn lacking<'a>(&self, requests: &'a ResourceRequests) -> Option<(&'a Arc<str>, Amount)> {
+        requests.iter().find(|(resource, amount)| self.get(resource) < *amount)
     }
 
-    /// Whether there is enough of everything that is asked for.
-    pub fn fits(&self, ask: &Ask) -> bool {
-        self.lacking(ask).is_none()
+    /// Whether there is enough of everything that is requested.
+    pub fn fits(&self, requests: &ResourceRequests) -> bool {
+        self.lacking(requests).is_none()
     }
 
-    /// Takes what is asked for, be it there or not.
-    pub fn take(&mut self, ask: &Ask) {
-        for (resource, amount) in ask.iter() {
+    /// Takes what is requested, whether it is there or not.
+    pub fn take(&mut self, requests: &ResourceRequests) {
+        for (resource, amount) in requests.iter() {
             if let Some(left) = self.0.get_mut(resource) {
                 *left = left.minus(amount);
             }
@@ -60,15 +62,15 @@ impl Room {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     quotas: BTreeMap<Arc<str>, QuotaFacts>,
-    own: Ask,
+    own: ResourceRequests,
     /// Something was told since the last count.
     changed: bool,
     /// The smallest limit of each resource.
-    hard: Room,
+    hard: Available,
     /// The least that any quota leaves to us of each resource, whatever of it is held by now.
-    free: Room,
-    /// The same, if nothing that is doubtful is others'.
-    capacity: Room,
+    free: Available,
+    /// The same, if nothing that is unattributed is others'.
+    capacity: Available,
 }
 
 /// What a count has changed.
@@ -91,18 +93,18 @@ impl Limits {
         };
     }
 
-    pub fn set_own_use(&mut self, own: Ask) {
+    pub fn set_own_usage(&mut self, own: ResourceRequests) {
         self.changed |= self.own != own;
         self.own = own;
     }
 
     /// What no released unit may exceed together with all others.
-    pub fn free(&self) -> &Room {
+    pub fn free(&self) -> &Available {
         &self.free
     }
 
     /// What asks for more than this never fits.
-    pub fn capacity(&self) -> &Room {
+    pub fn capacity(&self) -> &Available {
         &self.capacity
     }
 
@@ -111,13 +113,14 @@ impl Limits {
         if !std::mem::take(&mut self.changed) {
             return None;
         }
-        let (mut hard, mut free, mut capacity) = (Room::default(), Room::default(), Room::default());
+        let (mut hard, mut free, mut capacity) =
+            (Available::default(), Available::default(), Available::default());
         for line in self.lines() {
             let left = |others| line.limit.minus(others);
-            let rooms =
+            let targets =
                 [(&mut hard, line.limit), (&mut free, left(line.others)), (&mut capacity, left(line.surely))];
-            for (room, amount) in rooms {
-                let least = room.0.entry(line.resource.into()).or_insert(Amount::MAX);
+            for (available, amount) in targets {
+                let least = available.0.entry(line.resource.into()).or_insert(Amount::MAX);
                 *least = amount.min(*least);
             }
         }
@@ -127,15 +130,15 @@ impl Limits {
     }
 
     /// The largest share, in parts per billion, that a sum has of any limit.
-    pub fn dominant(&self, held: &Tally) -> u64 {
+    pub fn dominant(&self, usage: &Tally) -> u64 {
         let limited = |(resource, amount): (&str, Amount)| {
             self.hard.0.get(resource).map(|limit| amount.parts_per_billion(*limit))
         };
-        held.iter().filter_map(limited).max().unwrap_or(0)
+        usage.iter().filter_map(limited).max().unwrap_or(0)
     }
 
     /// Every limit beside what is held and set aside of its resource.
-    pub fn bounds(&self, held: &Tally, aside: &Tally) -> Bounds {
+    pub fn bounds(&self, usage: &Tally, set_aside: &Tally) -> Bounds {
         let bound = |Line { quota, key, resource, limit, others, surely }: Line<'_>| Bound {
             quota: Arc::clone(quota),
             key: key.into(),
@@ -143,8 +146,8 @@ impl Limits {
             limit,
             others,
             surely,
-            reserved: held.get(resource),
-            aside: aside.get(resource),
+            usage: usage.get(resource),
+            set_aside: set_aside.get(resource),
         };
         Bounds(self.lines().map(bound).collect())
     }
@@ -155,8 +158,8 @@ impl Limits {
                 let resource = resource_of(key);
                 let used = facts.used.get(key).copied().unwrap_or_default();
                 let others = used.minus(self.own.get(resource)).max(Amount::ZERO);
-                let doubtful = facts.doubtful.get(key).copied().unwrap_or_default();
-                let surely = others.minus(doubtful).max(Amount::ZERO);
+                let unattributed = facts.unattributed.get(key).copied().unwrap_or_default();
+                let surely = others.minus(unattributed).max(Amount::ZERO);
                 Line { quota, key, resource, limit: *limit, others, surely }
             })
         })
@@ -176,34 +179,38 @@ struct Bound {
     limit: Amount,
     others: Amount,
     surely: Amount,
-    reserved: Amount,
-    aside: Amount,
+    usage: Amount,
+    set_aside: Amount,
 }
 
 impl Bounds {
-    /// The limits that do not let an ask in: without what is doubtful, if that is enough to refuse it. Our
+    /// The limits that do not let an ask in: without what is unattributed, if that is enough to refuse it. Our
     /// own would else be told of twice, once as others'.
-    pub fn lacks(&self, ask: &Ask) -> Arc<[Lack]> {
-        let surely = self.lacks_beside(ask, |bound| bound.surely);
-        if surely.is_empty() { self.lacks_beside(ask, |bound| bound.others) } else { surely }
+    pub fn shortages(&self, requests: &ResourceRequests) -> Arc<[Shortage]> {
+        let surely = self.shortages_beside(requests, |bound| bound.surely);
+        if surely.is_empty() { self.shortages_beside(requests, |bound| bound.others) } else { surely }
     }
 
-    fn lacks_beside(&self, ask: &Ask, others: impl Fn(&Bound) -> Amount) -> Arc<[Lack]> {
-        let lack = |bound: &Bound| {
+    fn shortages_beside(
+        &self,
+        requests: &ResourceRequests,
+        others: impl Fn(&Bound) -> Amount,
+    ) -> Arc<[Shortage]> {
+        let shortage = |bound: &Bound| {
             let others = others(bound);
-            let Bound { limit, reserved, aside, .. } = *bound;
-            let asked = ask.get(&bound.resource);
-            let missing = asked.plus(aside).plus(reserved).plus(others).minus(limit);
-            (asked > Amount::ZERO && missing > Amount::ZERO).then(|| {
+            let Bound { limit, usage, set_aside, .. } = *bound;
+            let requested = requests.get(&bound.resource);
+            let missing = requested.plus(set_aside).plus(usage).plus(others).minus(limit);
+            (requested > Amount::ZERO && missing > Amount::ZERO).then(|| {
                 let (quota, key) = (Arc::clone(&bound.quota), Arc::clone(&bound.key));
-                Lack { quota, key, limit, others, reserved, aside, asked, missing }
+                Shortage { quota, key, limit, others, usage, set_aside, requested, missing }
             })
         };
-        let mut lacks = self.0.iter().filter_map(lack);
-        match (lacks.next(), lacks.next()) {
+        let mut shortages = self.0.iter().filter_map(shortage);
+        match (shortages.next(), shortages.next()) {
             // As a rule there is one: it needs no list that is copied.
             (Some(only), None) => Arc::new([only]),
-            (first, second) => first.into_iter().chain(second).chain(lacks).collect(),
+            (first, second) => first.into_iter().chain(second).chain(shortages).collect(),
         }
     }
 }
@@ -216,7 +223,7 @@ struct Line<'a> {
     limit: Amount,
     /// What others use at most.
     others: Amount,
-    /// What of it is not doubtful.
+    /// What of it is not unattributed.
     surely: Amount,
 }
 
@@ -228,7 +235,7 @@ mod tests {
         entries.iter().map(|(key, units)| ((*key).to_owned(), Amount::units(*units))).collect()
     }
 
-    fn ask(entries: &[(&str, i64)]) -> Ask {
+    fn requests(entries: &[(&str, i64)]) -> ResourceRequests {
         entries.iter().map(|(resource, units)| (*resource, Amount::units(*units))).collect()
     }
 
@@ -238,7 +245,7 @@ mod tests {
             "q",
             Some(QuotaFacts { hard: amounts(hard), used: amounts(used), ..Default::default() }),
         );
-        limits.set_own_use(ask(own));
+        limits.set_own_usage(requests(own));
         limits.recount();
         limits
     }
@@ -270,7 +277,7 @@ mod tests {
     fn a_recount_names_what_has_changed_and_only_that() {
         let mut limits = limits(&[("cpu", 10), ("pods", 5)], &[], &[]);
         assert!(limits.recount().is_none());
-        limits.set_own_use(ask(&[("cpu", 1)]));
+        limits.set_own_usage(requests(&[("cpu", 1)]));
         assert!(limits.recount().is_some_and(|done| !done.shares && done.capacity.is_empty()));
         let facts = QuotaFacts {
             hard: amounts(&[("cpu", 10), ("gpu", 2)]),
@@ -296,9 +303,9 @@ mod tests {
     #[test]
     fn the_share_that_counts_is_the_largest() {
         let limits = limits(&[("cpu", 10), ("pods", 100)], &[("cpu", 9)], &[]);
-        let mut held = Tally::default();
-        held.add(&ask(&[("cpu", 2), ("pods", 30), ("gpu", 99)]));
-        assert_eq!(limits.dominant(&held), 300_000_000);
+        let mut usage = Tally::default();
+        usage.add(&requests(&[("cpu", 2), ("pods", 30), ("gpu", 99)]));
+        assert_eq!(limits.dominant(&usage), 300_000_000);
         assert_eq!(limits.dominant(&Tally::default()), 0);
     }
 
@@ -306,14 +313,14 @@ mod tests {
     fn every_limit_in_the_way_is_told_with_its_numbers() {
         let limits =
             limits(&[("cpu", 10), ("requests.cpu", 20), ("memory", 4)], &[("cpu", 3)], &[("cpu", 1)]);
-        let (mut held, mut aside) = (Tally::default(), Tally::default());
-        held.add(&ask(&[("cpu", 4)]));
-        aside.add(&ask(&[("cpu", 1)]));
-        let lacks = limits.bounds(&held, &aside).lacks(&ask(&[("cpu", 8), ("memory", 4)]));
-        let [lack] = &lacks[..] else { panic!() };
-        assert_eq!((&*lack.quota, &*lack.key, lack.asked), ("q", "cpu", Amount::units(8)));
-        assert_eq!([lack.limit, lack.others], [Amount::units(10), Amount::units(2)]);
-        assert_eq!([lack.reserved, lack.aside, lack.missing], [4, 1, 5].map(Amount::units));
+        let (mut usage, mut set_aside) = (Tally::default(), Tally::default());
+        usage.add(&requests(&[("cpu", 4)]));
+        set_aside.add(&requests(&[("cpu", 1)]));
+        let shortages = limits.bounds(&usage, &set_aside).shortages(&requests(&[("cpu", 8), ("memory", 4)]));
+        let [shortage] = &shortages[..] else { panic!() };
+        assert_eq!((&*shortage.quota, &*shortage.key, shortage.requested), ("q", "cpu", Amount::units(8)));
+        assert_eq!([shortage.limit, shortage.others], [Amount::units(10), Amount::units(2)]);
+        assert_eq!([shortage.usage, shortage.set_aside, shortage.missing], [4, 1, 5].map(Amount::units));
     }
 
     #[test]
@@ -322,19 +329,19 @@ mod tests {
         let facts = QuotaFacts {
             hard: amounts(&[("cpu", 10)]),
             used: amounts(&[("cpu", 7)]),
-            doubtful: amounts(&[("cpu", 5)]),
+            unattributed: amounts(&[("cpu", 5)]),
         };
         limits.set_quota("q", Some(facts));
         limits.recount();
         assert_eq!(limits.free().get("cpu"), Amount::units(3));
         assert_eq!(limits.capacity().get("cpu"), Amount::units(8));
-        let (mut held, nothing) = (Tally::default(), Tally::default());
-        held.add(&ask(&[("cpu", 6)]));
-        let others = |held: &Tally, asks| {
-            let lacks = limits.bounds(held, &nothing).lacks(&ask(&[("cpu", asks)]));
-            lacks.iter().map(|lack| (lack.others, lack.missing)).collect::<Vec<_>>()
+        let (mut usage, nothing) = (Tally::default(), Tally::default());
+        usage.add(&requests(&[("cpu", 6)]));
+        let others = |usage: &Tally, cpu| {
+            let shortages = limits.bounds(usage, &nothing).shortages(&requests(&[("cpu", cpu)]));
+            shortages.iter().map(|shortage| (shortage.others, shortage.missing)).collect::<Vec<_>>()
         };
-        assert_eq!(others(&held, 4), [(Amount::units(2), Amount::units(2))]);
+        assert_eq!(others(&usage, 4), [(Amount::units(2), Amount::units(2))]);
         assert_eq!(others(&nothing, 4), [(Amount::units(7), Amount::units(1))]);
         assert!(others(&nothing, 3).is_empty());
     }

@@ -4,9 +4,11 @@
 //! decided since, made into a new one, decides the same.
 
 mod index;
-mod position;
+mod overtaken;
+pub(crate) mod position;
+mod queues;
+mod reason;
 mod round;
-mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,53 +17,36 @@ use std::time::Duration;
 use framework_api::queue::QueuePolicy;
 use jiff::Timestamp;
 
-use self::index::{Index, Member, QueueId};
-pub use self::position::Position;
-use crate::ask::Tally;
+use self::index::{Index, Member};
+use self::overtaken::Overtaken;
+use self::queues::{QueueId, Queues};
+use crate::amount::Amount;
+use crate::facts::{QueueFacts, QuotaFacts, UnitFacts, UnitPhase};
 use crate::limits::Limits;
-use crate::order::{Overdue, Place};
+use crate::order::{Overdue, UnitRank};
+use crate::requests::{ResourceRequests, Tally};
 use crate::shape::{ShapeId, Shapes};
-use crate::{Amount, Ask, QueueFacts, QuotaFacts, Standing, UnitFacts};
 
 /// The queues, units and quotas of one namespace, indexed so that a round costs what changed.
 #[derive(Debug)]
 pub struct Namespace {
-    reserve_after: Duration,
     /// The latest moment of a round: the time of a round never goes back.
     now: Timestamp,
-    looks: u64,
+    fit_checks: u64,
     limits: Limits,
     /// What released units hold.
-    held: Tally,
-    names: BTreeMap<Arc<str>, QueueId>,
-    queues: BTreeMap<QueueId, Queue>,
-    last_queue: u32,
+    usage: Tally,
+    queues: Queues,
     units: BTreeMap<Arc<str>, Unit>,
     shapes: Shapes,
     index: Index,
-    /// Overtaken, and not yet for too long.
-    overtaken: BTreeSet<Overdue>,
-    /// Overtaken for too long.
-    overdue: BTreeSet<Overdue>,
-    /// Of these, those to whom it has not been said that capacity is reserved for them.
-    unreserved: BTreeSet<Arc<str>>,
+    overtaken: Overtaken,
     /// Growths that wait in queues that are there, the oldest first.
     growing: BTreeSet<(Timestamp, Arc<str>)>,
     /// Units whose reason the next round compares with what is known of them.
-    untold: BTreeSet<Arc<str>>,
+    unreported: BTreeSet<Arc<str>>,
     /// Queues whose turn or first unit may have changed.
     stale: BTreeSet<QueueId>,
-}
-
-#[derive(Debug)]
-struct Queue {
-    name: Arc<str>,
-    /// Unset while there is no such Queue; its units are known all the same.
-    facts: Option<QueueFacts>,
-    /// What its released units hold.
-    held: Tally,
-    /// How many units name it.
-    units: usize,
 }
 
 #[derive(Debug)]
@@ -74,13 +59,13 @@ struct Unit {
 
 impl Unit {
     fn waits(&self) -> bool {
-        matches!(self.facts.standing, Standing::Waiting { .. })
+        matches!(self.facts.phase, UnitPhase::Waiting { .. })
     }
 
     fn overtaken(&self) -> Option<Timestamp> {
-        match self.facts.standing {
-            Standing::Waiting { overtaken, .. } => overtaken,
-            Standing::Released { .. } => None,
+        match self.facts.phase {
+            UnitPhase::Waiting { overtaken, .. } => overtaken,
+            UnitPhase::Released { .. } => None,
         }
     }
 
@@ -94,45 +79,39 @@ impl Namespace {
     /// Of a namespace that nothing is known of. A unit is overdue `reserve_after` it was overtaken.
     pub fn new(reserve_after: Duration) -> Self {
         Self {
-            reserve_after,
             now: Timestamp::MIN,
-            looks: 0,
+            fit_checks: 0,
             limits: Limits::default(),
-            held: Tally::default(),
-            names: BTreeMap::new(),
-            queues: BTreeMap::new(),
-            last_queue: 0,
+            usage: Tally::default(),
+            queues: Queues::default(),
             units: BTreeMap::new(),
             shapes: Shapes::default(),
             index: Index::default(),
-            overtaken: BTreeSet::new(),
-            overdue: BTreeSet::new(),
-            unreserved: BTreeSet::new(),
+            overtaken: Overtaken::new(reserve_after),
             growing: BTreeSet::new(),
-            untold: BTreeSet::new(),
+            unreported: BTreeSet::new(),
             stale: BTreeSet::new(),
         }
     }
 
     /// Tells what is known of a queue, or that it is gone.
     pub fn set_queue(&mut self, name: &str, facts: Option<QueueFacts>) {
-        let known = self.names.get(name).copied();
-        let before = known.and_then(|id| self.queues.get(&id)).and_then(|queue| queue.facts);
+        let before = self.queues.named(name).and_then(|queue| queue.facts);
         if before == facts {
             return;
         }
-        let id = self.queue_id(&Arc::from(name));
+        let id = self.queues.id(&Arc::from(name));
         // The policy says where units stand, and without a queue they stand nowhere.
         let moves = before.map(|facts| facts.policy) != facts.map(|facts| facts.policy);
         let members = if moves { self.index.units_of(id) } else { Vec::new() };
         for uid in &members {
-            self.unseat(uid);
+            self.dequeue(uid);
         }
-        if let Some(queue) = self.queues.get_mut(&id) {
+        if let Some(queue) = self.queues.get_mut(id) {
             queue.facts = facts;
         }
         for uid in &members {
-            self.seat(uid);
+            self.enqueue(uid);
         }
         self.stale.insert(id);
         self.forget_if_empty(id);
@@ -159,18 +138,18 @@ impl Namespace {
     }
 
     /// Tells what the Pods of released units use, in sum: that much of `used` is not others'.
-    pub fn set_own_use(&mut self, own: Ask) {
-        self.limits.set_own_use(own);
+    pub fn set_own_usage(&mut self, own: ResourceRequests) {
+        self.limits.set_own_usage(own);
     }
 
     /// How much of a resource released units hold.
-    pub fn held(&self, resource: &str) -> Amount {
-        self.held.get(resource)
+    pub fn usage(&self, resource: &str) -> Amount {
+        self.usage.get(resource)
     }
 
     /// When a round may decide something though no fact has changed: somebody becomes overdue.
     pub fn next_wake(&self) -> Option<Timestamp> {
-        self.overtaken.first().map(|first| self.due(first))
+        self.overtaken.next_due()
     }
 
     /// What is known of a unit, own decisions included.
@@ -184,123 +163,102 @@ impl Namespace {
     }
 
     /// How many asks were held against the room so far: what rounds cost, whatever the machine.
-    pub fn looks(&self) -> u64 {
-        self.looks
-    }
-
-    fn due(&self, overtaken: &Overdue) -> Timestamp {
-        overtaken.since.checked_add(self.reserve_after).unwrap_or(Timestamp::MAX)
-    }
-
-    fn queue_id(&mut self, name: &Arc<str>) -> QueueId {
-        if let Some(id) = self.names.get(name) {
-            return *id;
-        }
-        self.last_queue = self.last_queue.wrapping_add(1);
-        let id = QueueId(self.last_queue);
-        self.names.insert(Arc::clone(name), id);
-        let queue = Queue { name: Arc::clone(name), facts: None, held: Tally::default(), units: 0 };
-        self.queues.insert(id, queue);
-        id
+    pub fn fit_checks(&self) -> u64 {
+        self.fit_checks
     }
 
     /// Forgets a queue that is not there and that no unit names.
     fn forget_if_empty(&mut self, id: QueueId) {
-        let Some(queue) = self.queues.get(&id) else { return };
-        if queue.facts.is_some() || queue.units > 0 {
-            return;
-        }
-        self.index.forget(id);
-        self.stale.remove(&id);
-        if let Some(queue) = self.queues.remove(&id) {
-            self.names.remove(&queue.name);
+        if self.queues.remove_if_empty(id) {
+            self.index.forget(id);
+            self.stale.remove(&id);
         }
     }
 
     fn insert(&mut self, uid: Arc<str>, mut facts: UnitFacts) {
-        let queue = self.queue_id(&facts.queue);
-        if let Some(known) = self.queues.get_mut(&queue) {
+        let queue = self.queues.id(&facts.queue);
+        if let Some(known) = self.queues.get_mut(queue) {
             known.units = known.units.saturating_add(1);
             // One name for all.
             facts.queue = Arc::clone(&known.name);
         }
-        if let Standing::Released { holds } = &facts.standing {
-            self.hold(queue, holds);
+        if let UnitPhase::Released { usage } = &facts.phase {
+            self.add_usage(queue, usage);
         }
         let unit = Unit { queue, shape: ShapeId::NONE, facts };
         let waits = unit.waits();
         self.units.insert(Arc::clone(&uid), unit);
         if waits {
-            self.seat(&uid);
+            self.enqueue(&uid);
         }
     }
 
     fn remove(&mut self, uid: &Arc<str>) {
-        self.unseat(uid);
+        self.dequeue(uid);
         let Some(unit) = self.units.remove(uid) else { return };
-        if let Standing::Released { holds } = &unit.facts.standing {
-            self.held.subtract(holds);
-            if let Some(queue) = self.queues.get_mut(&unit.queue) {
-                queue.held.subtract(holds);
+        if let UnitPhase::Released { usage } = &unit.facts.phase {
+            self.usage.subtract(usage);
+            if let Some(queue) = self.queues.get_mut(unit.queue) {
+                queue.usage.subtract(usage);
             }
             self.stale.insert(unit.queue);
         }
-        if let Some(queue) = self.queues.get_mut(&unit.queue) {
+        if let Some(queue) = self.queues.get_mut(unit.queue) {
             queue.units = queue.units.saturating_sub(1);
         }
         self.forget_if_empty(unit.queue);
     }
 
     /// Counts what a released unit holds.
-    fn hold(&mut self, queue: QueueId, holds: &Ask) {
-        self.held.add(holds);
-        if let Some(queue) = self.queues.get_mut(&queue) {
-            queue.held.add(holds);
+    fn add_usage(&mut self, queue: QueueId, usage: &ResourceRequests) {
+        self.usage.add(usage);
+        if let Some(queue) = self.queues.get_mut(queue) {
+            queue.usage.add(usage);
         }
         self.stale.insert(queue);
     }
 
     /// Puts a waiting unit in its place.
-    fn seat(&mut self, uid: &Arc<str>) {
+    fn enqueue(&mut self, uid: &Arc<str>) {
         let Some(unit) = self.units.get_mut(uid).filter(|unit| unit.waits()) else { return };
-        let Some(queue) = self.queues.get(&unit.queue) else { return };
-        self.untold.insert(Arc::clone(uid));
-        self.overtaken.extend(unit.overdue(uid));
+        let Some(queue) = self.queues.get(unit.queue) else { return };
+        self.unreported.insert(Arc::clone(uid));
+        if let Some(overdue) = unit.overdue(uid) {
+            self.overtaken.insert(overdue);
+        }
         let policy = queue.facts.map(|facts| facts.policy);
         if policy.is_some() {
             if unit.facts.grows {
                 self.growing.insert((unit.facts.enqueued, Arc::clone(uid)));
             }
-            unit.shape = self.shapes.add(&unit.facts.ask, self.limits.capacity());
+            unit.shape = self.shapes.add(&unit.facts.requests, self.limits.capacity());
             if let Some(shape) = self.shapes.get(unit.shape) {
                 // One ask for all.
-                unit.facts.ask = shape.ask.clone();
+                unit.facts.requests = shape.requests.clone();
             }
         }
         let (queue, shape) = (unit.queue, unit.shape);
-        let place = Place::new(policy.unwrap_or(QueuePolicy::Fifo), uid, &unit.facts);
-        let contender = self.index.insert(Member { queue, shape, place }, self.shapes.can_fit(shape));
-        self.untold.extend(contender);
+        let rank = UnitRank::new(policy.unwrap_or(QueuePolicy::Fifo), uid, &unit.facts);
+        let contender = self.index.insert(Member { queue, shape, rank }, self.shapes.can_fit(shape));
+        self.unreported.extend(contender);
         self.stale.insert(queue);
     }
 
     /// Takes a unit out of its place, if it has one.
-    fn unseat(&mut self, uid: &Arc<str>) {
+    fn dequeue(&mut self, uid: &Arc<str>) {
         let Some(unit) = self.units.get_mut(uid).filter(|unit| unit.waits()) else { return };
-        self.untold.remove(uid);
-        self.unreserved.remove(uid);
+        self.unreported.remove(uid);
         self.growing.remove(&(unit.facts.enqueued, Arc::clone(uid)));
         if let Some(overdue) = unit.overdue(uid) {
             self.overtaken.remove(&overdue);
-            self.overdue.remove(&overdue);
         }
-        let Some(queue) = self.queues.get(&unit.queue) else { return };
+        let Some(queue) = self.queues.get(unit.queue) else { return };
         let policy = queue.facts.map_or(QueuePolicy::Fifo, |facts| facts.policy);
         let (queue, shape) = (unit.queue, std::mem::take(&mut unit.shape));
-        let place = Place::new(policy, uid, &unit.facts);
-        let contender = self.index.remove(&Member { queue, shape, place }, self.shapes.can_fit(shape));
+        let rank = UnitRank::new(policy, uid, &unit.facts);
+        let contender = self.index.remove(&Member { queue, shape, rank }, self.shapes.can_fit(shape));
         self.shapes.remove(shape);
-        self.untold.extend(contender);
+        self.unreported.extend(contender);
         self.stale.insert(queue);
     }
 }

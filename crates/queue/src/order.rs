@@ -7,15 +7,15 @@ use std::sync::Arc;
 use framework_api::queue::QueuePolicy;
 use jiff::Timestamp;
 
-use crate::{QueueFacts, UnitFacts};
+use crate::facts::{QueueFacts, UnitFacts};
 
 /// Whose turn it is: overdue units before all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Turn {
+pub enum Rank {
     /// Units that were overtaken for too long.
     Overdue(Overdue),
     /// All others: the queue decides before the place in it.
-    InLine(QueueTurn, Place),
+    InLine(QueueRank, UnitRank),
 }
 
 /// Among overdue units: who was overtaken first.
@@ -31,7 +31,7 @@ pub struct Overdue {
 
 /// Among queues.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct QueueTurn {
+pub struct QueueRank {
     /// The queue's own priority: the higher one first.
     pub priority: Reverse<i32>,
     /// What its released units hold: the smaller share first.
@@ -44,7 +44,7 @@ pub struct QueueTurn {
 
 /// Among the units of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct UnitRank {
     /// The unit's priority, the higher one first; the same for all where the policy is FIFO.
     pub priority: Reverse<i32>,
     /// When its consumer was created.
@@ -58,7 +58,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(pub u64);
 
-impl Place {
+impl UnitRank {
     /// Before all others.
     pub(crate) fn first() -> Self {
         Self { priority: Reverse(i32::MAX), enqueued: Timestamp::MIN, uid: Arc::default() }
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-impl QueueTurn {
+impl QueueRank {
     /// Of a queue with these facts.
     pub fn new(facts: QueueFacts, share: Share, oldest: Timestamp, name: &Arc<str>) -> Self {
         Self { priority: Reverse(facts.priority), share, oldest, name: Arc::clone(name) }

@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::ask::{AskError, read};
-use crate::{Amount, Ask};
+use crate::amount::Amount;
+use crate::requests::{RequestsError, ResourceRequests, read};
 
 /// Amounts by resource, with those that are there and nothing.
 type Amounts = BTreeMap<String, Amount>;
 type List = BTreeMap<String, Quantity>;
 
-impl Ask {
+impl ResourceRequests {
     /// What a Pod of this spec asks for, and `pods: 1`. Overhead that admission fills in from the
     /// RuntimeClass counts only if it is written in the spec.
-    pub fn pod(spec: &PodSpec) -> Result<Self, AskError> {
+    pub fn pod(spec: &PodSpec) -> Result<Self, RequestsError> {
         let mut running = Amounts::new();
         for container in &spec.containers {
             add(&mut running, &requests(container)?);
@@ -47,12 +47,12 @@ impl Ask {
     }
 }
 
-fn amounts(list: Option<&List>) -> Result<Amounts, AskError> {
+fn amounts(list: Option<&List>) -> Result<Amounts, RequestsError> {
     list.into_iter().flatten().map(|(key, quantity)| Ok((key.clone(), read(key, quantity)?))).collect()
 }
 
 /// What a container asks for: its requests, and its limits where it has none.
-fn requests(container: &Container) -> Result<Amounts, AskError> {
+fn requests(container: &Container) -> Result<Amounts, RequestsError> {
     let Some(resources) = &container.resources else { return Ok(Amounts::new()) };
     let mut all = amounts(resources.limits.as_ref())?;
     all.extend(amounts(resources.requests.as_ref())?);
@@ -76,7 +76,7 @@ fn raise(to: &mut Amounts, other: Amounts) {
 
 /// Puts what the Pod asks for itself in the place of what its containers ask; its limits count where neither
 /// asks.
-fn replace(running: &mut Amounts, own: &ResourceRequirements) -> Result<(), AskError> {
+fn replace(running: &mut Amounts, own: &ResourceRequirements) -> Result<(), RequestsError> {
     let for_pods =
         |(key, _): &(String, Amount)| key == "cpu" || key == "memory" || key.starts_with("hugepages-");
     for (key, limit) in amounts(own.limits.as_ref())?.into_iter().filter(for_pods) {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     fn total(spec: &PodSpec) -> String {
-        Ask::pod(spec).unwrap().to_string()
+        ResourceRequests::pod(spec).unwrap().to_string()
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_request_that_cannot_be_read_is_an_error() {
-        let error = Ask::pod(&pod(vec![], vec![asks(&[("cpu", "two")])])).unwrap_err();
+        let error = ResourceRequests::pod(&pod(vec![], vec![asks(&[("cpu", "two")])])).unwrap_err();
         assert_eq!(error.resource, "cpu");
     }
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use framework_api::queue::Reason;
 
-use crate::ask::Amounts;
-use crate::limits::Room;
-use crate::{Amount, Ask};
+use crate::amount::Amount;
+use crate::limits::Available;
+use crate::requests::{Amounts, ResourceRequests};
 
 /// A shape; never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ impl ShapeId {
 /// What is known of the units that ask the same.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    pub ask: Ask,
+    pub requests: ResourceRequests,
     /// How many units wait with it.
     units: usize,
     /// It asks more than the capacity.
@@ -52,12 +52,12 @@ type ByAmount = BTreeMap<Arc<str>, BTreeSet<(Amount, ShapeId)>>;
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     all: BTreeMap<ShapeId, Shape>,
-    by_ask: BTreeMap<Amounts, ShapeId>,
+    by_requests: BTreeMap<Amounts, ShapeId>,
     /// By how much they ask of each resource.
     by_amount: ByAmount,
     /// Those that did not fit, at one resource each.
     parked: ByAmount,
-    /// Those that are new, or that fit and were kept out: the next round looks at them.
+    /// Those that are new, or that fit and were kept out: the next round fit_checks at them.
     unsettled: BTreeSet<ShapeId>,
     last: u64,
 }
@@ -78,8 +78,8 @@ impl Shapes {
     }
 
     /// Counts a unit, and says its shape.
-    pub fn add(&mut self, ask: &Ask, capacity: &Room) -> ShapeId {
-        if let Some(id) = self.by_ask.get(&ask.key()).copied() {
+    pub fn add(&mut self, requests: &ResourceRequests, capacity: &Available) -> ShapeId {
+        if let Some(id) = self.by_requests.get(&requests.key()).copied() {
             if let Some(shape) = self.all.get_mut(&id) {
                 shape.units = shape.units.saturating_add(1);
             }
@@ -87,17 +87,18 @@ impl Shapes {
         }
         // One name for all.
         let name = |name| self.by_amount.get_key_value(name).map_or(name, |(known, _)| known);
-        let ask: Ask = ask.iter().map(|(resource, amount)| (Arc::clone(name(resource)), amount)).collect();
+        let requests: ResourceRequests =
+            requests.iter().map(|(resource, amount)| (Arc::clone(name(resource)), amount)).collect();
         self.last = self.last.saturating_add(1);
-        let (id, exceeds) = (ShapeId(self.last), !capacity.fits(&ask));
-        for (resource, amount) in ask.iter() {
+        let (id, exceeds) = (ShapeId(self.last), !capacity.fits(&requests));
+        for (resource, amount) in requests.iter() {
             insert(&mut self.by_amount, resource, amount, id);
         }
         if !exceeds {
             self.unsettled.insert(id);
         }
-        self.by_ask.insert(ask.key(), id);
-        self.all.insert(id, Shape { ask, units: 1, exceeds, reason: None, parked: None });
+        self.by_requests.insert(requests.key(), id);
+        self.all.insert(id, Shape { requests, units: 1, exceeds, reason: None, parked: None });
         id
     }
 
@@ -111,8 +112,8 @@ impl Shapes {
         self.unsettle(id);
         self.unsettled.remove(&id);
         let Some(shape) = self.all.remove(&id) else { return };
-        self.by_ask.remove(&shape.ask.key());
-        for (resource, amount) in shape.ask.iter() {
+        self.by_requests.remove(&shape.requests.key());
+        for (resource, amount) in shape.requests.iter() {
             remove(&mut self.by_amount, resource, amount, id);
         }
     }
@@ -124,9 +125,9 @@ impl Shapes {
     }
 
     /// Says whether a shape exceeds the capacity, and whether that is new.
-    pub fn judge(&mut self, id: ShapeId, capacity: &Room) -> bool {
+    pub fn judge(&mut self, id: ShapeId, capacity: &Available) -> bool {
         let Some(shape) = self.all.get_mut(&id) else { return false };
-        let exceeds = !capacity.fits(&shape.ask);
+        let exceeds = !capacity.fits(&shape.requests);
         if shape.exceeds == exceeds {
             return false;
         }
@@ -140,10 +141,10 @@ impl Shapes {
 
     /// Takes out all shapes that may fit into the room: the unsettled ones, and those parked at an amount
     /// that is there.
-    pub fn take_hopeful(&mut self, room: &Room) -> BTreeSet<ShapeId> {
+    pub fn take_candidates(&mut self, available: &Available) -> BTreeSet<ShapeId> {
         let mut woken = Vec::new();
         for (resource, ids) in &self.parked {
-            let enough = ids.range(..=(room.get(resource), ShapeId::LAST));
+            let enough = ids.range(..=(available.get(resource), ShapeId::LAST));
             woken.extend(enough.map(|(_, id)| *id));
         }
         for id in woken {
@@ -154,9 +155,9 @@ impl Shapes {
 
     /// Parks a shape for which there is not enough room: the next round finds it if there is then. Says
     /// whether its units waited for another reason before; `None`: there is enough.
-    pub fn park(&mut self, id: ShapeId, room: &Room) -> Option<bool> {
+    pub fn park(&mut self, id: ShapeId, available: &Available) -> Option<bool> {
         let shape = self.all.get_mut(&id)?;
-        let (resource, amount) = room.lacking(&shape.ask)?;
+        let (resource, amount) = available.lacking(&shape.requests)?;
         insert(&mut self.parked, resource, amount, id);
         shape.parked = Some(Arc::clone(resource));
         Some(shape.give_reason(Reason::InsufficientQuota))
@@ -173,7 +174,7 @@ impl Shapes {
     fn unsettle(&mut self, id: ShapeId) {
         let Some(shape) = self.all.get_mut(&id) else { return };
         if let Some(resource) = shape.parked.take() {
-            let amount = shape.ask.get(&resource);
+            let amount = shape.requests.get(&resource);
             remove(&mut self.parked, &resource, amount, id);
         }
         self.unsettled.insert(id);

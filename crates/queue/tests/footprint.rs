@@ -8,10 +8,10 @@
     reason = "it says what it has counted, and timed"
 )]
 
-mod crowd;
+mod synthetic;
 
 use allocation_counter::measure;
-use crowd::{Crowd, RUNNING, all_different, mixed};
+use synthetic::{RUNNING, SyntheticLoad, all_different, mixed};
 
 /// What is said to a unit is one allocation, and where it stands a share of one.
 const ALLOCATIONS_PER_UNIT: f64 = 2.0;
@@ -21,17 +21,17 @@ const UNITS: usize = 50_000;
 #[test]
 fn a_waiting_unit_takes_less_than_a_kilobyte() {
     for (what, queues, shape) in [
-        ("30 queues, three different asks", 30, mixed as crowd::Shape),
+        ("30 queues, three different asks", 30, mixed as synthetic::Shape),
         ("1000 queues, three different asks", 1000, mixed),
         ("one queue, no two ask the same", 1, all_different),
     ] {
         let mut kept = None;
         let taken = measure(|| {
-            let mut crowd = Crowd::new(queues, UNITS, shape);
-            crowd.round();
-            kept = Some(crowd);
+            let mut load = SyntheticLoad::new(queues, UNITS, shape);
+            load.round();
+            kept = Some(load);
         });
-        let units = kept.map_or(0, |crowd| crowd.namespace.waiting());
+        let units = kept.map_or(0, |load| load.namespace.waiting());
         assert_eq!(units, UNITS);
         let bytes = usize::try_from(taken.bytes_current).unwrap() / (UNITS + RUNNING);
         println!("{what}: {bytes} bytes a unit");
@@ -41,17 +41,17 @@ fn a_waiting_unit_takes_less_than_a_kilobyte() {
 
 #[test]
 fn the_first_round_over_units_that_all_ask_something_else_makes_little_for_each() {
-    let mut crowd = Crowd::new(1000, UNITS, all_different);
+    let mut load = SyntheticLoad::new(1000, UNITS, all_different);
     let begun = std::time::Instant::now();
     let mut decided = 0;
-    let made = measure(|| decided = crowd.round().len());
+    let made = measure(|| decided = load.round().len());
     let (took, each) = (begun.elapsed(), made.count_total as f64 / UNITS as f64);
     println!("{UNITS} different asks: {took:?}, {each:.2} allocations a unit");
     assert_eq!(decided, UNITS, "each is told why it waits");
     assert!(each <= ALLOCATIONS_PER_UNIT, "{each:.2} allocations a unit");
-    let mut crowd = Crowd::new(1000, UNITS, mixed);
+    let mut load = SyntheticLoad::new(1000, UNITS, mixed);
     let begun = std::time::Instant::now();
-    let made = measure(|| decided = crowd.round().len());
+    let made = measure(|| decided = load.round().len());
     let (took, each) = (begun.elapsed(), made.count_total as f64 / UNITS as f64);
     println!("{UNITS} units, three different asks: {took:?}, {each:.2} allocations a unit");
     assert!(decided == UNITS && each <= 0.5, "{each:.2} allocations a unit");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use framework_api::Framework;
 use framework_api::queue::{ConsumerKind, ConsumerRef, growth_unit_name};
-use framework_core::growth::Party;
+use framework_core::growth::UnitDemand;
 use framework_core::queue::Stage;
-use framework_queue::Ask;
+use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 
@@ -74,7 +74,7 @@ pub struct Growth {
     /// Since when it waits.
     pub since: Timestamp,
     /// What these Pods ask for; or why that is not known.
-    pub ask: Result<Ask, Arc<str>>,
+    pub ask: Result<ResourceRequests, Arc<str>>,
 }
 
 /// A job that waits in a queue, or came through one.
@@ -93,7 +93,7 @@ pub struct Consumer {
     /// `priorityClassName` of its Pods.
     pub class: Option<Arc<str>>,
     /// What all its Pods ask for, or, once it has grown, those that it came with; or why that is not known.
-    pub ask: Result<Ask, Arc<str>>,
+    pub ask: Result<ResourceRequests, Arc<str>>,
     /// What it has grown by since it came through its queue: by the generation that asks for it.
     pub growths: BTreeMap<i64, Growth>,
     /// How far it is. While it waits nothing of it has begun, unless it was told of its generation that it
@@ -105,25 +105,30 @@ pub struct Consumer {
 
 impl Consumer {
     /// A Framework that waits in a queue, or came through one.
-    pub fn framework(framework: &Framework, queue: Option<&str>, stage: Stage, parties: &[Party]) -> Self {
+    pub fn framework(
+        framework: &Framework,
+        queue: Option<&str>,
+        stage: Stage,
+        demands: &[UnitDemand],
+    ) -> Self {
         let metadata = &framework.metadata;
         let created = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let roles: Vec<_> = framework.spec.task_roles.iter().map(|role| asked(&role.task.pod)).collect();
         let class = roles.iter().flatten().find_map(|(_, class)| class.clone());
-        let ask = |party: Option<&Party>| -> Result<Ask, Arc<str>> {
-            let mut sum = Ask::default();
+        let ask = |demand: Option<&UnitDemand>| -> Result<ResourceRequests, Arc<str>> {
+            let mut sum = ResourceRequests::default();
             for (position, role) in roles.iter().enumerate() {
                 let (one, _) = role
                     .as_ref()
                     .map_err(|error| Arc::from(format!("spec.taskRoles[{position}].task.pod: {error}")))?;
-                let tasks = party.and_then(|party| party.tasks.get(position)).copied().unwrap_or(0);
+                let tasks = demand.and_then(|demand| demand.tasks.get(position)).copied().unwrap_or(0);
                 sum = sum.plus(&one.times(tasks));
             }
             Ok(sum)
         };
-        let growth = |party: &Party| {
-            let since = party.since?.timestamp();
-            Some((party.generation?, Growth { since, ask: ask(Some(party)) }))
+        let growth = |demand: &UnitDemand| {
+            let since = demand.since?.timestamp();
+            Some((demand.generation?, Growth { since, ask: ask(Some(demand)) }))
         };
         Consumer {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
@@ -132,8 +137,8 @@ impl Consumer {
             created,
             queue: queue.map(Arc::from),
             class,
-            ask: ask(parties.iter().find(|party| party.generation.is_none())),
-            growths: parties.iter().filter_map(growth).collect(),
+            ask: ask(demands.iter().find(|demand| demand.generation.is_none())),
+            growths: demands.iter().filter_map(growth).collect(),
             stage,
             deleting: metadata.deletion_timestamp.is_some(),
         }
@@ -141,10 +146,10 @@ impl Consumer {
 }
 
 /// What a Pod of this template asks for, and the PriorityClass that it names.
-fn asked(template: &serde_json::Value) -> Result<(Ask, Option<Arc<str>>), String> {
+fn asked(template: &serde_json::Value) -> Result<(ResourceRequests, Option<Arc<str>>), String> {
     let template: PodTemplateSpec =
         serde_path_to_error::deserialize(template).map_err(|error| error.to_string())?;
     let pod = template.spec.unwrap_or_default();
-    let ask = Ask::pod(&pod).map_err(|error| error.to_string())?;
+    let ask = ResourceRequests::pod(&pod).map_err(|error| error.to_string())?;
     Ok((ask, pod.priority_class_name.filter(|name| !name.is_empty()).map(Arc::from)))
 }

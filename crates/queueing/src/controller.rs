@@ -12,7 +12,7 @@ use std::time::Duration;
 use framework_api::name;
 use framework_api::queue::{ConsumerKind, Reason};
 use framework_core::observed::Admission;
-use framework_queue::{Ask, Namespace};
+use framework_queue::{Namespace, ResourceRequests};
 use jiff::Timestamp;
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
@@ -132,7 +132,7 @@ struct NamespaceState {
     /// Names of its units, by UID.
     names: BTreeMap<Arc<str>, Arc<str>>,
     /// What the Pods of its released units use.
-    own: Ask,
+    own: ResourceRequests,
     others: Others,
 }
 
@@ -193,7 +193,7 @@ pub struct QueueController {
     seed: u64,
     draining: bool,
     #[cfg(feature = "defects")]
-    defects: BTreeSet<framework_core::observed::Defect>,
+    defects: framework_core::Defects,
 }
 
 impl QueueController {
@@ -241,7 +241,7 @@ impl QueueController {
             seed,
             draining: false,
             #[cfg(feature = "defects")]
-            defects: BTreeSet::new(),
+            defects: framework_core::Defects::NONE,
         }
     }
 
@@ -390,7 +390,7 @@ impl QueueController {
         self.namespaces.entry(Arc::clone(namespace)).or_insert_with(|| NamespaceState {
             schedule: Namespace::new(reserve_after),
             names: BTreeMap::new(),
-            own: Ask::default(),
+            own: ResourceRequests::default(),
             others: Others::default(),
         })
     }

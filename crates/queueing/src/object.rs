@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use framework_api::Time;
 use framework_api::queue::{Phase, QueuePolicy, Reason};
-use framework_queue::Ask;
+use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
 use crate::consumer::ConsumerKey;
@@ -79,7 +79,7 @@ pub struct UnitObject {
     /// `spec.priorityClassName`, if it is not empty.
     pub class: Option<Arc<str>>,
     /// `spec.resource`; or what is wrong with it.
-    pub ask: Result<Ask, Arc<str>>,
+    pub ask: Result<ResourceRequests, Arc<str>>,
     /// `status`.
     pub standing: UnitStanding,
 }
@@ -161,7 +161,7 @@ pub struct PodUse {
     /// Of which job it is, and that job's UID.
     pub consumer: Option<(ConsumerKey, Arc<str>)>,
     /// What counts against quotas: nothing once it has ended.
-    pub ask: Ask,
+    pub ask: ResourceRequests,
     /// Whether it has ended.
     pub ended: bool,
     /// It is being deleted: from when on quotas count it no more, though it may still be there.
@@ -190,7 +190,7 @@ pub struct JobObject {
     /// `priorityClassName` of its Pods.
     pub class: Option<Arc<str>>,
     /// What all its Pods ask for that run at a time; or what is wrong with its template.
-    pub ask: Result<Ask, Arc<str>>,
+    pub ask: Result<ResourceRequests, Arc<str>>,
 }
 
 /// A JobSet with the label of a queue.

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_queue::ask::resource_of;
-use framework_queue::{Amount, Ask, QuotaFacts};
+use framework_queue::requests::resource_of;
+use framework_queue::{Amount, QuotaFacts, ResourceRequests};
 
 /// How long a smaller use by others must stand before it counts.
 pub const STANDS: Duration = Duration::from_secs(1);
@@ -50,12 +50,12 @@ impl Others {
         now: Duration,
         name: &Arc<str>,
         quota: &QuotaFacts,
-        own: &Ask,
+        own: &ResourceRequests,
         held: impl Fn(&str) -> Amount,
     ) -> QuotaFacts {
         let mut levels = self.0.remove(name).unwrap_or_default();
         levels.retain(|key, _| quota.hard.contains_key(key));
-        let (mut used, mut doubtful) = (BTreeMap::new(), BTreeMap::new());
+        let (mut used, mut unattributed) = (BTreeMap::new(), BTreeMap::new());
         for key in quota.hard.keys() {
             let all = quota.used.get(key).copied().unwrap_or_default();
             let (own, held) = (own.get(resource_of(key)), held(resource_of(key)));
@@ -64,10 +64,10 @@ impl Others {
             let level = levels.entry(key.clone()).or_insert_with(|| Level::new(seen));
             level.see(now, seen, unexplained);
             used.insert(key.clone(), level.most.counts.plus(own));
-            doubtful.insert(key.clone(), level.most.counts.minus(level.least.counts));
+            unattributed.insert(key.clone(), level.most.counts.minus(level.least.counts));
         }
         self.0.insert(Arc::clone(name), levels);
-        QuotaFacts { hard: quota.hard.clone(), used, doubtful }
+        QuotaFacts { hard: quota.hard.clone(), used, unattributed }
     }
 
     /// The quota is gone.
@@ -140,11 +140,11 @@ mod tests {
         let mut bounded = Vec::new();
         for (at, used, own, held) in seen {
             let quota = QuotaFacts { hard: amounts(10), used: amounts(*used), ..Default::default() };
-            let own: Ask = [("cpu", Amount::units(*own))].into_iter().collect();
+            let own: ResourceRequests = [("cpu", Amount::units(*own))].into_iter().collect();
             let held = |resource: &str| Amount::units(if resource == "cpu" { *held } else { 0 });
             let told = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own, held);
             let most = told.used["requests.cpu"].minus(own.get("cpu"));
-            let least = most.minus(told.doubtful["requests.cpu"]);
+            let least = most.minus(told.unattributed["requests.cpu"]);
             let units = |amount: Amount| amount.nanos() / Amount::units(1).nanos();
             bounded.push((units(most), units(least)));
         }
@@ -225,11 +225,11 @@ mod tests {
             ..Default::default()
         };
         let name: Arc<str> = "q".into();
-        others.settle(Duration::ZERO, &name, &quota(5), &Ask::default(), |_| Amount::ZERO);
+        others.settle(Duration::ZERO, &name, &quota(5), &ResourceRequests::default(), |_| Amount::ZERO);
         assert_eq!(others.due(), None);
         let mut sees = |second, used| {
             let now = Duration::from_secs(second);
-            others.settle(now, &name, &quota(used), &Ask::default(), |_| Amount::ZERO);
+            others.settle(now, &name, &quota(used), &ResourceRequests::default(), |_| Amount::ZERO);
             others.due()
         };
         assert_eq!(sees(3, 4), Some(Duration::from_secs(3) + STANDS));

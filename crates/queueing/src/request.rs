@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use framework_api::queue::ConsumerKind;
 use framework_message::Key;
-use framework_queue::Ask;
+use framework_queue::ResourceRequests;
 
 use crate::counts::Filling;
 use crate::object::{TemplateMetadata, UnitStanding};
@@ -29,7 +29,7 @@ pub enum Request {
         /// Its priority, whatever the class.
         priority: Option<i32>,
         /// What it asks for.
-        ask: Ask,
+        ask: ResourceRequests,
     },
     /// DELETE of a unit, guarded by its UID.
     DeleteUnit {

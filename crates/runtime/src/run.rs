@@ -368,8 +368,8 @@ impl Controller {
             Effect::Send { ticket, request } => self.send(ticket, request),
             Effect::Queued { key, framework } => {
                 let consumer = framework.map(|queued| {
-                    let QueuedFramework { framework, queue, stage, parties } = queued;
-                    Consumer::framework(&framework, queue.as_deref(), stage, &parties)
+                    let QueuedFramework { framework, queue, stage, demands } = queued;
+                    Consumer::framework(&framework, queue.as_deref(), stage, &demands)
                 });
                 if let Some(queues) = &mut self.queues {
                     queues.framework(key, consumer);

@@ -2,11 +2,12 @@
 
 use framework_api::code::CompletionType;
 use framework_api::status::{ContainerCompletionStatus, PodCompletionStatus, TaskAttemptCompletionStatus};
+use serde::Serialize;
 
 use super::pattern::PodFound;
-use super::{TerminatedPod, json};
-use crate::cut::cut;
-use crate::size::Allowance;
+use super::terminated::TerminatedPod;
+use crate::allowance::Allowance;
+use crate::truncate::truncate;
 
 /// How a Pod was judged.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Judged<'_> {
         let mut diagnostics = match &self.shown {
             Shown::Success => "Pod succeeded".to_owned(),
             Shown::Matched(found) => {
-                format!("Pod failed: PodPattern matched: {}", json(&found.cut(allowance.text)))
+                format!("Pod failed: PodPattern matched: {}", json(&found.truncate(allowance.text)))
             }
             Shown::Unmatched => format!("Pod failed: PodPattern unmatched: {}", json(&facts)),
         };
@@ -60,21 +61,26 @@ impl Judged<'_> {
 
     /// What the Pod said of its end: its terminated containers only.
     fn facts(&self, allowance: Allowance) -> PodCompletionStatus {
-        let cut = |text| cut(text, allowance.text).into_owned();
+        let short = |text| truncate(text, allowance.text).into_owned();
         let containers = self.pod.containers.iter().filter_map(|container| {
             let terminated = container.terminated.as_ref()?;
             Some(ContainerCompletionStatus {
                 name: container.name.clone(),
-                reason: cut(&terminated.reason),
-                message: cut(&terminated.message),
+                reason: short(&terminated.reason),
+                message: short(&terminated.message),
                 signal: terminated.signal,
                 code: terminated.exit_code,
             })
         });
         PodCompletionStatus {
-            reason: cut(&self.pod.reason),
-            message: cut(&self.pod.message),
+            reason: short(&self.pod.reason),
+            message: short(&self.pod.message),
             containers: containers.take(allowance.containers).collect(),
         }
     }
+}
+
+/// Plain data made of strings, numbers and lists: writing it cannot fail.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }

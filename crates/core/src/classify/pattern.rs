@@ -9,8 +9,10 @@ use framework_api::pod_failure::{ContainerPattern, Int32Range, PodPattern};
 use regex::Regex;
 use serde::Serialize;
 
-use super::{ContainerEnd, Problem, Regexes, TerminatedPod};
-use crate::cut::cut;
+use super::error::Problem;
+use super::regexes::Regexes;
+use super::terminated::{ContainerEnd, TerminatedPod};
+use crate::truncate::truncate;
 
 /// Path of a field in a pod pattern, and what is wrong with it.
 type Wrong = (String, Problem);
@@ -68,19 +70,23 @@ struct ContainerFound<'p> {
 
 impl PodFound<'_> {
     /// The same with no text heavier than that.
-    pub(super) fn cut(&self, weight: usize) -> PodFound<'_> {
+    pub(super) fn truncate(&self, weight: usize) -> PodFound<'_> {
         let containers = self.containers.iter().map(|container| ContainerFound {
-            texts: container.texts.cut(weight),
+            texts: container.texts.truncate(weight),
             signal: container.signal,
             code: container.code,
         });
-        PodFound { texts: self.texts.cut(weight), containers: containers.collect() }
+        PodFound { texts: self.texts.truncate(weight), containers: containers.collect() }
     }
 }
 
 impl TextsFound<'_> {
-    fn cut(&self, weight: usize) -> TextsFound<'_> {
-        TextsFound { name: self.name, reason: cut(&self.reason, weight), message: cut(&self.message, weight) }
+    fn truncate(&self, weight: usize) -> TextsFound<'_> {
+        TextsFound {
+            name: self.name,
+            reason: truncate(&self.reason, weight),
+            message: truncate(&self.message, weight),
+        }
     }
 }
 

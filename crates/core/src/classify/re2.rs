@@ -518,7 +518,7 @@ mod tests {
     fn compile(pattern: &str) -> Result<Regex, String> {
         let translated = translate(pattern)?;
         let mut builder = regex::RegexBuilder::new(&translated);
-        builder.size_limit(super::super::REGEX_SIZE_LIMIT).build().map_err(|error| error.to_string())
+        builder.size_limit(super::super::regexes::REGEX_SIZE_LIMIT).build().map_err(|error| error.to_string())
     }
 
     /// What the pattern finds in the text: the whole of the first match.

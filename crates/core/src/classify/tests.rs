@@ -1,5 +1,6 @@
 //! Each default rule matches what it is for, and the patterns of users mean what they mean to RE2.
 
+use framework_api::Time;
 use framework_api::code::{Attribute, table};
 use framework_api::pod_failure::{DEFAULT_TABLE, default_rules};
 use proptest::prelude::*;
@@ -272,7 +273,10 @@ fn an_unmatched_pod_is_diagnosed_with_all_that_it_said() {
         )
     );
     let facts = status.pod.unwrap();
-    assert_eq!(status.diagnostics, format!("Pod failed: PodPattern unmatched: {}", json(&facts)));
+    assert_eq!(
+        status.diagnostics,
+        format!("Pod failed: PodPattern unmatched: {}", serde_json::to_string(&facts).unwrap())
+    );
     assert_eq!((status.code, facts.containers.len()), (3, 2));
 }
 

@@ -5,6 +5,9 @@
 
 use serde_json::Value;
 
+/// How many of the variables of a Pod, the first ones, are placeholders too.
+const PLACEHOLDERS: usize = 6;
+
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
@@ -16,7 +19,7 @@ pub(super) struct Placeholders<'v> {
 impl<'v> Placeholders<'v> {
     /// Of the variables, the first few are placeholders too.
     pub(super) fn new(variables: &'v [(&'static str, String)]) -> Self {
-        Placeholders { values: variables.get(..super::PLACEHOLDERS).unwrap_or(variables) }
+        Placeholders { values: variables.get(..PLACEHOLDERS).unwrap_or(variables) }
     }
 
     /// A copy of the template with every placeholder replaced.

@@ -3,9 +3,9 @@
 //! Rules A1, A2, A3 and A7 are the shell's; the tests of its engine do the same for them.
 
 use framework_api::State;
-use framework_core::Action;
-use framework_core::licence::licensed;
-use framework_core::observed::{Defect, PodPhase};
+use framework_core::observed::PodPhase;
+use framework_core::permit::permits;
+use framework_core::{Action, Defect};
 
 use crate::world::{Builder, World, framework, pod};
 
@@ -58,7 +58,7 @@ fn a_pod_is_deleted_before_its_end_is_persisted(off: &[Defect]) -> bool {
     let mut world = running(framework().role("a", 2).policy(-1, -1), off);
     world.exit("a", 0, 7);
     let plan = world.plan();
-    plan.act.iter().any(|act| !licensed(world.status(), &world.framework, act))
+    plan.act.iter().any(|act| !permits(world.status(), &world.framework, act))
 }
 
 /// A Task that failed is retried: the end of its first attempt is never persisted, nor exposed.

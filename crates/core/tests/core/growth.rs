@@ -2,7 +2,7 @@
 
 use framework_api::State;
 use framework_api::code::Code;
-use framework_core::growth::{Party, parties};
+use framework_core::growth::{UnitDemand, unit_demands};
 use framework_core::queue::{Stage, stage_now};
 
 use crate::world::{Builder, World, framework};
@@ -28,8 +28,8 @@ fn tags(world: &World) -> Vec<Option<i64>> {
 
 /// Which unit asks for how many Tasks of the first TaskRole.
 fn asks(world: &World) -> Vec<(Option<i64>, u64)> {
-    let parties = parties(&world.observed(), &world.policy);
-    parties.iter().map(|Party { generation, tasks, .. }| (*generation, tasks[0])).collect()
+    let demands = unit_demands(&world.observed(), &world.policy);
+    demands.iter().map(|UnitDemand { generation, tasks, .. }| (*generation, tasks[0])).collect()
 }
 
 fn pods(world: &World) -> Vec<&str> {
@@ -44,7 +44,7 @@ fn what_a_released_framework_grows_by_waits_until_its_queue_releases_that_too() 
     scale(&mut world, 4).run();
     assert_eq!(tags(&world), [None, None, Some(2), Some(2)]);
     assert_eq!(asks(&world), [(None, 2), (Some(2), 2)]);
-    assert_eq!(parties(&world.observed(), &world.policy)[1].since, Some(world.now));
+    assert_eq!(unit_demands(&world.observed(), &world.policy)[1].since, Some(world.now));
     assert_eq!(pods(&world), ["job-a-0", "job-a-1"], "those that ran run on");
     assert_eq!(world.task("a", 3).state, State::AttemptCreationPending);
     assert_eq!(world.reports, ["GrowthQueued"], "told once");
@@ -78,8 +78,8 @@ fn growths_wait_apart_and_a_new_role_is_one_too() {
     world.edit(|spec| spec.task_roles.push(role)).settle();
     assert_eq!(tags(&world), [None, Some(2), Some(3), Some(3)]);
     assert_eq!(world.task("b", 0).queue_unit_generation, Some(4));
-    let counts = parties(&world.observed(), &world.policy);
-    let counts: Vec<_> = counts.iter().map(|party| (party.generation, party.tasks.clone())).collect();
+    let counts = unit_demands(&world.observed(), &world.policy);
+    let counts: Vec<_> = counts.iter().map(|demand| (demand.generation, demand.tasks.clone())).collect();
     assert_eq!(
         counts,
         [(None, vec![1, 0]), (Some(2), vec![1, 0]), (Some(3), vec![2, 0]), (Some(4), vec![0, 1])]

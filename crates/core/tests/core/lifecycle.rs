@@ -23,7 +23,7 @@ fn an_undisturbed_attempt_takes_seven_status_writes_whatever_its_size() {
 }
 
 #[test]
-fn states_are_persisted_before_what_they_license() {
+fn states_are_persisted_before_what_they_permit() {
     let mut world = framework().role("a", 1).world();
     let mut seen = Vec::new();
     world.settle().run().exit("a", 0, 0).settle();

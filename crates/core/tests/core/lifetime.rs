@@ -165,7 +165,7 @@ fn a_controller_clock_that_is_wrong_ends_nothing_early_and_nothing_late() {
 fn a_deadline_that_is_known_to_have_passed_stays_passed() {
     let mut world = framework().role("a", 1).deadline(100).world();
     world.settle().run();
-    world.told_time = Some(created().plus_seconds(100));
+    world.server_date = Some(created().plus_seconds(100));
     let plan = plan(&world, 101, None);
     assert!(plan.persist.is_some_and(|next| next.attempt_status.completion_status.is_some()));
     assert_eq!(plan.proof_due, None, "nobody is asked again");

@@ -6,7 +6,7 @@ use framework_api::{ExecutionType, FrameworkStatus, State};
 use framework_core::batch::{is_worth_all_cores, sync_all};
 use framework_core::observed::Admission;
 use framework_core::snapshot::Snapshot;
-use framework_core::{Action, Plan, licence, queue, quiet, sync};
+use framework_core::{Action, Plan, deferrable, permit, queue, sync};
 use proptest::prelude::*;
 
 use crate::world::{World, framework};
@@ -281,7 +281,7 @@ fn assert_told(world: &World) {
 
 /// News of a Pod that can wait: the plan does nothing about that Pod, and moves its Task to no state that an
 /// act waits for.
-fn assert_quiet(world: &World, plan: &Plan) {
+fn assert_deferrable(world: &World, plan: &Plan) {
     let about = |action: &Action, pod: &str| match action {
         Action::CreatePod { name, .. } | Action::DeletePod { name, .. } | Action::ConfirmPod { name, .. } => {
             name == pod
@@ -289,10 +289,10 @@ fn assert_quiet(world: &World, plan: &Plan) {
         _ => false,
     };
     let observed = world.observed();
-    for name in world.objects.pods.keys().filter(|name| quiet::is_quiet(&observed, name)) {
+    for name in world.objects.pods.keys().filter(|name| deferrable::is_deferrable(&observed, name)) {
         assert!(!plan.act.iter().any(|action| about(action, name)), "{name}: {:?}", plan.act);
         let Some(next) = &plan.persist else { continue };
-        let task = licence::task_of_pod(next, name).expect("what is quiet has a Task");
+        let task = permit::task_of_pod(next, name).expect("what is deferrable has a Task");
         let waited_for = matches!(
             task.state,
             State::AttemptCreationPending
@@ -300,7 +300,7 @@ fn assert_quiet(world: &World, plan: &Plan) {
                 | State::AttemptCompleted
                 | State::Completed
         );
-        let moves = task.state != licence::task_of_pod(world.status(), name).unwrap().state;
+        let moves = task.state != permit::task_of_pod(world.status(), name).unwrap().state;
         // What ends the attempt, or the Task, is news of something else.
         let ends = next.attempt_status.completion_status.is_some() || task.deletion_pending;
         assert!(ends || !moves || !waited_for, "{name}: {:?}", task.state);
@@ -346,14 +346,14 @@ proptest! {
             assert_waits(&world, &plan);
             assert_growths_wait(&world, &plan);
             prop_assert_eq!(&plan, &world.plan(), "sync is a function");
-            assert_quiet(&world, &plan);
+            assert_deferrable(&world, &plan);
             let twice = [(world.observed(), world.moment()), (world.observed(), world.moment())];
             let batch = sync_all(&twice, &world.policy);
             prop_assert!(batch.iter().all(|other| *other == plan), "a batch is the map of its members");
             if let Some(status) = &world.status {
                 for action in &plan.act {
-                    let licensed = licence::licensed(status, &world.framework, action);
-                    prop_assert!(licensed, "not licensed: {:?}", action);
+                    let permitted = permit::permits(status, &world.framework, action);
+                    prop_assert!(permitted, "not permitted: {:?}", action);
                 }
             }
             for _ in 0..*steps {

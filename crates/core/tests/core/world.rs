@@ -15,7 +15,7 @@ use framework_core::observed::{
 };
 use framework_core::size::SizeLimits;
 use framework_core::snapshot::Snapshot;
-use framework_core::{Action, Moment, Observed, Plan, Policy, Urgency, licence, sync};
+use framework_core::{Action, Defects, Moment, Observed, Plan, Policy, Urgency, permit, sync};
 use serde_json::json;
 
 /// A Framework, its objects, and the clock.
@@ -39,7 +39,7 @@ pub struct World {
     /// Whether Pods that are deleted hang in Terminating until they are forced.
     pub hangs: bool,
     /// A `Date` that was told earlier.
-    pub told_time: Option<Time>,
+    pub server_date: Option<Time>,
     /// What its queue says.
     pub admission: Option<Admission>,
     pub growths: Vec<i64>,
@@ -58,8 +58,7 @@ pub fn policy() -> Policy {
         size: SizeLimits::default(),
         log_object_snapshot: Default::default(),
         queueing: false,
-        #[cfg(feature = "defects")]
-        defects: Default::default(),
+        defects: Defects::NONE,
     }
 }
 
@@ -160,7 +159,7 @@ impl Builder {
             acts: Vec::new(),
             reports: Vec::new(),
             hangs: false,
-            told_time: None,
+            server_date: None,
             admission: None,
             growths: Vec::new(),
             made: 0,
@@ -175,7 +174,7 @@ impl World {
             framework: &self.framework,
             stored_bytes: self.stored_bytes,
             status: self.status.as_ref(),
-            told: self.told_time,
+            server_date: self.server_date,
             admission: self.admission.as_ref(),
             growths: &self.growths,
             objects: &self.objects,
@@ -200,11 +199,11 @@ impl World {
         let changed = plan.persist.is_some() || !plan.act.is_empty();
         for action in &plan.act {
             let status = self.status.as_ref().expect("acts need a persisted status");
-            assert!(licence::licensed(status, &self.framework, action), "not licensed: {action:?}");
+            assert!(permit::permits(status, &self.framework, action), "not permitted: {action:?}");
         }
         // What only records is gathered while there is something to do.
         let gathers = plan.urgency == Urgency::Record && !plan.act.is_empty();
-        // Acts first: they are licensed by what was persisted before this plan.
+        // Acts first: they are permitted by what was persisted before this plan.
         for action in plan.act {
             self.act(&action);
             self.acts.push(action);
@@ -224,7 +223,7 @@ impl World {
         self.status = Some(status);
         let status = self.status.as_ref().unwrap();
         let recorded = |name: &String, create: &Create| match &create.outcome {
-            Outcome::Acknowledged { uid } => licence::task_of_pod(status, name)
+            Outcome::Acknowledged { uid } => permit::task_of_pod(status, name)
                 .is_some_and(|t| t.attempt_status.pod_uid.as_ref() == Some(uid)),
             _ => false,
         };

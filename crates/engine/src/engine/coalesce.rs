@@ -1,6 +1,6 @@
 //! News that can wait joins what gathers for the next status write, and is evaluated with it.
 
-use framework_core::{Observed, quiet};
+use framework_core::{Observed, deferrable};
 
 use super::Engine;
 use super::evaluation::observed;
@@ -10,7 +10,7 @@ use framework_message::{Key, Now};
 impl Engine {
     /// The watch showed another version of a Pod: its Framework is evaluated, or is when more has gathered.
     pub(super) fn pod_moved(&mut self, now: Now, key: &Key, pod: &str) {
-        if self.join(now, key, |observed| quiet::is_quiet(observed, pod)) {
+        if self.join(now, key, |observed| deferrable::is_deferrable(observed, pod)) {
             self.schedule(now, key);
         } else {
             self.mark_dirty(now, key, true);
@@ -19,8 +19,9 @@ impl Engine {
 
     /// A create was accepted, and likewise.
     pub(super) fn pod_created(&mut self, now: Now, key: &Key, pod: Option<&str>) {
-        let is_quiet = |observed: &Observed<'_>| pod.is_some_and(|pod| quiet::is_quiet_create(observed, pod));
-        if !self.join(now, key, is_quiet)
+        let is_deferrable =
+            |observed: &Observed<'_>| pod.is_some_and(|pod| deferrable::is_deferrable_create(observed, pod));
+        if !self.join(now, key, is_deferrable)
             && let Some(state) = self.state(key)
         {
             state.event(now.steady);
@@ -28,7 +29,7 @@ impl Engine {
     }
 
     /// Takes note of news that can wait. Says whether it could.
-    fn join(&mut self, now: Now, key: &Key, is_quiet: impl Fn(&Observed<'_>) -> bool) -> bool {
+    fn join(&mut self, now: Now, key: &Key, is_deferrable: impl Fn(&Observed<'_>) -> bool) -> bool {
         // With a rule switched off everything is evaluated at once, so that its absence shows.
         #[cfg(feature = "defects")]
         if !self.policy.defects.is_empty() {
@@ -41,7 +42,7 @@ impl Engine {
         // Once as many creates are unrecorded as may be, the next write is not to wait.
         let unrecorded = entry.known.objects.unrecorded_creates();
         if unrecorded >= self.policy.unrecorded_creates_limit
-            || !observed(entry).is_some_and(|o| is_quiet(&o))
+            || !observed(entry).is_some_and(|o| is_deferrable(&o))
         {
             return false;
         }

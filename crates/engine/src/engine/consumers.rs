@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_core::growth::{self, Party};
+use framework_core::growth::{self, UnitDemand};
 use framework_core::queue::{self, Stage};
 
 use super::Engine;
@@ -22,7 +22,7 @@ pub(super) struct Mark {
     queue: Option<Arc<str>>,
     stage: Stage,
     deleting: bool,
-    parties: Vec<Party>,
+    demands: Vec<UnitDemand>,
     /// The version that all this is of.
     seen: u128,
 }
@@ -63,7 +63,7 @@ impl Engine {
             queue: queue.map(Arc::from),
             stage,
             deleting: framework.metadata.deletion_timestamp.is_some(),
-            parties: growth::parties(&o, &self.policy),
+            demands: growth::unit_demands(&o, &self.policy),
             seen: version,
         };
         let is_news = known.is_none_or(|known| *known != Mark { seen: known.seen, ..mark.clone() });
@@ -72,7 +72,7 @@ impl Engine {
                 framework: Arc::clone(&persisted.framework),
                 queue: mark.queue.clone(),
                 stage: mark.stage,
-                parties: mark.parties.clone(),
+                demands: mark.demands.clone(),
             };
             self.effects.push(Effect::Queued { key: key.clone(), framework: Some(framework) });
         }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "defects")]
+use framework_core::Defect;
 use framework_core::batch::sync_all;
 #[cfg(feature = "defects")]
-use framework_core::observed::{Defect, Objects, Outcome};
+use framework_core::observed::{Objects, Outcome};
 use framework_core::{Moment, Observed, Plan, Urgency};
 
 use super::{Engine, has_unrecorded};
@@ -79,7 +81,7 @@ impl Engine {
             let Some(entry) = self.cache.get(key) else { continue };
             let (Some(observed), Some(state)) = (observed(entry), &entry.state) else { continue };
             #[cfg(feature = "defects")]
-            let observed = match self.policy.lacks(Defect::ForgetInFlight) {
+            let observed = match self.policy.defects.has(Defect::ForgetInFlight) {
                 true => Observed { objects: &forgetful[batch.len()], ..observed },
                 false => observed,
             };
@@ -93,7 +95,7 @@ impl Engine {
     /// What would be observed if creates on their way were forgotten.
     #[cfg(feature = "defects")]
     fn forgetful(&self, key: &Key) -> Objects {
-        if !self.policy.lacks(Defect::ForgetInFlight) {
+        if !self.policy.defects.has(Defect::ForgetInFlight) {
             return Objects::default();
         }
         let mut objects = self.cache.get(key).map(|entry| entry.known.objects.clone()).unwrap_or_default();
@@ -122,7 +124,7 @@ impl Engine {
             state.write.withdraw();
             return self.publish(key, plan.report);
         };
-        if !state.keeps_licences(&status, &self.policy) {
+        if !state.keeps_permits(&status, &self.policy) {
             // Its settling stirs the Framework, and the status is decided anew.
             return state.write.hold_back(now.steady);
         }

@@ -47,7 +47,7 @@ impl Engine {
         for key in self.time_probe.told() {
             let Some(state) = self.state(&key) else { continue };
             state.server_time = server;
-            state.told = state.told.max(server);
+            state.server_date = state.server_date.max(server);
             state.mark_dirty(now.steady);
             self.schedule(now, &key);
         }

@@ -179,7 +179,7 @@ impl Engine {
 
     #[cfg(feature = "defects")]
     fn overwrite_later(&mut self, key: &Key, draft: Option<crate::status_write::Draft>) {
-        let lacks = self.policy.lacks(framework_core::observed::Defect::OverwriteOnConflict);
+        let lacks = self.policy.defects.has(framework_core::Defect::OverwriteOnConflict);
         if let Some(state) = self.state(key).filter(|_| lacks) {
             state.overwrite = draft;
         }

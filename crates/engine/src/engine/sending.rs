@@ -74,7 +74,7 @@ impl Engine {
             return Some(found);
         }
         while let Some(action) = state.outbox.take(class) {
-            if !state.licenses(&action, &self.policy)
+            if !state.permits(&action, &self.policy)
                 || known.makes_pointless(&action)
                 || state.is_held_back(&action, &known.objects, &self.policy)
             {

@@ -1,4 +1,4 @@
-//! When a status is written, and whose licence an act needs meanwhile.
+//! When a status is written, and whose permission an act needs meanwhile.
 
 use super::*;
 use framework_api::{State, Time};
@@ -88,7 +88,7 @@ fn a_large_status_is_written_less_often() {
 }
 
 #[test]
-fn a_status_of_unknown_outcome_is_among_the_licences_until_another_version_settles_it() {
+fn a_status_of_unknown_outcome_is_among_the_unsettled_statuses_until_another_version_settles_it() {
     let mut write = StatusWrite::default();
     propose(&mut write, Urgency::Now, 0);
     let sent = write.send(ms(0)).unwrap();
@@ -98,15 +98,15 @@ fn a_status_of_unknown_outcome_is_among_the_licences_until_another_version_settl
     write.send_read();
     write.read();
     assert!(!write.is_busy());
-    assert_eq!(write.licences().collect::<Vec<_>>(), [&*sent]);
+    assert_eq!(write.unsettled_statuses().collect::<Vec<_>>(), [&*sent]);
     // The same version was read: it is evaluated and written again.
     write.propose(draft(State::AttemptRunning), Urgency::Now, 1, &windows(), ms(50));
     write.send(ms(50));
-    assert_eq!(write.licences().count(), 2);
+    assert_eq!(write.unsettled_statuses().count(), 2);
     // The first one came through after all.
     let published = write.settle(Some(&sent));
     assert_eq!(published, [Report::normal("Test", "AttemptPreparing".into())]);
-    assert_eq!(write.licences().count(), 1, "the one in flight");
+    assert_eq!(write.unsettled_statuses().count(), 1, "the one in flight");
 }
 
 #[test]

@@ -8,19 +8,16 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::order::{Place, QueueTurn};
+use super::queues::QueueId;
+use crate::order::{QueueRank, UnitRank};
 use crate::shape::ShapeId;
-
-/// A queue, there or not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct QueueId(pub u32);
 
 /// A waiting unit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Member {
     pub queue: QueueId,
     pub shape: ShapeId,
-    pub place: Place,
+    pub rank: UnitRank,
 }
 
 /// The first of the units of a queue that ask the same.
@@ -34,7 +31,7 @@ pub(super) struct Head {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Contender {
     pub queue: QueueId,
-    pub place: Place,
+    pub rank: UnitRank,
     pub shape: ShapeId,
 }
 
@@ -42,9 +39,9 @@ pub(super) struct Contender {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     /// While one of its heads is awake.
-    pub turn: Option<QueueTurn>,
+    pub rank: Option<QueueRank>,
     /// When its first contender came, if nobody has overtaken that one yet.
-    pub untouched: Option<Timestamp>,
+    pub not_overtaken: Option<Timestamp>,
 }
 
 #[derive(Debug, Default)]
@@ -58,8 +55,8 @@ pub(super) struct Index {
     sleeping: BTreeSet<Contender>,
     asleep: BTreeSet<Head>,
     entries: BTreeMap<QueueId, Entry>,
-    turns: BTreeMap<QueueTurn, QueueId>,
-    untouched: BTreeSet<(Timestamp, QueueId)>,
+    by_rank: BTreeMap<QueueRank, QueueId>,
+    not_overtaken: BTreeSet<(Timestamp, QueueId)>,
 }
 
 impl Index {
@@ -89,7 +86,7 @@ impl Index {
         self.replace(head, first, can_fit);
     }
 
-    fn first(&self, head: Head) -> Option<Place> {
+    fn first(&self, head: Head) -> Option<UnitRank> {
         self.class(head).next().cloned()
     }
 
@@ -101,9 +98,9 @@ impl Index {
 
     /// The UIDs of all units that wait in a queue.
     pub fn units_of(&self, queue: QueueId) -> Vec<Arc<str>> {
-        let from = Member { queue, shape: ShapeId::NONE, place: Place::first() };
+        let from = Member { queue, shape: ShapeId::NONE, rank: UnitRank::first() };
         let own = self.members.range(from..).take_while(|member| member.queue == queue);
-        own.map(|member| Arc::clone(&member.place.uid)).collect()
+        own.map(|member| Arc::clone(&member.rank.uid)).collect()
     }
 
     /// All units that wait in queues that are there.
@@ -112,12 +109,12 @@ impl Index {
     }
 
     /// Those that wait in one queue and ask the same, in their order.
-    pub fn class(&self, head: Head) -> impl Iterator<Item = &Place> {
+    pub fn class(&self, head: Head) -> impl Iterator<Item = &UnitRank> {
         let Head { queue, shape } = head;
-        let from = Member { queue, shape, place: Place::first() };
+        let from = Member { queue, shape, rank: UnitRank::first() };
         let own = self.members.range(from..);
         own.take_while(move |member| (member.queue, member.shape) == (queue, shape))
-            .map(|member| &member.place)
+            .map(|member| &member.rank)
     }
 
     /// The heads with a shape.
@@ -128,16 +125,16 @@ impl Index {
 
     /// The UIDs of the first units with a shape, one of each queue.
     pub fn firsts(&self, shape: ShapeId) -> impl Iterator<Item = Arc<str>> {
-        self.heads(shape).filter_map(|head| self.class(head).next()).map(|place| Arc::clone(&place.uid))
+        self.heads(shape).filter_map(|head| self.class(head).next()).map(|rank| Arc::clone(&rank.uid))
     }
 
     /// Whether this place is that of a contender.
-    pub fn contends(&self, head: Head, place: &Place) -> bool {
-        self.heads.get(&head) == Some(&true) && self.class(head).next() == Some(place)
+    pub fn contends(&self, head: Head, rank: &UnitRank) -> bool {
+        self.heads.get(&head) == Some(&true) && self.class(head).next() == Some(rank)
     }
 
     /// Puts the first of a class into the place of the one that was first before.
-    fn replace(&mut self, head: Head, before: Option<Place>, can_fit: bool) -> Option<Arc<str>> {
+    fn replace(&mut self, head: Head, before: Option<UnitRank>, can_fit: bool) -> Option<Arc<str>> {
         let Head { queue, shape } = head;
         if shape == ShapeId::NONE {
             return None;
@@ -152,19 +149,19 @@ impl Index {
         if before == first {
             return None;
         }
-        if let Some(place) = before {
-            let contender = Contender { queue, place, shape };
+        if let Some(rank) = before {
+            let contender = Contender { queue, rank, shape };
             self.awake.remove(&contender);
             self.sleeping.remove(&contender);
         }
-        let Some(place) = first else {
+        let Some(rank) = first else {
             self.asleep.remove(&head);
             return None;
         };
-        let uid = Arc::clone(&place.uid);
+        let uid = Arc::clone(&rank.uid);
         let sleeps = self.asleep.contains(&head);
         let line = if sleeps { &mut self.sleeping } else { &mut self.awake };
-        line.insert(Contender { queue, place, shape });
+        line.insert(Contender { queue, rank, shape });
         Some(uid)
     }
 
@@ -181,7 +178,7 @@ impl Index {
 
     /// The queue whose turn it is.
     pub fn next_queue(&self) -> Option<QueueId> {
-        self.turns.first_key_value().map(|(_, queue)| *queue)
+        self.by_rank.first_key_value().map(|(_, queue)| *queue)
     }
 
     /// Puts a head to sleep.
@@ -199,9 +196,9 @@ impl Index {
             self.asleep.range(from..).take_while(|head| head.shape == shape).copied().collect();
         for head in &sleepers {
             self.asleep.remove(head);
-            let Some(place) = self.first(*head) else { continue };
+            let Some(rank) = self.first(*head) else { continue };
             let Head { queue, shape } = *head;
-            self.awake.extend(self.sleeping.take(&Contender { queue, place, shape }));
+            self.awake.extend(self.sleeping.take(&Contender { queue, rank, shape }));
         }
         sleepers.into_iter().map(|head| head.queue).collect()
     }
@@ -212,24 +209,24 @@ impl Index {
         if *before == entry {
             return;
         }
-        if let Some(turn) = &before.turn {
-            self.turns.remove(turn);
+        if let Some(rank) = &before.rank {
+            self.by_rank.remove(rank);
         }
-        if let Some(since) = before.untouched {
-            self.untouched.remove(&(since, queue));
+        if let Some(since) = before.not_overtaken {
+            self.not_overtaken.remove(&(since, queue));
         }
-        self.turns.extend(entry.turn.clone().map(|turn| (turn, queue)));
-        self.untouched.extend(entry.untouched.map(|since| (since, queue)));
+        self.by_rank.extend(entry.rank.clone().map(|rank| (rank, queue)));
+        self.not_overtaken.extend(entry.not_overtaken.map(|since| (since, queue)));
         *before = entry;
     }
 
     /// The queues whose first contender came before that moment and was not overtaken yet.
-    pub fn untouched_before(&self, moment: Timestamp) -> Vec<QueueId> {
-        self.untouched.range(..(moment, QueueId(0))).map(|(_, queue)| *queue).collect()
+    pub fn not_overtaken_before(&self, moment: Timestamp) -> Vec<QueueId> {
+        self.not_overtaken.range(..(moment, QueueId(0))).map(|(_, queue)| *queue).collect()
     }
 }
 
 fn first_of(contenders: &BTreeSet<Contender>, queue: QueueId) -> Option<&Contender> {
-    let from = Contender { queue, place: Place::first(), shape: ShapeId::NONE };
+    let from = Contender { queue, rank: UnitRank::first(), shape: ShapeId::NONE };
     contenders.range(from..).next().filter(|first| first.queue == queue)
 }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Namespace;
-use super::index::QueueId;
-use crate::ask::Tally;
-use crate::order::{Overdue, Place, QueueTurn, Share, Turn};
+use super::queues::QueueId;
+use crate::order::{Overdue, QueueRank, Rank, Share, UnitRank};
+use crate::requests::Tally;
 
 /// Where a waiting unit stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +27,10 @@ impl Namespace {
     /// What was told since the last round counts from the next one on.
     pub fn position(&self, uid: &str) -> Option<Position> {
         let (uid, unit) = self.units.get_key_value(uid)?;
-        let (queue, own) = self.place(uid)?;
+        let (queue, own) = self.rank(uid)?;
         let others = self.index.units_of(queue);
-        let places = others.iter().filter_map(|other| self.place(other));
-        let place = places.filter(|(_, place)| *place < own).count();
+        let ranks = others.iter().filter_map(|other| self.rank(other));
+        let place = ranks.filter(|(_, rank)| *rank < own).count();
         let exceeds = !self.shapes.can_fit(unit.shape);
         let mut service = Service::new(self, exceeds.then_some(uid));
         let mut position = Position { place, ..Position::default() };
@@ -50,78 +50,78 @@ struct Service<'a> {
     namespace: &'a Namespace,
     lines: BTreeMap<QueueId, Line>,
     /// Everybody who is overdue, and the first of each line.
-    turns: BTreeSet<Turn>,
+    by_rank: BTreeSet<Rank>,
 }
 
 /// The units of a queue that are not overdue.
 #[derive(Default)]
 struct Line {
     /// The first one last.
-    waiting: Vec<Place>,
-    held: Tally,
-    turn: Option<Turn>,
+    waiting: Vec<UnitRank>,
+    usage: Tally,
+    rank: Option<Rank>,
 }
 
 impl<'a> Service<'a> {
     /// Serves all units that could fit some time, and one besides.
     fn new(namespace: &'a Namespace, besides: Option<&Arc<str>>) -> Self {
-        let mut service = Self { namespace, lines: BTreeMap::new(), turns: BTreeSet::new() };
-        for (id, queue) in &namespace.queues {
-            service.lines.insert(*id, Line { held: queue.held.clone(), ..Line::default() });
+        let mut service = Self { namespace, lines: BTreeMap::new(), by_rank: BTreeSet::new() };
+        for (id, queue) in namespace.queues.iter() {
+            service.lines.insert(id, Line { usage: queue.usage.clone(), ..Line::default() });
         }
         for member in namespace.index.members() {
-            let uid = &member.place.uid;
+            let uid = &member.rank.uid;
             if !namespace.shapes.can_fit(member.shape) && besides != Some(uid) {
                 continue;
             }
             let overdue = service.overdue(uid);
             if let Some(overdue) = overdue {
-                service.turns.insert(Turn::Overdue(overdue));
+                service.by_rank.insert(Rank::Overdue(overdue));
             } else if let Some(line) = service.lines.get_mut(&member.queue) {
-                line.waiting.push(member.place.clone());
+                line.waiting.push(member.rank.clone());
             }
         }
         for line in service.lines.values_mut() {
             line.waiting.sort_unstable_by(|one, other| other.cmp(one));
         }
-        for queue in namespace.queues.keys() {
-            service.line_up(*queue);
+        for (queue, _) in namespace.queues.iter() {
+            service.line_up(queue);
         }
         service
     }
 
     fn overdue(&self, uid: &Arc<str>) -> Option<Overdue> {
         let overdue = self.namespace.units.get(uid)?.overdue(uid)?;
-        self.namespace.overdue.contains(&overdue).then_some(overdue)
+        self.namespace.overtaken.overdue().contains(&overdue).then_some(overdue)
     }
 
     /// Puts a queue where it belongs among the others.
     fn line_up(&mut self, id: QueueId) {
-        let (Some(queue), Some(line)) = (self.namespace.queues.get(&id), self.lines.get_mut(&id)) else {
+        let (Some(queue), Some(line)) = (self.namespace.queues.get(id), self.lines.get_mut(&id)) else {
             return;
         };
-        if let Some(turn) = line.turn.take() {
-            self.turns.remove(&turn);
+        if let Some(rank) = line.rank.take() {
+            self.by_rank.remove(&rank);
         }
         let Some((facts, first)) = queue.facts.zip(line.waiting.last()) else { return };
-        let share = Share(self.namespace.limits.dominant(&line.held));
-        let turn = QueueTurn::new(facts, share, first.enqueued, &queue.name);
-        line.turn = Some(Turn::InLine(turn, first.clone()));
-        self.turns.extend(line.turn.clone());
+        let share = Share(self.namespace.limits.dominant(&line.usage));
+        let rank = QueueRank::new(facts, share, first.enqueued, &queue.name);
+        line.rank = Some(Rank::InLine(rank, first.clone()));
+        self.by_rank.extend(line.rank.clone());
     }
 
     /// Who is next.
     fn serve(&mut self) -> Option<Arc<str>> {
-        let turn = self.turns.pop_first()?;
-        let uid = match &turn {
-            Turn::Overdue(overdue) => Arc::clone(&overdue.uid),
-            Turn::InLine(_, place) => Arc::clone(&place.uid),
+        let rank = self.by_rank.pop_first()?;
+        let uid = match &rank {
+            Rank::Overdue(overdue) => Arc::clone(&overdue.uid),
+            Rank::InLine(_, rank) => Arc::clone(&rank.uid),
         };
         let unit = self.namespace.units.get(&uid)?;
-        let (id, ask) = (unit.queue, &unit.facts.ask);
+        let (id, requests) = (unit.queue, &unit.facts.requests);
         if let Some(line) = self.lines.get_mut(&id) {
-            line.held.add(ask);
-            if matches!(turn, Turn::InLine(..)) {
+            line.usage.add(requests);
+            if matches!(rank, Rank::InLine(..)) {
                 line.waiting.pop();
             }
         }

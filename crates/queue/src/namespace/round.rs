@@ -11,22 +11,24 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::index::{Entry, QueueId};
+use super::index::Entry;
+use super::queues::QueueId;
 use super::{Namespace, Unit};
-use crate::limits::Room;
-use crate::order::{Overdue, Place, QueueTurn, Share};
+use crate::decision::{Decision, UnitUpdate};
+use crate::facts::UnitPhase;
+use crate::limits::Available;
+use crate::order::{Overdue, QueueRank, Share, UnitRank};
 use crate::shape::ShapeId;
-use crate::{Decision, Standing, Verdict};
 
 /// What a round knows on its way.
 #[derive(Debug, Default)]
 struct Round {
     /// What is not held.
-    room: Room,
+    available: Available,
     /// What is neither held nor set aside.
-    left: Room,
+    left: Available,
     /// The shapes that fit at its beginning.
-    hopeful: BTreeSet<ShapeId>,
+    candidates: BTreeSet<ShapeId>,
     /// Those of them that may still fit into what is left.
     open: BTreeSet<ShapeId>,
     passed: Passed,
@@ -41,12 +43,12 @@ struct Passed {
     /// When the youngest came of those of other queues.
     second: Option<Timestamp>,
     /// The hindmost place that was released in each queue.
-    hindmost: BTreeMap<QueueId, Place>,
+    last_released: BTreeMap<QueueId, UnitRank>,
 }
 
 impl Passed {
-    fn note(&mut self, queue: QueueId, place: Place) {
-        let came = place.enqueued;
+    fn note(&mut self, queue: QueueId, rank: UnitRank) {
+        let came = rank.enqueued;
         match self.youngest {
             Some((youngest, same)) if same == queue => self.youngest = Some((youngest.max(came), queue)),
             Some((youngest, _)) if came > youngest => {
@@ -55,9 +57,9 @@ impl Passed {
             Some(_) => self.second = self.second.max(Some(came)),
             None => self.youngest = Some((came, queue)),
         }
-        let hindmost = self.hindmost.entry(queue).or_insert_with(|| place.clone());
-        if *hindmost < place {
-            *hindmost = place;
+        let last_released = self.last_released.entry(queue).or_insert_with(|| rank.clone());
+        if *last_released < rank {
+            *last_released = rank;
         }
     }
 
@@ -81,9 +83,9 @@ impl Namespace {
         self.serve_growths(&mut round);
         self.close(&mut round);
         let mut decisions = std::mem::take(&mut round.decisions);
-        self.tell_reasons(&mut decisions);
+        self.report_reasons(&mut decisions);
         self.mark_overtaken(&round.passed, &mut decisions);
-        self.tell_reserved(&mut decisions);
+        self.report_reserved(&mut decisions);
         decisions
     }
 
@@ -91,7 +93,7 @@ impl Namespace {
     fn recount(&mut self) {
         let Some(recount) = self.limits.recount() else { return };
         if recount.shares {
-            self.stale.extend(self.queues.keys());
+            self.stale.extend(self.queues.iter().map(|(id, _)| id));
         }
         for (resource, low, high) in recount.capacity {
             for shape in self.shapes.between(&resource, low, high) {
@@ -106,20 +108,18 @@ impl Namespace {
         }
         let can_fit = self.shapes.can_fit(shape);
         for head in self.index.heads(shape).collect::<Vec<_>>() {
-            self.untold.extend(self.index.class(head).map(|place| Arc::clone(&place.uid)));
+            self.unreported.extend(self.index.class(head).map(|rank| Arc::clone(&rank.uid)));
             self.index.judge(head, can_fit);
             self.stale.insert(head.queue);
         }
     }
 
     fn find_overdue(&mut self) {
-        while let Some(first) = self.overtaken.first().filter(|first| self.due(first) <= self.now).cloned() {
-            self.overtaken.remove(&first);
-            let unit = self.units.get(&first.uid).map(|unit| &unit.facts.standing);
-            if matches!(unit, Some(Standing::Waiting { reserved: false, .. })) {
-                self.unreserved.insert(Arc::clone(&first.uid));
+        while let Some(uid) = self.overtaken.next_overdue(self.now) {
+            let phase = self.units.get(&uid).map(|unit| &unit.facts.phase);
+            if matches!(phase, Some(UnitPhase::Waiting { reserved: false, .. })) {
+                self.overtaken.await_reservation(uid);
             }
-            self.overdue.insert(first);
         }
     }
 
@@ -132,16 +132,16 @@ impl Namespace {
     /// Finds out anew when it is the turn of a queue.
     fn refresh_queue(&mut self, id: QueueId) {
         self.stale.remove(&id);
-        let Some(queue) = self.queues.get(&id) else { return };
+        let Some(queue) = self.queues.get(id) else { return };
         let first = queue.facts.zip(self.index.first_contender(id));
         let entry = first.map_or_else(Entry::default, |(facts, first)| {
-            let enqueued = first.place.enqueued;
-            let share = Share(self.limits.dominant(&queue.held));
-            let overtaken = self.units.get(&first.place.uid).and_then(Unit::overtaken);
+            let enqueued = first.rank.enqueued;
+            let share = Share(self.limits.dominant(&queue.usage));
+            let overtaken = self.units.get(&first.rank.uid).and_then(Unit::overtaken);
             Entry {
-                turn: (self.index.first_awake(id))
-                    .map(|_| QueueTurn::new(facts, share, enqueued, &queue.name)),
-                untouched: overtaken.is_none().then_some(enqueued),
+                rank: (self.index.first_awake(id))
+                    .map(|_| QueueRank::new(facts, share, enqueued, &queue.name)),
+                not_overtaken: overtaken.is_none().then_some(enqueued),
             }
         });
         self.index.enter(id, entry);
@@ -150,31 +150,31 @@ impl Namespace {
     /// Looks at the shapes that may fit, and puts away those that do not: there will be no more room than
     /// now.
     fn open(&mut self) -> Round {
-        let room = self.limits.free().without(&self.held);
-        let looked_at = self.shapes.take_hopeful(&room).into_iter().filter(|shape| {
-            self.looks = self.looks.saturating_add(1);
-            let parked = self.shapes.park(*shape, &room);
+        let available = self.limits.free().without(&self.usage);
+        let looked_at = self.shapes.take_candidates(&available).into_iter().filter(|shape| {
+            self.fit_checks = self.fit_checks.saturating_add(1);
+            let parked = self.shapes.park(*shape, &available);
             if parked == Some(true) {
-                self.untold.extend(self.index.firsts(*shape));
+                self.unreported.extend(self.index.firsts(*shape));
             }
             parked.is_none()
         });
-        let hopeful: BTreeSet<_> = looked_at.collect();
-        Round { left: room.clone(), room, open: hopeful.clone(), hopeful, ..Round::default() }
+        let candidates: BTreeSet<_> = looked_at.collect();
+        Round { left: available.clone(), available, open: candidates.clone(), candidates, ..Round::default() }
     }
 
-    fn fits(&mut self, shape: ShapeId, room: &Room) -> bool {
-        self.looks = self.looks.saturating_add(1);
-        self.shapes.get(shape).is_some_and(|shape| room.fits(&shape.ask))
+    fn fits(&mut self, shape: ShapeId, available: &Available) -> bool {
+        self.fit_checks = self.fit_checks.saturating_add(1);
+        self.shapes.get(shape).is_some_and(|shape| available.fits(&shape.requests))
     }
 
     fn serve_overdue(&mut self, round: &mut Round) {
         if round.open.is_empty() {
             return;
         }
-        for Overdue { uid, .. } in self.overdue.clone() {
+        for Overdue { uid, .. } in self.overtaken.overdue().clone() {
             let Some(unit) = self.units.get(&uid) else { continue };
-            let (shape, ask) = (unit.shape, unit.facts.ask.clone());
+            let (shape, requests) = (unit.shape, unit.facts.requests.clone());
             if !self.shapes.can_fit(shape) {
                 continue;
             }
@@ -185,7 +185,7 @@ impl Namespace {
                     return;
                 }
             }
-            round.left.take(&ask);
+            round.left.take(&requests);
         }
     }
 
@@ -213,21 +213,22 @@ impl Namespace {
                 round.open.remove(&first.shape);
                 continue;
             }
-            let ask = self.shapes.get(first.shape).map(|shape| shape.ask.clone()).unwrap_or_default();
-            self.release(&first.place.uid, round);
-            round.left.take(&ask);
+            let requests =
+                self.shapes.get(first.shape).map(|shape| shape.requests.clone()).unwrap_or_default();
+            self.release(&first.rank.uid, round);
+            round.left.take(&requests);
         }
     }
 
     /// A job that has begun keeps what it holds until it gets what it has grown by. If that were kept for who
     /// is overdue, and who is overdue waited for what the job holds, both would wait for ever.
     fn serve_growths(&mut self, round: &mut Round) {
-        if self.overdue.is_empty() || round.hopeful.is_empty() {
+        if self.overtaken.overdue().is_empty() || round.candidates.is_empty() {
             return;
         }
         for (_, uid) in self.growing.clone() {
             let Some(shape) = self.units.get(&uid).map(|unit| unit.shape) else { continue };
-            if round.hopeful.contains(&shape) && self.fits(shape, &round.room) {
+            if round.candidates.contains(&shape) && self.fits(shape, &round.available) {
                 self.release(&uid, round);
             }
         }
@@ -235,31 +236,31 @@ impl Namespace {
 
     /// Releases a unit: from here on it counts as released.
     fn release(&mut self, uid: &Arc<str>, round: &mut Round) {
-        let Some((queue, place)) = self.place(uid) else { return };
-        self.unseat(uid);
+        let Some((queue, rank)) = self.rank(uid) else { return };
+        self.dequeue(uid);
         let Some(unit) = self.units.get_mut(uid) else { return };
-        let ask = unit.facts.ask.clone();
-        unit.facts.standing = Standing::Released { holds: ask.clone() };
-        self.hold(queue, &ask);
+        let requests = unit.facts.requests.clone();
+        unit.facts.phase = UnitPhase::Released { usage: requests.clone() };
+        self.add_usage(queue, &requests);
         self.refresh_queue(queue);
-        round.room.take(&ask);
-        round.passed.note(queue, place);
-        round.decisions.push(Decision { uid: Arc::clone(uid), verdict: Verdict::Release });
+        round.available.take(&requests);
+        round.passed.note(queue, rank);
+        round.decisions.push(Decision { uid: Arc::clone(uid), update: UnitUpdate::Release });
     }
 
     /// Where a unit waits whose queue is there.
-    pub(super) fn place(&self, uid: &Arc<str>) -> Option<(QueueId, Place)> {
+    pub(super) fn rank(&self, uid: &Arc<str>) -> Option<(QueueId, UnitRank)> {
         let unit = self.units.get(uid).filter(|unit| unit.waits())?;
-        let facts = self.queues.get(&unit.queue)?.facts?;
-        Some((unit.queue, Place::new(facts.policy, uid, &unit.facts)))
+        let facts = self.queues.get(unit.queue)?.facts?;
+        Some((unit.queue, UnitRank::new(facts.policy, uid, &unit.facts)))
     }
 
     /// Puts away the shapes that fit at the beginning, with the reason why their units still wait.
     fn close(&mut self, round: &mut Round) {
-        for shape in std::mem::take(&mut round.hopeful) {
-            let parked = self.shapes.park(shape, &round.room);
+        for shape in std::mem::take(&mut round.candidates) {
+            let parked = self.shapes.park(shape, &round.available);
             if parked.unwrap_or_else(|| self.shapes.keep_out(shape)) {
-                self.untold.extend(self.index.firsts(shape));
+                self.unreported.extend(self.index.firsts(shape));
             }
         }
         self.refresh_stale();
@@ -268,21 +269,22 @@ impl Namespace {
     /// Finds out which units at the head of their queues were passed.
     fn mark_overtaken(&mut self, passed: &Passed, decisions: &mut Vec<Decision>) {
         let Some((youngest, _)) = passed.youngest else { return };
-        let queues = self.index.untouched_before(youngest);
-        let within = passed.hindmost.keys().copied();
+        let queues = self.index.not_overtaken_before(youngest);
+        let within = passed.last_released.keys().copied();
         let mut overtaken = BTreeSet::new();
         for queue in queues.into_iter().chain(within) {
             let Some(first) = self.index.first_contender(queue) else { continue };
-            let place = &first.place;
-            let from_behind = passed.hindmost.get(&queue).is_some_and(|hindmost| place < hindmost);
-            let by_younger = passed.youngest_elsewhere(queue).is_some_and(|came| place.enqueued < came);
+            let rank = &first.rank;
+            let from_behind =
+                passed.last_released.get(&queue).is_some_and(|last_released| rank < last_released);
+            let by_younger = passed.youngest_elsewhere(queue).is_some_and(|came| rank.enqueued < came);
             if from_behind || by_younger {
-                overtaken.insert((Arc::clone(&place.uid), queue));
+                overtaken.insert((Arc::clone(&rank.uid), queue));
             }
         }
         for (uid, queue) in overtaken {
             if self.overtake(&uid) {
-                decisions.push(Decision { uid, verdict: Verdict::Overtaken { since: self.now } });
+                decisions.push(Decision { uid, update: UnitUpdate::Overtaken { since: self.now } });
                 self.refresh_queue(queue);
             }
         }
@@ -291,27 +293,28 @@ impl Namespace {
     /// Marks a unit as overtaken now, if it was not before.
     fn overtake(&mut self, uid: &Arc<str>) -> bool {
         let Some(unit) = self.units.get_mut(uid) else { return false };
-        let Standing::Waiting { overtaken: overtaken @ None, .. } = &mut unit.facts.standing else {
+        let UnitPhase::Waiting { overtaken: overtaken @ None, .. } = &mut unit.facts.phase else {
             return false;
         };
         *overtaken = Some(self.now);
-        self.overtaken.extend(unit.overdue(uid));
+        if let Some(overdue) = unit.overdue(uid) {
+            self.overtaken.insert(overdue);
+        }
         true
     }
 
     /// Says to whom capacity is reserved from now on.
-    fn tell_reserved(&mut self, decisions: &mut Vec<Decision>) {
-        let waiting: Vec<_> = self.unreserved.iter().cloned().collect();
-        for uid in waiting {
+    fn report_reserved(&mut self, decisions: &mut Vec<Decision>) {
+        for uid in self.overtaken.unreserved() {
             let Some(unit) = self.units.get_mut(&uid) else { continue };
             if !self.shapes.can_fit(unit.shape) {
                 continue;
             }
-            if let Standing::Waiting { reserved, .. } = &mut unit.facts.standing {
+            if let UnitPhase::Waiting { reserved, .. } = &mut unit.facts.phase {
                 *reserved = true;
-                decisions.push(Decision { uid: Arc::clone(&uid), verdict: Verdict::Reserved });
+                decisions.push(Decision { uid: Arc::clone(&uid), update: UnitUpdate::Reserved });
             }
-            self.unreserved.remove(&uid);
+            self.overtaken.mark_reserved(&uid);
         }
     }
 }

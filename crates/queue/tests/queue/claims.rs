@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use framework_api::queue::{QueuePolicy, Reason};
-use framework_queue::{Refusal, Standing, UnitFacts, Verdict};
+use framework_queue::{UnitFacts, UnitPhase, UnitUpdate, WaitReason};
 
-use crate::world::{World, ask, at, quota, unit, with_priority};
+use crate::world::{World, at, quota, requests, unit, with_priority};
 
 const NONE: [String; 0] = [];
 
 #[test]
 fn without_a_quota_everybody_goes() {
     let mut world = World::new("");
-    world.tell("u1", unit("a", 1, "cpu 1000"));
-    world.tell("u2", unit("b", 2, "gpu 1000"));
+    world.set_unit("u1", unit("a", 1, "cpu 1000"));
+    world.set_unit("u2", unit("b", 2, "gpu 1000"));
     assert_eq!(world.round(0), ["u1 goes", "u2 goes"]);
     assert_eq!(world.round(1), NONE, "once");
 }
@@ -21,8 +21,8 @@ fn without_a_quota_everybody_goes() {
 #[test]
 fn a_resource_that_no_quota_names_is_not_limited() {
     let mut world = World::new("cpu 1");
-    world.tell("u1", unit("a", 1, "cpu 1 gpu 1000"));
-    world.tell("u2", unit("a", 2, "gpu 1000"));
+    world.set_unit("u1", unit("a", 1, "cpu 1 gpu 1000"));
+    world.set_unit("u2", unit("a", 2, "gpu 1000"));
     assert_eq!(world.round(0), ["u1 goes", "u2 goes"]);
 }
 
@@ -30,7 +30,7 @@ fn a_resource_that_no_quota_names_is_not_limited() {
 fn a_priority_goes_before_the_time_in_a_queue_that_asks_for_it() {
     let units = |world: &mut World| {
         [("u1", 0, 1), ("u2", 5, 3), ("u3", 5, 2)].map(|(uid, priority, came)| {
-            world.tell(uid, with_priority(priority, unit("a", came, "cpu 1")));
+            world.set_unit(uid, with_priority(priority, unit("a", came, "cpu 1")));
         })
     };
     let mut world = World::new("cpu 10");
@@ -46,7 +46,7 @@ fn a_priority_goes_before_the_time_in_a_queue_that_asks_for_it() {
 fn who_came_at_the_same_time_goes_by_uid() {
     let mut world = World::new("cpu 10");
     for uid in ["c", "a", "b"] {
-        world.tell(uid, unit("a", 1, "cpu 1"));
+        world.set_unit(uid, unit("a", 1, "cpu 1"));
     }
     assert_eq!(world.released(0), ["a", "b", "c"]);
 }
@@ -55,23 +55,23 @@ fn who_came_at_the_same_time_goes_by_uid() {
 fn a_queue_of_a_higher_priority_goes_first() {
     let mut world = World::new("cpu 10");
     world.queue("b", QueuePolicy::Priority, 7);
-    world.tell("u1", with_priority(100, unit("a", 1, "cpu 1")));
-    world.tell("u2", unit("b", 2, "cpu 1"));
-    world.tell("u3", unit("b", 3, "cpu 1"));
+    world.set_unit("u1", with_priority(100, unit("a", 1, "cpu 1")));
+    world.set_unit("u2", unit("b", 2, "cpu 1"));
+    world.set_unit("u3", unit("b", 3, "cpu 1"));
     assert_eq!(world.released(0), ["u2", "u3", "u1"], "also when it holds more");
 }
 
 #[test]
 fn between_equal_queues_the_one_that_holds_less_goes_first() {
     let mut world = World::new("cpu 10 memory 100");
-    for (uid, queue, came, asks) in [
+    for (uid, queue, came, requests) in [
         ("a1", "a", 1, "cpu 2 memory 1"),
         ("a2", "a", 2, "cpu 2 memory 1"),
         ("b1", "b", 3, "cpu 1 memory 15"),
         ("b2", "b", 4, "cpu 1 memory 15"),
         ("b3", "b", 5, "cpu 1 memory 15"),
     ] {
-        world.tell(uid, unit(queue, came, asks));
+        world.set_unit(uid, unit(queue, came, requests));
     }
     // Shares: a has 0, 0.2, 0.4 by its cpu; b has 0, 0.15, 0.3 by its memory.
     assert_eq!(world.released(0), ["a1", "b1", "b2", "a2", "b3"]);
@@ -80,27 +80,27 @@ fn between_equal_queues_the_one_that_holds_less_goes_first() {
 #[test]
 fn between_queues_that_hold_as_much_the_oldest_unit_and_then_the_name_decides() {
     let mut world = World::new("");
-    world.tell("u1", unit("b", 1, "cpu 1"));
-    world.tell("u2", unit("a", 2, "cpu 1"));
-    world.tell("u3", unit("b", 2, "cpu 1"));
+    world.set_unit("u1", unit("b", 1, "cpu 1"));
+    world.set_unit("u2", unit("a", 2, "cpu 1"));
+    world.set_unit("u3", unit("b", 2, "cpu 1"));
     assert_eq!(world.released(0), ["u1", "u2", "u3"]);
 }
 
 #[test]
 fn the_oldest_unit_of_a_queue_is_its_first_in_its_own_order() {
     let mut world = World::new("");
-    world.tell("u1", unit("b", 1, "cpu 1"));
-    world.tell("u2", with_priority(1, unit("b", 9, "cpu 1")));
-    world.tell("u3", unit("a", 5, "cpu 1"));
+    world.set_unit("u1", unit("b", 1, "cpu 1"));
+    world.set_unit("u2", with_priority(1, unit("b", 9, "cpu 1")));
+    world.set_unit("u3", unit("a", 5, "cpu 1"));
     assert_eq!(world.released(0), ["u3", "u2", "u1"]);
 }
 
 #[test]
 fn a_smaller_unit_goes_past_one_that_does_not_fit() {
     let mut world = World::new("cpu 10");
-    world.tell("u1", unit("a", 1, "cpu 6"));
-    world.tell("u2", unit("a", 2, "cpu 6"));
-    world.tell("u3", unit("a", 3, "cpu 4"));
+    world.set_unit("u1", unit("a", 1, "cpu 6"));
+    world.set_unit("u2", unit("a", 2, "cpu 6"));
+    world.set_unit("u3", unit("a", 3, "cpu 4"));
     assert_eq!(
         world.round(0),
         ["u1 goes", "u3 goes", "u2 waits: InsufficientQuota", "u2 is overtaken at 1000"]
@@ -112,16 +112,16 @@ fn a_smaller_unit_goes_past_one_that_does_not_fit() {
 #[test]
 fn an_overdue_unit_has_what_becomes_free_set_aside() {
     let mut world = World::new("cpu 10");
-    world.tell("s1", unit("a", 1, "cpu 5"));
-    world.tell("s2", unit("a", 2, "cpu 5"));
-    world.tell("big", unit("a", 3, "cpu 10"));
-    world.tell("s3", unit("a", 4, "cpu 5"));
+    world.set_unit("s1", unit("a", 1, "cpu 5"));
+    world.set_unit("s2", unit("a", 2, "cpu 5"));
+    world.set_unit("big", unit("a", 3, "cpu 10"));
+    world.set_unit("s3", unit("a", 4, "cpu 5"));
     assert_eq!(world.released(0), ["s1", "s2"]);
     world.end("s1");
     assert_eq!(world.round(1), ["s3 goes", "big is overtaken at 1001"]);
     assert_eq!(world.namespace.next_wake(), Some(at(1301)));
     assert_eq!(world.round(299), NONE, "not yet for too long");
-    world.tell("s4", unit("b", 5, "cpu 5"));
+    world.set_unit("s4", unit("b", 5, "cpu 5"));
     world.end("s2");
     assert_eq!(world.round(1), ["s4 waits: CapacityReserved", "big has capacity reserved"]);
     assert_eq!(world.namespace.next_wake(), None);
@@ -132,16 +132,16 @@ fn an_overdue_unit_has_what_becomes_free_set_aside() {
 #[test]
 fn what_is_set_aside_is_only_what_the_overdue_unit_asks_for() {
     let mut world = World::new("cpu 10 gpu 8");
-    let overdue = Standing::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
+    let overdue = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
     let mut big = unit("a", 1, "cpu 10");
-    big.standing = overdue;
-    world.tell("big", big);
-    let held = Standing::Released { holds: ask("cpu 1") };
+    big.phase = overdue;
+    world.set_unit("big", big);
+    let usage = UnitPhase::Released { usage: requests("cpu 1") };
     let mut small = unit("a", 0, "cpu 1");
-    small.standing = held;
-    world.tell("s1", small);
-    world.tell("s2", unit("a", 2, "cpu 1 gpu 1"));
-    world.tell("s3", unit("a", 3, "gpu 8"));
+    small.phase = usage;
+    world.set_unit("s1", small);
+    world.set_unit("s2", unit("a", 2, "cpu 1 gpu 1"));
+    world.set_unit("s3", unit("a", 3, "gpu 8"));
     assert_eq!(world.round(0), ["s3 goes", "big waits: InsufficientQuota", "s2 waits: InsufficientQuota"]);
 }
 
@@ -149,13 +149,13 @@ fn what_is_set_aside_is_only_what_the_overdue_unit_asks_for() {
 #[test]
 fn what_is_set_aside_is_not_kept_from_what_has_begun_and_grows() {
     let mut world = World::new("cpu 10");
-    let overdue = Standing::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
-    world.tell("runs", unit("a", 0, "cpu 5"));
+    let overdue = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
+    world.set_unit("runs", unit("a", 0, "cpu 5"));
     assert_eq!(world.released(0), ["runs"]);
-    world.tell("big", UnitFacts { standing: overdue, ..unit("a", 0, "cpu 8") });
-    world.tell("new", unit("b", 1, "cpu 2"));
+    world.set_unit("big", UnitFacts { phase: overdue, ..unit("a", 0, "cpu 8") });
+    world.set_unit("new", unit("b", 1, "cpu 2"));
     for (uid, seconds) in [("more", 900), ("less", 800), ("last", 950)] {
-        world.tell(uid, UnitFacts { grows: true, ..unit("b", seconds, "cpu 2") });
+        world.set_unit(uid, UnitFacts { grows: true, ..unit("b", seconds, "cpu 2") });
     }
     assert_eq!(
         world.released(0),
@@ -167,12 +167,12 @@ fn what_is_set_aside_is_not_kept_from_what_has_begun_and_grows() {
 #[test]
 fn several_overdue_units_are_served_one_after_another() {
     let mut world = World::new("cpu 10");
-    for (uid, since, asks) in [("u1", 20, "cpu 8"), ("u2", 10, "cpu 6"), ("u3", 30, "cpu 4")] {
-        let mut facts = unit("a", 1, asks);
-        facts.standing = Standing::Waiting { overtaken: Some(at(since)), reserved: true, reason: None };
-        world.tell(uid, facts);
+    for (uid, since, requests) in [("u1", 20, "cpu 8"), ("u2", 10, "cpu 6"), ("u3", 30, "cpu 4")] {
+        let mut facts = unit("a", 1, requests);
+        facts.phase = UnitPhase::Waiting { overtaken: Some(at(since)), reserved: true, reason: None };
+        world.set_unit(uid, facts);
     }
-    world.tell("u4", unit("a", 2, "cpu 1"));
+    world.set_unit("u4", unit("a", 2, "cpu 1"));
     assert_eq!(world.released(0), ["u2"], "the other four are kept for u1");
     world.end("u2");
     assert_eq!(world.released(1), ["u1"], "two are left, kept for u3");
@@ -183,10 +183,10 @@ fn several_overdue_units_are_served_one_after_another() {
 #[test]
 fn a_unit_that_can_never_fit_sets_nothing_aside_and_is_never_overtaken() {
     let mut world = World::new("cpu 10");
-    world.tell("huge", unit("a", 1, "cpu 11"));
-    world.tell("u1", unit("a", 2, "cpu 6"));
-    world.tell("u2", unit("a", 3, "cpu 6"));
-    world.tell("u3", unit("a", 4, "cpu 1"));
+    world.set_unit("huge", unit("a", 1, "cpu 11"));
+    world.set_unit("u1", unit("a", 2, "cpu 6"));
+    world.set_unit("u2", unit("a", 3, "cpu 6"));
+    world.set_unit("u3", unit("a", 4, "cpu 1"));
     assert_eq!(
         world.round(0),
         [
@@ -205,18 +205,18 @@ fn a_unit_that_can_never_fit_sets_nothing_aside_and_is_never_overtaken() {
 fn an_overdue_unit_that_can_no_longer_fit_gives_back_what_was_set_aside() {
     let mut world = World::new("cpu 10");
     let mut big = unit("a", 1, "cpu 10");
-    big.standing = Standing::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
-    world.tell("big", big);
+    big.phase = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
+    world.set_unit("big", big);
     let mut small = unit("a", 0, "cpu 1");
-    small.standing = Standing::Released { holds: ask("cpu 1") };
-    world.tell("s1", small);
-    world.tell("s2", unit("a", 2, "cpu 1"));
+    small.phase = UnitPhase::Released { usage: requests("cpu 1") };
+    world.set_unit("s1", small);
+    world.set_unit("s2", unit("a", 2, "cpu 1"));
     assert_eq!(world.round(0), ["big waits: InsufficientQuota", "s2 waits: CapacityReserved"]);
     world.namespace.set_quota("team", Some(quota("cpu 9", "")));
     assert_eq!(world.round(1), ["s2 goes", "big waits: ExceedsQuota"]);
     world.namespace.set_quota("team", Some(quota("cpu 10", "")));
     world.end("s1");
-    world.tell("s3", unit("a", 3, "cpu 1"));
+    world.set_unit("s3", unit("a", 3, "cpu 1"));
     assert_eq!(world.round(1), ["big waits: InsufficientQuota", "s3 waits: CapacityReserved"]);
 }
 
@@ -224,12 +224,12 @@ fn an_overdue_unit_that_can_no_longer_fit_gives_back_what_was_set_aside() {
 fn what_others_use_is_not_ours() {
     let mut world = World::new("");
     world.namespace.set_quota("team", Some(quota("cpu 10", "cpu 7")));
-    world.namespace.set_own_use(ask("cpu 3"));
+    world.namespace.set_own_usage(requests("cpu 3"));
     let mut ours = unit("a", 0, "cpu 5");
-    ours.standing = Standing::Released { holds: ask("cpu 5") };
-    world.tell("u1", ours);
-    world.tell("u2", unit("a", 1, "cpu 2"));
-    world.tell("u3", unit("a", 2, "cpu 1"));
+    ours.phase = UnitPhase::Released { usage: requests("cpu 5") };
+    world.set_unit("u1", ours);
+    world.set_unit("u2", unit("a", 1, "cpu 2"));
+    world.set_unit("u3", unit("a", 2, "cpu 1"));
     // 10 - (7 - 3) - 5 = 1.
     assert_eq!(world.released(0), ["u3"]);
 }
@@ -238,8 +238,8 @@ fn what_others_use_is_not_ours() {
 fn every_quota_must_have_room() {
     let mut world = World::new("cpu 10 pods 9");
     world.namespace.set_quota("other", Some(quota("requests.cpu 3", "")));
-    world.tell("u1", unit("a", 1, "cpu 4 pods 1"));
-    world.tell("u2", unit("a", 2, "cpu 3 pods 1"));
+    world.set_unit("u1", unit("a", 1, "cpu 4 pods 1"));
+    world.set_unit("u2", unit("a", 2, "cpu 3 pods 1"));
     assert_eq!(world.round(0), ["u2 goes", "u1 waits: ExceedsQuota"]);
     world.namespace.set_quota("other", None);
     assert_eq!(world.round(0), ["u1 goes"]);
@@ -249,37 +249,37 @@ fn every_quota_must_have_room() {
 fn a_job_that_shrinks_gives_back_what_it_no_longer_holds() {
     let mut world = World::new("cpu 10");
     let mut running = unit("a", 0, "cpu 10");
-    running.standing = Standing::Released { holds: ask("cpu 10") };
-    world.tell("u1", running.clone());
-    world.tell("u2", unit("a", 1, "cpu 4"));
+    running.phase = UnitPhase::Released { usage: requests("cpu 10") };
+    world.set_unit("u1", running.clone());
+    world.set_unit("u2", unit("a", 1, "cpu 4"));
     assert_eq!(world.released(0), [""; 0]);
-    running.standing = Standing::Released { holds: ask("cpu 6") };
-    world.tell("u1", running);
+    running.phase = UnitPhase::Released { usage: requests("cpu 6") };
+    world.set_unit("u1", running);
     assert_eq!(world.released(1), ["u2"]);
 }
 
 #[test]
 fn a_release_counts_until_told_otherwise() {
     let mut world = World::new("cpu 10");
-    world.tell("u1", unit("a", 1, "cpu 10"));
-    world.tell("u2", unit("a", 2, "cpu 10"));
+    world.set_unit("u1", unit("a", 1, "cpu 10"));
+    world.set_unit("u2", unit("a", 2, "cpu 10"));
     assert_eq!(world.released(0), ["u1"]);
     assert_eq!(world.released(1), [""; 0]);
-    assert_eq!(world.namespace.unit("u1").unwrap().standing, Standing::Released { holds: ask("cpu 10") });
-    world.tell("u1", unit("a", 1, "cpu 10"));
+    assert_eq!(world.namespace.unit("u1").unwrap().phase, UnitPhase::Released { usage: requests("cpu 10") });
+    world.set_unit("u1", unit("a", 1, "cpu 10"));
     assert_eq!(world.released(1), ["u1"], "it was not released after all");
 }
 
 #[test]
 fn a_unit_waits_for_its_queue_and_loses_no_place() {
     let mut world = World::new("cpu 1");
-    world.tell("u1", unit("new", 1, "cpu 1"));
+    world.set_unit("u1", unit("new", 1, "cpu 1"));
     let decisions = world.namespace.round(at(0));
     let queue: Arc<str> = "new".into();
-    assert_eq!(decisions[0].verdict, Verdict::Wait(Refusal::QueueNotFound { queue }));
+    assert_eq!(decisions[0].update, UnitUpdate::Wait(WaitReason::QueueNotFound { queue }));
     assert_eq!(world.round(1), NONE, "said once");
     assert_eq!(world.namespace.position("u1"), None);
-    world.tell("u2", unit("a", 2, "cpu 1"));
+    world.set_unit("u2", unit("a", 2, "cpu 1"));
     world.queue("new", QueuePolicy::Fifo, 0);
     assert_eq!(world.round(1), ["u1 goes", "u2 waits: InsufficientQuota"]);
     world.end("u1");
@@ -291,12 +291,12 @@ fn a_unit_waits_for_its_queue_and_loses_no_place() {
 fn a_change_of_priority_changes_the_place() {
     let mut world = World::new("cpu 1");
     for uid in ["u0", "u1", "u2"] {
-        world.tell(uid, unit("a", 1, "cpu 1"));
+        world.set_unit(uid, unit("a", 1, "cpu 1"));
     }
     assert_eq!(world.released(0), ["u0"]);
     let mut facts = world.namespace.unit("u2").unwrap().clone();
     facts.priority = 1;
-    world.tell("u2", facts);
+    world.set_unit("u2", facts);
     assert_eq!(world.position("u1"), (1, 1, Some("u2".into())));
     world.end("u0");
     assert_eq!(world.released(1), ["u2"]);
@@ -306,10 +306,10 @@ fn a_change_of_priority_changes_the_place() {
 fn the_numbers_of_a_refusal_are_those_of_the_limit() {
     let mut world = World::new("");
     world.namespace.set_quota("team", Some(quota("cpu 10", "cpu 1")));
-    world.tell("u1", unit("a", 1, "cpu 4"));
-    world.tell("u2", unit("a", 2, "cpu 7"));
+    world.set_unit("u1", unit("a", 1, "cpu 4"));
+    world.set_unit("u2", unit("a", 2, "cpu 7"));
     let decisions = world.namespace.round(at(0));
-    let Verdict::Wait(refusal) = &decisions[1].verdict else { panic!("{decisions:?}") };
+    let UnitUpdate::Wait(refusal) = &decisions[1].update else { panic!("{decisions:?}") };
     assert_eq!(refusal.reason(), Reason::InsufficientQuota);
     assert_eq!(
         refusal.to_string(),
@@ -320,12 +320,12 @@ fn the_numbers_of_a_refusal_are_those_of_the_limit() {
 #[test]
 fn a_reason_that_is_known_is_not_said_again_not_even_by_one_who_starts_anew() {
     let mut world = World::new("cpu 1");
-    world.tell("u1", unit("a", 1, "cpu 1"));
-    world.tell("u2", unit("a", 2, "cpu 1"));
+    world.set_unit("u1", unit("a", 1, "cpu 1"));
+    world.set_unit("u2", unit("a", 2, "cpu 1"));
     assert_eq!(world.round(0).len(), 2);
     let mut other = World::new("cpu 1");
     for uid in ["u1", "u2"] {
-        other.tell(uid, world.namespace.unit(uid).unwrap().clone());
+        other.set_unit(uid, world.namespace.unit(uid).unwrap().clone());
     }
     assert_eq!(other.round(1), NONE);
 }
@@ -334,20 +334,20 @@ fn a_reason_that_is_known_is_not_said_again_not_even_by_one_who_starts_anew() {
 fn what_comes_and_goes_is_said_to_the_first_of_those_who_ask_the_same() {
     let mut world = World::new("cpu 10");
     let mut big = unit("b", 1, "cpu 10");
-    big.standing = Standing::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
-    world.tell("run", unit("a", 0, "cpu 10"));
+    big.phase = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
+    world.set_unit("run", unit("a", 0, "cpu 10"));
     for uid in ["u1", "u2", "u3"] {
-        world.tell(uid, unit("a", 2, "cpu 1"));
+        world.set_unit(uid, unit("a", 2, "cpu 1"));
     }
     assert_eq!(world.round(0).len(), 4, "the first reason is said to each");
-    world.tell("big", big);
+    world.set_unit("big", big);
     let mut run = world.namespace.unit("run").unwrap().clone();
-    run.standing = Standing::Released { holds: ask("cpu 5") };
-    world.tell("run", run);
+    run.phase = UnitPhase::Released { usage: requests("cpu 5") };
+    world.set_unit("run", run);
     assert_eq!(world.round(1), ["big waits: InsufficientQuota", "u1 waits: CapacityReserved"]);
     let mut other = World::new("cpu 10");
     for uid in ["run", "big", "u1", "u2", "u3"] {
-        other.tell(uid, world.namespace.unit(uid).unwrap().clone());
+        other.set_unit(uid, world.namespace.unit(uid).unwrap().clone());
     }
     assert_eq!(other.round(1), NONE, "nor does one who starts anew say it to the others");
     world.end("u1");
@@ -364,17 +364,17 @@ fn what_comes_and_goes_is_said_to_the_first_of_those_who_ask_the_same() {
 fn time_does_not_go_back() {
     let mut world = World::new("cpu 1");
     let mut big = unit("a", 1, "cpu 1");
-    big.standing = Standing::Waiting { overtaken: Some(at(1000)), reserved: false, reason: None };
-    world.tell("run", unit("a", 0, "cpu 1"));
-    world.tell("big", big);
+    big.phase = UnitPhase::Waiting { overtaken: Some(at(1000)), reserved: false, reason: None };
+    world.set_unit("run", unit("a", 0, "cpu 1"));
+    world.set_unit("big", big);
     world.round(0);
     assert_eq!(world.round(300), ["big has capacity reserved"]);
     assert_eq!(world.round(-300), NONE);
     assert_eq!(world.namespace.next_wake(), None);
     world.end("run");
     world.end("big");
-    world.tell("u1", with_priority(1, unit("b", 1, "cpu 1")));
-    world.tell("u2", unit("a", 0, "cpu 1"));
+    world.set_unit("u1", with_priority(1, unit("b", 1, "cpu 1")));
+    world.set_unit("u2", unit("a", 0, "cpu 1"));
     world.queue("b", QueuePolicy::Priority, 1);
     assert_eq!(
         world.round(0),
@@ -386,13 +386,13 @@ fn time_does_not_go_back() {
 #[test]
 fn a_position_counts_the_queue_and_all_that_are_served_before() {
     let mut world = World::new("cpu 10");
-    world.tell("run", unit("c", 0, "cpu 10"));
+    world.set_unit("run", unit("c", 0, "cpu 10"));
     world.queue("c", QueuePolicy::Fifo, 0);
     world.released(0);
     for (uid, queue, came) in [("a1", "a", 1), ("a2", "a", 2), ("b1", "b", 3), ("b2", "b", 4)] {
-        world.tell(uid, unit(queue, came, "cpu 1"));
+        world.set_unit(uid, unit(queue, came, "cpu 1"));
     }
-    world.tell("huge", unit("a", 0, "cpu 11"));
+    world.set_unit("huge", unit("a", 0, "cpu 11"));
     world.round(1);
     assert_eq!(world.position("a1"), (1, 0, None), "huge is before it, and nobody waits for huge");
     assert_eq!(world.position("b1"), (0, 1, Some("a1".into())), "the queues take turns");

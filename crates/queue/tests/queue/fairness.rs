@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use framework_api::queue::QueuePolicy;
 use framework_queue::order::Overdue;
-use framework_queue::{Amount, Namespace, QueueFacts, Standing, UnitFacts, Verdict};
+use framework_queue::{Amount, Namespace, QueueFacts, UnitFacts, UnitPhase, UnitUpdate};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ impl Cluster {
 
     fn overdue(&self, uid: &Arc<str>) -> Option<Overdue> {
         let unit = self.namespace.unit(uid)?;
-        let Standing::Waiting { overtaken: Some(since), .. } = unit.standing else { return None };
+        let UnitPhase::Waiting { overtaken: Some(since), .. } = unit.phase else { return None };
         Some(Overdue { since, enqueued: unit.enqueued, uid: Arc::clone(uid) })
     }
 
@@ -64,15 +64,15 @@ impl Cluster {
             self.namespace.set_unit(&uid, None);
         }
         for decision in self.namespace.round(at(now)) {
-            match decision.verdict {
-                Verdict::Release => {
+            match decision.update {
+                UnitUpdate::Release => {
                     self.ends.insert(Arc::clone(&decision.uid), now + self.lasts[&decision.uid]);
                     self.released.insert(decision.uid, now);
                 }
-                Verdict::Overtaken { since } => {
+                UnitUpdate::Overtaken { since } => {
                     self.overtaken.insert(decision.uid, (since.as_second(), None));
                 }
-                Verdict::Wait(_) | Verdict::Reserved => {}
+                UnitUpdate::Wait(_) | UnitUpdate::Reserved => {}
             }
         }
         let line: Vec<_> = self.overtaken.keys().filter_map(|uid| self.overdue(uid)).collect();
@@ -115,7 +115,7 @@ proptest! {
                 let (_, queue, priority, cpu, memory, lasts) = *coming;
                 let amounts = [("cpu", Amount::units(cpu)), ("memory", Amount::units(memory))];
                 let mut facts = with_priority(priority, unit(queues[queue].0, second, ""));
-                facts.ask = amounts.into_iter().collect();
+                facts.requests = amounts.into_iter().collect();
                 cluster.come(&format!("u{nth}"), facts, lasts);
             }
             cluster.second();

@@ -2,10 +2,10 @@
 
 mod claims;
 mod cost;
-#[path = "../crowd/mod.rs"]
-mod crowd;
 mod fairness;
 mod model;
-mod places;
+mod position;
 mod property;
+#[path = "../synthetic/mod.rs"]
+mod synthetic;
 mod world;

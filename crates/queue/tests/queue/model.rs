@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use framework_api::queue::Reason;
-use framework_queue::order::{Overdue, Place, QueueTurn, Share, Turn};
+use framework_queue::order::{Overdue, QueueRank, Rank, Share, UnitRank};
 use framework_queue::{
-    Amount, Ask, Decision, Namespace, QueueFacts, QuotaFacts, Standing, UnitFacts, Verdict,
+    Amount, Decision, Namespace, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase, UnitUpdate,
 };
 use jiff::Timestamp;
 
 use crate::world::RESERVE_AFTER;
 
-type Room = BTreeMap<String, Amount>;
+type Available = BTreeMap<String, Amount>;
 
 /// All facts of a namespace.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ pub struct Facts {
     pub queues: BTreeMap<Arc<str>, QueueFacts>,
     pub units: BTreeMap<Arc<str>, UnitFacts>,
     pub quotas: BTreeMap<String, QuotaFacts>,
-    pub own: Ask,
+    pub own: ResourceRequests,
 }
 
 /// What a round must decide, reasons by UID apart from their numbers.
@@ -35,16 +35,16 @@ pub struct Expected {
 impl Expected {
     pub fn of(decisions: &[Decision]) -> Self {
         let mut expected = Self::default();
-        for Decision { uid, verdict } in decisions {
+        for Decision { uid, update } in decisions {
             let uid = Arc::clone(uid);
-            let is_new = match verdict {
-                Verdict::Release => {
+            let is_new = match update {
+                UnitUpdate::Release => {
                     expected.released.push(uid);
                     true
                 }
-                Verdict::Wait(refusal) => expected.reasons.insert(uid, refusal.reason()).is_none(),
-                Verdict::Overtaken { .. } => expected.overtaken.insert(uid),
-                Verdict::Reserved => expected.reserved.insert(uid),
+                UnitUpdate::Wait(refusal) => expected.reasons.insert(uid, refusal.reason()).is_none(),
+                UnitUpdate::Overtaken { .. } => expected.overtaken.insert(uid),
+                UnitUpdate::Reserved => expected.reserved.insert(uid),
             };
             assert!(is_new, "said twice: {decisions:?}");
         }
@@ -56,13 +56,15 @@ fn resource(key: &str) -> &str {
     key.strip_prefix("requests.").unwrap_or(key)
 }
 
-fn fits(ask: &Ask, room: &Room) -> bool {
-    ask.iter().all(|(resource, amount)| room.get(&**resource).is_none_or(|room| amount <= *room))
+fn fits(requests: &ResourceRequests, available: &Available) -> bool {
+    requests
+        .iter()
+        .all(|(resource, amount)| available.get(&**resource).is_none_or(|available| amount <= *available))
 }
 
-fn take(room: &mut Room, ask: &Ask) {
-    for (resource, amount) in room {
-        *amount = amount.minus(ask.get(resource));
+fn take(available: &mut Available, requests: &ResourceRequests) {
+    for (resource, amount) in available {
+        *amount = amount.minus(requests.get(resource));
     }
 }
 
@@ -79,121 +81,122 @@ impl Facts {
         for (name, queue) in &self.queues {
             namespace.set_queue(name, Some(*queue));
         }
-        namespace.set_own_use(self.own.clone());
+        namespace.set_own_usage(self.own.clone());
         namespace
     }
 
-    fn least(&self, of: impl Fn(&QuotaFacts, &str, Amount) -> Amount) -> Room {
-        let mut room = Room::new();
+    fn least(&self, of: impl Fn(&QuotaFacts, &str, Amount) -> Amount) -> Available {
+        let mut available = Available::new();
         for quota in self.quotas.values() {
             for (key, limit) in &quota.hard {
                 let amount = of(quota, key, *limit);
-                let least = room.entry(resource(key).to_owned()).or_insert(amount);
+                let least = available.entry(resource(key).to_owned()).or_insert(amount);
                 *least = amount.min(*least);
             }
         }
-        room
+        available
     }
 
     /// What limits leave to us, so much as that may be of what is used being our own.
-    fn left(&self, doubtful: impl Fn(&QuotaFacts, &str) -> Amount) -> Room {
+    fn left(&self, unattributed: impl Fn(&QuotaFacts, &str) -> Amount) -> Available {
         self.least(|quota, key, limit| {
             let used = quota.used.get(key).copied().unwrap_or_default();
-            let others = used.minus(self.own.get(resource(key))).minus(doubtful(quota, key));
+            let others = used.minus(self.own.get(resource(key))).minus(unattributed(quota, key));
             limit.minus(others.max(Amount::ZERO))
         })
     }
 
     /// What asks for more than this never fits.
-    pub fn capacity(&self) -> Room {
-        self.left(|quota, key| quota.doubtful.get(key).copied().unwrap_or_default())
+    pub fn capacity(&self) -> Available {
+        self.left(|quota, key| quota.unattributed.get(key).copied().unwrap_or_default())
     }
 
-    fn held(&self, queue: Option<&str>) -> Vec<&Ask> {
+    fn usage(&self, queue: Option<&str>) -> Vec<&ResourceRequests> {
         let own = self.units.values().filter(|unit| queue.is_none_or(|name| *unit.queue == *name));
-        let held = own.filter_map(|unit| match &unit.standing {
-            Standing::Released { holds } => Some(holds),
-            Standing::Waiting { .. } => None,
+        let usage = own.filter_map(|unit| match &unit.phase {
+            UnitPhase::Released { usage } => Some(usage),
+            UnitPhase::Waiting { .. } => None,
         });
-        held.collect()
+        usage.collect()
     }
 
-    pub fn room(&self) -> Room {
-        let mut room = self.left(|_, _| Amount::ZERO);
-        self.held(None).into_iter().for_each(|ask| take(&mut room, ask));
-        room
+    pub fn available(&self) -> Available {
+        let mut available = self.left(|_, _| Amount::ZERO);
+        self.usage(None).into_iter().for_each(|requests| take(&mut available, requests));
+        available
     }
 
     /// Those that wait in queues that are there and could fit some time.
     pub fn contenders(&self) -> Vec<(&Arc<str>, &UnitFacts)> {
         let capacity = self.capacity();
         let could = |unit: &UnitFacts| {
-            let waits = matches!(unit.standing, Standing::Waiting { .. });
-            waits && self.queues.contains_key(&unit.queue) && fits(&unit.ask, &capacity)
+            let waits = matches!(unit.phase, UnitPhase::Waiting { .. });
+            waits && self.queues.contains_key(&unit.queue) && fits(&unit.requests, &capacity)
         };
         self.units.iter().filter(|(_, unit)| could(unit)).collect()
     }
 
-    fn place(&self, uid: &Arc<str>) -> Place {
+    fn place(&self, uid: &Arc<str>) -> UnitRank {
         let unit = &self.units[uid];
-        Place::new(self.queues[&unit.queue].policy, uid, unit)
+        UnitRank::new(self.queues[&unit.queue].policy, uid, unit)
     }
 
     /// The first unit of a queue that could fit some time.
-    fn first(&self, queue: &str) -> Option<Place> {
+    fn first(&self, queue: &str) -> Option<UnitRank> {
         let own = self.contenders().into_iter().filter(|(_, unit)| *unit.queue == *queue);
         own.map(|(uid, _)| self.place(uid)).min()
     }
 
     pub fn overdue(&self, uid: &Arc<str>, now: Timestamp) -> Option<Overdue> {
         let unit = &self.units[uid];
-        let Standing::Waiting { overtaken: Some(since), .. } = unit.standing else { return None };
+        let UnitPhase::Waiting { overtaken: Some(since), .. } = unit.phase else { return None };
         let overdue = Overdue { since, enqueued: unit.enqueued, uid: Arc::clone(uid) };
         (since + RESERVE_AFTER <= now).then_some(overdue)
     }
 
-    fn turn(&self, uid: &Arc<str>, now: Timestamp) -> Turn {
+    fn rank(&self, uid: &Arc<str>, now: Timestamp) -> Rank {
         if let Some(overdue) = self.overdue(uid, now) {
-            return Turn::Overdue(overdue);
+            return Rank::Overdue(overdue);
         }
         let name = &self.units[uid].queue;
         let limits = self.least(|_, _, limit| limit);
         let share = |(resource, limit): (&String, &Amount)| {
-            let held = self.held(Some(name)).into_iter().map(|ask| ask.get(resource));
-            held.fold(Amount::ZERO, Amount::plus).parts_per_billion(*limit)
+            let usage = self.usage(Some(name)).into_iter().map(|requests| requests.get(resource));
+            usage.fold(Amount::ZERO, Amount::plus).parts_per_billion(*limit)
         };
         let share = Share(limits.iter().map(share).max().unwrap_or(0));
         let oldest = self.first(name).unwrap().enqueued;
-        Turn::InLine(QueueTurn::new(self.queues[name], share, oldest, name), self.place(uid))
+        Rank::InLine(QueueRank::new(self.queues[name], share, oldest, name), self.place(uid))
     }
 
     /// Who is released next.
     fn next(&self, now: Timestamp) -> Option<Arc<str>> {
-        let mut left = self.room();
+        let mut left = self.available();
         let contenders = self.contenders();
-        let mut turns: Vec<_> = contenders.iter().map(|(uid, _)| (self.turn(uid, now), *uid)).collect();
-        turns.sort();
-        for (turn, uid) in turns {
-            let ask = &self.units[uid].ask;
-            if fits(ask, &left) {
+        let mut by_rank: Vec<_> = contenders.iter().map(|(uid, _)| (self.rank(uid, now), *uid)).collect();
+        by_rank.sort();
+        for (rank, uid) in by_rank {
+            let requests = &self.units[uid].requests;
+            if fits(requests, &left) {
                 return Some(Arc::clone(uid));
             }
-            if matches!(turn, Turn::Overdue(_)) {
-                take(&mut left, ask);
+            if matches!(rank, Rank::Overdue(_)) {
+                take(&mut left, requests);
             }
         }
         // Nothing is set aside from what has begun.
-        let room = self.room();
-        let growths = contenders.into_iter().filter(|(_, unit)| unit.grows && fits(&unit.ask, &room));
+        let available = self.available();
+        let growths =
+            contenders.into_iter().filter(|(_, unit)| unit.grows && fits(&unit.requests, &available));
         growths.map(|(uid, unit)| (unit.enqueued, uid)).min().map(|(_, uid)| Arc::clone(uid))
     }
 
     fn reason(&self, unit: &UnitFacts) -> Reason {
         if !self.queues.contains_key(&unit.queue) {
             Reason::QueueNotFound
-        } else if !fits(&unit.ask, &self.capacity()) {
+        } else if !fits(&unit.requests, &self.capacity()) {
             Reason::ExceedsQuota
-        } else if fits(&unit.ask, &self.room()) {
+        } else if fits(&unit.requests, &self.available()) {
             Reason::CapacityReserved
         } else {
             Reason::InsufficientQuota
@@ -203,12 +206,13 @@ impl Facts {
     /// The reason that is to be said of a unit, if any is.
     fn news(&self, uid: &Arc<str>) -> Option<Reason> {
         let unit = &self.units[uid];
-        let Standing::Waiting { reason: known, .. } = unit.standing else { return None };
+        let UnitPhase::Waiting { reason: known, .. } = unit.phase else { return None };
         let reason = self.reason(unit);
         let passes = |reason| [Reason::InsufficientQuota, Reason::CapacityReserved].contains(&reason);
         if passes(reason) && known.is_some_and(passes) {
             let alike = self.contenders().into_iter();
-            let alike = alike.filter(|(_, other)| (&other.queue, &other.ask) == (&unit.queue, &unit.ask));
+            let alike =
+                alike.filter(|(_, other)| (&other.queue, &other.requests) == (&unit.queue, &unit.requests));
             if alike.map(|(uid, _)| self.place(uid)).min() != Some(self.place(uid)) {
                 return None;
             }
@@ -223,7 +227,7 @@ impl Facts {
         while let Some(uid) = self.next(now) {
             let place = self.place(&uid);
             let unit = self.units.get_mut(&uid).unwrap();
-            unit.standing = Standing::Released { holds: unit.ask.clone() };
+            unit.phase = UnitPhase::Released { usage: unit.requests.clone() };
             passed.push((Arc::clone(&unit.queue), place));
             expected.released.push(uid);
         }
@@ -232,16 +236,16 @@ impl Facts {
         }
         for name in self.queues.keys() {
             let Some(first) = self.first(name) else { continue };
-            let passes = |(queue, place): &(Arc<str>, Place)| {
+            let passes = |(queue, place): &(Arc<str>, UnitRank)| {
                 if queue == name { first < *place } else { first.enqueued < place.enqueued }
             };
-            let Standing::Waiting { overtaken, .. } = self.units[&first.uid].standing else { continue };
+            let UnitPhase::Waiting { overtaken, .. } = self.units[&first.uid].phase else { continue };
             if overtaken.is_none() && passed.iter().any(passes) {
                 expected.overtaken.insert(first.uid);
             }
         }
         for (uid, unit) in self.contenders() {
-            let said = matches!(unit.standing, Standing::Waiting { reserved: true, .. });
+            let said = matches!(unit.phase, UnitPhase::Waiting { reserved: true, .. });
             // Who was overtaken just now is not overdue yet, unless there is nothing to wait for.
             if !said && self.overdue(uid, now).is_some() {
                 expected.reserved.insert(Arc::clone(uid));
@@ -253,7 +257,7 @@ impl Facts {
 
     fn note(&mut self, expected: &Expected, now: Timestamp) {
         for (uid, unit) in &mut self.units {
-            if let Standing::Waiting { overtaken, reserved, reason } = &mut unit.standing {
+            if let UnitPhase::Waiting { overtaken, reserved, reason } = &mut unit.phase {
                 *overtaken = overtaken.or(expected.overtaken.contains(uid).then_some(now));
                 *reserved |= expected.reserved.contains(uid);
                 *reason = expected.reasons.get(uid).copied().or(*reason);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use framework_api::queue::QueuePolicy;
-use framework_queue::{Amount, Ask, Namespace, QueueFacts, QuotaFacts, Standing, UnitFacts};
+use framework_queue::{Amount, Namespace, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase};
 use proptest::prelude::*;
 
 use crate::model::{Expected, Facts};
@@ -21,7 +21,7 @@ enum Happening {
         queue: usize,
         priority: i32,
         age: i64,
-        ask: Ask,
+        requests: ResourceRequests,
         grows: bool,
     },
     End {
@@ -51,14 +51,14 @@ enum Happening {
         facts: Option<QuotaFacts>,
     },
     Use {
-        own: Ask,
+        own: ResourceRequests,
     },
     Pass {
         seconds: i64,
     },
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
+fn requests() -> impl Strategy<Value = ResourceRequests> {
     let amounts = prop::array::uniform3(prop_oneof![2 => Just(0), 5 => 1..6_i64, 1 => 6..20_i64]);
     // Many ask the same, as in life.
     let usual = prop::sample::select(vec![[1, 0, 1], [3, 1, 1], [7, 0, 2]]);
@@ -85,7 +85,7 @@ fn quota_facts() -> impl Strategy<Value = Option<QuotaFacts>> {
         QuotaFacts {
             hard: column(|line| line.0),
             used: column(|line| line.1),
-            doubtful: column(|line| line.2),
+            unattributed: column(|line| line.2),
         }
     });
     prop::option::weighted(0.8, facts)
@@ -95,8 +95,8 @@ fn happening() -> impl Strategy<Value = Happening> {
     use Happening::{Come, End, Forget, Leave, Pass, Prefer, Queue, Quota, Shrink, Use};
     let which = || 0..100_usize;
     prop_oneof![
-        8 => (0..4_usize, 0..3, 0..50_i64, ask(), prop::bool::weighted(0.3))
-            .prop_map(|(queue, priority, age, ask, grows)| Come { queue, priority, age, ask, grows }),
+        8 => (0..4_usize, 0..3, 0..50_i64, requests(), prop::bool::weighted(0.3))
+            .prop_map(|(queue, priority, age, requests, grows)| Come { queue, priority, age, requests, grows }),
         4 => which().prop_map(|which| End { which }),
         1 => (which(), 0..100_u64).prop_map(|(which, percent)| Shrink { which, percent }),
         1 => which().prop_map(|which| Leave { which }),
@@ -104,7 +104,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => which().prop_map(|which| Forget { which }),
         1 => (0..4_usize, queue_facts()).prop_map(|(which, facts)| Queue { which, facts }),
         2 => (0..2_usize, quota_facts()).prop_map(|(which, facts)| Quota { which, facts }),
-        1 => ask().prop_map(|own| Use { own }),
+        1 => requests().prop_map(|own| Use { own }),
         4 => prop_oneof![0..10_i64, 100..400_i64].prop_map(|seconds| Pass { seconds }),
     ]
 }
@@ -137,7 +137,7 @@ impl Both {
         Some((Arc::clone(uid), (*unit).clone()))
     }
 
-    fn tell(&mut self, uid: &Arc<str>, unit: Option<UnitFacts>) {
+    fn set_unit(&mut self, uid: &Arc<str>, unit: Option<UnitFacts>) {
         self.namespace.set_unit(uid, unit.clone());
         match unit {
             Some(unit) => self.facts.units.insert(Arc::clone(uid), unit),
@@ -146,10 +146,10 @@ impl Both {
     }
 
     fn happen(&mut self, what: &Happening) {
-        let waits = |unit: &UnitFacts| matches!(unit.standing, Standing::Waiting { .. });
+        let waits = |unit: &UnitFacts| matches!(unit.phase, UnitPhase::Waiting { .. });
         let runs = |unit: &UnitFacts| !waits(unit);
         match what {
-            Happening::Come { queue, priority, age, ask, grows } => {
+            Happening::Come { queue, priority, age, requests, grows } => {
                 self.came += 1;
                 // Not in the order in which they come, so that ties are broken by something else.
                 let uid = format!("u{:02}", self.came * 37 % 100).into();
@@ -157,15 +157,15 @@ impl Both {
                     queue: QUEUES[*queue].into(),
                     priority: *priority,
                     enqueued: at(self.now - age),
-                    ask: ask.clone(),
+                    requests: requests.clone(),
                     grows: *grows,
-                    standing: Standing::FRESH,
+                    phase: UnitPhase::NEW,
                 };
-                self.tell(&uid, Some(unit));
+                self.set_unit(&uid, Some(unit));
             }
             Happening::End { which } => {
                 if let Some((uid, _)) = self.choose(*which, runs) {
-                    self.tell(&uid, None);
+                    self.set_unit(&uid, None);
                 }
             }
             Happening::Shrink { which, percent } => {
@@ -174,23 +174,23 @@ impl Both {
                         let units = amount.nanos() / 1_000_000_000 * i128::from(*percent) / 100;
                         (Arc::clone(name), Amount::units(i64::try_from(units).unwrap()))
                     };
-                    unit.standing = Standing::Released { holds: unit.ask.iter().map(cut).collect() };
-                    self.tell(&uid, Some(unit));
+                    unit.phase = UnitPhase::Released { usage: unit.requests.iter().map(cut).collect() };
+                    self.set_unit(&uid, Some(unit));
                 }
             }
             Happening::Leave { which } => {
                 if let Some((uid, _)) = self.choose(*which, waits) {
-                    self.tell(&uid, None);
+                    self.set_unit(&uid, None);
                 }
             }
             Happening::Prefer { which, priority } => {
                 if let Some((uid, unit)) = self.choose(*which, waits) {
-                    self.tell(&uid, Some(UnitFacts { priority: *priority, ..unit }));
+                    self.set_unit(&uid, Some(UnitFacts { priority: *priority, ..unit }));
                 }
             }
             Happening::Forget { which } => {
                 if let Some((uid, unit)) = self.choose(*which, |_| true) {
-                    self.tell(&uid, Some(UnitFacts { standing: Standing::FRESH, ..unit }));
+                    self.set_unit(&uid, Some(UnitFacts { phase: UnitPhase::NEW, ..unit }));
                 }
             }
             Happening::Queue { which, facts } => {
@@ -205,7 +205,7 @@ impl Both {
                 self.facts.quotas.extend(facts.clone().map(|facts| (name.to_owned(), facts)));
             }
             Happening::Use { own } => {
-                self.namespace.set_own_use(own.clone());
+                self.namespace.set_own_usage(own.clone());
                 self.facts.own = own.clone();
             }
             Happening::Pass { seconds } => self.now += seconds,
@@ -231,10 +231,10 @@ impl Both {
 
 /// What was released fits beside all that was held before, in every limit that it asks of.
 fn assert_within_limits(before: &Facts, expected: &Expected, after: &Facts) {
-    let room = after.room();
+    let available = after.available();
     for uid in &expected.released {
-        for (resource, _) in before.units[uid].ask.iter() {
-            let left = room.get(&**resource).copied().unwrap_or_default();
+        for (resource, _) in before.units[uid].requests.iter() {
+            let left = available.get(&**resource).copied().unwrap_or_default();
             assert!(left >= Amount::ZERO, "{uid} is one {resource} too many");
         }
     }

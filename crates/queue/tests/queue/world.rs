@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use framework_api::queue::QueuePolicy;
 use framework_queue::{
-    Amount, Ask, Decision, Namespace, QueueFacts, QuotaFacts, Standing, UnitFacts, Verdict,
+    Amount, Decision, Namespace, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase, UnitUpdate,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -24,7 +24,7 @@ fn amounts(text: &str) -> Vec<(&str, Amount)> {
 }
 
 /// `cpu 2 memory 3` as what is asked for.
-pub fn ask(text: &str) -> Ask {
+pub fn requests(text: &str) -> ResourceRequests {
     amounts(text).into_iter().collect()
 }
 
@@ -35,14 +35,14 @@ pub fn quota(hard: &str, used: &str) -> QuotaFacts {
 }
 
 /// A unit that came so many seconds after the beginning and asks for something.
-pub fn unit(queue: &str, seconds: i64, asks: &str) -> UnitFacts {
+pub fn unit(queue: &str, seconds: i64, text: &str) -> UnitFacts {
     UnitFacts {
         grows: false,
         queue: queue.into(),
         priority: 0,
         enqueued: at(seconds),
-        ask: ask(asks),
-        standing: Standing::FRESH,
+        requests: requests(text),
+        phase: UnitPhase::NEW,
     }
 }
 
@@ -72,7 +72,7 @@ impl World {
         self.namespace.set_queue(name, Some(QueueFacts { policy, priority }));
     }
 
-    pub fn tell(&mut self, uid: &str, facts: UnitFacts) {
+    pub fn set_unit(&mut self, uid: &str, facts: UnitFacts) {
         self.namespace.set_unit(uid, Some(facts));
     }
 
@@ -99,15 +99,15 @@ impl World {
 }
 
 pub fn released(decisions: &[Decision]) -> Vec<Arc<str>> {
-    let goes = |decision: &&Decision| decision.verdict == Verdict::Release;
+    let goes = |decision: &&Decision| decision.update == UnitUpdate::Release;
     decisions.iter().filter(goes).map(|decision| Arc::clone(&decision.uid)).collect()
 }
 
-fn said(Decision { uid, verdict }: &Decision) -> String {
-    match verdict {
-        Verdict::Release => format!("{uid} goes"),
-        Verdict::Wait(refusal) => format!("{uid} waits: {}", refusal.reason()),
-        Verdict::Overtaken { since } => format!("{uid} is overtaken at {}", since.as_second()),
-        Verdict::Reserved => format!("{uid} has capacity reserved"),
+fn said(Decision { uid, update }: &Decision) -> String {
+    match update {
+        UnitUpdate::Release => format!("{uid} goes"),
+        UnitUpdate::Wait(refusal) => format!("{uid} waits: {}", refusal.reason()),
+        UnitUpdate::Overtaken { since } => format!("{uid} is overtaken at {}", since.as_second()),
+        UnitUpdate::Reserved => format!("{uid} has capacity reserved"),
     }
 }

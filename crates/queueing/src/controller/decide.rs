@@ -7,7 +7,7 @@ use framework_api::Time;
 use framework_api::queue::{ConsumerKind, Phase, Reason};
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
-use framework_queue::{Decision, Verdict as Decided};
+use framework_queue::{Decision, UnitUpdate};
 use jiff::Timestamp;
 
 use super::{Outcome, QueueController, Wait, Work};
@@ -35,14 +35,14 @@ impl QueueController {
                 continue;
             }
             let Some(namespace_state) = self.namespaces.get_mut(&namespace) else { continue };
-            for Decision { uid, verdict } in namespace_state.schedule.round(time) {
+            for Decision { uid, update } in namespace_state.schedule.round(time) {
                 let name = self
                     .namespaces
                     .get(&namespace)
                     .and_then(|namespace_state| namespace_state.names.get(&uid));
                 if let Some(name) = name {
                     let key = Key { namespace: Arc::clone(&namespace), name: Arc::clone(name) };
-                    self.decided(now, key, verdict);
+                    self.decided(now, key, update);
                 }
             }
         }
@@ -52,20 +52,20 @@ impl QueueController {
             self.namespaces.values().filter_map(|namespace_state| namespace_state.others.due()).min();
     }
 
-    fn decided(&mut self, now: Now, key: Key, verdict: Decided) {
+    fn decided(&mut self, now: Now, key: Key, update: UnitUpdate) {
         let Some(state) = self.unit_states.get_mut(&key) else { return };
-        match verdict {
-            Decided::Release => state.verdict = Verdict::Release,
-            Decided::Wait(refusal) => {
+        match update {
+            UnitUpdate::Release => state.verdict = Verdict::Release,
+            UnitUpdate::Wait(refusal) => {
                 state.verdict = Verdict::Wait(refusal.reason(), refusal.to_string());
             }
-            Decided::Overtaken { since } => {
+            UnitUpdate::Overtaken { since } => {
                 state.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
                 state.mark_from = now.steady + self.settings.reserve_after / MARK_PART;
                 self.later.insert((state.mark_from, Work::Unit(key)));
                 return;
             }
-            Decided::Reserved => {
+            UnitUpdate::Reserved => {
                 let since = state.overtaken.map(|overtaken| overtaken.since);
                 state.overtaken = since.map(|since| Overtaken { since, reserved: true });
             }

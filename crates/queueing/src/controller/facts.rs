@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use framework_api::queue::{ConsumerKind, Phase, Reason};
 use framework_core::queue::Stage;
-use framework_queue::{Ask, QueueFacts, Standing, UnitFacts};
+use framework_queue::{QueueFacts, ResourceRequests, UnitFacts, UnitPhase};
 
 use super::growth::{Shares, generation};
 use super::{QueueController, Work};
@@ -224,20 +224,20 @@ impl QueueController {
     }
 
     /// What the scheduler is told of a unit; `None`: it need not know of it.
-    fn facts(&self, unit: &UnitObject, holds: &Ask, is_in_trouble: bool) -> Option<UnitFacts> {
+    fn facts(&self, unit: &UnitObject, holds: &ResourceRequests, is_in_trouble: bool) -> Option<UnitFacts> {
         let state = self.unit_states.get(&unit.key)?;
         let released = unit.standing.phase == Some(Phase::Dequeued) || state.releasing.is_some();
         let standing = if released {
             if holds.is_empty() {
                 return None;
             }
-            Standing::Released { holds: holds.clone() }
+            UnitPhase::Released { usage: holds.clone() }
         } else {
             if is_in_trouble || unit.deleting || state.unwanted {
                 return None;
             }
             let UnitStanding { phase, reason, .. } = &unit.standing;
-            Standing::Waiting {
+            UnitPhase::Waiting {
                 // It is stored later than it is decided, if ever.
                 overtaken: state.overtaken.map(|overtaken| overtaken.since.timestamp()),
                 reserved: state.overtaken.is_some_and(|overtaken| overtaken.reserved),
@@ -248,16 +248,16 @@ impl QueueController {
             queue: Arc::clone(&unit.queue),
             priority: self.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
             enqueued: self.enqueued(unit),
-            ask: unit.ask.clone().ok()?,
+            requests: unit.ask.clone().ok()?,
             grows: self.consumers.get(&unit.consumer).is_some_and(|job| generation(unit, job).is_some()),
-            standing,
+            phase: standing,
         })
     }
 }
 
 /// Whether a unit was released.
 pub(super) fn is_released(facts: &UnitFacts) -> bool {
-    matches!(facts.standing, Standing::Released { .. })
+    matches!(facts.phase, UnitPhase::Released { .. })
 }
 
 /// What a unit counts as.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use framework_api::queue::{ConsumerKind, Phase};
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use framework_core::queue::Stage;
-use framework_queue::Ask;
+use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
 use super::uses::less;
@@ -20,12 +20,12 @@ use framework_message::Key;
 
 /// What the released units of jobs hold; each job's are found out together, and once.
 #[derive(Debug, Default)]
-pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, Ask>>);
+pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, ResourceRequests>>);
 
 impl Shares {
     /// What a unit keeps from others, if it was released, or may be: what its Tasks ask for now, but no more
     /// than it was given, and what their Pods still use.
-    pub fn of(&mut self, unit: &UnitObject, desk: &QueueController) -> Ask {
+    pub fn of(&mut self, unit: &UnitObject, desk: &QueueController) -> ResourceRequests {
         if !self.0.contains_key(&unit.consumer) {
             self.0.insert(unit.consumer.clone(), desk.shares(&unit.consumer));
         }
@@ -36,7 +36,7 @@ impl Shares {
 impl QueueController {
     /// What the released units of a job hold. What its Pods use beyond what is asked for is of Tasks that are
     /// gone: of the youngest growths before all others, because a shrink takes these first.
-    fn shares(&self, job: &ConsumerKey) -> BTreeMap<Key, Ask> {
+    fn shares(&self, job: &ConsumerKey) -> BTreeMap<Key, ResourceRequests> {
         let units = self.units_of.get(job).into_iter().flatten().filter_map(|key| self.units.get(key));
         let is_released = |unit: &&UnitObject| {
             let releasing = || self.unit_states.get(&unit.key).is_some_and(|state| state.releasing.is_some());
@@ -54,12 +54,12 @@ impl QueueController {
         let mut used = self.used.get(job).map(|used| used.ask.clone()).unwrap_or_default();
         #[cfg(feature = "defects")]
         if self.lacks(Defect::ReturnAtEnd) {
-            used = Ask::default();
+            used = ResourceRequests::default();
         }
         for (_, _, _, base) in &released {
             used = less(&used, base);
         }
-        let share = |(_, key, given, base): (_, Key, Ask, Ask)| {
+        let share = |(_, key, given, base): (_, Key, ResourceRequests, ResourceRequests)| {
             let more = less(&given, &base).min(&used);
             used = less(&used, &more);
             (key, base.plus(&more))
@@ -68,21 +68,23 @@ impl QueueController {
     }
 
     /// What the Tasks that a unit asks for ask for now.
-    fn asks_now(&self, unit: &UnitObject) -> Ask {
+    fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
         let given = || unit.ask.clone().unwrap_or_default();
         if !self.sees(&unit.consumer.kind) {
             return given();
         }
         let same = |job: &&Consumer| unit.consumer_uid.as_ref().is_none_or(|uid| *uid == job.uid);
         let job = self.consumers.get(&unit.consumer).filter(same);
-        let Some(job) = job.filter(|job| job.stage != Stage::Finished) else { return Ask::default() };
+        let Some(job) = job.filter(|job| job.stage != Stage::Finished) else {
+            return ResourceRequests::default();
+        };
         let ask = match generation(unit, job) {
             // It may come to ask for as much again, until it has begun with less.
             None if job.stage == Stage::Waiting => return given(),
             None => &job.ask,
             Some(generation) => match job.growths.get(&generation) {
                 Some(growth) => &growth.ask,
-                None => return Ask::default(),
+                None => return ResourceRequests::default(),
             },
         };
         ask.clone().unwrap_or_else(|_| given())

@@ -1,7 +1,7 @@
 //! What came of the desk's requests.
 
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use framework_api::queue::Phase;
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use tracing::warn;
 
 use super::{QueueController, Sent, Work};

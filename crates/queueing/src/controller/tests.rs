@@ -29,7 +29,7 @@ fn key(name: &str) -> Key {
     Key::new(SPACE, name)
 }
 
-fn cpu(amount: u64) -> Ask {
+fn cpu(amount: u64) -> ResourceRequests {
     [("cpu", Amount::units(amount.try_into().unwrap()))].into_iter().collect()
 }
 

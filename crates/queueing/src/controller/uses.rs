@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use framework_queue::{Amount, Ask};
+use framework_queue::{Amount, ResourceRequests};
 use jiff::Timestamp;
 
 use super::{NamespaceState, QueueController};
@@ -16,16 +16,16 @@ use framework_message::{Key, Now};
 #[derive(Debug, Default)]
 pub(super) struct Used {
     pub pods: usize,
-    pub ask: Ask,
+    pub ask: ResourceRequests,
     /// What quotas count of it.
-    pub in_quotas: Ask,
+    pub in_quotas: ResourceRequests,
 }
 
 /// What a Pod was counted as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Use {
     pub job: ConsumerKey,
-    pub ask: Ask,
+    pub ask: ResourceRequests,
     /// Whether quotas count it. It holds its job's share as long as it is there.
     pub in_quotas: bool,
 }
@@ -56,7 +56,7 @@ impl QueueController {
 
     /// A Pod uses something, or no longer does.
     fn count(&mut self, Use { job, ask, in_quotas }: Use, more: bool) {
-        let change = |sum: &Ask| if more { sum.plus(&ask) } else { less(sum, &ask) };
+        let change = |sum: &ResourceRequests| if more { sum.plus(&ask) } else { less(sum, &ask) };
         let used = self.used.entry(job.clone()).or_default();
         used.pods = if more { used.pods + 1 } else { used.pods.saturating_sub(1) };
         used.ask = change(&used.ask);
@@ -121,12 +121,12 @@ impl QueueController {
     pub(super) fn refresh_quotas(&mut self, now: Now) {
         for namespace in &self.stale_namespaces {
             let Some(namespace_state) = self.namespaces.get_mut(namespace) else { continue };
-            namespace_state.schedule.set_own_use(namespace_state.own.clone());
+            namespace_state.schedule.set_own_usage(namespace_state.own.clone());
             for quota in self.quotas.within(namespace) {
                 if let Some(limits) = &quota.limits {
                     let name = &quota.key.name;
                     let settled = if quota.counted {
-                        let held = |resource: &str| namespace_state.schedule.held(resource);
+                        let held = |resource: &str| namespace_state.schedule.usage(resource);
                         namespace_state.others.settle(now.steady, name, limits, &namespace_state.own, held)
                     } else {
                         // The first count is the first that is known of others: no less than before.
@@ -141,7 +141,7 @@ impl QueueController {
 }
 
 /// What is left.
-pub(super) fn less(all: &Ask, some: &Ask) -> Ask {
+pub(super) fn less(all: &ResourceRequests, some: &ResourceRequests) -> ResourceRequests {
     let left =
         |(resource, amount): (&Arc<str>, Amount)| (Arc::clone(resource), amount.minus(some.get(resource)));
     all.iter().map(left).collect()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use framework_api::Time;
 use framework_api::queue::ConsumerKind;
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 use jiff::Timestamp;
 
 use super::decide::{waits_to_begin, wants_unit};

@@ -90,7 +90,7 @@ pub(super) fn queues(parts: &mut Parts) -> Option<QueueController> {
     };
     let queues = parts.policy.queueing.then(|| QueueController::new(settings, parts.seeds.draw() as u64));
     #[cfg(feature = "defects")]
-    let queues = queues.map(|queues| queues.without(&parts.policy.defects));
+    let queues = queues.map(|queues| queues.without(parts.policy.defects));
     queues
 }
 

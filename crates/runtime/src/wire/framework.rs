@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, seconds};
+use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, unset};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -121,7 +121,7 @@ impl FrameworkWire {
     /// Which fields of a spec that can be read count as not set.
     fn ignored(&self, content: &Result<Content, Unreadable>) -> Option<String> {
         let (Some(json), Ok((framework, _))) = (&self.spec, content) else { return None };
-        seconds::ignored(&framework.spec, json.get())
+        unset::out_of_bounds(&framework.spec, json.get())
     }
 
     /// The conditions of a status whose rest cannot be read.

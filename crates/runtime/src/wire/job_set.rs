@@ -2,7 +2,7 @@
 //! each, and waits suspended as a Job does.
 
 use framework_api::queue::QUEUE_NAME_LABEL;
-use framework_queue::Ask;
+use framework_queue::ResourceRequests;
 use k8s_openapi::api::batch::v1::JobTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::Deserialize;
@@ -57,7 +57,7 @@ struct Status {
 pub fn job_set_of(set: JobSet) -> JobSetObject {
     let JobSet { metadata, spec, status } = set;
     let (key, resource_version) = identity(&metadata);
-    let (mut ask, mut class, mut templates) = (Ok(Ask::default()), None, Vec::new());
+    let (mut ask, mut class, mut templates) = (Ok(ResourceRequests::default()), None, Vec::new());
     for (position, replicated) in spec.replicated_jobs.into_iter().enumerate() {
         let job = replicated.template.spec.unwrap_or_default();
         let replicas = u64::try_from(replicated.replicas).unwrap_or(0);
@@ -69,7 +69,7 @@ pub fn job_set_of(set: JobSet) -> JobSetObject {
         });
         let pod = job.template.spec.unwrap_or_default();
         class = class.or(given(pod.priority_class_name.as_ref()));
-        let one = Ask::pod(&pod);
+        let one = ResourceRequests::pod(&pod);
         ask = ask.and_then(|ask| match one {
             Ok(one) => Ok(ask.plus(&one.times(pods))),
             Err(error) => Err(format!("spec.replicatedJobs[{position}]: {error}").into()),

@@ -8,7 +8,7 @@ use framework_api::name::variable;
 use framework_api::queue::{
     self, ConsumerKind, DEQUEUED, OVERTAKEN, QUEUE_NAME_LABEL, Queue, QueueUnit, Reason,
 };
-use framework_queue::{Amount, Ask, QuotaFacts};
+use framework_queue::{Amount, QuotaFacts, ResourceRequests};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota, ResourceQuotaStatus};
@@ -161,7 +161,7 @@ fn unit_of(unit: QueueUnit) -> UnitObject {
         queue: spec.queue.as_str().into(),
         priority: spec.priority,
         class: given(spec.priority_class_name.as_ref()),
-        ask: Ask::from_list(&spec.resource).map_err(|error| error.to_string().into()),
+        ask: ResourceRequests::from_list(&spec.resource).map_err(|error| error.to_string().into()),
         standing: unit.status.map(standing).unwrap_or_default(),
         key,
     }
@@ -235,7 +235,7 @@ fn pod_of(pod: &Pod) -> PodUse {
     let (key, resource_version) = identity(&pod.metadata);
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
-    let ask = pod.spec.as_ref().and_then(|spec| Ask::pod(spec).ok()).unwrap_or_default();
+    let ask = pod.spec.as_ref().and_then(|spec| ResourceRequests::pod(spec).ok()).unwrap_or_default();
     let labels = pod.labels();
     let of = |name: Option<&String>, uid: Option<&String>, kind| {
         let key = Key::new(&key.namespace, name?);
@@ -286,7 +286,7 @@ fn job_of(job: &Job) -> JobObject {
         finished: conditions.unwrap_or_default().iter().any(ends),
         deleting: job.metadata.deletion_timestamp.is_some(),
         class: given(pod.priority_class_name.as_ref()),
-        ask: Ask::pod(&pod).map(|ask| ask.times(pods)).map_err(|error| error.to_string().into()),
+        ask: ResourceRequests::pod(&pod).map(|ask| ask.times(pods)).map_err(|error| error.to_string().into()),
         key,
     }
 }

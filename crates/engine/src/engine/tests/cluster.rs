@@ -31,15 +31,14 @@ pub fn policy() -> Policy {
         size: Default::default(),
         log_object_snapshot: Default::default(),
         queueing: false,
-        #[cfg(feature = "defects")]
-        defects: std::collections::BTreeSet::new(),
+        defects: framework_core::Defects::NONE,
     }
 }
 
 /// A policy with one rule switched off.
 #[cfg(feature = "defects")]
-pub fn lacking(defect: framework_core::observed::Defect) -> Policy {
-    Policy { defects: [defect].into(), ..policy() }
+pub fn lacking(defect: framework_core::Defect) -> Policy {
+    Policy { defects: defect.into(), ..policy() }
 }
 
 /// A budget that is in nobody's way.

@@ -118,8 +118,8 @@ fn what_a_framework_grows_by_begins_once_its_queue_releases_that_and_news_of_pod
     let task = cluster.status("job").task("w", 1).cloned().expect("it is stored");
     let generation = task.queue_unit_generation.expect("it waits");
     assert!(!cluster.pods.contains_key("job-w-1"), "{:?}", cluster.log);
-    let parties = cluster.last_queued().parties;
-    let [first, growth] = &parties[..] else { panic!("{parties:?}") };
+    let demands = cluster.last_queued().demands;
+    let [first, growth] = &demands[..] else { panic!("{demands:?}") };
     assert_eq!((first.generation, growth.generation), (None, Some(generation)));
     assert_eq!(growth.since, Some(task.start_time));
     assert_eq!((&first.tasks, &growth.tasks), (&vec![1], &vec![1]), "one Task each");
@@ -184,7 +184,7 @@ fn the_desk_hears_that_a_framework_has_begun_once_its_config_map_is_on_its_way()
     let generation = |queued: &QueuedFramework| queued.framework.metadata.generation.unwrap();
     assert_eq!((now.stage, generation(&now)), (Stage::Started, generation(&before) + 1));
     assert_eq!(
-        now.parties[0].tasks, before.parties[0].tasks,
+        now.demands[0].tasks, before.demands[0].tasks,
         "the first unit asks for what it was released for"
     );
 }

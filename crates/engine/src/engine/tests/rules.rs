@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[cfg(feature = "defects")]
 use super::cluster::lacking;
 #[cfg(feature = "defects")]
-use framework_core::observed::Defect;
+use framework_core::Defect;
 
 /// Rule A1: a scale-down while the POST of the Task it removes is on its way. Says whether a status that
 /// calls the Task over was written before that POST settled.
@@ -38,15 +38,15 @@ fn scale_down_overtakes_a_create(policy: Policy) -> bool {
 }
 
 #[test]
-fn a_status_waits_for_the_creates_whose_licence_it_withdraws() {
+fn a_status_waits_for_the_creates_whose_permission_it_withdraws() {
     assert!(!scale_down_overtakes_a_create(policy()));
     #[cfg(feature = "defects")]
-    assert!(scale_down_overtakes_a_create(lacking(Defect::SendUnlicensed)));
+    assert!(scale_down_overtakes_a_create(lacking(Defect::SendUnpermitted)));
 }
 
-/// Rule A1: a create waits in the queue while a status that withdraws its licence is on its way. Says whether
+/// Rule A1: a create waits in the queue while a status that withdraws its permission is on its way. Says whether
 /// the create is sent then.
-fn queued_create_leaves_without_licence(policy: Policy) -> bool {
+fn queued_create_leaves_without_permission(policy: Policy) -> bool {
     let settings = EngineSettings { qps: 1.0, burst: 1, ..generous() };
     let mut cluster = Cluster::with(policy, settings);
     cluster.creating("job", 20);
@@ -66,14 +66,14 @@ fn queued_create_leaves_without_licence(policy: Policy) -> bool {
 }
 
 #[test]
-fn a_create_is_not_sent_while_a_status_that_withdraws_its_licence_is_on_its_way() {
-    assert!(!queued_create_leaves_without_licence(policy()));
+fn a_create_is_not_sent_while_a_status_that_withdraws_its_permission_is_on_its_way() {
+    assert!(!queued_create_leaves_without_permission(policy()));
     #[cfg(feature = "defects")]
-    assert!(queued_create_leaves_without_licence(lacking(Defect::SendUnlicensed)));
+    assert!(queued_create_leaves_without_permission(lacking(Defect::SendUnpermitted)));
 }
 
 #[test]
-fn a_create_needs_the_licence_of_a_status_of_unknown_outcome_too() {
+fn a_create_needs_the_permission_of_a_status_of_unknown_outcome_too() {
     let mut cluster = Cluster::with(policy(), EngineSettings { max_in_flight: 2, ..generous() });
     cluster.creating("job", 3);
     cluster.scale("job", 2);

@@ -127,8 +127,7 @@ fn a_conflict_is_read_and_decided_anew() {
 #[cfg(feature = "defects")]
 #[test]
 fn without_the_rule_a_conflict_is_overwritten() {
-    let mut cluster =
-        conflict(super::cluster::lacking(framework_core::observed::Defect::OverwriteOnConflict));
+    let mut cluster = conflict(super::cluster::lacking(framework_core::Defect::OverwriteOnConflict));
     cluster.serve("put");
     assert_eq!(cluster.status("job").task_roles()[0].task_statuses.len(), 2);
 }

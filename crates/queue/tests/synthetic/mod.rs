@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use framework_api::queue::QueuePolicy;
 use framework_queue::{
-    Amount, Ask, Decision, Namespace, QueueFacts, QuotaFacts, Standing, UnitFacts, Verdict,
+    Amount, Decision, Namespace, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase, UnitUpdate,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,9 +15,9 @@ use jiff::{SignedDuration, Timestamp};
 pub const RUNNING: usize = 1000;
 
 /// What the n-th unit asks for.
-pub type Shape = fn(usize) -> Ask;
+pub type Shape = fn(usize) -> ResourceRequests;
 
-pub struct Crowd {
+pub struct SyntheticLoad {
     pub namespace: Namespace,
     shape: Shape,
     queues: usize,
@@ -31,23 +31,23 @@ fn moment(seconds: i64) -> Timestamp {
 }
 
 /// A job of so many thousandths of a CPU.
-fn asks(milli: usize) -> Ask {
+fn asks(milli: usize) -> ResourceRequests {
     let cpu = format!("{milli}m").parse().unwrap();
     let memory = format!("{milli}Mi").parse().unwrap();
     [("cpu", cpu), ("memory", memory), ("pods", Amount::units(1))].into_iter().collect()
 }
 
 /// Of ten units seven are small, two medium and one large: the mix of Kueue's own performance test.
-pub fn mixed(nth: usize) -> Ask {
+pub fn mixed(nth: usize) -> ResourceRequests {
     asks([1, 1, 5, 1, 1, 20, 1, 1, 5, 1][nth % 10] * 1000)
 }
 
 /// No two units ask the same.
-pub fn all_different(nth: usize) -> Ask {
+pub fn all_different(nth: usize) -> ResourceRequests {
     asks(1000 + nth)
 }
 
-impl Crowd {
+impl SyntheticLoad {
     /// So many units in so many queues. No round was held.
     pub fn new(queues: usize, units: usize, shape: Shape) -> Self {
         let mut namespace = Namespace::new(Duration::from_secs(300));
@@ -58,28 +58,28 @@ impl Crowd {
             let facts = QueueFacts { policy: QueuePolicy::Priority, priority: 0 };
             namespace.set_queue(&format!("queue-{nth}"), Some(facts));
         }
-        let mut crowd = Self { namespace, shape, queues, running: VecDeque::new(), came: 0, now: 0 };
+        let mut load = Self { namespace, shape, queues, running: VecDeque::new(), came: 0, now: 0 };
         for nth in 0..RUNNING {
             let uid = format!("00000000-0000-4000-9000-{nth:012}");
-            let mut facts = crowd.facts(nth, asks(1000));
-            facts.standing = Standing::Released { holds: asks(1000) };
-            crowd.namespace.set_unit(&uid, Some(facts));
-            crowd.running.push_back(uid.into());
+            let mut facts = load.facts(nth, asks(1000));
+            facts.phase = UnitPhase::Released { usage: asks(1000) };
+            load.namespace.set_unit(&uid, Some(facts));
+            load.running.push_back(uid.into());
         }
         for _ in 0..units {
-            crowd.come();
+            load.come();
         }
-        crowd
+        load
     }
 
-    fn facts(&self, nth: usize, ask: Ask) -> UnitFacts {
+    fn facts(&self, nth: usize, requests: ResourceRequests) -> UnitFacts {
         UnitFacts {
             grows: false,
             queue: format!("queue-{}", nth % self.queues).into(),
             priority: 0,
             enqueued: moment(i64::try_from(nth).unwrap()),
-            ask,
-            standing: Standing::FRESH,
+            requests,
+            phase: UnitPhase::NEW,
         }
     }
 
@@ -105,15 +105,15 @@ impl Crowd {
 
     pub fn round(&mut self) -> Vec<Decision> {
         let decisions = self.namespace.round(moment(self.now));
-        let released = decisions.iter().filter(|decision| decision.verdict == Verdict::Release);
+        let released = decisions.iter().filter(|decision| decision.update == UnitUpdate::Release);
         self.running.extend(released.map(|decision| Arc::clone(&decision.uid)));
         decisions
     }
 
     /// A round, and how many asks it held against the room.
     pub fn counted(&mut self) -> (Vec<Decision>, u64) {
-        let before = self.namespace.looks();
+        let before = self.namespace.fit_checks();
         let decisions = self.round();
-        (decisions, self.namespace.looks() - before)
+        (decisions, self.namespace.fit_checks() - before)
     }
 }

@@ -6,15 +6,15 @@
 
 /// Makes the instance UIDs of one evaluation.
 #[derive(Clone, Debug)]
-pub struct Instances {
+pub struct InstanceUids {
     seed: u128,
     made: u64,
 }
 
-impl Instances {
+impl InstanceUids {
     /// UIDs derived from `seed`, which no other evaluation may have.
     pub fn new(seed: u128) -> Self {
-        Instances { seed, made: 0 }
+        InstanceUids { seed, made: 0 }
     }
 
     /// The next UID.
@@ -34,10 +34,10 @@ mod tests {
 
     #[test]
     fn instance_uids_have_the_form_of_uuids_and_differ() {
-        let mut instances = Instances::new(u128::MAX / 3);
+        let mut instances = InstanceUids::new(u128::MAX / 3);
         let (a, b) = (instances.make(), instances.make());
         assert_eq!(a, "55555555-5555-8555-9555-000000000000");
         assert_ne!(a, b);
-        assert_ne!(Instances::new(1 << 127).make(), Instances::new(1 << 100).make());
+        assert_ne!(InstanceUids::new(1 << 127).make(), InstanceUids::new(1 << 100).make());
     }
 }

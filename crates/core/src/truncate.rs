@@ -29,7 +29,7 @@ fn weigh(c: char) -> usize {
 
 /// The text, if it weighs no more than `limit`; else its two ends, which together do, and between them a note
 /// of how much is missing.
-pub fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+pub fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     if weight(text) <= limit.max(WORD) {
         return Cow::Borrowed(text);
     }
@@ -79,11 +79,11 @@ mod tests {
     #[test]
     fn both_ends_are_kept_and_the_note_says_what_is_missing() {
         let text = format!("first{}last words", "x".repeat(100));
-        assert_eq!(cut(&text, 15), "first[100 bytes cut]last words");
-        assert_eq!(cut(&text, 0), "[115 bytes cut]");
-        assert_eq!(cut(&text, 115), text);
-        assert_eq!(cut("OOMKilled", 0), "OOMKilled", "a word stays");
-        assert_eq!(cut("not a word, yet", 3), "not a word, yet", "the note would be longer");
+        assert_eq!(truncate(&text, 15), "first[100 bytes cut]last words");
+        assert_eq!(truncate(&text, 0), "[115 bytes cut]");
+        assert_eq!(truncate(&text, 115), text);
+        assert_eq!(truncate("OOMKilled", 0), "OOMKilled", "a word stays");
+        assert_eq!(truncate("not a word, yet", 3), "not a word, yet", "the note would be longer");
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_cut_text_keeps_the_limit_and_its_characters(text in ".{0,300}", limit in 0..400usize) {
-            let cut = cut(&text, limit);
+            let cut = truncate(&text, limit);
             if let Cow::Owned(cut) = &cut {
                 let (head, rest) = cut.split_once('[').map_or(("", ""), |(head, rest)| (head, rest));
                 prop_assert!(text.contains('[') || text.starts_with(head), "{}", rest);

@@ -1,6 +1,6 @@
-//! Which acts a status licenses: "persist, then act" as one function.
+//! Which acts a status permits: "persist, then act" as one function.
 //!
-//! The core plans only what the persisted status licenses; the shell asks again when an act is sent, of the
+//! The core plans only what the persisted status permits; the shell asks again when an act is sent, of the
 //! persisted status and of the one being written (rule A1).
 
 use framework_api::status::{TaskRoleStatus, TaskStatus};
@@ -9,8 +9,8 @@ use framework_api::{ExecutionType, Framework, FrameworkStatus, State, name};
 use crate::observed::Instance;
 use crate::plan::Action;
 
-/// Whether `status` licenses `action`.
-pub fn licensed(status: &FrameworkStatus, framework: &Framework, action: &Action) -> bool {
+/// Whether `status` permits `action`.
+pub fn permits(status: &FrameworkStatus, framework: &Framework, action: &Action) -> bool {
     let attempt = &status.attempt_status;
     match action {
         Action::CreateConfigMap { instance } => {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use framework_api::queue::QueuePolicy;
-use framework_queue::{Amount, Ask, Namespace, Standing, UnitFacts};
+use framework_queue::{Amount, Namespace, ResourceRequests, UnitFacts, UnitPhase};
 use proptest::prelude::*;
 
-use crate::world::{World, ask, at, quota, released, unit};
+use crate::world::{World, at, quota, released, requests, unit};
 
 /// Queue, priority, when it came, what it asks, and when it was overtaken.
 type Told = (usize, i32, i64, i64, i64, Option<i64>);
@@ -22,8 +22,11 @@ fn facts((queue, priority, came, cpu, gpu, overtaken): Told) -> UnitFacts {
         queue: ["a", "b", "c"][queue].into(),
         priority,
         enqueued: at(came),
-        ask: amounts.into_iter().map(|(name, units)| (name, Amount::units(units))).collect::<Ask>(),
-        standing: Standing::Waiting { overtaken: overtaken.map(at), reserved: false, reason: None },
+        requests: amounts
+            .into_iter()
+            .map(|(name, units)| (name, Amount::units(units)))
+            .collect::<ResourceRequests>(),
+        phase: UnitPhase::Waiting { overtaken: overtaken.map(at), reserved: false, reason: None },
     }
 }
 
@@ -34,11 +37,11 @@ fn waiting(units: &[Told]) -> Namespace {
     world.queue("c", QueuePolicy::Fifo, 0);
     world.queue("all", QueuePolicy::Fifo, 9);
     for (at, told) in units.iter().enumerate() {
-        world.tell(&format!("u{}", at * 7 % 30), facts(*told));
+        world.set_unit(&format!("u{}", at * 7 % 30), facts(*told));
     }
     let mut all = unit("all", 0, "cpu 500 gpu 100");
-    all.standing = Standing::Released { holds: ask("cpu 500 gpu 100") };
-    world.tell("all", all);
+    all.phase = UnitPhase::Released { usage: requests("cpu 500 gpu 100") };
+    world.set_unit("all", all);
     assert_eq!(world.released(0), [""; 0]);
     world.namespace
 }
@@ -69,10 +72,10 @@ proptest! {
         let mut namespace = waiting(&units);
         let mut uids = (0..units.len()).map(|at| format!("u{}", at * 7 % 30));
         let first = uids.find(|uid| namespace.position(uid).unwrap().before == 0).unwrap();
-        let asks = namespace.unit(&first).unwrap().ask.clone();
-        let fits = asks.get("cpu") <= Amount::units(cpu) && asks.get("gpu") <= Amount::units(gpu);
+        let wanted = namespace.unit(&first).unwrap().requests.clone();
+        let fits = wanted.get("cpu") <= Amount::units(cpu) && wanted.get("gpu") <= Amount::units(gpu);
         let mut all = namespace.unit("all").unwrap().clone();
-        all.standing = Standing::Released { holds: ask(&format!("cpu {} gpu {}", 500 - cpu, 100 - gpu)) };
+        all.phase = UnitPhase::Released { usage: requests(&format!("cpu {} gpu {}", 500 - cpu, 100 - gpu)) };
         namespace.set_unit("all", Some(all));
         let order = released(&namespace.round(at(1000)));
         prop_assert_eq!(order.first().is_some_and(|uid| **uid == *first), fits);
@@ -83,8 +86,8 @@ proptest! {
 fn a_limit_that_is_not_set_shares_nothing_out() {
     let mut world = World::new("");
     world.namespace.set_quota("team", Some(quota("", "")));
-    world.tell("u1", unit("a", 1, "cpu 1"));
-    world.tell("u2", unit("a", 2, "cpu 1"));
-    world.tell("u3", unit("b", 2, "cpu 1"));
+    world.set_unit("u1", unit("a", 1, "cpu 1"));
+    world.set_unit("u2", unit("a", 2, "cpu 1"));
+    world.set_unit("u3", unit("b", 2, "cpu 1"));
     assert_eq!(world.position("u3"), (0, 2, Some("u2".into())), "as old as u2, whose queue is called a");
 }

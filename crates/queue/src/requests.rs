@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::Amount;
-use crate::amount::QuantityError;
+use crate::amount::{Amount, QuantityError};
 
 /// What is asked for, by resource. `cpu` and `requests.cpu` are one resource, as they are to Kubernetes.
 ///
 /// It has no order, so that `min` means one thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Ask(Amounts);
+pub struct ResourceRequests(Amounts);
 
 /// Amounts by resource, sorted.
 pub(crate) type Amounts = Arc<[(Arc<str>, Amount)]>;
@@ -24,7 +23,7 @@ pub(crate) type Amounts = Arc<[(Arc<str>, Amount)]>;
 /// A resource list that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{resource} is not read")]
-pub struct AskError {
+pub struct RequestsError {
     /// The resource whose amount is no quantity.
     pub resource: String,
     /// What is wrong with it.
@@ -37,10 +36,10 @@ pub fn resource_of(key: &str) -> &str {
     key.strip_prefix("requests.").unwrap_or(key)
 }
 
-impl Ask {
+impl ResourceRequests {
     /// What a resource list asks for. Less than nothing is nothing, and of two keys for one resource the
     /// larger amount counts.
-    pub fn from_list(list: &BTreeMap<String, Quantity>) -> Result<Self, AskError> {
+    pub fn from_list(list: &BTreeMap<String, Quantity>) -> Result<Self, RequestsError> {
         let mut amounts = Vec::with_capacity(list.len());
         for (key, quantity) in list {
             amounts.push((resource_of(key), read(key, quantity)?));
@@ -99,11 +98,11 @@ impl Ask {
 }
 
 /// The amount under a key of a list.
-pub(crate) fn read(key: &str, quantity: &Quantity) -> Result<Amount, AskError> {
-    Amount::of(quantity).map_err(|source| AskError { resource: key.to_owned(), source })
+pub(crate) fn read(key: &str, quantity: &Quantity) -> Result<Amount, RequestsError> {
+    Amount::of(quantity).map_err(|source| RequestsError { resource: key.to_owned(), source })
 }
 
-impl<N: Into<Arc<str>>> FromIterator<(N, Amount)> for Ask {
+impl<N: Into<Arc<str>>> FromIterator<(N, Amount)> for ResourceRequests {
     fn from_iter<I: IntoIterator<Item = (N, Amount)>>(amounts: I) -> Self {
         let mut sorted = BTreeMap::<Arc<str>, Amount>::new();
         for (resource, amount) in amounts.into_iter().filter(|(_, amount)| *amount > Amount::ZERO) {
@@ -115,7 +114,7 @@ impl<N: Into<Arc<str>>> FromIterator<(N, Amount)> for Ask {
 }
 
 /// `cpu: 2, pods: 4`.
-impl fmt::Display for Ask {
+impl fmt::Display for ResourceRequests {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (resource, amount)) in self.iter().enumerate() {
             write!(to, "{}{resource}: {amount}", if at == 0 { "" } else { ", " })?;
@@ -129,8 +128,8 @@ impl fmt::Display for Ask {
 pub(crate) struct Tally(BTreeMap<Arc<str>, Amount>);
 
 impl Tally {
-    pub(crate) fn add(&mut self, ask: &Ask) {
-        for (resource, amount) in ask.iter() {
+    pub(crate) fn add(&mut self, requests: &ResourceRequests) {
+        for (resource, amount) in requests.iter() {
             // Most are there already, and need no name of their own.
             if let Some(sum) = self.0.get_mut(resource) {
                 *sum = sum.plus(amount);
@@ -140,8 +139,8 @@ impl Tally {
         }
     }
 
-    pub(crate) fn subtract(&mut self, ask: &Ask) {
-        for (resource, amount) in ask.iter() {
+    pub(crate) fn subtract(&mut self, requests: &ResourceRequests) {
+        for (resource, amount) in requests.iter() {
             let Some(sum) = self.0.get_mut(resource) else { continue };
             *sum = sum.minus(amount);
             if *sum == Amount::ZERO {
@@ -167,46 +166,47 @@ mod tests {
         entries.iter().map(|(key, text)| ((*key).to_owned(), Quantity((*text).to_owned()))).collect()
     }
 
-    fn ask(entries: &[(&str, &str)]) -> Ask {
-        Ask::from_list(&list(entries)).unwrap()
+    fn requests(entries: &[(&str, &str)]) -> ResourceRequests {
+        ResourceRequests::from_list(&list(entries)).unwrap()
     }
 
     #[test]
     fn the_same_said_otherwise_is_the_same_ask() {
-        let one = ask(&[("cpu", "2"), ("memory", "1Gi")]);
-        assert_eq!(one, ask(&[("memory", "1024Mi"), ("requests.cpu", "2000m"), ("gpu", "0")]));
+        let one = requests(&[("cpu", "2"), ("memory", "1Gi")]);
+        assert_eq!(one, requests(&[("memory", "1024Mi"), ("requests.cpu", "2000m"), ("gpu", "0")]));
         assert_eq!(one.to_list(), list(&[("cpu", "2"), ("memory", "1Gi")]));
         assert_eq!(one.to_string(), "cpu: 2, memory: 1Gi");
-        assert_eq!(Ask::default().to_string(), "nothing");
+        assert_eq!(ResourceRequests::default().to_string(), "nothing");
     }
 
     #[test]
     fn of_two_keys_for_one_resource_the_larger_counts_and_less_than_nothing_is_nothing() {
-        assert_eq!(ask(&[("cpu", "2"), ("requests.cpu", "3")]), ask(&[("cpu", "3")]));
-        assert_eq!(ask(&[("cpu", "-2")]), Ask::default());
+        assert_eq!(requests(&[("cpu", "2"), ("requests.cpu", "3")]), requests(&[("cpu", "3")]));
+        assert_eq!(requests(&[("cpu", "-2")]), ResourceRequests::default());
     }
 
     #[test]
     fn what_is_no_quantity_is_named() {
-        let error = Ask::from_list(&list(&[("cpu", "2"), ("memory", "lots")])).unwrap_err();
+        let error = ResourceRequests::from_list(&list(&[("cpu", "2"), ("memory", "lots")])).unwrap_err();
         assert_eq!(error.to_string(), "memory is not read");
         assert_eq!(error.source.0, "lots");
     }
 
     #[test]
     fn asks_are_added_multiplied_and_cut_by_resource() {
-        let (one, other) = (ask(&[("cpu", "2"), ("memory", "1Gi")]), ask(&[("cpu", "1"), ("gpu", "4")]));
-        assert_eq!(one.plus(&other), ask(&[("cpu", "3"), ("memory", "1Gi"), ("gpu", "4")]));
-        assert_eq!(one.times(3), ask(&[("cpu", "6"), ("memory", "3Gi")]));
-        assert_eq!(one.times(0), Ask::default());
-        assert_eq!(one.min(&other), ask(&[("cpu", "1")]));
+        let (one, other) =
+            (requests(&[("cpu", "2"), ("memory", "1Gi")]), requests(&[("cpu", "1"), ("gpu", "4")]));
+        assert_eq!(one.plus(&other), requests(&[("cpu", "3"), ("memory", "1Gi"), ("gpu", "4")]));
+        assert_eq!(one.times(3), requests(&[("cpu", "6"), ("memory", "3Gi")]));
+        assert_eq!(one.times(0), ResourceRequests::default());
+        assert_eq!(one.min(&other), requests(&[("cpu", "1")]));
         assert_eq!(one.get("cpu"), Amount::units(2));
         assert_eq!(one.get("gpu"), Amount::ZERO);
     }
 
     #[test]
     fn what_was_added_and_taken_away_leaves_nothing() {
-        let (one, other) = (ask(&[("cpu", "2")]), ask(&[("cpu", "1"), ("gpu", "4")]));
+        let (one, other) = (requests(&[("cpu", "2")]), requests(&[("cpu", "1"), ("gpu", "4")]));
         let mut tally = Tally::default();
         tally.add(&one);
         tally.add(&other);

@@ -9,58 +9,60 @@ use std::sync::Arc;
 
 use framework_api::queue::Reason;
 
-use super::index::{Head, Index, QueueId};
-use super::{Namespace, Queue, Unit};
-use crate::ask::Tally;
+use super::index::{Head, Index};
+use super::queues::Queues;
+use super::{Namespace, Unit};
+use crate::decision::{Decision, UnitUpdate, WaitReason};
+use crate::facts::UnitPhase;
 use crate::limits::{Bounds, Limits};
-use crate::order::Place;
+use crate::order::UnitRank;
+use crate::requests::Tally;
 use crate::shape::{ShapeId, Shapes};
-use crate::{Decision, Refusal, Standing, Verdict};
 
 /// Where one in so many units is to be looked at, going over all of them in order is quicker than looking
 /// each up.
 const MANY: usize = 8;
 
 impl Namespace {
-    pub(super) fn tell_reasons(&mut self, decisions: &mut Vec<Decision>) {
-        if self.untold.is_empty() {
+    pub(super) fn report_reasons(&mut self, decisions: &mut Vec<Decision>) {
+        if self.unreported.is_empty() {
             return;
         }
-        let aside = self.set_aside();
-        let mut teller = Teller {
+        let set_aside = self.set_aside();
+        let mut reasons = Reasons {
             queues: &self.queues,
             shapes: &self.shapes,
             index: &self.index,
             limits: &self.limits,
-            held: &self.held,
-            aside,
+            usage: &self.usage,
+            set_aside,
             by_shape: BTreeMap::new(),
             reserved: None,
             insufficient: None,
             exceeded: None,
         };
-        decisions.reserve(self.untold.len());
+        decisions.reserve(self.unreported.len());
         let mut tell = |uid: Arc<str>, unit: &mut Unit| {
-            let Some(reason) = teller.news(&uid, unit) else { return };
-            let refusal = teller.refusal(unit, reason);
-            if let Standing::Waiting { reason: known, .. } = &mut unit.facts.standing {
+            let Some(reason) = reasons.news(&uid, unit) else { return };
+            let refusal = reasons.refusal(unit, reason);
+            if let UnitPhase::Waiting { reason: known, .. } = &mut unit.facts.phase {
                 *known = Some(reason);
-                decisions.push(Decision { uid, verdict: Verdict::Wait(refusal) });
+                decisions.push(Decision { uid, update: UnitUpdate::Wait(refusal) });
             }
         };
-        let untold = std::mem::take(&mut self.untold);
-        if untold.len() < self.units.len() / MANY {
-            for uid in untold {
+        let unreported = std::mem::take(&mut self.unreported);
+        if unreported.len() < self.units.len() / MANY {
+            for uid in unreported {
                 if let Some(unit) = self.units.get_mut(&uid) {
                     tell(uid, unit);
                 }
             }
             return;
         }
-        let mut untold = untold.into_iter().peekable();
+        let mut unreported = unreported.into_iter().peekable();
         for (known, unit) in &mut self.units {
-            while untold.next_if(|uid| uid < known).is_some() {}
-            if let Some(uid) = untold.next_if_eq(known) {
+            while unreported.next_if(|uid| uid < known).is_some() {}
+            if let Some(uid) = unreported.next_if_eq(known) {
                 tell(uid, unit);
             }
         }
@@ -68,33 +70,33 @@ impl Namespace {
 
     /// What is set aside for overdue units.
     fn set_aside(&self) -> Tally {
-        let mut aside = Tally::default();
-        for overdue in &self.overdue {
+        let mut set_aside = Tally::default();
+        for overdue in self.overtaken.overdue() {
             let unit = self.units.get(&overdue.uid).filter(|unit| self.shapes.can_fit(unit.shape));
             if let Some(unit) = unit {
-                aside.add(&unit.facts.ask);
+                set_aside.add(&unit.facts.requests);
             }
         }
-        aside
+        set_aside
     }
 }
 
 /// What the reasons of one round are made of. Units that ask the same are refused with the same numbers, and
 /// all of them by the same bounds.
-struct Teller<'a> {
-    queues: &'a BTreeMap<QueueId, Queue>,
+struct Reasons<'a> {
+    queues: &'a Queues,
     shapes: &'a Shapes,
     index: &'a Index,
     limits: &'a Limits,
-    held: &'a Tally,
-    aside: Tally,
-    by_shape: BTreeMap<ShapeId, Refusal>,
+    usage: &'a Tally,
+    set_aside: Tally,
+    by_shape: BTreeMap<ShapeId, WaitReason>,
     reserved: Option<Bounds>,
     insufficient: Option<Bounds>,
     exceeded: Option<Bounds>,
 }
 
-impl Teller<'_> {
+impl Reasons<'_> {
     /// Why a unit waits.
     fn reason(&self, unit: &Unit) -> Option<Reason> {
         if unit.shape == ShapeId::NONE {
@@ -106,7 +108,7 @@ impl Teller<'_> {
 
     /// The reason that is to be said of a unit, if any is.
     fn news(&self, uid: &Arc<str>, unit: &Unit) -> Option<Reason> {
-        let Standing::Waiting { reason: known, .. } = unit.facts.standing else { return None };
+        let UnitPhase::Waiting { reason: known, .. } = unit.facts.phase else { return None };
         let reason = self.reason(unit)?;
         let passes = |reason| matches!(reason, Reason::InsufficientQuota | Reason::CapacityReserved);
         let differs = known != Some(reason);
@@ -116,31 +118,33 @@ impl Teller<'_> {
 
     fn is_head(&self, uid: &Arc<str>, unit: &Unit) -> bool {
         let head = Head { queue: unit.queue, shape: unit.shape };
-        let facts = self.queues.get(&unit.queue).and_then(|queue| queue.facts);
-        facts.is_some_and(|facts| self.index.contends(head, &Place::new(facts.policy, uid, &unit.facts)))
+        let facts = self.queues.get(unit.queue).and_then(|queue| queue.facts);
+        facts.is_some_and(|facts| self.index.contends(head, &UnitRank::new(facts.policy, uid, &unit.facts)))
     }
 
-    fn refusal(&mut self, unit: &Unit, reason: Reason) -> Refusal {
+    fn refusal(&mut self, unit: &Unit, reason: Reason) -> WaitReason {
         if reason == Reason::QueueNotFound {
-            return Refusal::QueueNotFound { queue: Arc::clone(&unit.facts.queue) };
+            return WaitReason::QueueNotFound { queue: Arc::clone(&unit.facts.queue) };
         }
         let is_shared = self.shapes.is_shared(unit.shape);
         if let Some(refusal) = self.by_shape.get(&unit.shape).filter(|_| is_shared) {
             return refusal.clone();
         }
-        let (ask, nothing) = (&unit.facts.ask, Tally::default());
+        let (requests, nothing) = (&unit.facts.requests, Tally::default());
         let refusal = match reason {
             Reason::CapacityReserved => {
-                let bounds = || self.limits.bounds(self.held, &self.aside);
-                Refusal::CapacityReserved(self.reserved.get_or_insert_with(bounds).lacks(ask))
+                let bounds = || self.limits.bounds(self.usage, &self.set_aside);
+                WaitReason::CapacityReserved(self.reserved.get_or_insert_with(bounds).shortages(requests))
             }
             Reason::InsufficientQuota => {
-                let bounds = || self.limits.bounds(self.held, &nothing);
-                Refusal::InsufficientQuota(self.insufficient.get_or_insert_with(bounds).lacks(ask))
+                let bounds = || self.limits.bounds(self.usage, &nothing);
+                WaitReason::InsufficientQuota(
+                    self.insufficient.get_or_insert_with(bounds).shortages(requests),
+                )
             }
             _ => {
                 let bounds = || self.limits.bounds(&nothing, &nothing);
-                Refusal::ExceedsQuota(self.exceeded.get_or_insert_with(bounds).lacks(ask))
+                WaitReason::ExceedsQuota(self.exceeded.get_or_insert_with(bounds).shortages(requests))
             }
         };
         if is_shared {

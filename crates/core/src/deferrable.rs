@@ -10,11 +10,11 @@
 use framework_api::status::TaskStatus;
 use framework_api::{ExecutionType, FrameworkStatus, State};
 
-use crate::licence::{role_of_pod, task_instance, task_of_pod};
 use crate::observed::{Observed, Outcome, PodFacts, PodPhase};
+use crate::permit::{role_of_pod, task_instance, task_of_pod};
 
 /// Whether the news of the Pod of this name, which the cache shows now, can wait.
-pub fn is_quiet(o: &Observed<'_>, pod_name: &str) -> bool {
+pub fn is_deferrable(o: &Observed<'_>, pod_name: &str) -> bool {
     let (Some(status), Some(pod)) = (running(o), o.objects.pods.get(pod_name)) else { return false };
     let Some(task) = task_of_pod(status, pod_name).filter(|task| !task.deletion_pending) else {
         return false;
@@ -33,14 +33,14 @@ pub fn is_quiet(o: &Observed<'_>, pod_name: &str) -> bool {
 }
 
 /// Whether it can wait that the Pod of this name was created: its UID is recorded with what follows.
-pub fn is_quiet_create(o: &Observed<'_>, pod_name: &str) -> bool {
+pub fn is_deferrable_create(o: &Observed<'_>, pod_name: &str) -> bool {
     let Some(status) = running(o) else { return false };
     let Some(task) = task_of_pod(status, pod_name).filter(|task| !task.deletion_pending) else {
         return false;
     };
     let Some(Outcome::Acknowledged { uid }) = outcome(status, task, o) else { return false };
     match o.objects.pods.get(pod_name) {
-        Some(_) => is_quiet(o, pod_name),
+        Some(_) => is_deferrable(o, pod_name),
         None => !o.objects.gone.contains(uid),
     }
 }

@@ -1,0 +1,15 @@
+//! How much of what a Pod said a completion status may show.
+
+/// How much of each text, and how many containers, a completion status may show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// The weight of each text.
+    pub text: usize,
+    /// Containers.
+    pub containers: usize,
+}
+
+impl Allowance {
+    /// All of it.
+    pub const ALL: Allowance = Allowance { text: usize::MAX, containers: usize::MAX };
+}

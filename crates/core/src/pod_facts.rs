@@ -1,0 +1,59 @@
+//! What the core reads of a Pod.
+
+use framework_api::Time;
+
+use crate::classify::TerminatedPod;
+
+/// A Pod as the cache shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodFacts {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// UID of the ConfigMap that controls it.
+    pub config_map_uid: String,
+    /// `status.phase`.
+    pub phase: PodPhase,
+    /// Set when it has a deletionTimestamp.
+    pub deletion: Option<Deletion>,
+    /// `spec.nodeName`, empty if unset.
+    pub node_name: String,
+    /// `status.podIP`, empty if unset.
+    pub pod_ip: String,
+    /// `status.hostIP`, empty if unset.
+    pub host_ip: String,
+    /// How it ended; present exactly when the phase is Succeeded or Failed.
+    pub end: Option<Box<TerminatedPod>>,
+    /// Known by a GET only: the watch has not shown it.
+    pub unwatched: bool,
+}
+
+/// `status.phase` of a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodPhase {
+    /// Not all containers have started.
+    Pending,
+    /// At least one container runs.
+    Running,
+    /// All containers succeeded.
+    Succeeded,
+    /// All containers ended, and at least one failed, or the kubelet ended the Pod.
+    Failed,
+    /// The node does not report.
+    Unknown,
+}
+
+/// A graceful deletion under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// `deletionTimestamp`: when the grace period ends.
+    pub at: Time,
+    /// `deletionGracePeriodSeconds`.
+    pub grace_sec: i64,
+}
+
+impl Deletion {
+    /// When the deletion was asked for.
+    pub fn started(self) -> Time {
+        self.at.plus_seconds(self.grace_sec.saturating_neg())
+    }
+}

@@ -9,15 +9,15 @@ use framework_api::{FrameworkSpec, State, Time};
 
 /// A rule of a TaskRole that is met, and the Task whose completion met it.
 ///
-/// The order of the fields decides between rules: the earliest completion, then the lower index, then the
-/// order of the TaskRoles in the spec, then failure before success.
+/// The order of the fields decides between rules: the earliest completion, then the order of the TaskRoles in
+/// the spec, then failure before success. Indices of different TaskRoles are not compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Met<'a> {
     at: Time,
-    index: i32,
     role_position: usize,
     succeeded: bool,
     role: &'a str,
+    index: i32,
     count: usize,
     minimum: i32,
 }
@@ -104,13 +104,14 @@ fn all_completed(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<Frame
     let mut completed = 0;
     let mut last: Option<(Time, &str, i32)> = None;
     for role in &spec.task_roles {
-        for task in counted(roles, &role.name) {
-            completed += 1;
-            let at = completed_at(task);
-            // Strictly later: on a tie the first TaskRole, and in it the first Task, stays.
-            if last.is_none_or(|(latest, ..)| at > latest) {
-                last = Some((at, &role.name, task.index));
-            }
+        let tasks = counted(roles, &role.name);
+        completed += tasks.len();
+        let last_of_role = tasks.iter().map(|task| (completed_at(task), task.index)).max();
+        // On a tie the highest index within a TaskRole, and the first TaskRole.
+        if let Some((at, index)) = last_of_role
+            && last.is_none_or(|(latest, ..)| at > latest)
+        {
+            last = Some((at, &role.name, index));
         }
     }
     let (_, role, index) = last.filter(|_| completed >= total)?;

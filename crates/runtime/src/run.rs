@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use crate::clock::Clock;
 use crate::compression::Compressor;
-use crate::event::Event;
+use framework_engine::event::Event;
 use crate::health::{Health, Synced};
 use crate::journal::{Full, Journal, Receipt};
 use crate::metrics::Metrics;

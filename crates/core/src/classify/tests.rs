@@ -118,7 +118,8 @@ fn table_of_pods() -> Vec<(TerminatedPod, i32)> {
         (failed("Evicted").with("a", 210, "", "").with("b", 200, "", ""), 200),
         (failed("Evicted").with("main", 137, "OOMKilled", ""), -1000),
         (failed("").with("a", 137, "Error", "").with("b", 1, "OOMKilled", ""), -1200),
-        (failed("").with("a", 134, "Error", "").with("b", 137, "Error", ""), 137),
+        (failed("").with("a", 134, "Error", "").with("b", 137, "Error", ""), 134),
+        (failed("").with("a", 143, "Error", "").with("b", 139, "Error", ""), 139),
         (failed("").running("a").with("b", 139, "Error", ""), 139),
     ];
     rows.extend(
@@ -230,6 +231,19 @@ fn a_match_is_diagnosed_with_what_matched_and_nothing_else() {
 }
 
 #[test]
+fn of_two_exit_codes_with_a_rule_the_first_rule_of_the_contract_decides() {
+    let codes = [130, 131, 132, 134, 135, 136, 137, 139, 141, 143];
+    for (position, first) in codes.iter().enumerate() {
+        for second in &codes[position..] {
+            let pod = |a, b| failed("").with("a", a, "Error", "").with("b", b, "Error", "");
+            for pod in [pod(*first, *second), pod(*second, *first)] {
+                assert_eq!(by_default().classify(&pod).code, *first, "{first} and {second}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_default_rules_show_names_and_messages() {
     let diagnose = |pod: &TerminatedPod| by_default().classify(pod).diagnostics;
     assert_eq!(
@@ -239,8 +253,7 @@ fn the_default_rules_show_names_and_messages() {
     assert_eq!(
         diagnose(&failed("").with("main", 143, "Error", "line 1\nline 2")),
         concat!(
-            r#"Pod failed: PodPattern matched: "#,
-            r#"{"message":"of the pod","containers":["#,
+            r#"Pod failed: PodPattern matched: {"containers":["#,
             r#"{"name":"main","message":"line 1\nline 2","code":143}]}"#,
         )
     );
@@ -252,8 +265,7 @@ fn the_default_rules_show_names_and_messages() {
     assert_eq!(
         diagnose(&oom),
         concat!(
-            r#"Pod failed: PodPattern matched: "#,
-            r#"{"message":"of the pod","containers":["#,
+            r#"Pod failed: PodPattern matched: {"containers":["#,
             r#"{"name":"main","reason":"OOMKilled","code":137}]}"#,
         )
     );

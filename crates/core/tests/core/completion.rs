@@ -104,15 +104,50 @@ fn among_roles_the_earliest_trigger_wins() {
     assert_eq!(outcome(evaluated(job(), &[("a", 0, 1, 9), ("b", 0, 2, 4)])), met(2, "b-0"));
 }
 
+/// One TaskRole: the k-th completion by (completion time, index).
 #[test]
-fn ties_go_to_the_lower_index_then_to_the_first_role_then_to_failure() {
+fn within_a_role_a_tie_goes_to_the_lower_index() {
+    let second = || framework().role("a", 3).policy(2, -1);
+    assert_eq!(outcome(evaluated(second(), &[("a", 2, 3, 0), ("a", 0, 1, 0)])), met(3, "a-2"));
+    assert_eq!(
+        outcome(evaluated(second(), &[("a", 2, 3, 0), ("a", 1, 2, 0), ("a", 0, 1, 0)])),
+        met(2, "a-1")
+    );
+    assert_eq!(
+        outcome(evaluated(second(), &[("a", 0, 1, 5), ("a", 1, 2, 0)])),
+        met(1, "a-0"),
+        "the later one"
+    );
+}
+
+/// Between rules: the earliest completion, then the order of the spec, then failure before success.
+#[test]
+fn between_roles_a_tie_goes_to_the_first_role_whatever_the_index() {
     let two = || framework().role("a", 2).role("b", 2);
-    assert_eq!(outcome(evaluated(two(), &[("a", 1, 1, 0), ("b", 0, 2, 0)])), met(2, "b-0"));
+    assert_eq!(outcome(evaluated(two(), &[("a", 1, 1, 0), ("b", 0, 2, 0)])), met(1, "a-1"));
     assert_eq!(outcome(evaluated(two(), &[("b", 0, 2, 0), ("a", 0, 1, 0)])), met(1, "a-0"));
-    let both = framework().role("a", 2).policy(1, 1);
-    assert_eq!(outcome(evaluated(both, &[("a", 0, 0, 0), ("a", 1, 9, 0)])), met(0, "a-0"));
-    let last = || framework().role("a", 2).policy(-1, -1).role("b", 1).policy(-1, -1);
-    assert_eq!(outcome(evaluated(last(), &[("a", 0, 0, 1), ("a", 1, 0, 1), ("b", 0, 0, 1)])), met(0, "a-0"));
+    assert_eq!(
+        outcome(evaluated(two(), &[("b", 0, 2, 0), ("a", 0, 1, 1)])),
+        met(2, "b-0"),
+        "the earlier one"
+    );
+    let both = || framework().role("a", 2).policy(1, 1);
+    assert_eq!(outcome(evaluated(both(), &[("a", 0, 0, 0), ("a", 1, 9, 0)])), met(9, "a-1"));
+    assert_eq!(outcome(evaluated(both(), &[("a", 0, 0, 0), ("a", 1, 9, 1)])), met(0, "a-0"));
+    let roles = || framework().role("a", 1).policy(-1, 1).role("b", 1);
+    assert_eq!(outcome(evaluated(roles(), &[("b", 0, 9, 0), ("a", 0, 0, 0)])), met(0, "a-0"));
+}
+
+/// All completed: the greatest (completion time, index) of a role, and a later role only if it is later.
+#[test]
+fn the_last_task_to_complete_has_the_highest_index_on_a_tie() {
+    let job = || framework().role("a", 2).policy(-1, -1).role("b", 2).policy(-1, -1);
+    let ends =
+        |at: [i64; 4]| [("a", 0, 0, at[0]), ("a", 1, 0, at[1]), ("b", 0, 0, at[2]), ("b", 1, 0, at[3])];
+    assert_eq!(outcome(evaluated(job(), &ends([1, 1, 1, 1]))), met(0, "a-1"));
+    assert_eq!(outcome(evaluated(job(), &ends([2, 1, 2, 2]))), met(0, "a-0"));
+    assert_eq!(outcome(evaluated(job(), &ends([1, 1, 2, 2]))), met(0, "b-1"));
+    assert_eq!(outcome(evaluated(job(), &ends([1, 1, 2, 1]))), met(0, "b-0"));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use framework_queueing::{
 
 use super::job_set::{self, job_set_of};
 use crate::compression::Compressor;
-use crate::event::Event;
+use framework_engine::event::Event;
 use crate::watch::Kind;
 use crate::wire::{Read, Wire};
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail, ensure};
-use framework_api::name::{config_map_name, pod_name};
+use framework_api::name::config_map_name;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::Pod;
@@ -28,7 +28,7 @@ use crate::sight::Nothing;
 mod bodies;
 
 pub use bodies::compress;
-use bodies::{Made, Told, dress, status};
+use bodies::{Made, Told, dress, pod_of, status};
 
 /// Requests at a time.
 const AT_ONCE: usize = 64;
@@ -305,10 +305,6 @@ fn indexes<'a>(job: &Job<'a>) -> impl Iterator<Item = (&'a str, usize)> {
         .task_roles
         .iter()
         .flat_map(|role| (0..role.task_number).map(|index| (role.name.as_str(), index)))
-}
-
-fn pod_of(framework: &str, task_role: &str, index: usize) -> String {
-    pod_name(framework, task_role, i32::try_from(index).unwrap_or(i32::MAX))
 }
 
 fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {

@@ -28,15 +28,10 @@ pub struct Job<'a> {
     pub node: Option<&'a str>,
 }
 
-/// The name of the n-th job of a group.
-pub fn name_of(group: &str, nth: usize) -> String {
-    format!("{group}{nth}")
-}
-
 impl Job<'_> {
     /// Its name.
     pub fn name(&self) -> String {
-        name_of(&self.group.name, self.index)
+        self.group.job_name(self.index)
     }
 
     /// As a Framework. `deadline` is its `activeDeadlineSeconds`, if the group's own does not hold.

@@ -3,11 +3,10 @@
 use anyhow::Result;
 use framework_api::codec::{self, Effort};
 use framework_api::config::CompressionCodec;
-use framework_api::name::config_map_name;
+use framework_api::name::{config_map_name, pod_name};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::pod_of;
 use crate::job::Job;
 
 /// One Pod that was created.
@@ -24,6 +23,11 @@ pub(super) enum Told {
     Running,
     Ended,
     Over,
+}
+
+/// The name of the Pod of a Task.
+pub(super) fn pod_of(framework: &str, task_role: &str, index: usize) -> String {
+    pod_name(framework, task_role, i32::try_from(index).unwrap_or(i32::MAX))
 }
 
 /// Adds what a controller adds to each Pod: annotations, and the same as variables of its container.

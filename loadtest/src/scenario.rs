@@ -12,7 +12,7 @@ mod queues;
 
 pub use group::{Group, Rescale, TaskRole};
 pub use level::Level;
-pub use queues::{Queues, Seat, Unit};
+pub use queues::{QueueIndex, Queues, Unit};
 
 /// What a load test does, and what it promises.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ impl Scenario {
     /// The same work with `factor` times as many jobs, arriving `factor` times as fast. No group is left
     /// without a job.
     pub fn scaled(mut self, factor: f64) -> Scenario {
-        for group in self.sizable() {
+        for group in self.scalable_groups() {
             // Casts saturate, and a negative factor was refused.
             group.jobs = ((group.jobs as f64 * factor).round() as usize).max(1);
             group.per_second = group.per_second.map(|rate| rate * factor);
@@ -88,7 +88,7 @@ impl Scenario {
 
     /// The same work in `factor` times the time: as many jobs a second for so long, which run for so long.
     pub fn shortened(mut self, factor: f64) -> Scenario {
-        for group in self.sizable() {
+        for group in self.scalable_groups() {
             group.jobs = ((group.jobs as f64 * factor).round() as usize).max(1);
             group.task_roles.iter_mut().for_each(|role| role.run_seconds *= factor);
             group.unit.iter_mut().for_each(|unit| unit.run_seconds *= factor);
@@ -97,7 +97,7 @@ impl Scenario {
     }
 
     /// All groups but those that hold others up, which they do however many those are.
-    fn sizable(&mut self) -> impl Iterator<Item = &mut Group> {
+    fn scalable_groups(&mut self) -> impl Iterator<Item = &mut Group> {
         self.groups.iter_mut().filter(|group| !group.runs_until_all_wait())
     }
 

@@ -37,7 +37,7 @@ pub struct Unit {
 
 /// Where a unit waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct QueueIndex {
     /// The number of its namespace, from 0.
     pub namespace: usize,
     /// The number of its Queue in there, from 0.
@@ -46,8 +46,8 @@ pub struct Seat {
 
 impl Queues {
     /// Where the n-th unit of a group waits: one after another goes to another namespace.
-    pub fn seat(&self, nth: usize) -> Seat {
-        Seat { namespace: nth % self.namespaces, queue: nth / self.namespaces % self.queues }
+    pub fn queue_of(&self, nth: usize) -> QueueIndex {
+        QueueIndex { namespace: nth % self.namespaces, queue: nth / self.namespaces % self.queues }
     }
 
     /// An error that names the first wrong field, and what is allowed there.
@@ -70,7 +70,7 @@ impl Unit {
     }
 }
 
-impl Seat {
+impl QueueIndex {
     /// The name of its Queue.
     pub fn queue_name(self) -> String {
         format!("queue-{}", self.queue)

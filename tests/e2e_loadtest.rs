@@ -5,7 +5,7 @@ mod stand;
 
 use std::time::{Duration, Instant};
 
-use framework_loadtest::place::Place;
+use framework_loadtest::namespace::Namespace;
 use framework_loadtest::process::Watched;
 use framework_loadtest::report::{Latency, Level, Run};
 use framework_loadtest::run::{Setup, run};
@@ -85,7 +85,7 @@ fn setup(system: System, name: &str, text: &str, controller: Option<&str>) -> Se
         system,
         name: system.name().into(),
         profile: "test".into(),
-        place: Place { client: client.expect("a client"), namespace: name.into() },
+        namespace: Namespace { client: client.expect("a client"), name: name.into() },
         audit_log: Some(audit_log(cluster.dir())),
         metrics: controller.map(metrics),
         processes: vec![Watched {
@@ -153,7 +153,7 @@ fn what_a_run_counts_is_what_was_asked_and_every_job_ends_as_its_group_says() {
         assert!(done.series.iter().any(|series| series.plot == plot), "nothing to plot of {plot}");
     }
     // Removed with its namespace; a next run finds nothing left over.
-    assert_eq!(block_on(all.place.left(None)).expect("they are listed"), 0);
+    assert_eq!(block_on(all.namespace.left(None)).expect("they are listed"), 0);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn units_are_released_within_the_quota_with_two_writes_each() {
     let dequeued = |latency: &&Latency| latency.transition == "Enqueued → Dequeued";
     let waited = done.latencies.iter().filter(dequeued).map(|latency| latency.max);
     assert!(waited.fold(0.0, f64::max) > 0.5, "the quota was never full, so nothing is known of it");
-    assert_eq!(block_on(setup.place.queues_left()).expect("they are listed"), 0);
+    assert_eq!(block_on(setup.namespace.queues_left()).expect("they are listed"), 0);
 }
 
 #[test]
@@ -212,5 +212,5 @@ fn a_run_that_is_interrupted_reports_what_it_saw_and_leaves_nothing() {
     assert_eq!(done.given_up.as_deref(), Some("interrupted"));
     assert_eq!(done.totals.outcomes.get("Unfinished"), Some(&3));
     assert!(!level(&done, "jobs Succeeded").met);
-    assert_eq!(block_on(setup.place.left(None)).expect("they are listed"), 0);
+    assert_eq!(block_on(setup.namespace.left(None)).expect("they are listed"), 0);
 }

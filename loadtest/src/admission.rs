@@ -1,6 +1,6 @@
 //! Whether ever more was released than the quota allows, from the history of QueueUnits.
 //!
-//! The resourceVersions of all objects have one order. A unit holds what it asks for from the version that
+//! The resourceVersions of all objects have one order. A unit uses what it asks for from the version that
 //! released it to the version that deleted it; between two versions nothing changes, so that a look at each
 //! release is a look at every moment.
 
@@ -9,11 +9,11 @@ use std::time::Instant;
 
 use crate::report::Queue;
 use crate::scenario::{Queues, Scenario, Unit};
-use crate::tracker::{Held, Tracker};
+use crate::tracker::{QuotaPeriod, Tracker};
 
 /// What one unit held.
 #[derive(Clone, Copy, Debug)]
-pub struct Hold<'a> {
+pub struct QuotaUse<'a> {
     /// Its name.
     pub name: &'a str,
     /// What it asks for.
@@ -21,25 +21,25 @@ pub struct Hold<'a> {
     /// The number of its namespace.
     pub namespace: usize,
     /// Between which versions.
-    pub held: Held,
+    pub period: QuotaPeriod,
 }
 
 /// The releases for which the quota of their namespace had no room, in words, in their order.
-pub fn over_admissions(queues: &Queues, holds: &[Hold<'_>]) -> Vec<String> {
+pub fn over_admissions(queues: &Queues, uses: &[QuotaUse<'_>]) -> Vec<String> {
     let mut moments = Vec::new();
-    for (number, hold) in holds.iter().enumerate() {
-        let Some(from) = hold.held.from else { continue };
+    for (number, usage) in uses.iter().enumerate() {
+        let Some(from) = usage.period.from else { continue };
         moments.push((from, true, number));
-        moments.extend(hold.held.until.map(|until| (until, false, number)));
+        moments.extend(usage.period.until.map(|until| (until, false, number)));
     }
     moments.sort_unstable();
     let mut held = BTreeMap::<(usize, &str), u64>::new();
     let mut over = Vec::new();
     for (version, released, number) in moments {
-        let hold = &holds[number];
+        let usage = &uses[number];
         let mut exceeded = None;
-        for (resource, asked) in &hold.unit.resource {
-            let sum = held.entry((hold.namespace, resource.as_str())).or_default();
+        for (resource, asked) in &usage.unit.resource {
+            let sum = held.entry((usage.namespace, resource.as_str())).or_default();
             if !released {
                 *sum = sum.saturating_sub(*asked);
                 continue;
@@ -51,7 +51,7 @@ pub fn over_admissions(queues: &Queues, holds: &[Hold<'_>]) -> Vec<String> {
             }
         }
         if let Some(what) = exceeded {
-            let (name, namespace) = (hold.name, hold.namespace);
+            let (name, namespace) = (usage.name, usage.namespace);
             over.push(format!("{name} in namespace {namespace} at resourceVersion {version}: {what}"));
         }
     }
@@ -67,14 +67,14 @@ pub fn judge(
     turns: impl Fn(f64) -> Option<f64>,
 ) -> Queue {
     let names: Vec<_> = scenario.units().collect();
-    let holds: Option<Vec<Hold>> = names
+    let uses: Option<Vec<QuotaUse>> = names
         .iter()
         .map(|(name, index, unit)| {
-            let held = tracker.held(name)?;
-            Some(Hold { name, unit, namespace: queues.seat(*index).namespace, held })
+            let period = tracker.quota_period(name)?;
+            Some(QuotaUse { name, unit, namespace: queues.queue_of(*index).namespace, period })
         })
         .collect();
-    let over = holds.map(|holds| over_admissions(queues, &holds));
+    let over = uses.map(|uses| over_admissions(queues, &uses));
     let (releases, first, last) = tracker.came_to_run(|group| !scenario.runs_until_all_wait(group));
     let seconds =
         first.zip(last).map_or(0.0, |(first, last): (Instant, Instant)| (last - first).as_secs_f64());

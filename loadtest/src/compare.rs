@@ -12,7 +12,7 @@ use crate::figure::{Figure, Kind, figures};
 use crate::number::{ratio, short};
 use crate::report::{Report, Run};
 use crate::saved;
-use noise::{Verdict, bound, holds_elsewhere, judge};
+use noise::{Significance, bound, holds_elsewhere, judge};
 
 /// The arguments of `loadtest compare`.
 #[derive(clap::Args)]
@@ -45,7 +45,7 @@ pub struct Change {
     /// Before and after, with their ratio and the share that would be noise.
     pub values: String,
     /// What that means.
-    pub verdict: Verdict,
+    pub significance: Significance,
 }
 
 /// Compares and prints. The exit code is 0: nothing is worse, 1: something is, 2: they cannot be compared.
@@ -124,7 +124,7 @@ fn versions(before: &Report, after: &Report) -> Vec<String> {
 impl Comparison {
     /// Whether anything became worse beyond noise.
     pub fn is_worse(&self) -> bool {
-        self.changes.iter().any(|change| change.verdict == Verdict::Worse)
+        self.changes.iter().any(|change| change.significance == Significance::Worse)
     }
 
     fn runs(&mut self, before: &Run, after: &Run, same_machine: bool) {
@@ -152,22 +152,22 @@ impl Comparison {
     }
 
     fn ends(&mut self, before: &Run, after: &Run, whose: &str) {
-        let verdict = match (&before.given_up, &after.given_up) {
-            (None, Some(_)) => Verdict::Worse,
-            (Some(_), None) => Verdict::Better,
+        let significance = match (&before.given_up, &after.given_up) {
+            (None, Some(_)) => Significance::Worse,
+            (Some(_), None) => Significance::Better,
             _ => return,
         };
         let said = |run: &Run| run.given_up.as_ref().map_or("done".into(), |why| format!("given up: {why}"));
         let values = format!("{} → {}", said(before), said(after));
-        self.changes.push(Change { run: whose.into(), name: "the run".into(), values, verdict });
+        self.changes.push(Change { run: whose.into(), name: "the run".into(), values, significance });
     }
 
     fn levels(&mut self, before: &Run, after: &Run, whose: &str) {
         for level in &after.levels {
             let Some(old) = before.levels.iter().find(|old| old.name == level.name) else { continue };
-            let verdict = match (old.met, level.met) {
-                (true, false) => Verdict::Worse,
-                (false, true) => Verdict::Better,
+            let significance = match (old.met, level.met) {
+                (true, false) => Significance::Worse,
+                (false, true) => Significance::Better,
                 _ => continue,
             };
             let said = |measured: Option<f64>| measured.map_or("not measured".into(), short);
@@ -177,7 +177,7 @@ impl Comparison {
                 run: whose.into(),
                 name: format!("level {}", level.name),
                 values,
-                verdict,
+                significance,
             });
         }
     }
@@ -190,8 +190,8 @@ impl Comparison {
         let ratio = ratio(before.value, after.value);
         let (old, new) = (before.shown(), after.shown());
         let values = format!("{old} → {new} ({ratio}; {allowed} % would be noise)");
-        let verdict = judge(before, after);
-        self.changes.push(Change { run: whose.into(), name: before.name.clone(), values, verdict });
+        let significance = judge(before, after);
+        self.changes.push(Change { run: whose.into(), name: before.name.clone(), values, significance });
     }
 
     /// What is printed.
@@ -201,12 +201,12 @@ impl Comparison {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{note}");
         }
-        self.part(&mut out, "Worse beyond noise:", Verdict::Worse);
-        self.part(&mut out, "Better beyond noise:", Verdict::Better);
+        self.part(&mut out, "Worse beyond noise:", Significance::Worse);
+        self.part(&mut out, "Better beyond noise:", Significance::Better);
         if all {
-            self.part(&mut out, "Within noise:", Verdict::Noise);
+            self.part(&mut out, "Within noise:", Significance::Noise);
         }
-        let within = self.changes.iter().filter(|change| change.verdict == Verdict::Noise).count();
+        let within = self.changes.iter().filter(|change| change.significance == Significance::Noise).count();
         let _ = writeln!(
             out,
             "{within} of {} figures are the same within noise.\n\n{}",
@@ -217,8 +217,9 @@ impl Comparison {
         out + "\n"
     }
 
-    fn part(&self, out: &mut String, title: &str, verdict: Verdict) {
-        let changes: Vec<&Change> = self.changes.iter().filter(|change| change.verdict == verdict).collect();
+    fn part(&self, out: &mut String, title: &str, significance: Significance) {
+        let changes: Vec<&Change> =
+            self.changes.iter().filter(|change| change.significance == significance).collect();
         if changes.is_empty() {
             return;
         }
@@ -241,7 +242,7 @@ fn named(figures: &[Figure], like: &Figure) -> Option<Figure> {
 /// What was counted and is not there was there 0 times, unless nothing was counted.
 fn absent(figure: &Figure, run: &Run) -> Option<Figure> {
     let of_requests = figure.name.starts_with("own ");
-    let counted = matches!(figure.kind, Kind::Count | Kind::Gathered)
+    let counted = matches!(figure.kind, Kind::Count | Kind::Coalesced)
         && !(of_requests && run.requests.source == "none");
     counted.then(|| Figure { value: 0.0, ..figure.clone() })
 }

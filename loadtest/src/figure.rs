@@ -9,7 +9,7 @@ pub enum Kind {
     /// Counted things.
     Count,
     /// Counted things of which fewer are needed if they coincide, such as status writes.
-    Gathered,
+    Coalesced,
     /// A quotient of counts.
     Share,
     /// Bytes that were written.
@@ -67,7 +67,7 @@ impl Figure {
     pub fn shown(&self) -> String {
         match self.kind {
             // Counts are far below what a cast would change.
-            Kind::Count | Kind::Gathered => whole(self.value as usize),
+            Kind::Count | Kind::Coalesced => whole(self.value as usize),
             Kind::Share | Kind::Rate => short(self.value),
             Kind::Written | Kind::Memory => size(self.value),
             Kind::Time { .. } | Kind::Processor => time(self.value),
@@ -162,7 +162,7 @@ fn requests(run: &Run) -> Vec<Figure> {
         let rows = run.own_rows().filter(|row| (&*row.verb, &*row.resource) == (verb, resource));
         let name = format!("own requests: {verb} {resource}");
         let sum: usize = rows.map(|row| row.count).sum();
-        all.push(Figure::new(name, sum as f64, Kind::Gathered, Better::Less));
+        all.push(Figure::new(name, sum as f64, Kind::Coalesced, Better::Less));
     }
     all
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail, ensure};
-use framework_api::name::{config_map_name, pod_name};
+use framework_api::name::config_map_name;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::Pod;
@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 
 use crate::job::{Job, RUN_LABEL};
-use crate::place::Place;
+use crate::namespace::Namespace;
+use crate::partial_status::Nothing;
 use crate::scenario::Scenario;
-use crate::sight::Nothing;
 
 mod bodies;
 
 pub use bodies::compress;
-use bodies::{Made, Told, dress, status};
+use bodies::{CreatedPod, Progress, dress, pod_of, status};
 
 /// Requests at a time.
 const AT_ONCE: usize = 64;
@@ -59,9 +59,9 @@ struct Pods {
     gone: usize,
 }
 
-/// Where one Pod is: it only goes forward.
+/// PodPhase one Pod is: it only goes forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Where {
+enum PodPhase {
     #[default]
     Created,
     Running,
@@ -71,19 +71,19 @@ enum Where {
 
 /// What a Framework waits for.
 struct Waiting {
-    pods: BTreeMap<String, Where>,
+    pods: BTreeMap<String, PodPhase>,
     told: watch::Sender<Pods>,
 }
 
 /// Who waits, by the Framework's name.
-type All = Arc<Mutex<BTreeMap<String, Waiting>>>;
+type Waiters = Arc<Mutex<BTreeMap<String, Waiting>>>;
 
 /// The client.
 #[derive(Clone)]
 pub struct FloorClient {
-    place: Place,
+    namespace: Namespace,
     room: Arc<Semaphore>,
-    all: All,
+    all: Waiters,
 }
 
 /// An object of which only this matters.
@@ -102,9 +102,11 @@ struct StoredMeta {
 /// The status of a job whose Tasks all run, of the size that a controller would write.
 pub fn status_of(job: &Job<'_>) -> Value {
     let uid = |number: usize| format!("00000000-0000-8000-8000-{number:012x}");
-    let made: Vec<Made> =
-        indexes(job).enumerate().map(|(number, _)| Made { name: String::new(), uid: uid(number) }).collect();
-    status(job, "AttemptRunning", Told::Running, &made)
+    let created: Vec<CreatedPod> = indexes(job)
+        .enumerate()
+        .map(|(number, _)| CreatedPod { name: String::new(), uid: uid(number) })
+        .collect();
+    status(job, "AttemptRunning", Progress::Running, &created)
 }
 
 /// An error if the scenario is beyond this client.
@@ -123,11 +125,11 @@ pub fn check(scenario: &Scenario) -> Result<()> {
 
 impl FloorClient {
     /// Begins to watch the Pods of a run.
-    pub async fn begin(place: Place, run: &str) -> Result<FloorClient> {
-        let all = All::default();
+    pub async fn begin(namespace: Namespace, run: &str) -> Result<FloorClient> {
+        let all = Waiters::default();
         let api = Api::<SlimPod>::namespaced_with(
-            place.client.clone(),
-            &place.namespace,
+            namespace.client.clone(),
+            &namespace.name,
             &ApiResource::erase::<Pod>(&()),
         );
         let config = watcher::Config::default().labels(&format!("{RUN_LABEL}={run}"));
@@ -151,17 +153,17 @@ impl FloorClient {
                 }
             }
         });
-        Ok(FloorClient { place, room: Arc::new(Semaphore::new(AT_ONCE)), all })
+        Ok(FloorClient { namespace, room: Arc::new(Semaphore::new(AT_ONCE)), all })
     }
 
     /// Does all of the work for a Framework that was just created.
     pub async fn attend(&self, job: &Job<'_>, uid: &str, mut version: String) -> Result<()> {
         let name = job.name();
         let mut pods = self.expect(job);
-        let mut made = Vec::new();
+        let mut created = Vec::new();
         let config_map = config_map_name(&name);
-        let namespace = &self.place.namespace;
-        self.tell(job, &mut version, "AttemptCreationPending", Told::Pending, &made).await?;
+        let namespace = &self.namespace.name;
+        self.write_status(job, &mut version, "AttemptCreationPending", Progress::Pending, &created).await?;
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {
@@ -171,22 +173,22 @@ impl FloorClient {
         });
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         let owner_map = self.send(Method::POST, &path, &object).await?;
-        self.tell(job, &mut version, "AttemptPreparing", Told::Pending, &made).await?;
-        made = self.create_pods(job, &config_map, &owner_map.metadata.uid).await?;
-        self.tell(job, &mut version, "AttemptPreparing", Told::Preparing, &made).await?;
-        let count = made.len();
+        self.write_status(job, &mut version, "AttemptPreparing", Progress::Pending, &created).await?;
+        created = self.create_pods(job, &config_map, &owner_map.metadata.uid).await?;
+        self.write_status(job, &mut version, "AttemptPreparing", Progress::Preparing, &created).await?;
+        let count = created.len();
         wait(&mut pods, |pods| pods.running >= count).await?;
-        self.tell(job, &mut version, "AttemptRunning", Told::Running, &made).await?;
+        self.write_status(job, &mut version, "AttemptRunning", Progress::Running, &created).await?;
         wait(&mut pods, |pods| pods.ended >= count).await?;
-        self.tell(job, &mut version, "AttemptRunning", Told::Ended, &made).await?;
-        self.delete_pods(&made).await?;
+        self.write_status(job, &mut version, "AttemptRunning", Progress::Ended, &created).await?;
+        self.delete_pods(&created).await?;
         wait(&mut pods, |pods| pods.gone >= count).await?;
-        self.tell(job, &mut version, "AttemptRunning", Told::Over, &made).await?;
-        self.tell(job, &mut version, "AttemptDeletionPending", Told::Over, &made).await?;
+        self.write_status(job, &mut version, "AttemptRunning", Progress::Over, &created).await?;
+        self.write_status(job, &mut version, "AttemptDeletionPending", Progress::Over, &created).await?;
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/{config_map}");
         self.remove(&path, &owner_map.metadata.uid).await?;
-        self.tell(job, &mut version, "AttemptCompleted", Told::Over, &made).await?;
-        self.tell(job, &mut version, "Completed", Told::Over, &made).await?;
+        self.write_status(job, &mut version, "AttemptCompleted", Progress::Over, &created).await?;
+        self.write_status(job, &mut version, "Completed", Progress::Over, &created).await?;
         self.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&name);
         Ok(())
     }
@@ -194,15 +196,20 @@ impl FloorClient {
     /// Registers the Pods of a job, before any of them is created.
     fn expect(&self, job: &Job<'_>) -> watch::Receiver<Pods> {
         let name = job.name();
-        let pods = indexes(job).map(|(role, index)| (pod_of(&name, role, index), Where::default()));
+        let pods = indexes(job).map(|(role, index)| (pod_of(&name, role, index), PodPhase::default()));
         let (told, heard) = watch::channel(Pods::default());
         let waiting = Waiting { pods: pods.collect(), told };
         self.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(name, waiting);
         heard
     }
 
-    async fn create_pods(&self, job: &Job<'_>, config_map: &str, config_map_uid: &str) -> Result<Vec<Made>> {
-        let path = format!("/api/v1/namespaces/{}/pods", self.place.namespace);
+    async fn create_pods(
+        &self,
+        job: &Job<'_>,
+        config_map: &str,
+        config_map_uid: &str,
+    ) -> Result<Vec<CreatedPod>> {
+        let path = format!("/api/v1/namespaces/{}/pods", self.namespace.name);
         let framework = job.name();
         let create = |(role, index): (&str, usize)| {
             let task_role = job.group.task_roles.iter().find(|one| one.name == role);
@@ -217,37 +224,37 @@ impl FloorClient {
             dress(&mut pod, &framework, role, index);
             async move {
                 let stored = self.send(Method::POST, &path, &pod).await?;
-                Ok::<_, anyhow::Error>(Made { name, uid: stored.metadata.uid })
+                Ok::<_, anyhow::Error>(CreatedPod { name, uid: stored.metadata.uid })
             }
         };
         let all: Vec<_> = indexes(job).collect();
         stream::iter(all).map(create).buffered(OF_ONE).try_collect().await
     }
 
-    async fn delete_pods(&self, made: &[Made]) -> Result<()> {
-        let delete = |pod: &Made| {
-            let path = format!("/api/v1/namespaces/{}/pods/{}", self.place.namespace, pod.name);
+    async fn delete_pods(&self, created: &[CreatedPod]) -> Result<()> {
+        let delete = |pod: &CreatedPod| {
+            let path = format!("/api/v1/namespaces/{}/pods/{}", self.namespace.name, pod.name);
             let uid = pod.uid.clone();
             async move { self.remove(&path, &uid).await }
         };
-        let deletions: Vec<_> = made.iter().map(delete).collect();
+        let deletions: Vec<_> = created.iter().map(delete).collect();
         stream::iter(deletions).buffer_unordered(OF_ONE).try_collect::<()>().await
     }
 
     /// Writes the whole status.
-    async fn tell(
+    async fn write_status(
         &self,
         job: &Job<'_>,
         version: &mut String,
         state: &str,
-        told: Told,
-        made: &[Made],
+        told: Progress,
+        created: &[CreatedPod],
     ) -> Result<()> {
         let mut object = job.framework(None);
         object["metadata"]["resourceVersion"] = version.clone().into();
-        object["status"] = status(job, state, told, made);
+        object["status"] = status(job, state, told, created);
         compress(&mut object["status"], COMPRESSED_FROM)?;
-        let path = format!("{GROUP}/namespaces/{}/frameworks/{}/status", self.place.namespace, job.name());
+        let path = format!("{GROUP}/namespaces/{}/frameworks/{}/status", self.namespace.name, job.name());
         *version = self.send(Method::PUT, &path, &object).await?.metadata.resource_version;
         Ok(())
     }
@@ -256,7 +263,8 @@ impl FloorClient {
         let options = json!({ "preconditions": { "uid": uid }, "propagationPolicy": "Background" });
         let _room = self.room.acquire().await?;
         let request = Request::delete(path).header("content-type", "application/json");
-        let response = self.place.client.send(request.body(serde_json::to_vec(&options)?.into())?).await?;
+        let response =
+            self.namespace.client.send(request.body(serde_json::to_vec(&options)?.into())?).await?;
         ensure!(response.status().is_success(), "DELETE {path}: {}", response.status());
         Ok(())
     }
@@ -266,7 +274,7 @@ impl FloorClient {
         let what = format!("{method} {path}");
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let request = request.body(serde_json::to_vec(object)?)?;
-        self.place.client.request(request).await.context(what)
+        self.namespace.client.request(request).await.context(what)
     }
 }
 
@@ -276,26 +284,26 @@ async fn wait(pods: &mut watch::Receiver<Pods>, is: impl Fn(&Pods) -> bool) -> R
 }
 
 /// Takes note of what the watch shows of a Pod.
-fn note(all: &All, pod: &SlimPod, is_gone: bool) {
+fn note(all: &Waiters, pod: &SlimPod, is_gone: bool) {
     let Some(name) = pod.metadata.name.as_deref() else { return };
     // Names of Frameworks have no dash.
     let Some(framework) = name.split('-').next() else { return };
     let now = match pod.status.as_ref().map(|status| status.phase.as_str()) {
-        _ if is_gone => Where::Gone,
-        Some("Running") => Where::Running,
-        Some("Succeeded" | "Failed") => Where::Ended,
-        _ => Where::Created,
+        _ if is_gone => PodPhase::Gone,
+        Some("Running") => PodPhase::Running,
+        Some("Succeeded" | "Failed") => PodPhase::Ended,
+        _ => PodPhase::Created,
     };
     let mut all = all.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let Some(waiting) = all.get_mut(framework) else { return };
-    let Some(place) = waiting.pods.get_mut(name) else { return };
-    let before = std::mem::replace(place, now.max(*place));
-    let after = *place;
-    let passed = |mark: Where| usize::from(before < mark && after >= mark);
+    let Some(phase) = waiting.pods.get_mut(name) else { return };
+    let before = std::mem::replace(phase, now.max(*phase));
+    let after = *phase;
+    let passed = |mark: PodPhase| usize::from(before < mark && after >= mark);
     waiting.told.send_modify(|pods| {
-        pods.running += passed(Where::Running);
-        pods.ended += passed(Where::Ended);
-        pods.gone += passed(Where::Gone);
+        pods.running += passed(PodPhase::Running);
+        pods.ended += passed(PodPhase::Ended);
+        pods.gone += passed(PodPhase::Gone);
     });
 }
 
@@ -305,10 +313,6 @@ fn indexes<'a>(job: &Job<'a>) -> impl Iterator<Item = (&'a str, usize)> {
         .task_roles
         .iter()
         .flat_map(|role| (0..role.task_number).map(|index| (role.name.as_str(), index)))
-}
-
-fn pod_of(framework: &str, task_role: &str, index: usize) -> String {
-    pod_name(framework, task_role, i32::try_from(index).unwrap_or(i32::MAX))
 }
 
 fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {

@@ -15,35 +15,40 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
 use crate::job::RUN_LABEL;
-use crate::place::{Place, framework_resource};
-use crate::sight::{BatchJob, Framework, Sight, Unit};
+use crate::namespace::{Namespace, framework_resource};
+use crate::partial_status::{BatchJob, Framework, Observation, Unit};
 use crate::system::System;
 use crate::tracker::Tracker;
 
 /// What becomes of the jobs, shared with those who create them.
-pub type Tracked = Arc<Mutex<Tracker>>;
+pub type SharedTracker = Arc<Mutex<Tracker>>;
 
 /// What is known, whoever panicked with it: each change is whole.
-pub fn lock(tracked: &Tracked) -> MutexGuard<'_, Tracker> {
+pub fn lock(tracked: &SharedTracker) -> MutexGuard<'_, Tracker> {
     tracked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Watches the jobs of a run. Returns once the watch has begun; it ends with the handle.
-pub async fn follow(place: &Place, system: System, run: &str, tracked: &Tracked) -> Result<Following> {
+pub async fn follow(
+    namespace: &Namespace,
+    system: System,
+    run: &str,
+    tracked: &SharedTracker,
+) -> Result<Following> {
     let config = watcher::Config::default().labels(&format!("{RUN_LABEL}={run}"));
-    let (client, namespace) = (place.client.clone(), place.namespace.as_str());
+    let (client, namespace) = (namespace.client.clone(), namespace.name.as_str());
     match system {
         System::Framework | System::Floor => {
             let api = Api::<Framework>::namespaced_with(client, namespace, &framework_resource());
-            begin(watcher(api, config), Sight::framework, tracked).await
+            begin(watcher(api, config), Observation::framework, tracked).await
         }
         System::Job => {
             let api = Api::<BatchJob>::namespaced_with(client, namespace, &ApiResource::erase::<Job>(&()));
-            begin(watcher(api, config), Sight::batch_job, tracked).await
+            begin(watcher(api, config), Observation::batch_job, tracked).await
         }
         System::Queue => {
             let api = Api::<Unit>::all_with(client, &ApiResource::erase::<QueueUnit>(&()));
-            begin(watcher(api, config), Sight::unit, tracked).await
+            begin(watcher(api, config), Observation::unit, tracked).await
         }
     }
 }
@@ -60,8 +65,8 @@ impl Drop for Following {
 
 async fn begin<K>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
-    sight: fn(&K) -> Option<Sight>,
-    tracked: &Tracked,
+    observation: fn(&K) -> Option<Observation>,
+    tracked: &SharedTracker,
 ) -> Result<Following>
 where
     K: DeserializeOwned + Send + 'static,
@@ -82,14 +87,14 @@ where
             let mut tracker = lock(&tracked);
             match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => {
-                    if let Some(sight) = sight(&object) {
-                        tracker.saw(&sight, at, wall);
+                    if let Some(observation) = observation(&object) {
+                        tracker.saw(&observation, at, wall);
                     }
                 }
                 Ok(Event::Delete(object)) => {
-                    if let Some(sight) = sight(&object) {
-                        tracker.saw(&sight, at, wall);
-                        tracker.gone(&sight.name, sight.version, at, wall);
+                    if let Some(observation) = observation(&object) {
+                        tracker.saw(&observation, at, wall);
+                        tracker.gone(&observation.name, observation.version, at, wall);
                     }
                 }
                 // The watcher begins again by itself; what changed meanwhile arrives late, and of several

@@ -15,11 +15,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::floor::FloorClient;
-use crate::follow::{Tracked, lock};
+use crate::follow::{SharedTracker, lock};
 use crate::job::Job;
-use crate::place::Place;
+use crate::namespace::Namespace;
+use crate::partial_status::Phase;
 use crate::scenario::{Group, Scenario};
-use crate::sight::Phase;
 use crate::system::System;
 
 mod units;
@@ -36,7 +36,7 @@ const LONG_TTL: i64 = 3600;
 #[derive(Clone)]
 pub struct Generator {
     /// Where.
-    pub place: Place,
+    pub namespace: Namespace,
     /// For whom.
     pub system: System,
     /// What.
@@ -46,7 +46,7 @@ pub struct Generator {
     /// Nodes that Pods are bound to, in turn; none: the scheduler chooses.
     pub nodes: Arc<Vec<String>>,
     /// Who follows them.
-    pub tracked: Tracked,
+    pub tracked: SharedTracker,
     /// Who does the work, if no controller does.
     pub floor: Option<FloorClient>,
     /// Deletions of units at a time.
@@ -139,10 +139,10 @@ impl Generator {
 
     fn api(&self) -> Api<DynamicObject> {
         match self.system {
-            System::Framework | System::Floor | System::Queue => self.place.frameworks(),
+            System::Framework | System::Floor | System::Queue => self.namespace.frameworks(),
             System::Job => {
                 let resource = kube::core::ApiResource::erase::<k8s_openapi::api::batch::v1::Job>(&());
-                Api::namespaced_with(self.place.client.clone(), &self.place.namespace, &resource)
+                Api::namespaced_with(self.namespace.client.clone(), &self.namespace.name, &resource)
             }
         }
     }

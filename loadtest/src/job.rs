@@ -4,14 +4,14 @@
 use framework_api::queue;
 use serde_json::{Value, json};
 
-use crate::scenario::{Group, Scenario, Seat, TaskRole, Unit};
+use crate::scenario::{Group, QueueIndex, Scenario, TaskRole, Unit};
 
 /// Label of all that a load test creates: which run it belongs to.
 pub const RUN_LABEL: &str = "loadtest.frameworkcontroller.microsoft.com/run";
 /// Label of all that a load test creates: the group.
 pub const GROUP_LABEL: &str = "loadtest.frameworkcontroller.microsoft.com/group";
 /// Prefix of the annotations by which fake nodes know what becomes of a Pod.
-const TOLD: &str = "test.frameworkcontroller.microsoft.com";
+const ANNOTATION_PREFIX: &str = "test.frameworkcontroller.microsoft.com";
 
 /// One job of a run.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +28,10 @@ pub struct Job<'a> {
     pub node: Option<&'a str>,
 }
 
-/// The name of the n-th job of a group.
-pub fn name_of(group: &str, nth: usize) -> String {
-    format!("{group}{nth}")
-}
-
 impl Job<'_> {
     /// Its name.
     pub fn name(&self) -> String {
-        name_of(&self.group.name, self.index)
+        self.group.job_name(self.index)
     }
 
     /// As a Framework. `deadline` is its `activeDeadlineSeconds`, if the group's own does not hold.
@@ -82,7 +77,7 @@ impl Job<'_> {
     }
 
     /// As a QueueUnit of a job of a kind that no controller knows.
-    pub fn unit(&self, unit: &Unit, seat: Seat) -> Value {
+    pub fn unit(&self, unit: &Unit, queue: QueueIndex) -> Value {
         json!({
             "apiVersion": queue::API_VERSION,
             "kind": queue::UNIT_KIND,
@@ -93,7 +88,7 @@ impl Job<'_> {
                     "kind": "Job",
                     "name": self.name(),
                 },
-                "queue": seat.queue_name(),
+                "queue": queue.queue_name(),
                 "priority": unit.priority,
                 "resource": unit.resource,
             },
@@ -131,8 +126,8 @@ impl Job<'_> {
             "metadata": {
                 "labels": self.labels(),
                 "annotations": {
-                    format!("{TOLD}/run-duration"): format!("{}ms", (seconds * 1000.0).round()),
-                    format!("{TOLD}/exit-code"): code.to_string(),
+                    format!("{ANNOTATION_PREFIX}/run-duration"): format!("{}ms", (seconds * 1000.0).round()),
+                    format!("{ANNOTATION_PREFIX}/exit-code"): code.to_string(),
                 },
             },
             "spec": {
@@ -173,7 +168,7 @@ mod tests {
         let pod = &framework["spec"]["taskRoles"][0]["task"]["pod"];
         assert_eq!(pod["spec"]["nodeName"], "n1");
         assert_eq!(pod["spec"]["containers"][0]["command"][2], "sleep 1.5; exit 7");
-        assert_eq!(pod["metadata"]["annotations"][format!("{TOLD}/run-duration")], "1500ms");
+        assert_eq!(pod["metadata"]["annotations"][format!("{ANNOTATION_PREFIX}/run-duration")], "1500ms");
         let batch = job.batch_job();
         assert_eq!(
             (&batch["spec"]["completions"], &batch["spec"]["backoffLimitPerIndex"]),

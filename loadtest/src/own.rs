@@ -1,6 +1,6 @@
-//! Which requests and which process are those of the system that a run is about.
+//! The names of runs, and which requests and which process belong to the system of a run.
 
-use crate::report::{Process, RequestRow, Run};
+use crate::report::{Process, Report, RequestRow, Run};
 
 impl Run {
     /// Requests on jobs, ConfigMaps, Pods and QueueUnits that the system itself made; watches aside, of which
@@ -45,5 +45,13 @@ impl Run {
         } else {
             format!("{}, {}", self.system, self.profile)
         }
+    }
+}
+
+impl Report {
+    /// The system of a run; with its profile if several runs are of that system.
+    pub fn name_of(&self, run: &Run) -> String {
+        let same = self.runs.iter().filter(|other| other.system == run.system).count() > 1;
+        if same { run.title() } else { run.system.clone() }
     }
 }

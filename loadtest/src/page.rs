@@ -13,7 +13,7 @@ mod setting;
 mod tables;
 
 use crate::report::Report;
-use html::{Html, plain, text};
+use html::{Html, plain};
 
 /// Allows what the page itself consists of.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
@@ -41,15 +41,4 @@ pub fn page(report: &Report) -> String {
         include_str!("page/style.css"),
         html::tag("main", &[], [body]).into_markup(),
     )
-}
-
-/// How a run is told from others.
-fn whose(report: &Report, run: &crate::report::Run) -> String {
-    let same = report.runs.iter().filter(|other| other.system == run.system).count() > 1;
-    if same { run.title() } else { run.system.clone() }
-}
-
-/// Several things in a sentence, or nothing.
-fn listed(things: Vec<String>) -> Html {
-    text(things.join("; "))
 }

@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let demand = Demand { frameworks, tasks, churn, replicas: arguments.replicas };
     let found = sources(&reports, &arguments.system, arguments.profile.as_deref());
     ensure!(!found.is_empty(), "no report has a run of {} that can be planned with", arguments.system);
-    println!("{}", demand.said());
+    println!("{}", demand.sentence());
     for remark in remarks(&demand, &found) {
         println!("{remark}");
     }

@@ -15,25 +15,25 @@ use tokio::time::MissedTickBehavior;
 use crate::admission;
 use crate::exposition::Scrape;
 use crate::floor::{self, FloorClient};
-use crate::follow::{Tracked, follow, lock};
+use crate::follow::{SharedTracker, follow, lock};
 use crate::generator::{AT_ONCE, Generator};
 use crate::levels;
-use crate::place::Place;
+use crate::namespace::Namespace;
+use crate::partial_status::Phase;
 use crate::process::Watched;
 use crate::report::{Bytes, Requests, Run, Totals};
 use crate::requests::Counted;
-use crate::sampler::{self, Metrics, Sampler, growth, told_requests};
+use crate::sampler::{self, Metrics, Sampler, counted_requests, growth};
 use crate::scenario::{Queues, Scenario};
-use crate::sight::Phase;
 use crate::system::System;
 use crate::tracker::{JOBS, Tracker, UNITS, latency};
 
 /// How often what goes on is looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often progress is told where nobody sees it live.
-const TELL: u32 = 10;
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// How often progress is controller_count where nobody sees it live.
+const PROGRESS_EVERY: u32 = 10;
 /// What comes after the end of the last job may take so long until it is in counters and logs.
-const SETTLE: Duration = Duration::from_secs(30);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a run needs to know.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ pub struct Setup {
     /// How it is set, for the report.
     pub profile: String,
     /// Where.
-    pub place: Place,
+    pub namespace: Namespace,
     /// The API server's audit log, if it can be read here.
     pub audit_log: Option<PathBuf>,
     /// The controller's metrics, if they can be reached.
@@ -82,12 +82,12 @@ pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result
     if setup.cleanup {
         eprintln!("removing what the run created");
         if setup.system == System::Queue {
-            setup.place.clear_queues(Some(&id)).await?;
+            setup.namespace.clear_queues(Some(&id)).await?;
         } else {
-            setup.place.clear(Some(&id)).await?;
+            setup.namespace.clear(Some(&id)).await?;
         }
         if made {
-            setup.place.remove().await?;
+            setup.namespace.remove().await?;
         }
     }
     outcome
@@ -95,11 +95,11 @@ pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result
 
 /// An error if anything is missing or left over. Says whether the namespace was made.
 async fn prepare(setup: &Setup) -> Result<bool> {
-    let place = &setup.place;
+    let namespace = &setup.namespace;
     if setup.system == System::Floor {
         floor::check(&setup.scenario)?;
     }
-    let left = place.served().await.context(
+    let left = namespace.served().await.context(
         "looking for Frameworks: is the CustomResourceDefinition of deploy/crds installed, and may you list \
          them?",
     )?;
@@ -107,44 +107,44 @@ async fn prepare(setup: &Setup) -> Result<bool> {
         ensure!(
             setup.remove_leftovers,
             "{left} jobs of earlier load tests are in namespace {}: remove them with --remove-leftovers",
-            place.namespace
+            namespace.name
         );
         eprintln!("removing {left} jobs of earlier load tests");
-        place.clear(None).await?;
+        namespace.clear(None).await?;
     }
-    place.make().await
+    namespace.make().await
 }
 
 /// The same for queues. Nothing was made that the run's own clearance leaves.
 async fn prepare_queues(setup: &Setup, queues: &Queues, id: &str) -> Result<bool> {
-    let place = &setup.place;
+    let namespace = &setup.namespace;
     ensure!(setup.system == System::Queue, "only a controller of Frameworks releases QueueUnits");
-    let left = place.queues_left().await.context("listing namespaces")?;
+    let left = namespace.queues_left().await.context("listing namespaces")?;
     if left > 0 {
         ensure!(
             setup.remove_leftovers,
             "{left} namespaces of earlier load tests are there: remove them with --remove-leftovers"
         );
         eprintln!("removing {left} namespaces of earlier load tests");
-        place.clear_queues(None).await?;
+        namespace.clear_queues(None).await?;
     }
     eprintln!("making {} namespaces with {} Queues each", queues.namespaces, queues.queues);
-    place.make_queues(queues, id).await?;
+    namespace.make_queues(queues, id).await?;
     Ok(false)
 }
 
 async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>) -> Result<Run> {
-    let words = if setup.system == System::Queue { UNITS } else { JOBS };
-    let tracked = Arc::new(Mutex::new(Tracker::new(words)));
+    let names = if setup.system == System::Queue { UNITS } else { JOBS };
+    let tracked = Arc::new(Mutex::new(Tracker::new(names)));
     let has_pods = setup.system != System::Queue;
-    let nodes = if setup.scenario.pinned && has_pods { setup.place.nodes().await? } else { Vec::new() };
-    let _following = follow(&setup.place, setup.system, id, &tracked).await?;
+    let nodes = if setup.scenario.pinned && has_pods { setup.namespace.nodes().await? } else { Vec::new() };
+    let _following = follow(&setup.namespace, setup.system, id, &tracked).await?;
     let floor = match setup.system {
-        System::Floor => Some(FloorClient::begin(setup.place.clone(), id).await?),
+        System::Floor => Some(FloorClient::begin(setup.namespace.clone(), id).await?),
         System::Framework | System::Job | System::Queue => None,
     };
     let generator = Generator {
-        place: setup.place.clone(),
+        namespace: setup.namespace.clone(),
         system: setup.system,
         scenario: Arc::new(setup.scenario.clone()),
         run: id.to_owned(),
@@ -156,7 +156,7 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
     generator.rehearse().await?;
     let log = setup.audit_log.clone().map(Log::new);
     let before = Before {
-        api_server: sampler::scrape(&setup.place.client).await.ok(),
+        api_server: sampler::scrape(&setup.namespace.client).await.ok(),
         controller: scrape(setup.metrics.as_ref()).await?,
         mark: log.as_ref().map(Log::mark).transpose()?.unwrap_or_default(),
         wall: Timestamp::now(),
@@ -183,7 +183,7 @@ async fn scrape(metrics: Option<&Metrics>) -> Result<Option<Scrape>> {
 }
 
 /// Until the last end if all is over, else until now.
-fn elapsed(tracked: &Tracked, start: Instant, given_up: bool) -> f64 {
+fn elapsed(tracked: &SharedTracker, start: Instant, given_up: bool) -> f64 {
     let end = lock(tracked).last_end().filter(|_| !given_up);
     end.map_or_else(|| start.elapsed(), |end| end.saturating_duration_since(start)).as_secs_f64().max(0.001)
 }
@@ -191,7 +191,7 @@ fn elapsed(tracked: &Tracked, start: Instant, given_up: bool) -> f64 {
 /// Looks every second until all jobs are over; says why it gave up, if it did.
 async fn until_over(
     setup: &Setup,
-    tracked: &Tracked,
+    tracked: &SharedTracker,
     sampler: &mut Sampler,
     start: Instant,
     work: impl Future<Output = Result<()>>,
@@ -199,7 +199,7 @@ async fn until_over(
     let patience = Duration::from_secs(setup.scenario.timeout_seconds);
     let deleted =
         |group: &str| setup.scenario.groups.iter().any(|one| one.name == group && one.outcome == "Deleted");
-    let mut ticks = tokio::time::interval(LOOK);
+    let mut ticks = tokio::time::interval(SAMPLE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut work, mut is_done, mut looks) = (Box::pin(work), false, 0_u32);
     loop {
@@ -212,11 +212,11 @@ async fn until_over(
             _ = ticks.tick() => {
                 sampler.look().await?;
                 looks += 1;
-                if looks % TELL == 0 {
-                    tell(setup, tracked, start);
+                if looks % PROGRESS_EVERY == 0 {
+                    print_progress(setup, tracked, start);
                 }
                 if is_done && lock(tracked).is_over(deleted) {
-                    tell(setup, tracked, start);
+                    print_progress(setup, tracked, start);
                     return Ok(None);
                 }
                 if start.elapsed() > patience {
@@ -227,10 +227,10 @@ async fn until_over(
     }
 }
 
-fn tell(setup: &Setup, tracked: &Tracked, start: Instant) {
+fn print_progress(setup: &Setup, tracked: &SharedTracker, start: Instant) {
     let tracker = lock(tracked);
     let counts =
-        tracker.words().counted.iter().map(|(name, phase)| format!("{name} {}", tracker.count(*phase)));
+        tracker.names().counted.iter().map(|(name, phase)| format!("{name} {}", tracker.count(*phase)));
     eprintln!(
         "{:4.0} s: of {} jobs {}",
         start.elapsed().as_secs_f64(),
@@ -243,40 +243,40 @@ fn tell(setup: &Setup, tracked: &Tracked, start: Instant) {
 struct Settled {
     counted: Option<Counted>,
     controller: Option<Scrape>,
-    told: Option<usize>,
+    controller_count: Option<usize>,
 }
 
 /// Waits until the controller's counters rest and the log has all that they say.
 async fn settle(setup: &Setup, before: &Before, log: Option<&Log>) -> Result<Settled> {
-    let deadline = Instant::now() + SETTLE;
-    let told_of = |scrape: &Scrape| told_requests(scrape, setup.system);
-    let told_before = before.controller.as_ref().and_then(told_of);
+    let deadline = Instant::now() + SETTLE_TIMEOUT;
+    let count_of = |scrape: &Scrape| counted_requests(scrape, setup.system);
+    let count_before = before.controller.as_ref().and_then(count_of);
     let mut last = None;
     loop {
         let controller = scrape(setup.metrics.as_ref()).await?;
-        let now = controller.as_ref().and_then(told_of);
+        let now = controller.as_ref().and_then(count_of);
         let rests = now.is_none() || last == now;
         last = now;
-        let told = now.map(|now| now.saturating_sub(told_before.unwrap_or(0)));
+        let controller_count = now.map(|now| now.saturating_sub(count_before.unwrap_or(0)));
         let is_late = Instant::now() > deadline;
         if rests || is_late {
             let counted =
                 log.map(|log| Counted::read(log, before.mark, before.wall, setup.system)).transpose()?;
-            let agrees = match (&counted, told) {
-                (Some(counted), Some(told)) => counted.difference(told) == 0,
+            let agrees = match (&counted, controller_count) {
+                (Some(counted), Some(controller_count)) => counted.difference(controller_count) == 0,
                 _ => true,
             };
             if agrees || is_late {
-                return Ok(Settled { counted, controller, told });
+                return Ok(Settled { counted, controller, controller_count });
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(SAMPLE_EVERY).await;
     }
 }
 
 async fn compile(
     setup: &Setup,
-    tracked: &Tracked,
+    tracked: &SharedTracker,
     sampler: &Sampler,
     before: &Before,
     log: Option<&Log>,
@@ -285,10 +285,10 @@ async fn compile(
 ) -> Result<Run> {
     let scenario = &setup.scenario;
     let settled = settle(setup, before, log).await?;
-    let api_server = sampler::scrape(&setup.place.client).await.ok();
+    let api_server = sampler::scrape(&setup.namespace.client).await.ok();
     let (processes, mut series) = sampler.report(scenario.tasks());
     let requests = match &settled.counted {
-        Some(counted) => counted.report(scenario, setup.system, settled.told),
+        Some(counted) => counted.report(scenario, setup.system, settled.controller_count),
         None => Requests { source: "none".into(), ..Requests::default() },
     };
     series.extend(settled.counted.iter().flat_map(|counted| counted.series(elapsed)));

@@ -38,7 +38,7 @@ pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
 }
 
 /// Requests of its work that the controller says it sent.
-pub fn told_requests(scrape: &Scrape, system: System) -> Option<usize> {
+pub fn counted_requests(scrape: &Scrape, system: System) -> Option<usize> {
     let counted = scrape.sum("frameworkcontroller_api_requests_total", |labels| {
         let resource = labels.get("resource").map_or("", String::as_str);
         let resource = resource.split('/').next().unwrap_or_default();

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use framework_access::Directions;
 
 use crate::machine;
+use crate::namespace::Namespace;
 use crate::output;
-use crate::place::Place;
 use crate::process::Watched;
 use crate::report::{Report, Run, SCHEMA};
 use crate::run::{Setup, run};
@@ -136,7 +136,7 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
         system,
         name: arguments.name.clone().unwrap_or_else(|| system.name().into()),
         profile: arguments.profile.clone(),
-        place: Place { client, namespace: arguments.namespace.clone() },
+        namespace: Namespace { client, name: arguments.namespace.clone() },
         audit_log: arguments.audit_log.clone(),
         metrics: arguments.controller_metrics.as_ref().map(Metrics::of).transpose()?,
         processes,
@@ -151,7 +151,8 @@ async fn versions(setup: &Setup) -> Result<std::collections::BTreeMap<String, St
         Some(metrics) => controller_version(&metrics.scrape().await?),
         None => Default::default(),
     };
-    let version = setup.place.client.apiserver_version().await.context("asking the API server's version")?;
+    let version =
+        setup.namespace.client.apiserver_version().await.context("asking the API server's version")?;
     versions.insert("kubernetes".into(), version.git_version);
     Ok(versions)
 }

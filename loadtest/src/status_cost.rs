@@ -15,10 +15,10 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use crate::floor::{compress, status_of};
-use crate::follow::{Tracked, follow};
+use crate::follow::{SharedTracker, follow};
 use crate::job::Job;
+use crate::namespace::Namespace;
 use crate::number::{size, whole};
-use crate::place::Place;
 use crate::process::Watched;
 use crate::scenario::Scenario;
 use crate::system::System;
@@ -80,11 +80,11 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
     };
     let config = framework_access::find(&directions).await?;
     let client = framework_access::client::connect(config, "loadtest-status-cost")?;
-    let place = Place { client, namespace: RUN.into() };
-    place.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
-    let made = place.make().await?;
+    let namespace = Namespace { client, name: RUN.into() };
+    namespace.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
+    let made = namespace.make().await?;
     // As a controller would: each write is sent to those who watch.
-    let _watch = follow(&place, System::Framework, RUN, &Tracked::default()).await?;
+    let _watch = follow(&namespace, System::Framework, RUN, &SharedTracker::default()).await?;
     let server = Watched { name: "the API server".into(), pid: arguments.api_server };
     let mut costs = Vec::new();
     for tasks in SIZES {
@@ -93,18 +93,18 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
                 continue;
             }
             let writes = if tasks >= 1000 { arguments.writes / 4 } else { arguments.writes };
-            costs.push(cost(&place, &server, tasks, compressed, writes as usize).await?);
+            costs.push(cost(&namespace, &server, tasks, compressed, writes as usize).await?);
         }
     }
-    place.clear(Some(RUN)).await?;
+    namespace.clear(Some(RUN)).await?;
     if made {
-        place.remove().await?;
+        namespace.remove().await?;
     }
     Ok(costs)
 }
 
 async fn cost(
-    place: &Place,
+    namespace: &Namespace,
     server: &Watched,
     tasks: usize,
     compressed: bool,
@@ -117,7 +117,7 @@ async fn cost(
     let scenario = Scenario::parse(&text)?;
     let group = scenario.groups.first().context("there is a group")?;
     let job = Job { scenario: &scenario, group, index: usize::from(compressed), run: RUN, node: None };
-    let api = place.frameworks();
+    let api = namespace.frameworks();
     let object: DynamicObject = serde_json::from_value(job.framework(None))?;
     let mut object = api.create(&PostParams::default(), &object).await.context("creating a Framework")?;
     let name = job.name();

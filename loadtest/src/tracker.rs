@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::partial_status::{Observation, Phase};
 use crate::report::{Latency, Series};
-use crate::sight::{Phase, Sight};
 
 /// One job of the run.
 #[derive(Debug)]
-struct Track {
+struct TrackedJob {
     group: String,
     wanted: Instant,
     /// When the deadline passes, or the Framework expires.
@@ -25,14 +25,14 @@ struct Track {
     acted: Option<Timestamp>,
     outcome: Option<&'static str>,
     /// The resourceVersions with which it came to run, and went.
-    held: Held,
-    /// Who waits for it to run.
-    waits: Option<oneshot::Sender<()>>,
+    quota_period: QuotaPeriod,
+    /// Notified once it runs.
+    on_running: Option<oneshot::Sender<()>>,
 }
 
 /// Between which resourceVersions a QueueUnit held what it asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct QuotaPeriod {
     /// The release.
     pub from: Option<u64>,
     /// The deletion.
@@ -42,17 +42,17 @@ pub struct Held {
 /// What became of all jobs so far.
 #[derive(Debug, Default)]
 pub struct Tracker {
-    tracks: BTreeMap<String, Track>,
+    jobs: BTreeMap<String, TrackedJob>,
     /// Phases that were reached, in the order of their arrival, for the plots.
     arrivals: Vec<(Instant, Phase)>,
-    words: Words,
+    names: PhaseNames,
     /// The watch began anew, so that changes may have been missed.
     gaps: bool,
 }
 
 /// What phases and the steps between them are called.
 #[derive(Clone, Copy, Debug)]
-pub struct Words {
+pub struct PhaseNames {
     /// How long it took, for those that made it.
     transitions: &'static [(&'static str, Option<Phase>, Phase)],
     /// How many are there.
@@ -61,7 +61,7 @@ pub struct Words {
     timed: &'static [(&'static str, Phase)],
 }
 
-impl Default for Words {
+impl Default for PhaseNames {
     fn default() -> Self {
         JOBS
     }
@@ -70,7 +70,7 @@ impl Default for Words {
 const RUNNING: &str = "creation → first Task running";
 
 /// Of jobs with Tasks.
-pub const JOBS: Words = Words {
+pub const JOBS: PhaseNames = PhaseNames {
     transitions: &[
         ("creation → stored", None, Phase::Stored),
         ("creation → accepted", None, Phase::Accepted),
@@ -90,7 +90,7 @@ pub const JOBS: Words = Words {
 };
 
 /// Of QueueUnits.
-pub const UNITS: Words = Words {
+pub const UNITS: PhaseNames = PhaseNames {
     transitions: &[
         ("creation → stored", None, Phase::Stored),
         ("creation → Enqueued", None, Phase::Accepted),
@@ -113,26 +113,27 @@ pub const EXPIRY_LATENCY: &str = "expiry → deletion";
 
 impl Tracker {
     /// Of nothing, which calls phases so.
-    pub fn new(words: Words) -> Self {
-        Tracker { words, ..Tracker::default() }
+    pub fn new(names: PhaseNames) -> Self {
+        Tracker { names, ..Tracker::default() }
     }
 
     /// A job is to be created at `wanted`.
     pub fn expect(&mut self, name: String, group: &str, wanted: Instant) {
-        let (due, seen, acted, outcome, held, waits) = Default::default();
+        let (due, seen, acted, outcome, quota_period, on_running) = Default::default();
         let group = group.to_owned();
-        self.tracks.insert(name, Track { group, wanted, due, seen, acted, outcome, held, waits });
+        self.jobs
+            .insert(name, TrackedJob { group, wanted, due, seen, acted, outcome, quota_period, on_running });
     }
 
     /// Waits until a job runs: the other end hears of it once.
     pub fn runs(&mut self, name: &str) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        if let Some(track) = self.tracks.get_mut(name) {
-            if track.seen.contains_key(&Phase::Running) {
-                // Whoever waits has the other end.
+        if let Some(job) = self.jobs.get_mut(name) {
+            if job.seen.contains_key(&Phase::Running) {
+                // An error means that the receiver was dropped.
                 let _ = sender.send(());
             } else {
-                track.waits = Some(sender);
+                job.on_running = Some(sender);
             }
         }
         receiver
@@ -144,33 +145,32 @@ impl Tracker {
     }
 
     /// Between which versions a unit held what it asks for; `None`: that is not known for certain.
-    pub fn held(&self, name: &str) -> Option<Held> {
-        self.tracks.get(name).filter(|_| !self.gaps).map(|track| track.held)
+    pub fn quota_period(&self, name: &str) -> Option<QuotaPeriod> {
+        self.jobs.get(name).filter(|_| !self.gaps).map(|job| job.quota_period)
     }
 
     /// How many jobs of the groups came to run, when the first did, and when the last.
     pub fn came_to_run(&self, of: impl Fn(&str) -> bool) -> (usize, Option<Instant>, Option<Instant>) {
-        let tracks = self.tracks.values().filter(|track| of(&track.group));
-        let times: Vec<Instant> =
-            tracks.filter_map(|track| track.seen.get(&Phase::Running).copied()).collect();
+        let jobs = self.jobs.values().filter(|job| of(&job.group));
+        let times: Vec<Instant> = jobs.filter_map(|job| job.seen.get(&Phase::Running).copied()).collect();
         (times.len(), times.iter().min().copied(), times.iter().max().copied())
     }
 
     /// Whether all jobs of the groups have reached a phase, or a later one.
     pub fn all_reached(&self, phase: Phase, of: impl Fn(&str) -> bool) -> bool {
-        let mut tracks = self.tracks.values().filter(|track| of(&track.group));
-        tracks.all(|track| track.seen.keys().any(|seen| *seen >= phase))
+        let mut jobs = self.jobs.values().filter(|job| of(&job.group));
+        jobs.all(|job| job.seen.keys().any(|seen| *seen >= phase))
     }
 
     /// What phases are called.
-    pub fn words(&self) -> Words {
-        self.words
+    pub fn names(&self) -> PhaseNames {
+        self.names
     }
 
     /// Its deadline passes then, or it expires.
     pub fn due(&mut self, name: &str, due: Timestamp) {
-        if let Some(track) = self.tracks.get_mut(name) {
-            track.due = Some(due);
+        if let Some(job) = self.jobs.get_mut(name) {
+            job.due = Some(due);
         }
     }
 
@@ -180,77 +180,77 @@ impl Tracker {
     }
 
     /// The watch showed it.
-    pub fn saw(&mut self, sight: &Sight, at: Instant, wall: Timestamp) {
-        let Some(track) = self.tracks.get_mut(&sight.name) else { return };
-        if sight.outcome.is_some() {
-            track.outcome = sight.outcome;
+    pub fn saw(&mut self, observation: &Observation, at: Instant, wall: Timestamp) {
+        let Some(job) = self.jobs.get_mut(&observation.name) else { return };
+        if observation.outcome.is_some() {
+            job.outcome = observation.outcome;
         }
-        if sight.phase == Phase::Deleted || sight.outcome == Some("DeadlineExceeded") {
-            track.acted.get_or_insert(wall);
+        if observation.phase == Phase::Deleted || observation.outcome == Some("DeadlineExceeded") {
+            job.acted.get_or_insert(wall);
         }
-        if sight.phase == Phase::Running {
-            track.held.from.get_or_insert(sight.version);
-            if let Some(waits) = track.waits.take() {
-                // Whoever waited may have given up.
-                let _ = waits.send(());
+        if observation.phase == Phase::Running {
+            job.quota_period.from.get_or_insert(observation.version);
+            if let Some(on_running) = job.on_running.take() {
+                // An error means that the receiver was dropped.
+                let _ = on_running.send(());
             }
         }
-        self.reached(&sight.name, sight.phase, at);
+        self.reached(&observation.name, observation.phase, at);
     }
 
     /// Whether a job has reached a phase, or a later one.
     pub fn has_reached(&self, name: &str, phase: Phase) -> bool {
-        self.tracks.get(name).is_some_and(|track| track.seen.keys().any(|seen| *seen >= phase))
+        self.jobs.get(name).is_some_and(|job| job.seen.keys().any(|seen| *seen >= phase))
     }
 
     /// It is gone.
     pub fn gone(&mut self, name: &str, version: u64, at: Instant, wall: Timestamp) {
-        if let Some(track) = self.tracks.get_mut(name) {
-            track.acted.get_or_insert(wall);
-            track.held.until.get_or_insert(version);
+        if let Some(job) = self.jobs.get_mut(name) {
+            job.acted.get_or_insert(wall);
+            job.quota_period.until.get_or_insert(version);
         }
         self.reached(name, Phase::Deleted, at);
     }
 
     fn reached(&mut self, name: &str, phase: Phase, at: Instant) {
-        let Some(track) = self.tracks.get_mut(name) else { return };
-        if let std::collections::btree_map::Entry::Vacant(place) = track.seen.entry(phase) {
-            place.insert(at);
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        if let std::collections::btree_map::Entry::Vacant(entry) = job.seen.entry(phase) {
+            entry.insert(at);
             self.arrivals.push((at, phase));
         }
     }
 
     /// How many jobs have reached a phase, or a later one.
     pub fn count(&self, phase: Phase) -> usize {
-        self.tracks.values().filter(|track| track.seen.keys().any(|seen| *seen >= phase)).count()
+        self.jobs.values().filter(|job| job.seen.keys().any(|seen| *seen >= phase)).count()
     }
 
     /// Whether every job is where it has to end: completed, or deleted if its group is to be deleted.
     pub fn is_over(&self, deleted: impl Fn(&str) -> bool) -> bool {
-        self.tracks.values().all(|track| {
-            let last = if deleted(&track.group) { Phase::Deleted } else { Phase::Completed };
-            track.seen.keys().any(|seen| *seen >= last)
+        self.jobs.values().all(|job| {
+            let last = if deleted(&job.group) { Phase::Deleted } else { Phase::Completed };
+            job.seen.keys().any(|seen| *seen >= last)
         })
     }
 
     /// When the last job ended.
     pub fn last_end(&self) -> Option<Instant> {
         let end =
-            |track: &Track| track.seen.get(&Phase::Completed).or(track.seen.get(&Phase::Deleted)).copied();
-        self.tracks.values().filter_map(end).max()
+            |job: &TrackedJob| job.seen.get(&Phase::Completed).or(job.seen.get(&Phase::Deleted)).copied();
+        self.jobs.values().filter_map(end).max()
     }
 
     /// What became of each group's jobs: (group, outcome), how many.
     pub fn outcomes(&self) -> BTreeMap<(String, &'static str), usize> {
         let mut outcomes = BTreeMap::new();
-        for track in self.tracks.values() {
-            let is_over = track.seen.keys().any(|seen| *seen >= Phase::Completed);
-            let outcome = match track.outcome {
+        for job in self.jobs.values() {
+            let is_over = job.seen.keys().any(|seen| *seen >= Phase::Completed);
+            let outcome = match job.outcome {
                 Some(outcome) if is_over => outcome,
-                None if track.seen.contains_key(&Phase::Deleted) => "Deleted",
+                None if job.seen.contains_key(&Phase::Deleted) => "Deleted",
                 _ => "Unfinished",
             };
-            *outcomes.entry((track.group.clone(), outcome)).or_default() += 1;
+            *outcomes.entry((job.group.clone(), outcome)).or_default() += 1;
         }
         outcomes
     }
@@ -258,10 +258,10 @@ impl Tracker {
     /// The most Tasks that there were at one time, of jobs that were stored and not yet over.
     pub fn peak(&self, tasks: impl Fn(&str) -> usize) -> usize {
         let mut changes = Vec::new();
-        for track in self.tracks.values() {
-            let over = track.seen.iter().find(|(phase, _)| **phase >= Phase::Completed);
-            let count = i64::try_from(tasks(&track.group)).unwrap_or(i64::MAX);
-            changes.extend(track.seen.values().min().map(|at| (*at, count)));
+        for job in self.jobs.values() {
+            let over = job.seen.iter().find(|(phase, _)| **phase >= Phase::Completed);
+            let count = i64::try_from(tasks(&job.group)).unwrap_or(i64::MAX);
+            changes.extend(job.seen.values().min().map(|at| (*at, count)));
             changes.extend(over.map(|(_, at)| (*at, -count)));
         }
         changes.sort_unstable();
@@ -275,28 +275,28 @@ impl Tracker {
 
     /// How many jobs of a group are deleted.
     pub fn deleted(&self, group: &str) -> usize {
-        let is = |track: &&Track| track.group == group && track.seen.contains_key(&Phase::Deleted);
-        self.tracks.values().filter(is).count()
+        let is = |job: &&TrackedJob| job.group == group && job.seen.contains_key(&Phase::Deleted);
+        self.jobs.values().filter(is).count()
     }
 
     /// How long everything took, by group.
     pub fn latencies(&self) -> Vec<Latency> {
-        let mut groups: Vec<&str> = self.tracks.values().map(|track| track.group.as_str()).collect();
+        let mut groups: Vec<&str> = self.jobs.values().map(|job| job.group.as_str()).collect();
         groups.sort_unstable();
         groups.dedup();
         let mut latencies = Vec::new();
         for group in groups {
-            let of_group = || self.tracks.values().filter(|track| track.group == group);
-            for &(transition, from, to) in self.words.transitions {
+            let of_group = || self.jobs.values().filter(|job| job.group == group);
+            for &(transition, from, to) in self.names.transitions {
                 latencies.extend(latency(
                     transition,
                     group,
-                    of_group().filter_map(|track| track.took(from, to)).collect(),
+                    of_group().filter_map(|job| job.took(from, to)).collect(),
                 ));
             }
             for (transition, outcome) in [(DEADLINE_LATENCY, true), (EXPIRY_LATENCY, false)] {
-                let late = of_group().filter(|track| (track.outcome == Some("DeadlineExceeded")) == outcome);
-                latencies.extend(latency(transition, group, late.filter_map(Track::late).collect()));
+                let late = of_group().filter(|job| (job.outcome == Some("DeadlineExceeded")) == outcome);
+                latencies.extend(latency(transition, group, late.filter_map(TrackedJob::late).collect()));
             }
         }
         latencies
@@ -313,7 +313,7 @@ impl Tracker {
             points,
         };
         let mut all = Vec::new();
-        for &(name, phase) in self.words.counted {
+        for &(name, phase) in self.names.counted {
             let reached = |second| {
                 let count =
                     self.arrivals.iter().filter(|(when, what)| *what == phase && *when <= at(second)).count();
@@ -323,10 +323,10 @@ impl Tracker {
                 all.push(series("jobs", name, "jobs", (0..=last).map(reached).collect()));
             }
         }
-        for &(name, phase) in self.words.timed {
+        for &(name, phase) in self.names.timed {
             let mut by_second = BTreeMap::<u64, Vec<f64>>::new();
-            for track in self.tracks.values() {
-                let (Some(when), Some(took)) = (track.seen.get(&phase), track.took(None, phase)) else {
+            for job in self.jobs.values() {
+                let (Some(when), Some(took)) = (job.seen.get(&phase), job.took(None, phase)) else {
                     continue;
                 };
                 by_second.entry(when.duration_since(start).as_secs()).or_default().push(took);
@@ -344,7 +344,7 @@ impl Tracker {
     }
 }
 
-impl Track {
+impl TrackedJob {
     fn took(&self, from: Option<Phase>, to: Phase) -> Option<f64> {
         let from = from.map_or(Some(self.wanted), |phase| self.seen.get(&phase).copied())?;
         Some(self.seen.get(&to)?.saturating_duration_since(from).as_secs_f64())
@@ -381,14 +381,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn framework(state: &str, code: Option<i32>) -> Sight {
+    fn framework(state: &str, code: Option<i32>) -> Observation {
         let completion = code.map(|code| json!({ "code": code }));
         let object = json!({
             "metadata": { "name": "a0" },
             "spec": { "taskRoles": [] },
             "status": { "state": state, "attemptStatus": { "completionStatus": completion, "more": 1 } },
         });
-        Sight::framework(&serde_json::from_value(object).unwrap()).unwrap()
+        Observation::framework(&serde_json::from_value(object).unwrap()).unwrap()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::figure::{Better, Figure, Kind};
 
 /// What a difference means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Significance {
     /// Nothing.
     Noise,
     /// An improvement.
@@ -42,7 +42,7 @@ pub fn bound(before: &Figure, after: &Figure) -> Bound {
     };
     let (share, least) = match before.kind {
         Kind::Count | Kind::Share => (0.02, 0.0),
-        Kind::Gathered => (0.10, 0.0),
+        Kind::Coalesced => (0.10, 0.0),
         Kind::Written => (0.10, 64.0 * 1024.0),
         Kind::Rate => (0.25, 0.0),
         Kind::Processor => (0.25, 0.1),
@@ -53,30 +53,30 @@ pub fn bound(before: &Figure, after: &Figure) -> Bound {
 }
 
 /// What a difference between two figures of one name means.
-pub fn judge(before: &Figure, after: &Figure) -> Verdict {
+pub fn judge(before: &Figure, after: &Figure) -> Significance {
     let bound = bound(before, after);
     let difference = after.value - before.value;
     let smaller = before.value.min(after.value).max(0.0);
     // The sum of decimal shares and numbers is not exact.
     if difference.abs() <= (smaller * bound.share).max(bound.least) * (1.0 + 1e-9) {
-        return Verdict::Noise;
+        return Significance::Noise;
     }
     match (before.better, difference > 0.0) {
-        (Better::Less, false) | (Better::More, true) => Verdict::Better,
-        _ => Verdict::Worse,
+        (Better::Less, false) | (Better::More, true) => Significance::Better,
+        _ => Significance::Worse,
     }
 }
 
 /// Whether such a figure says something about the system, wherever it runs.
 pub fn holds_elsewhere(kind: Kind) -> bool {
-    matches!(kind, Kind::Count | Kind::Gathered | Kind::Share | Kind::Written)
+    matches!(kind, Kind::Count | Kind::Coalesced | Kind::Share | Kind::Written)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judged(kind: Kind, better: Better, before: f64, after: f64) -> Verdict {
+    fn judged(kind: Kind, better: Better, before: f64, after: f64) -> Significance {
         let figure = |value| Figure { name: "x".into(), value, kind, better, short: false };
         judge(&figure(before), &figure(after))
     }
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn counts_may_differ_by_two_in_a_hundred() {
         for (before, after, expected) in [
-            (5000.0, 5100.0, Verdict::Noise),
-            (5000.0, 5101.0, Verdict::Worse),
-            (5101.0, 5000.0, Verdict::Better),
-            (0.0, 1.0, Verdict::Worse),
-            (1.0, 0.0, Verdict::Better),
-            (0.0, 0.0, Verdict::Noise),
+            (5000.0, 5100.0, Significance::Noise),
+            (5000.0, 5101.0, Significance::Worse),
+            (5101.0, 5000.0, Significance::Better),
+            (0.0, 1.0, Significance::Worse),
+            (1.0, 0.0, Significance::Better),
+            (0.0, 0.0, Significance::Noise),
         ] {
             assert_eq!(judged(Kind::Count, Better::Less, before, after), expected, "{before} {after}");
         }
@@ -98,21 +98,21 @@ mod tests {
     #[test]
     fn a_percentile_of_few_samples_may_differ_more() {
         let p99 = |beyond, after| judged(Kind::Time { beyond }, Better::Less, 1.0, after);
-        assert_eq!((p99(1.0, 2.2), p99(1.0, 2.3)), (Verdict::Noise, Verdict::Worse));
-        assert_eq!((p99(100.0, 1.34), p99(100.0, 1.36)), (Verdict::Noise, Verdict::Worse));
+        assert_eq!((p99(1.0, 2.2), p99(1.0, 2.3)), (Significance::Noise, Significance::Worse));
+        assert_eq!((p99(100.0, 1.34), p99(100.0, 1.36)), (Significance::Noise, Significance::Worse));
     }
 
     #[test]
     fn a_small_difference_is_noise_however_large_its_share() {
-        assert_eq!(judged(Kind::Time { beyond: 1e6 }, Better::Less, 0.002, 0.05), Verdict::Noise);
-        assert_eq!(judged(Kind::Memory, Better::Less, 4e6, 8e6), Verdict::Noise);
+        assert_eq!(judged(Kind::Time { beyond: 1e6 }, Better::Less, 0.002, 0.05), Significance::Noise);
+        assert_eq!(judged(Kind::Memory, Better::Less, 4e6, 8e6), Significance::Noise);
     }
 
     #[test]
     fn more_of_a_rate_is_better_and_what_should_stay_is_worse_either_way() {
-        assert_eq!(judged(Kind::Rate, Better::More, 100.0, 126.0), Verdict::Better);
-        assert_eq!(judged(Kind::Rate, Better::More, 126.0, 100.0), Verdict::Worse);
-        assert_eq!(judged(Kind::Count, Better::Same, 100.0, 90.0), Verdict::Worse);
-        assert_eq!(judged(Kind::Count, Better::Same, 90.0, 100.0), Verdict::Worse);
+        assert_eq!(judged(Kind::Rate, Better::More, 100.0, 126.0), Significance::Better);
+        assert_eq!(judged(Kind::Rate, Better::More, 126.0, 100.0), Significance::Worse);
+        assert_eq!(judged(Kind::Count, Better::Same, 100.0, 90.0), Significance::Worse);
+        assert_eq!(judged(Kind::Count, Better::Same, 90.0, 100.0), Significance::Worse);
     }
 }

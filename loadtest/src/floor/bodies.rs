@@ -3,27 +3,31 @@
 use anyhow::Result;
 use framework_api::codec::{self, Effort};
 use framework_api::config::CompressionCodec;
-use framework_api::name::config_map_name;
+use framework_api::name::{config_map_name, pod_name};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::pod_of;
 use crate::job::Job;
 
 /// One Pod that was created.
-pub(super) struct Made {
+pub(super) struct CreatedPod {
     pub(super) name: String,
     pub(super) uid: String,
 }
 
 /// How far the Tasks are, as a status says it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Progress {
     Pending,
     Preparing,
     Running,
     Ended,
     Over,
+}
+
+/// The name of the Pod of a Task.
+pub(super) fn pod_of(framework: &str, task_role: &str, index: usize) -> String {
+    pod_name(framework, task_role, i32::try_from(index).unwrap_or(i32::MAX))
 }
 
 /// Adds what a controller adds to each Pod: annotations, and the same as variables of its container.
@@ -53,20 +57,20 @@ pub(super) fn dress(pod: &mut Value, framework: &str, task_role: &str, index: us
 }
 
 /// A status of the size that a controller would write.
-pub(super) fn status(job: &Job<'_>, state: &str, told: Told, made: &[Made]) -> Value {
+pub(super) fn status(job: &Job<'_>, state: &str, told: Progress, created: &[CreatedPod]) -> Value {
     let now = whole_second();
     let completion = json!({
         "code": 0, "phrase": "Succeeded", "type": { "name": "Succeeded", "attributes": [] },
         "diagnostics": "Pod succeeded", "pod": null,
     });
-    let task = |pod: Option<&Made>, index: usize, task_role: &str| {
-        let is_over = matches!(told, Told::Ended | Told::Over);
+    let task = |pod: Option<&CreatedPod>, index: usize, task_role: &str| {
+        let is_over = matches!(told, Progress::Ended | Progress::Over);
         let state = match told {
-            Told::Pending => "AttemptCreationPending",
-            Told::Preparing => "AttemptPreparing",
-            Told::Running => "AttemptRunning",
-            Told::Ended => "AttemptDeletionPending",
-            Told::Over => "Completed",
+            Progress::Pending => "AttemptCreationPending",
+            Progress::Preparing => "AttemptPreparing",
+            Progress::Running => "AttemptRunning",
+            Progress::Ended => "AttemptDeletionPending",
+            Progress::Over => "Completed",
         };
         json!({
             "index": index, "instanceUID": "00000000-0000-8000-8000-000000000000", "startTime": now,
@@ -85,9 +89,9 @@ pub(super) fn status(job: &Job<'_>, state: &str, told: Told, made: &[Made]) -> V
         })
     };
     // Pods are in the order of the Tasks.
-    let mut made = made.iter();
+    let mut created = created.iter();
     let roles = job.group.task_roles.iter().map(|role| {
-        let tasks = (0..role.task_number).map(|index| task(made.next(), index, &role.name));
+        let tasks = (0..role.task_number).map(|index| task(created.next(), index, &role.name));
         json!({
             "name": role.name, "instanceUID": "00000000-0000-8000-8000-000000000000",
             "podGracefulDeletionTimeoutSec": null, "taskStatuses": tasks.collect::<Vec<_>>(),

@@ -12,16 +12,16 @@ use tokio::sync::Semaphore;
 use super::{Arrival, EVERY, Generator, create};
 use crate::follow::lock;
 use crate::job::Job;
+use crate::partial_status::Phase;
 use crate::scenario::Unit;
-use crate::sight::Phase;
 
 impl Generator {
     /// A unit, and where it waits.
     pub(super) fn unit(&self, job: &Job<'_>) -> Result<(Api<DynamicObject>, Value)> {
         let queues = self.scenario.queue.as_ref().context("the scenario has no queues")?;
         let unit = job.group.unit.as_ref().context("the group has no unit")?;
-        let seat = queues.seat(job.index);
-        Ok((self.place.units(seat.namespace), job.unit(unit, seat)))
+        let queue = queues.queue_of(job.index);
+        Ok((self.namespace.units(queue.namespace), job.unit(unit, queue)))
     }
 
     /// The whole life of one unit. Creations and deletions have requests of their own: jobs end when they

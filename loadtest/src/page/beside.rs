@@ -5,7 +5,6 @@ use crate::number::ratio;
 use crate::report::Report;
 
 use super::html::{Cell, Html, plain, table};
-use super::whose;
 
 /// Nothing for a report of one run.
 pub fn beside(report: &Report) -> Html {
@@ -19,7 +18,7 @@ pub fn beside(report: &Report) -> Html {
             names.push(&figure.name);
         }
     }
-    let systems: Vec<String> = report.runs.iter().map(|run| whose(report, run)).collect();
+    let systems: Vec<String> = report.runs.iter().map(|run| report.name_of(run)).collect();
     let titles: Vec<&str> = [""].into_iter().chain(systems.iter().map(String::as_str)).collect();
     let rows = names.into_iter().map(|name| row(name, &all)).collect();
     [

@@ -4,7 +4,6 @@ use crate::number::{short, size, time, whole};
 use crate::report::{Level, Report, Run};
 
 use super::html::{Html, of_class, plain, tag, text};
-use super::whose;
 
 /// Fewer samples than this, and a p99 is only the slowest.
 pub const FEW: usize = 100;
@@ -20,9 +19,9 @@ pub fn headline(report: &Report) -> Html {
     let Some(first) = report.runs.first() else {
         return of_class("p", "verdict bad", [text("This report has no run.")]);
     };
-    let against: Vec<String> = report.runs.iter().skip(1).map(|run| whose(report, run)).collect();
+    let against: Vec<String> = report.runs.iter().skip(1).map(|run| report.name_of(run)).collect();
     let beside = if against.is_empty() { String::new() } else { format!(" beside {}", against.join(", ")) };
-    let on = format!(" on {}{beside}", whose(report, first));
+    let on = format!(" on {}{beside}", report.name_of(first));
     let begun = first.started_at.strftime("%Y-%m-%d %H:%M UTC");
     [
         of_class("p", "kicker", [text(format!("Load test report, {begun}"))]),
@@ -44,7 +43,7 @@ fn verdicts(report: &Report) -> Html {
         .iter()
         .map(|run| {
             let (good, words) = verdict(run);
-            let words = if several { format!("{}: {words}", whose(report, run)) } else { words };
+            let words = if several { format!("{}: {words}", report.name_of(run)) } else { words };
             of_class("p", if good { "verdict" } else { "verdict bad" }, [text(words)])
         })
         .collect()
@@ -152,7 +151,7 @@ fn notes(report: &Report) -> Html {
     let several = report.runs.len() > 1;
     let mut all = Vec::new();
     for run in &report.runs {
-        let start = if several { format!("{}: ", whose(report, run)) } else { String::new() };
+        let start = if several { format!("{}: ", report.name_of(run)) } else { String::new() };
         all.extend(doubts(run).into_iter().map(|doubt| format!("{start}{doubt}")));
     }
     if report.machine.shared_with_cluster {

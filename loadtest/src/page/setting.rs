@@ -5,7 +5,6 @@ use crate::report::Report;
 use crate::scenario::Group;
 
 use super::html::{Cell, Html, plain, table, tag, text};
-use super::listed;
 
 /// Machine, versions, scenario.
 pub fn setting(report: &Report) -> Html {
@@ -41,7 +40,7 @@ fn groups(report: &Report) -> Html {
             Cell::number(whole(group.jobs)),
             Cell::number(whole(group.tasks())),
             Cell::words(arrival(group)),
-            Cell::of_class("", listed(fates(group))),
+            Cell::of_class("", text(fates(group).join("; "))),
             Cell::words(&group.outcome),
         ]
     };

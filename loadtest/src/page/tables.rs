@@ -7,7 +7,6 @@ use crate::report::{Latency, Level, Process, Report, RequestRow, Run};
 
 use super::headline::FEW;
 use super::html::{Cell, Html, of_class, plain, table, tag, text};
-use super::whose;
 
 /// Requests of other clients than the system are folded away beyond so many rows.
 const ROWS: usize = 12;
@@ -21,7 +20,7 @@ pub fn of_run(report: &Report, run: &Run) -> Html {
         titled("Totals", totals(run)),
         titled("Requests", requests(run)),
     ];
-    [plain("h2", whose(report, run)), plain("p", setup(run)), of_class("div", "parts", parts)]
+    [plain("h2", report.name_of(run)), plain("p", setup(run)), of_class("div", "parts", parts)]
         .into_iter()
         .collect()
 }

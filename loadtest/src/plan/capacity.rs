@@ -35,7 +35,7 @@ pub fn generated(reports: &[Report]) -> String {
             whole(frameworks as usize),
             short(churn)
         );
-        out += &format!("{}\n", demand.said());
+        out += &format!("{}\n", demand.sentence());
         for remark in remarks(&demand, &found) {
             out += &format!("{remark}\n");
         }

@@ -31,7 +31,7 @@ impl Demand {
     }
 
     /// In a sentence.
-    pub fn said(&self) -> String {
+    pub fn sentence(&self) -> String {
         let tasks = short(self.tasks_per_second());
         format!(
             "{} Frameworks of {} Tasks at one time; {} Frameworks/s ({tasks} Tasks/s) come and go, so that each \

@@ -5,9 +5,6 @@ use std::collections::BTreeMap;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{Group, Scenario};
-use crate::job::name_of;
-
 /// Namespaces that are alike, each with Queues and one ResourceQuota. The jobs of a group are spread over all
 /// of them evenly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +37,7 @@ pub struct Unit {
 
 /// Where a unit waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct QueueIndex {
     /// The number of its namespace, from 0.
     pub namespace: usize,
     /// The number of its Queue in there, from 0.
@@ -49,60 +46,33 @@ pub struct Seat {
 
 impl Queues {
     /// Where the n-th unit of a group waits: one after another goes to another namespace.
-    pub fn seat(&self, nth: usize) -> Seat {
-        Seat { namespace: nth % self.namespaces, queue: nth / self.namespaces % self.queues }
+    pub fn queue_of(&self, nth: usize) -> QueueIndex {
+        QueueIndex { namespace: nth % self.namespaces, queue: nth / self.namespaces % self.queues }
+    }
+
+    /// An error that names the first wrong field, and what is allowed there.
+    pub(super) fn check(&self) -> Result<()> {
+        ensure!((1..=1000).contains(&self.namespaces), "queue: namespaces: 1 to 1000 are allowed");
+        ensure!((1..=1000).contains(&self.queues), "queue: queues: 1 to 1000 are allowed");
+        Ok(())
     }
 }
 
-impl Seat {
+impl Unit {
+    /// An error that names the first wrong field, and what is allowed there.
+    pub(super) fn check(&self, queues: &Queues) -> Result<()> {
+        ensure!(self.run_seconds >= 0.0, "runSeconds: must be 0 or above");
+        for (resource, asked) in &self.resource {
+            let limit = queues.quota.get(resource).copied().unwrap_or(u64::MAX);
+            ensure!(*asked <= limit, "resource: {resource}: {asked} is more than the quota of {limit}");
+        }
+        Ok(())
+    }
+}
+
+impl QueueIndex {
     /// The name of its Queue.
     pub fn queue_name(self) -> String {
         format!("queue-{}", self.queue)
     }
-}
-
-impl Scenario {
-    /// All units by name, with their number in the group.
-    pub fn units(&self) -> impl Iterator<Item = (String, usize, &Unit)> {
-        self.groups.iter().flat_map(|group| {
-            let numbers = 0..group.unit.as_ref().map_or(0, |_| group.jobs);
-            numbers.filter_map(move |index| Some((name_of(&group.name, index), index, group.unit.as_ref()?)))
-        })
-    }
-
-    /// Whether the jobs of a group run until all others wait.
-    pub fn runs_until_all_wait(&self, group: &str) -> bool {
-        let waits = |group: &Group| group.unit.as_ref().is_some_and(|unit| unit.until_all_wait);
-        self.groups.iter().any(|one| one.name == group && waits(one))
-    }
-
-    pub(super) fn check_units(&self) -> Result<()> {
-        let Some(queues) = &self.queue else {
-            let units = self.groups.iter().any(|group| group.unit.is_some());
-            ensure!(!units, "groups: units need a `queue` in the scenario");
-            return Ok(());
-        };
-        ensure!((1..=1000).contains(&queues.namespaces), "queue: namespaces: 1 to 1000 are allowed");
-        ensure!((1..=1000).contains(&queues.queues), "queue: queues: 1 to 1000 are allowed");
-        self.groups.iter().try_for_each(|group| check(queues, group))
-    }
-}
-
-fn check(queues: &Queues, group: &Group) -> Result<()> {
-    let at = format!("groups: {}", group.name);
-    let unit = group.unit.as_ref().filter(|_| group.task_roles.is_empty() && group.rescale.is_empty());
-    let Some(unit) = unit else {
-        anyhow::bail!(
-            "{at}: with a `queue`, every group needs a `unit` and has neither taskRoles nor rescale"
-        );
-    };
-    ensure!(unit.run_seconds >= 0.0, "{at}: unit: runSeconds: must be 0 or above");
-    for (resource, asked) in &unit.resource {
-        let limit = queues.quota.get(resource).copied().unwrap_or(u64::MAX);
-        ensure!(
-            *asked <= limit,
-            "{at}: unit: resource: {resource}: {asked} is more than the quota of {limit}"
-        );
-    }
-    Ok(())
 }

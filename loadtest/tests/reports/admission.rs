@@ -1,8 +1,8 @@
 //! More than the quota allows is found in a history, however briefly it was so.
 
-use framework_loadtest::admission::{Hold, over_admissions};
+use framework_loadtest::admission::{QuotaUse, over_admissions};
 use framework_loadtest::scenario::{Queues, Scenario, Unit};
-use framework_loadtest::tracker::Held;
+use framework_loadtest::tracker::QuotaPeriod;
 
 /// A unit: its namespace, what it asks for, and between which resourceVersions it held that.
 type Line = (usize, u64, u64, Option<u64>);
@@ -16,11 +16,11 @@ fn over(history: &[Line]) -> Vec<String> {
         until_all_wait: false,
     };
     let units: Vec<Unit> = history.iter().map(unit).collect();
-    let hold = |((namespace, _, from, until), unit): (&Line, _)| {
-        let held = Held { from: Some(*from), until: *until };
-        Hold { name: "a0", unit, namespace: *namespace, held }
+    let usage = |((namespace, _, from, until), unit): (&Line, _)| {
+        let period = QuotaPeriod { from: Some(*from), until: *until };
+        QuotaUse { name: "a0", unit, namespace: *namespace, period }
     };
-    over_admissions(&queues, &history.iter().zip(&units).map(hold).collect::<Vec<_>>())
+    over_admissions(&queues, &history.iter().zip(&units).map(usage).collect::<Vec<_>>())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What changed from one report to another.
 
-use framework_loadtest::compare::noise::Verdict;
+use framework_loadtest::compare::noise::Significance;
 use framework_loadtest::compare::{Comparison, compare};
 use framework_loadtest::report::Report;
 
@@ -14,8 +14,8 @@ fn after(change: impl Fn(&mut Report)) -> Comparison {
 }
 
 /// What became worse or better.
-fn changed(comparison: &Comparison, verdict: Verdict) -> Vec<&str> {
-    let changes = comparison.changes.iter().filter(|change| change.verdict == verdict);
+fn changed(comparison: &Comparison, significance: Significance) -> Vec<&str> {
+    let changes = comparison.changes.iter().filter(|change| change.significance == significance);
     changes.map(|change| change.name.as_str()).collect()
 }
 
@@ -23,7 +23,7 @@ fn changed(comparison: &Comparison, verdict: Verdict) -> Vec<&str> {
 fn a_report_is_the_same_as_itself() {
     let same = after(|_| ());
     assert!(!same.is_worse() && same.changes.len() > 20, "{same:?}");
-    assert!(same.changes.iter().all(|change| change.verdict == Verdict::Noise));
+    assert!(same.changes.iter().all(|change| change.significance == Significance::Noise));
     assert!(same.shown(false).contains("figures are the same within noise.\n\nHow noise is judged"));
 }
 
@@ -32,7 +32,7 @@ fn a_request_too_many_is_a_regression_and_a_slower_second_is_noise() {
     let slower = after(|report| report.runs[0].latencies[0].p50 *= 1.2);
     assert!(!slower.is_worse());
     let asking = after(|report| report.runs[0].requests.reads = 1);
-    assert_eq!(changed(&asking, Verdict::Worse), ["own GETs and LISTs"]);
+    assert_eq!(changed(&asking, Significance::Worse), ["own GETs and LISTs"]);
     assert!(asking.shown(false).contains("Worse beyond noise:\n  frameworkcontroller, recommended"));
 }
 
@@ -43,7 +43,7 @@ fn a_kind_of_request_that_is_new_counts_from_zero() {
         let row = rows.iter().find(|row| row.resource == "pods").expect("a row").clone();
         rows.push(framework_loadtest::report::RequestRow { verb: "patch".into(), count: 40, ..row });
     });
-    assert_eq!(changed(&patching, Verdict::Worse), ["own requests: patch pods"]);
+    assert_eq!(changed(&patching, Significance::Worse), ["own requests: patch pods"]);
     assert!(patching.changes.iter().any(|change| change.values.starts_with("0 → 40")));
 }
 
@@ -61,18 +61,18 @@ fn processes_and_nodes_that_only_take_part_are_not_judged() {
 fn an_improvement_is_no_regression() {
     let better = after(|report| report.runs[0].processes[0].cpu_seconds /= 2.0);
     assert!(!better.is_worse());
-    assert_eq!(changed(&better, Verdict::Better), ["the controller: processor time"]);
+    assert_eq!(changed(&better, Significance::Better), ["the controller: processor time"]);
 }
 
 #[test]
 fn a_level_that_is_missed_and_a_run_that_is_given_up_are_regressions() {
     let missed = after(|report| report.runs[0].levels[0].met = false);
-    assert_eq!(changed(&missed, Verdict::Worse), ["level writeEfficiency"]);
+    assert_eq!(changed(&missed, Significance::Worse), ["level writeEfficiency"]);
     let given_up = after(|report| {
         report.runs[0].given_up = Some("nothing moved".into());
         report.runs[0].tasks_per_second = 1.0;
     });
-    assert_eq!(changed(&given_up, Verdict::Worse), ["the run"]);
+    assert_eq!(changed(&given_up, Significance::Worse), ["the run"]);
     assert!(given_up.notes.iter().any(|note| note.contains("are not compared")));
 }
 
@@ -89,7 +89,7 @@ fn between_different_machines_times_are_not_judged() {
         elsewhere(report);
         report.runs[0].requests.own += 1000;
     });
-    assert_eq!(changed(&asking, Verdict::Worse), ["own requests"]);
+    assert_eq!(changed(&asking, Significance::Worse), ["own requests"]);
 }
 
 #[test]

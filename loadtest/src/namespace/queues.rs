@@ -4,23 +4,23 @@ use anyhow::{Context, Result, ensure};
 use framework_api::queue::{self, QUEUE_KIND, QueueUnit};
 use futures::StreamExt;
 use futures::stream;
-use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::api::core::v1::{self as core, ResourceQuota};
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::{EVERY, PATIENCE, Place, selected};
+use super::{EVERY, Namespace, PATIENCE, selected};
 use crate::job::RUN_LABEL;
-use crate::scenario::{Queues, Seat};
+use crate::scenario::{QueueIndex, Queues};
 
 /// Namespaces that are made at a time.
 const AT_ONCE: usize = 16;
 
-impl Place {
+impl Namespace {
     /// The name of the n-th namespace with queues.
     fn named(&self, nth: usize) -> String {
-        format!("{}-{nth}", self.namespace)
+        format!("{}-{nth}", self.name)
     }
 
     /// QueueUnits in the n-th of them.
@@ -57,13 +57,13 @@ impl Place {
         Ok(())
     }
 
-    fn namespaces(&self) -> Api<Namespace> {
+    fn namespaces(&self) -> Api<core::Namespace> {
         Api::all(self.client.clone())
     }
 
     async fn make_one(&self, queues: &Queues, nth: usize, run: &str) -> Result<()> {
         let (name, post) = (self.named(nth), PostParams::default());
-        let mut namespace = Namespace::default();
+        let mut namespace = core::Namespace::default();
         namespace.metadata.name = Some(name.clone());
         namespace.metadata.labels = Some([(RUN_LABEL.to_owned(), run.to_owned())].into());
         self.namespaces()
@@ -79,10 +79,10 @@ impl Place {
         let kind = ApiResource::erase::<queue::Queue>(&());
         let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), &name, &kind);
         for number in 0..queues.queues {
-            let seat = Seat { namespace: nth, queue: number };
+            let queue = QueueIndex { namespace: nth, queue: number };
             let object = json!({
                 "apiVersion": queue::API_VERSION, "kind": QUEUE_KIND,
-                "metadata": {"name": seat.queue_name()}, "spec": {},
+                "metadata": {"name": queue.queue_name()}, "spec": {},
             });
             let object: DynamicObject = serde_json::from_value(object)?;
             api.create(&post, &object).await.with_context(|| format!("creating a Queue in {name}"))?;

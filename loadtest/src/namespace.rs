@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{self as core, Node, Pod, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, PostParams, PropagationPolicy};
 use kube::core::{ApiResource, DynamicObject, NamespaceResourceScope};
 use serde::de::DeserializeOwned;
@@ -20,11 +20,11 @@ const EVERY: Duration = Duration::from_millis(250);
 
 /// A namespace.
 #[derive(Clone)]
-pub struct Place {
+pub struct Namespace {
     /// The way to it.
     pub client: kube::Client,
     /// Its name.
-    pub namespace: String,
+    pub name: String,
 }
 
 /// How kube names Frameworks.
@@ -38,10 +38,10 @@ pub fn framework_resource() -> ApiResource {
     }
 }
 
-impl Place {
+impl Namespace {
     /// Frameworks in it.
     pub fn frameworks(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.namespace, &framework_resource())
+        Api::namespaced_with(self.client.clone(), &self.name, &framework_resource())
     }
 
     /// Others in it.
@@ -49,25 +49,25 @@ impl Place {
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        Api::namespaced(self.client.clone(), &self.namespace)
+        Api::namespaced(self.client.clone(), &self.name)
     }
 
     /// Makes it, unless it is there, and waits until Pods can be created in it. Says whether it was made.
     pub async fn make(&self) -> Result<bool> {
-        let mut namespace = Namespace::default();
-        namespace.metadata.name = Some(self.namespace.clone());
-        let all = Api::<Namespace>::all(self.client.clone());
+        let mut namespace = core::Namespace::default();
+        namespace.metadata.name = Some(self.name.clone());
+        let all = Api::<core::Namespace>::all(self.client.clone());
         let made = match all.create(&PostParams::default(), &namespace).await {
             Ok(_) => true,
             Err(kube::Error::Api(error)) if error.code == 409 => false,
             Err(error) => {
-                return Err(error).with_context(|| format!("creating namespace {}", self.namespace));
+                return Err(error).with_context(|| format!("creating namespace {}", self.name));
             }
         };
         let deadline = Instant::now() + PATIENCE;
         // Before it exists, Pods are refused.
         while self.all::<ServiceAccount>().get_opt("default").await?.is_none() {
-            ensure!(Instant::now() < deadline, "namespace {} got no ServiceAccount", self.namespace);
+            ensure!(Instant::now() < deadline, "namespace {} got no ServiceAccount", self.name);
             sleep(EVERY).await;
         }
         Ok(made)
@@ -116,7 +116,7 @@ impl Place {
         let deadline = Instant::now() + PATIENCE;
         let pods = self.all::<Pod>();
         while self.left(run).await? > 0 || count(&pods, run).await? > 0 {
-            ensure!(Instant::now() < deadline, "what the load test made in {} does not go", self.namespace);
+            ensure!(Instant::now() < deadline, "what the load test made in {} does not go", self.name);
             sleep(EVERY).await;
         }
         Ok(())
@@ -124,8 +124,8 @@ impl Place {
 
     /// Removes the namespace.
     pub async fn remove(&self) -> Result<()> {
-        let all = Api::<Namespace>::all(self.client.clone());
-        all.delete(&self.namespace, &DeleteParams::default()).await.context("deleting the namespace")?;
+        let all = Api::<core::Namespace>::all(self.client.clone());
+        all.delete(&self.name, &DeleteParams::default()).await.context("deleting the namespace")?;
         Ok(())
     }
 }

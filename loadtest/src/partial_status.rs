@@ -96,7 +96,7 @@ pub enum Phase {
 
 /// A watched object, reduced to what is noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct Observation {
     /// Which job.
     pub name: String,
     /// Where it is.
@@ -110,9 +110,9 @@ pub struct Sight {
 /// The completion code of a deadline.
 const DEADLINE: i32 = -240;
 
-impl Sight {
+impl Observation {
     /// Of a Framework.
-    pub fn framework(object: &Framework) -> Option<Sight> {
+    pub fn framework(object: &Framework) -> Option<Observation> {
         let status = object.status.as_ref();
         let completion = status.and_then(|status| status.attempt_status.completion_status.as_ref());
         let phase = match status.map(|status| status.state.as_str()) {
@@ -134,7 +134,7 @@ impl Sight {
             DEADLINE => "DeadlineExceeded",
             _ => "Failed",
         });
-        Some(Sight {
+        Some(Observation {
             name: object.metadata.name.clone()?,
             phase,
             outcome,
@@ -143,13 +143,13 @@ impl Sight {
     }
 
     /// Of a QueueUnit: Enqueued is taken up, Dequeued runs.
-    pub fn unit(object: &Unit) -> Option<Sight> {
+    pub fn unit(object: &Unit) -> Option<Observation> {
         let (phase, outcome) = match object.status.as_ref().map_or("", |status| status.phase.as_str()) {
             "Dequeued" => (Phase::Running, Some("Succeeded")),
             "Enqueued" => (Phase::Accepted, None),
             _ => (Phase::Stored, None),
         };
-        Some(Sight {
+        Some(Observation {
             name: object.metadata.name.clone()?,
             phase,
             outcome,
@@ -158,7 +158,7 @@ impl Sight {
     }
 
     /// Of a Job.
-    pub fn batch_job(object: &BatchJob) -> Option<Sight> {
+    pub fn batch_job(object: &BatchJob) -> Option<Observation> {
         let nothing = JobStatus::default();
         let status = object.status.as_ref().unwrap_or(&nothing);
         let holds = |kind: &str| {
@@ -177,7 +177,7 @@ impl Sight {
             None if status.active > 0 => Phase::Preparing,
             None => Phase::Stored,
         };
-        Some(Sight {
+        Some(Observation {
             name: object.metadata.name.clone()?,
             phase,
             outcome,

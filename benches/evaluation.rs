@@ -1,7 +1,7 @@
-//! How long evaluations take, alone and in batches, and what compressing a status costs.
+//! Benchmarks of evaluations, alone and in batches, and of the compression of a status.
 //!
-//! `cargo bench --bench evaluation -- FILTER` measures; what came of it is in `docs/evaluation.md`. Nothing
-//! here fails because it is slow.
+//! `cargo bench --bench evaluation -- FILTER` measures; `docs/evaluation.md` has the results. No benchmark
+//! fails because it is slow.
 
 #[path = "../tests/still/mod.rs"]
 mod still;
@@ -34,7 +34,7 @@ fn one(criterion: &mut Criterion) {
     }
 }
 
-/// An event of one Pod, from the watch to the end of the turn.
+/// One event of a Pod, from the watch to the end of the turn.
 fn event(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("one event of a Pod");
     for tasks in SIZES {
@@ -55,7 +55,7 @@ fn event(criterion: &mut Criterion) {
     }
 }
 
-/// Batches of Frameworks of one size, each with one event, on one core and on all.
+/// Batches of Frameworks of one size, each with one event, on one core and on all cores.
 fn batches(criterion: &mut Criterion) {
     let policy = policy();
     for tasks in [1, 20, 200, 2000] {

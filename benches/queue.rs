@@ -1,7 +1,7 @@
-//! How long rounds of the queue scheduler take: 50,000 waiting units, behind a quota that is full.
+//! Benchmarks of rounds of the queue scheduler: 50,000 units wait for a quota that is full.
 //!
-//! `cargo bench --bench queue -- FILTER` measures. Nothing here fails because it is slow; what a round looks
-//! at is bounded by `crates/queue/tests/queue/cost.rs`.
+//! `cargo bench --bench queue -- FILTER` measures. No benchmark fails because it is slow;
+//! `crates/queue/tests/queue/cost.rs` bounds the number of units that a round examines.
 
 #[path = "../crates/queue/tests/synthetic/mod.rs"]
 mod synthetic;
@@ -19,7 +19,7 @@ const LOADS: [(&str, usize, synthetic::Shape); 3] = [
     ("one queue, no two ask the same", 1, all_different),
 ];
 
-/// One unit ends and another comes: the round that sees it.
+/// The round after one unit ended and another arrived.
 fn change(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue, 50000 wait, a round after one change");
     for (what, queues, shape) in LOADS {
@@ -41,7 +41,7 @@ fn change(criterion: &mut Criterion) {
     }
 }
 
-/// The first round after a start: every unit is new.
+/// The first round after a start, when every unit is new.
 fn first(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue, 50000 wait, the first round");
     group.sample_size(10);
@@ -53,7 +53,7 @@ fn first(criterion: &mut Criterion) {
     }
 }
 
-/// Where the last of all stands.
+/// The position of the last unit.
 fn position(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("queue, 50000 wait, the position of the last");
     group.sample_size(10);

@@ -1,8 +1,8 @@
-//! Whether ever more was released than the quota allows, from the history of QueueUnits.
+//! Finds releases beyond the quota in the history of QueueUnits.
 //!
-//! The resourceVersions of all objects have one order. A unit uses what it asks for from the version that
-//! released it to the version that deleted it; between two versions nothing changes, so that a look at each
-//! release is a look at every moment.
+//! The resourceVersions of all objects have one order. A unit uses the quota from the version of its release
+//! to the version of its deletion. Use only grows at a release, so a check at each release covers every
+//! moment.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,20 +11,20 @@ use crate::report::Queue;
 use crate::scenario::{Queues, Scenario, Unit};
 use crate::tracker::{QuotaPeriod, Tracker};
 
-/// What one unit held.
+/// The use of quota by one unit.
 #[derive(Clone, Copy, Debug)]
 pub struct QuotaUse<'a> {
     /// Its name.
     pub name: &'a str,
-    /// What it asks for.
+    /// The unit with its requested resources.
     pub unit: &'a Unit,
-    /// The number of its namespace.
+    /// The index of its namespace.
     pub namespace: usize,
-    /// Between which versions.
+    /// The versions of its release and its deletion.
     pub period: QuotaPeriod,
 }
 
-/// The releases for which the quota of their namespace had no room, in words, in their order.
+/// The releases beyond the quota of their namespace, as text, in their order.
 pub fn over_admissions(queues: &Queues, uses: &[QuotaUse<'_>]) -> Vec<String> {
     let mut moments = Vec::new();
     for (number, usage) in uses.iter().enumerate() {
@@ -58,8 +58,8 @@ pub fn over_admissions(queues: &Queues, uses: &[QuotaUse<'_>]) -> Vec<String> {
     over
 }
 
-/// What came of a scenario's units. `turns` tells within which time such a share of the controller's turns
-/// was.
+/// The releases of a scenario's units. `turns` is the duration within which a share of the controller's turns
+/// ended.
 pub fn judge(
     scenario: &Scenario,
     queues: &Queues,

@@ -1,4 +1,4 @@
-//! `loadtest compare`: what changed beyond noise from one report to another of the same work.
+//! `loadtest compare`: the changes beyond noise between two reports of the same work.
 
 pub mod noise;
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Result, ensure};
 
 use crate::figure::{Figure, Kind, figures};
-use crate::number::{ratio, short};
+use crate::number::{count, ratio, short};
 use crate::report::{Report, Run};
 use crate::saved;
 use noise::{Significance, bound, holds_elsewhere, judge};
@@ -19,17 +19,17 @@ use noise::{Significance, bound, holds_elsewhere, judge};
 pub struct Arguments {
     /// The report to compare with.
     before: PathBuf,
-    /// The report that is judged.
+    /// The report to judge.
     after: PathBuf,
-    /// Show also what is within noise.
+    /// Also show the changes within noise.
     #[arg(long)]
     all: bool,
 }
 
-/// What is different between two reports.
+/// The differences between two reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// What a reader should know besides.
+    /// Remarks for the reader.
     pub notes: Vec<String>,
     /// Every figure of both.
     pub changes: Vec<Change>,
@@ -40,15 +40,16 @@ pub struct Comparison {
 pub struct Change {
     /// The system and how it was set.
     pub run: String,
-    /// What is different.
+    /// The name of the figure.
     pub name: String,
-    /// Before and after, with their ratio and the share that would be noise.
+    /// Both values, their ratio, and the share that is noise.
     pub values: String,
-    /// What that means.
+    /// Whether the change is noise, better or worse.
     pub significance: Significance,
 }
 
-/// Compares and prints. The exit code is 0: nothing is worse, 1: something is, 2: they cannot be compared.
+/// Compares and prints. The exit code is 0 if no figure is worse, 1 if one is, 2 if the reports cannot be
+/// compared.
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let compared = saved::read(&arguments.before)
         .and_then(|before| Ok((before, saved::read(&arguments.after)?)))
@@ -65,11 +66,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
 }
 
-/// Compares run by run. An error says why that would mean nothing.
+/// Compares run by run. The error names why the reports cannot be compared.
 pub fn compare(before: &Report, after: &Report) -> Result<Comparison> {
     let work = |report: &Report| {
         let scenario = &report.scenario;
-        format!("{} ({} jobs, {} Tasks)", scenario.name, scenario.jobs(), scenario.tasks())
+        format!("{} ({}, {})", scenario.name, count(scenario.jobs(), "job"), count(scenario.tasks(), "Task"))
     };
     let same =
         before.scenario.groups == after.scenario.groups && before.scenario.pinned == after.scenario.pinned;
@@ -128,30 +129,30 @@ impl Comparison {
     }
 
     fn runs(&mut self, before: &Run, after: &Run, same_machine: bool) {
-        let whose = before.title();
-        self.ends(before, after, &whose);
-        self.levels(before, after, &whose);
+        let title = before.title();
+        self.ends(before, after, &title);
+        self.levels(before, after, &title);
         if before.given_up.is_some() || after.given_up.is_some() {
             return self
                 .notes
-                .push(format!("{whose}: the figures of a run that was given up are not compared."));
+                .push(format!("{title}: the figures of a run that was given up are not compared."));
         }
         let (first, second) = (figures(before), figures(after));
         for figure in &first {
             match named(&second, figure).or_else(|| absent(figure, after)) {
-                Some(other) => self.judge(&whose, figure, &other, same_machine),
-                None => self.notes.push(format!("{whose}: {} is known only of the first.", figure.name)),
+                Some(other) => self.judge(&title, figure, &other, same_machine),
+                None => self.notes.push(format!("{title}: {} is known only of the first.", figure.name)),
             }
         }
         for figure in second.iter().filter(|figure| named(&first, figure).is_none()) {
             match absent(figure, before) {
-                Some(none) => self.judge(&whose, &none, figure, same_machine),
-                None => self.notes.push(format!("{whose}: {} is known only of the second.", figure.name)),
+                Some(none) => self.judge(&title, &none, figure, same_machine),
+                None => self.notes.push(format!("{title}: {} is known only of the second.", figure.name)),
             }
         }
     }
 
-    fn ends(&mut self, before: &Run, after: &Run, whose: &str) {
+    fn ends(&mut self, before: &Run, after: &Run, title: &str) {
         let significance = match (&before.given_up, &after.given_up) {
             (None, Some(_)) => Significance::Worse,
             (Some(_), None) => Significance::Better,
@@ -159,10 +160,10 @@ impl Comparison {
         };
         let said = |run: &Run| run.given_up.as_ref().map_or("done".into(), |why| format!("given up: {why}"));
         let values = format!("{} → {}", said(before), said(after));
-        self.changes.push(Change { run: whose.into(), name: "the run".into(), values, significance });
+        self.changes.push(Change { run: title.into(), name: "the run".into(), values, significance });
     }
 
-    fn levels(&mut self, before: &Run, after: &Run, whose: &str) {
+    fn levels(&mut self, before: &Run, after: &Run, title: &str) {
         for level in &after.levels {
             let Some(old) = before.levels.iter().find(|old| old.name == level.name) else { continue };
             let significance = match (old.met, level.met) {
@@ -174,7 +175,7 @@ impl Comparison {
             let values =
                 format!("{} → {} (promised {})", said(old.measured), said(level.measured), level.bound);
             self.changes.push(Change {
-                run: whose.into(),
+                run: title.into(),
                 name: format!("level {}", level.name),
                 values,
                 significance,
@@ -182,7 +183,7 @@ impl Comparison {
         }
     }
 
-    fn judge(&mut self, whose: &str, before: &Figure, after: &Figure, same_machine: bool) {
+    fn judge(&mut self, title: &str, before: &Figure, after: &Figure, same_machine: bool) {
         if !same_machine && !holds_elsewhere(before.kind) {
             return;
         }
@@ -191,10 +192,10 @@ impl Comparison {
         let (old, new) = (before.shown(), after.shown());
         let values = format!("{old} → {new} ({ratio}; {allowed} % would be noise)");
         let significance = judge(before, after);
-        self.changes.push(Change { run: whose.into(), name: before.name.clone(), values, significance });
+        self.changes.push(Change { run: title.into(), name: before.name.clone(), values, significance });
     }
 
-    /// What is printed.
+    /// The text for the terminal.
     pub fn shown(&self, all: bool) -> String {
         let mut out = String::new();
         for note in &self.notes {
@@ -217,13 +218,13 @@ impl Comparison {
         out + "\n"
     }
 
-    fn part(&self, out: &mut String, title: &str, significance: Significance) {
+    fn part(&self, out: &mut String, heading: &str, significance: Significance) {
         let changes: Vec<&Change> =
             self.changes.iter().filter(|change| change.significance == significance).collect();
         if changes.is_empty() {
             return;
         }
-        let _ = writeln!(out, "{title}");
+        let _ = writeln!(out, "{heading}");
         let mut last = "";
         for Change { run, name, values, .. } in changes {
             if run != last {
@@ -239,7 +240,7 @@ fn named(figures: &[Figure], like: &Figure) -> Option<Figure> {
     figures.iter().find(|figure| figure.name == like.name).cloned()
 }
 
-/// What was counted and is not there was there 0 times, unless nothing was counted.
+/// A count that a run lacks is 0, unless the run has no counts at all.
 fn absent(figure: &Figure, run: &Run) -> Option<Figure> {
     let of_requests = figure.name.starts_with("own ");
     let counted = matches!(figure.kind, Kind::Count | Kind::Coalesced)

@@ -1,7 +1,7 @@
-//! What a program tells Prometheus, read back: the lines of its text format.
+//! Reads the text format of Prometheus metrics.
 //!
-//! <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. Comments are left out; a
-//! line that is none of the format is passed over, since others may be of use.
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format>. Comments and lines that
+//! are not in the format are ignored.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Scrape {
 }
 
 impl Scrape {
-    /// Reads a text.
+    /// Reads the text of a response.
     pub fn parse(text: &str) -> Scrape {
         let mut samples = BTreeMap::<_, Vec<_>>::new();
         for (name, labels, value) in text.lines().filter_map(sample) {
@@ -24,7 +24,7 @@ impl Scrape {
         Scrape { samples }
     }
 
-    /// The sum of a metric over the label sets that are asked for; `None`: there is no such metric.
+    /// The sum of a metric over the wanted label sets; `None` if there is no such metric.
     pub fn sum(&self, name: &str, wanted: impl Fn(&Labels) -> bool) -> Option<f64> {
         let samples = self.samples.get(name)?;
         Some(samples.iter().filter(|(labels, _)| wanted(labels)).map(|(_, value)| value).sum())
@@ -35,8 +35,8 @@ impl Scrape {
         self.sum(name, |_| true)
     }
 
-    /// The least bound of a histogram within which so large a share lies of what was observed since `before`;
-    /// `None`: nothing was, or it lies beyond the last bound.
+    /// The least bound of a histogram that contains this share of the observations since `before`. `None` if
+    /// nothing was observed, or the share lies beyond the last bound.
     pub fn bound(&self, before: Option<&Scrape>, histogram: &str, share: f64) -> Option<f64> {
         let name = format!("{histogram}_bucket");
         let mut counts = Vec::new();
@@ -52,7 +52,7 @@ impl Scrape {
         found.map(|(bound, _)| bound).filter(|bound| bound.is_finite())
     }
 
-    /// The value of a label of a metric, where there is only one or any will do.
+    /// The value of a label in the first sample of a metric.
     pub fn label(&self, name: &str, label: &str) -> Option<&str> {
         self.samples.get(name)?.first()?.0.get(label).map(String::as_str)
     }
@@ -80,7 +80,7 @@ fn sample(line: &str) -> Option<(String, Labels, f64)> {
     Some((name.to_owned(), labels, value))
 }
 
-/// A label's value up to its quotation mark, and what follows.
+/// The value of a label up to its quotation mark, and the rest of the line.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();
@@ -107,7 +107,7 @@ mod tests {
         up 1e0\nnonsense\nopen{a=\"b\n";
 
     #[test]
-    fn a_share_of_what_was_observed_meanwhile_lies_within_a_bound() {
+    fn a_share_of_the_new_observations_lies_within_a_bound() {
         let scrape = |counts: [u32; 3]| {
             let line = |(le, count)| format!("t_bucket{{le=\"{le}\"}} {count}\n");
             Scrape::parse(&["0.1", "1", "+Inf"].into_iter().zip(counts).map(line).collect::<String>())

@@ -1,55 +1,55 @@
-//! The figures of a run that can be held against those of another run.
+//! The figures of a run that can be compared with those of another run.
 
 use crate::number::{short, size, time, whole};
 use crate::report::{Latency, Run};
 
-/// What a figure is of, which says how it is shown and how much of it is noise.
+/// The kind of a figure: it decides the unit and the share that is noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Counted things.
+    /// A count.
     Count,
-    /// Counted things of which fewer are needed if they coincide, such as status writes.
+    /// A count that is smaller when changes coincide, such as that of status writes.
     Coalesced,
     /// A quotient of counts.
     Share,
-    /// Bytes that were written.
+    /// Bytes written.
     Written,
-    /// Seconds that something took, and how many samples lie beyond the figure.
+    /// A latency in seconds, and the number of samples beyond the percentile.
     Time {
         /// At least 1.
         beyond: f64,
     },
-    /// Things a second.
+    /// A rate.
     Rate,
-    /// Seconds of a processor.
+    /// Processor time in seconds.
     Processor,
     /// Bytes of memory.
     Memory,
 }
 
-/// Which of two figures is better.
+/// The direction in which a figure improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// The smaller.
     Less,
     /// The larger.
     More,
-    /// Neither: it should not change.
+    /// Neither: a change in any direction is worse.
     Same,
 }
 
-/// A number that a run is judged by.
+/// One figure of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// How much.
+    /// Its value.
     pub value: f64,
-    /// Of what.
+    /// Its kind.
     pub kind: Kind,
-    /// Where to.
+    /// Its direction.
     pub better: Better,
-    /// Whether it belongs into a short comparison.
+    /// Whether it belongs in a short comparison.
     pub short: bool,
 }
 
@@ -66,7 +66,7 @@ impl Figure {
     /// The value as people read it.
     pub fn shown(&self) -> String {
         match self.kind {
-            // Counts are far below what a cast would change.
+            // Counts are far below the numbers that a cast would change.
             Kind::Count | Kind::Coalesced => whole(self.value as usize),
             Kind::Share | Kind::Rate => short(self.value),
             Kind::Written | Kind::Memory => size(self.value),
@@ -75,7 +75,7 @@ impl Figure {
     }
 }
 
-/// All figures of a run, the most telling first. Two runs of the same work have the same names.
+/// All figures of a run, the most important first. Two runs of the same work have figures of the same names.
 pub fn figures(run: &Run) -> Vec<Figure> {
     let mut all = Vec::new();
     if let Some(efficiency) = run.requests.write_efficiency {
@@ -89,11 +89,11 @@ pub fn figures(run: &Run) -> Vec<Figure> {
             Figure::new("units beyond the quota", over as f64, Kind::Count, Better::Less).short()
         }));
     }
-    // How slow fake nodes are is no matter of the system.
+    // The lag of fake nodes is not a figure of the system.
     let own = run.latencies.iter().filter(|latency| latency.group != "fake nodes");
     all.extend(own.flat_map(percentiles));
     if let Some(age) = run.queue_age_seconds {
-        all.push(Figure::new("longest wait in the queue", age, Kind::Time { beyond: 1.0 }, Better::Less));
+        all.push(Figure::new("longest wait of an event", age, Kind::Time { beyond: 1.0 }, Better::Less));
     }
     all.extend(requests(run));
     let written = [
@@ -106,7 +106,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
             .into_iter()
             .filter_map(|(name, bytes)| Some(Figure::new(name, bytes?, Kind::Written, Better::Less).short())),
     );
-    // Others that were watched are no part of what is judged.
+    // Other watched processes are not compared.
     let processes = [
         ("the controller", run.controller()),
         ("kube-apiserver", run.process("kube-apiserver")),
@@ -126,7 +126,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
     all
 }
 
-/// How many of `count` samples lie at or beyond a percentile, at least the one that it is.
+/// The number of samples at or beyond a percentile, at least 1.
 fn beyond(count: usize, share: f64) -> f64 {
     (count as f64 * (1.0 - share)).max(1.0)
 }

@@ -1,9 +1,9 @@
-//! The floor client: the least requests that running Frameworks takes, sent without deciding anything.
+//! The floor client: sends the minimum of requests that running Frameworks takes, and decides nothing.
 //!
-//! One attempt of n Tasks that succeed takes nine status writes, POST and DELETE of a ConfigMap and of n
-//! Pods: 2n + 11 requests. They are sent here in that order with whole bodies, as soon as the Pods allow the
-//! next, so that what a controller adds to them can be seen. A status that is too large for etcd is
-//! compressed. Tasks that fail, retries and waves are beyond it.
+//! One attempt of n Tasks that succeed takes nine status writes, and POST and DELETE of a ConfigMap and of n
+//! Pods: 2n + 11 requests. The client sends them in that order with full bodies, each as soon as the Pods
+//! allow it. The difference to a controller is the overhead of the controller. A status that is too large for
+//! etcd is compressed. The client supports neither failing Tasks nor retries nor rescaling.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -30,15 +30,15 @@ mod bodies;
 pub use bodies::compress;
 use bodies::{CreatedPod, Progress, dress, pod_of, status};
 
-/// Requests at a time.
+/// Concurrent requests.
 const AT_ONCE: usize = 64;
-/// Of one Framework's Pods: others are to have their turn.
+/// Concurrent requests on the Pods of one Framework, so that other Frameworks get their share.
 const OF_ONE: usize = 32;
-/// What a status says of its Tasks is compressed from so many bytes on: about here etcd refuses it otherwise.
+/// The Task statuses are compressed from this size on: etcd refuses larger ones.
 const COMPRESSED_FROM: usize = 700 * 1024;
 const GROUP: &str = "/apis/frameworkcontroller.microsoft.com/v1";
 
-/// A Pod as far as it matters here.
+/// A Pod with the few fields that the client reads.
 type SlimPod = Object<Nothing, PodStatus>;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ struct PodStatus {
     host_ip: String,
 }
 
-/// How many of a Framework's Pods are where.
+/// How many Pods of a Framework have reached each phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pods {
     running: usize,
@@ -59,7 +59,7 @@ struct Pods {
     gone: usize,
 }
 
-/// PodPhase one Pod is: it only goes forward.
+/// The phase of one Pod: it only advances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum PodPhase {
     #[default]
@@ -69,24 +69,24 @@ enum PodPhase {
     Gone,
 }
 
-/// What a Framework waits for.
+/// The Pods that a Framework waits for.
 struct Waiting {
     pods: BTreeMap<String, PodPhase>,
-    told: watch::Sender<Pods>,
+    counts: watch::Sender<Pods>,
 }
 
-/// Who waits, by the Framework's name.
+/// The waiting Frameworks by name.
 type Waiters = Arc<Mutex<BTreeMap<String, Waiting>>>;
 
-/// The client.
+/// The floor client.
 #[derive(Clone)]
 pub struct FloorClient {
     namespace: Namespace,
-    room: Arc<Semaphore>,
+    requests: Arc<Semaphore>,
     all: Waiters,
 }
 
-/// An object of which only this matters.
+/// The reply to a write: only its metadata is read.
 #[derive(Deserialize)]
 struct Stored {
     metadata: StoredMeta,
@@ -99,7 +99,7 @@ struct StoredMeta {
     resource_version: String,
 }
 
-/// The status of a job whose Tasks all run, of the size that a controller would write.
+/// The status of a job whose Tasks all run, as large as one that a controller writes.
 pub fn status_of(job: &Job<'_>) -> Value {
     let uid = |number: usize| format!("00000000-0000-8000-8000-{number:012x}");
     let created: Vec<CreatedPod> = indexes(job)
@@ -109,7 +109,7 @@ pub fn status_of(job: &Job<'_>) -> Value {
     status(job, "AttemptRunning", Progress::Running, &created)
 }
 
-/// An error if the scenario is beyond this client.
+/// An error if the client does not support the scenario.
 pub fn check(scenario: &Scenario) -> Result<()> {
     for group in &scenario.groups {
         let is_plain = group.task_roles.iter().all(|role| role.exit_code == 0)
@@ -124,7 +124,7 @@ pub fn check(scenario: &Scenario) -> Result<()> {
 }
 
 impl FloorClient {
-    /// Begins to watch the Pods of a run.
+    /// Starts to watch the Pods of a run.
     pub async fn begin(namespace: Namespace, run: &str) -> Result<FloorClient> {
         let all = Waiters::default();
         let api = Api::<SlimPod>::namespaced_with(
@@ -139,24 +139,24 @@ impl FloorClient {
                 Some(Ok(Event::InitDone)) => break,
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error).context("watching Pods"),
-                None => bail!("the watch of Pods ended before it began"),
+                None => bail!("the watch of Pods ended during its first list"),
             }
         }
-        let told = Arc::clone(&all);
-        // Ends with the runtime: there is one run in a process.
+        let waiters = Arc::clone(&all);
+        // The task ends with the runtime: a process has one run.
         tokio::spawn(async move {
             while let Some(event) = events.next().await {
                 match event {
-                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => note(&told, &pod, false),
-                    Ok(Event::Delete(pod)) => note(&told, &pod, true),
+                    Ok(Event::Apply(pod) | Event::InitApply(pod)) => note(&waiters, &pod, false),
+                    Ok(Event::Delete(pod)) => note(&waiters, &pod, true),
                     Ok(_) | Err(_) => {}
                 }
             }
         });
-        Ok(FloorClient { namespace, room: Arc::new(Semaphore::new(AT_ONCE)), all })
+        Ok(FloorClient { namespace, requests: Arc::new(Semaphore::new(AT_ONCE)), all })
     }
 
-    /// Does all of the work for a Framework that was just created.
+    /// Sends all requests for a Framework that was just created.
     pub async fn attend(&self, job: &Job<'_>, uid: &str, mut version: String) -> Result<()> {
         let name = job.name();
         let mut pods = self.expect(job);
@@ -193,14 +193,14 @@ impl FloorClient {
         Ok(())
     }
 
-    /// Registers the Pods of a job, before any of them is created.
+    /// Registers the Pods of a job before any of them is created.
     fn expect(&self, job: &Job<'_>) -> watch::Receiver<Pods> {
         let name = job.name();
         let pods = indexes(job).map(|(role, index)| (pod_of(&name, role, index), PodPhase::default()));
-        let (told, heard) = watch::channel(Pods::default());
-        let waiting = Waiting { pods: pods.collect(), told };
+        let (counts, receiver) = watch::channel(Pods::default());
+        let waiting = Waiting { pods: pods.collect(), counts };
         self.all.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(name, waiting);
-        heard
+        receiver
     }
 
     async fn create_pods(
@@ -247,12 +247,12 @@ impl FloorClient {
         job: &Job<'_>,
         version: &mut String,
         state: &str,
-        told: Progress,
+        progress: Progress,
         created: &[CreatedPod],
     ) -> Result<()> {
         let mut object = job.framework(None);
         object["metadata"]["resourceVersion"] = version.clone().into();
-        object["status"] = status(job, state, told, created);
+        object["status"] = status(job, state, progress, created);
         compress(&mut object["status"], COMPRESSED_FROM)?;
         let path = format!("{GROUP}/namespaces/{}/frameworks/{}/status", self.namespace.name, job.name());
         *version = self.send(Method::PUT, &path, &object).await?.metadata.resource_version;
@@ -261,7 +261,7 @@ impl FloorClient {
 
     async fn remove(&self, path: &str, uid: &str) -> Result<()> {
         let options = json!({ "preconditions": { "uid": uid }, "propagationPolicy": "Background" });
-        let _room = self.room.acquire().await?;
+        let _permit = self.requests.acquire().await?;
         let request = Request::delete(path).header("content-type", "application/json");
         let response =
             self.namespace.client.send(request.body(serde_json::to_vec(&options)?.into())?).await?;
@@ -270,7 +270,7 @@ impl FloorClient {
     }
 
     async fn send(&self, method: Method, path: &str, object: &Value) -> Result<Stored> {
-        let _room = self.room.acquire().await?;
+        let _permit = self.requests.acquire().await?;
         let what = format!("{method} {path}");
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let request = request.body(serde_json::to_vec(object)?)?;
@@ -283,10 +283,10 @@ async fn wait(pods: &mut watch::Receiver<Pods>, is: impl Fn(&Pods) -> bool) -> R
     Ok(())
 }
 
-/// Takes note of what the watch shows of a Pod.
+/// Updates the phase of a Pod from a watch event.
 fn note(all: &Waiters, pod: &SlimPod, is_gone: bool) {
     let Some(name) = pod.metadata.name.as_deref() else { return };
-    // Names of Frameworks have no dash.
+    // The names of Frameworks contain no dash.
     let Some(framework) = name.split('-').next() else { return };
     let now = match pod.status.as_ref().map(|status| status.phase.as_str()) {
         _ if is_gone => PodPhase::Gone,
@@ -300,14 +300,14 @@ fn note(all: &Waiters, pod: &SlimPod, is_gone: bool) {
     let before = std::mem::replace(phase, now.max(*phase));
     let after = *phase;
     let passed = |mark: PodPhase| usize::from(before < mark && after >= mark);
-    waiting.told.send_modify(|pods| {
+    waiting.counts.send_modify(|pods| {
         pods.running += passed(PodPhase::Running);
         pods.ended += passed(PodPhase::Ended);
         pods.gone += passed(PodPhase::Gone);
     });
 }
 
-/// The Tasks of a job: TaskRole and index.
+/// The Tasks of a job: the TaskRole and the index of each.
 fn indexes<'a>(job: &Job<'a>) -> impl Iterator<Item = (&'a str, usize)> {
     job.group
         .task_roles

@@ -1,4 +1,4 @@
-//! Follows the jobs of a run by one watch.
+//! Follows the jobs of a run with one watch.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -20,15 +20,15 @@ use crate::partial_status::{BatchJob, Framework, Observation, Unit};
 use crate::system::System;
 use crate::tracker::Tracker;
 
-/// What becomes of the jobs, shared with those who create them.
+/// The tracker, shared by the watch and the generator.
 pub type SharedTracker = Arc<Mutex<Tracker>>;
 
-/// What is known, whoever panicked with it: each change is whole.
+/// Locks the tracker, also after a panic: every change of it is complete.
 pub fn lock(tracked: &SharedTracker) -> MutexGuard<'_, Tracker> {
     tracked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Watches the jobs of a run. Returns once the watch has begun; it ends with the handle.
+/// Watches the jobs of a run. Returns when the watch has begun; dropping the handle ends it.
 pub async fn follow(
     namespace: &Namespace,
     system: System,
@@ -53,7 +53,7 @@ pub async fn follow(
     }
 }
 
-/// A watch that goes on until it is dropped.
+/// A watch that ends when it is dropped.
 #[derive(Debug)]
 pub struct Following(JoinHandle<()>);
 
@@ -97,8 +97,8 @@ where
                         tracker.gone(&observation.name, observation.version, at, wall);
                     }
                 }
-                // The watcher begins again by itself; what changed meanwhile arrives late, and of several
-                // changes only the last one.
+                // The watcher lists again by itself. Changes in between arrive late, and of several changes
+                // of an object only the last one.
                 Ok(Event::Init) => tracker.has_gaps(),
                 Ok(Event::InitDone) | Err(_) => {}
             }

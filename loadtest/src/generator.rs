@@ -1,7 +1,7 @@
-//! Creates the jobs of a scenario when it wants them, whatever becomes of those before: an open loop.
+//! Creates the jobs of a scenario at their scheduled moments, independent of earlier jobs: an open loop.
 //!
-//! A generator that waits for a slow system would stop asking just when it is slowest, and never see how long
-//! its users wait. Each creation has its moment; what comes late is late by that moment.
+//! A generator that waited for a slow system would create fewer jobs when the system is slowest, and hide how
+//! long users wait. Each job has its scheduled moment, and its latencies count from that moment.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,36 +24,37 @@ use crate::system::System;
 
 mod units;
 
-/// Requests at a time. Each has a connection of its own; more would make the API server's work, not the load.
+/// Concurrent requests. Each has its own connection; more connections would be work for the API server that
+/// no job causes.
 pub const AT_ONCE: usize = 64;
-/// How long a controller may take to notice a Framework that is to be completed for it.
+/// How long a controller may take to accept a Framework that the load test completes.
 const ACCEPTED: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(20);
-/// For Frameworks that the load test completes: long enough that nothing expires before its time.
+/// The TTL of Frameworks that the load test completes, if the group has none: nothing expires early.
 const LONG_TTL: i64 = 3600;
 
-/// What is needed to create jobs.
+/// Creates the jobs of a run.
 #[derive(Clone)]
 pub struct Generator {
-    /// Where.
+    /// The namespace of the jobs.
     pub namespace: Namespace,
-    /// For whom.
+    /// The system that runs the jobs.
     pub system: System,
-    /// What.
+    /// The scenario.
     pub scenario: Arc<Scenario>,
-    /// The run that they belong to.
+    /// The ID of the run.
     pub run: String,
-    /// Nodes that Pods are bound to, in turn; none: the scheduler chooses.
+    /// Nodes that Pods are bound to, in turn; without nodes the scheduler chooses.
     pub nodes: Arc<Vec<String>>,
-    /// Who follows them.
+    /// The tracker of the jobs.
     pub tracked: SharedTracker,
-    /// Who does the work, if no controller does.
+    /// The floor client, if no controller runs the jobs.
     pub floor: Option<FloorClient>,
-    /// Deletions of units at a time.
+    /// Permits for concurrent deletions of units.
     pub deletions: Arc<Semaphore>,
 }
 
-/// One creation.
+/// The creation of one job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Arrival {
     after: Duration,
@@ -61,7 +62,7 @@ struct Arrival {
     index: usize,
 }
 
-/// All creations in the order of their moments.
+/// All creations in the order of their scheduled moments.
 fn arrivals(scenario: &Scenario) -> Vec<Arrival> {
     let of = |(number, group): (usize, &Group)| {
         let (start, rate) = (group.start_seconds, group.per_second);
@@ -78,7 +79,8 @@ fn arrivals(scenario: &Scenario) -> Vec<Arrival> {
 }
 
 impl Generator {
-    /// Tells the tracker of all jobs. Before the first is created: it must not look as if all were over.
+    /// Registers all jobs with the tracker before the first is created, so that the run does not look
+    /// finished.
     pub fn announce(&self, start: Instant) {
         let mut tracker = lock(&self.tracked);
         for arrival in arrivals(&self.scenario) {
@@ -87,25 +89,25 @@ impl Generator {
         }
     }
 
-    /// Lets the API server check the first job of each group, which it does not store. What is wrong with
-    /// the scenario is said before the run, and what an API server does once for a new resource (its schema
-    /// and rules are compiled on the first request) is not taken for the load's work.
+    /// Sends the first job of each group as a dry run, which the API server checks and does not store. Errors
+    /// of the scenario appear before the run. The one-time work of the API server for a new resource, such as
+    /// compiling its schema and rules, is not measured.
     pub async fn rehearse(&self) -> Result<()> {
         for group in 0..self.scenario.groups.len() {
             let job = self.job(Arrival { after: Duration::ZERO, group, index: 0 });
-            if self.system == System::Queue {
-                self.rehearse_unit(&job).await?;
-                continue;
-            }
+            let (api, object) = match self.system {
+                System::Queue => self.unit(&job)?,
+                _ => (self.api(), self.object(&job, None)),
+            };
             let dry = PostParams { dry_run: true, ..PostParams::default() };
-            let object: DynamicObject = serde_json::from_value(self.object(&job, None))?;
-            let checked = self.api().create(&dry, &object).await;
-            checked.with_context(|| format!("a job of group {} would be refused", job.group.name))?;
+            let object: DynamicObject = serde_json::from_value(object)?;
+            let checked = api.create(&dry, &object).await;
+            checked.with_context(|| format!("the API server refuses a job of group {}", job.group.name))?;
         }
         Ok(())
     }
 
-    /// Creates all jobs at their moments after `start`, and returns once the last is created and rescaled.
+    /// Creates all jobs at their moments after `start`. Returns when the last is created and rescaled.
     pub async fn create(&self, start: Instant, wall: Timestamp) -> Result<()> {
         let room = Arc::new(Semaphore::new(AT_ONCE));
         let mut running = JoinSet::new();
@@ -147,7 +149,7 @@ impl Generator {
         }
     }
 
-    /// A job as the system wants it; `deadline` is its `activeDeadlineSeconds`, if not the group's own.
+    /// A job in the form for the system; `deadline` replaces the `activeDeadlineSeconds` of the group.
     fn object(&self, job: &Job<'_>, deadline: Option<i64>) -> Value {
         match self.system {
             System::Job => job.batch_job(),
@@ -167,7 +169,7 @@ impl Generator {
         let at = |seconds: u32| wall.checked_add(SignedDuration::from_secs(seconds.into()));
         let permit = room.acquire().await.context("the generator ended")?;
         let deadline = job.group.deadline_at_seconds.map(at).transpose()?;
-        // As a user would who wants it to end at that time.
+        // The deadline counts from the creation, so that it passes at that time.
         let seconds = deadline.map(|deadline| seconds_until(deadline).max(1));
         let created = create(&api, &name, &self.object(&job, seconds)).await?;
         let stored = Instant::now();
@@ -184,7 +186,8 @@ impl Generator {
             }
         }
         if let Some(expiry) = expiry {
-            // Both would write the status at once otherwise, and one would be refused.
+            // Otherwise the controller and the load test write the status at the same time, and one is
+            // refused.
             self.until_accepted(&name).await?;
             let ttl = job.group.ttl_seconds_after_finished.map_or(LONG_TTL, i64::from);
             complete(&api, &name, whole(expiry).checked_sub(SignedDuration::from_secs(ttl))?).await?;
@@ -206,7 +209,7 @@ impl Generator {
             let patch: Patch<()> = Patch::Json(serde_json::from_value(patch)?);
             match api.patch(&name, &PatchParams::default(), &patch).await {
                 Ok(_) => {}
-                // It is over already, and deleted.
+                // The job is already over and deleted.
                 Err(kube::Error::Api(error)) if error.code == 404 => {}
                 Err(error) => return Err(error).with_context(|| format!("rescaling {name}")),
             }
@@ -231,7 +234,7 @@ async fn create(api: &Api<DynamicObject>, name: &str, object: &Value) -> Result<
     api.create(&PostParams::default(), &object).await.with_context(|| format!("creating {name}"))
 }
 
-/// Writes that a Framework without a run succeeded at that time.
+/// Writes a status that says the Framework succeeded at that time.
 async fn complete(api: &Api<DynamicObject>, name: &str, at: Timestamp) -> Result<()> {
     const UID: &str = "00000000-0000-8000-8000-000000000000";
     let status = json!({
@@ -256,7 +259,7 @@ async fn complete(api: &Api<DynamicObject>, name: &str, at: Timestamp) -> Result
     Ok(())
 }
 
-/// Cut down to whole seconds, which is what the API keeps.
+/// Truncates to whole seconds, the precision of the API.
 fn whole(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
@@ -271,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_arrive_at_even_distances_whatever_becomes_of_them() {
+    fn jobs_arrive_at_even_intervals() {
         let text = "description: d\ngroups:\n\
             - {name: a, jobs: 3, perSecond: 2, startSeconds: 1, taskRoles: [{name: w, taskNumber: 1}]}\n\
             - {name: b, jobs: 2, taskRoles: [{name: w, taskNumber: 1}]}";

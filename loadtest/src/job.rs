@@ -1,30 +1,29 @@
-//! The objects that a load test creates: what a group of the scenario says, for the system that does the
-//! work.
+//! The objects that a load test creates: a job of a group as a Framework, a `batch/v1` Job or a QueueUnit.
 
 use framework_api::queue;
 use serde_json::{Value, json};
 
 use crate::scenario::{Group, QueueIndex, Scenario, TaskRole, Unit};
 
-/// Label of all that a load test creates: which run it belongs to.
+/// Label of all objects of a load test: the run.
 pub const RUN_LABEL: &str = "loadtest.frameworkcontroller.microsoft.com/run";
-/// Label of all that a load test creates: the group.
+/// Label of all objects of a load test: the group.
 pub const GROUP_LABEL: &str = "loadtest.frameworkcontroller.microsoft.com/group";
-/// Prefix of the annotations by which fake nodes know what becomes of a Pod.
+/// Prefix of the annotations that tell fake nodes how a Pod ends.
 const ANNOTATION_PREFIX: &str = "test.frameworkcontroller.microsoft.com";
 
 /// One job of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
-    /// What is run.
+    /// The scenario.
     pub scenario: &'a Scenario,
-    /// The group it belongs to.
+    /// Its group.
     pub group: &'a Group,
-    /// Its number in the group.
+    /// Its index in the group.
     pub index: usize,
-    /// The run.
+    /// The ID of the run.
     pub run: &'a str,
-    /// The node that its Pods are bound to, if they are.
+    /// The node that its Pods are bound to, if any.
     pub node: Option<&'a str>,
 }
 
@@ -34,10 +33,10 @@ impl Job<'_> {
         self.group.job_name(self.index)
     }
 
-    /// As a Framework. `deadline` is its `activeDeadlineSeconds`, if the group's own does not hold.
+    /// The job as a Framework. `deadline` replaces the `activeDeadlineSeconds` of the group.
     pub fn framework(&self, deadline: Option<i64>) -> Value {
         let mut spec = json!({
-            // The load test completes those by itself that it wants to expire; nothing is to be run for them.
+            // The load test completes Frameworks that are to expire; no Task runs for them.
             "executionType": if self.group.expire_at_seconds.is_some() { "Create" } else { "Start" },
             "taskRoles": self.group.task_roles.iter().map(|role| self.task_role(role)).collect::<Vec<_>>(),
         });
@@ -56,7 +55,7 @@ impl Job<'_> {
         })
     }
 
-    /// As a `batch/v1` Job, which knows one kind of Task only: all Tasks are of the first TaskRole.
+    /// The job as a `batch/v1` Job. A Job has one kind of Task, so all Tasks are those of the first TaskRole.
     pub fn batch_job(&self) -> Value {
         let tasks = self.group.tasks();
         let role = self.group.task_roles.first();
@@ -76,7 +75,7 @@ impl Job<'_> {
         json!({ "apiVersion": "batch/v1", "kind": "Job", "metadata": self.metadata(), "spec": spec })
     }
 
-    /// As a QueueUnit of a job of a kind that no controller knows.
+    /// The job as a QueueUnit whose consumer is of a kind without a controller.
     pub fn unit(&self, unit: &Unit, queue: QueueIndex) -> Value {
         json!({
             "apiVersion": queue::API_VERSION,
@@ -99,7 +98,7 @@ impl Job<'_> {
         json!({ "name": self.name(), "labels": self.labels() })
     }
 
-    /// The labels of all that is created for it.
+    /// The labels of all its objects.
     pub fn labels(&self) -> Value {
         json!({ RUN_LABEL: self.run, GROUP_LABEL: self.group.name })
     }
@@ -119,7 +118,7 @@ impl Job<'_> {
         })
     }
 
-    /// The template: a command for nodes that run it, annotations for those that only play.
+    /// The Pod template: a command for real nodes, annotations for fake nodes.
     pub fn pod(&self, role: &TaskRole) -> Value {
         let (seconds, code) = (role.run_seconds, role.exit_code);
         let mut pod = json!({

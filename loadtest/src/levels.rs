@@ -1,12 +1,13 @@
-//! Whether a run kept what its scenario promises.
+//! Compares a run with the levels of its scenario.
 
-use crate::report::{self, Latency, Run};
+use crate::phase_names::{COMPLETED, DEADLINE_LATENCY, EXPIRY_LATENCY, RUNNING};
+use crate::report::{self, Run};
 use crate::scenario::{Level, Scenario};
-use crate::tracker::{DEADLINE_LATENCY, EXPIRY_LATENCY};
 
 const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
-/// Judges a run of which all else is known: the scenario's levels, and that every job ended as it has to.
+/// The levels of a run whose other figures are known: the levels of the scenario, and the outcomes of all
+/// jobs.
 pub fn judge(scenario: &Scenario, run: &Run, promises: bool) -> Vec<report::Level> {
     let mut levels = Vec::new();
     let wanted = |outcome: &str| -> usize {
@@ -23,7 +24,7 @@ pub fn judge(scenario: &Scenario, run: &Run, promises: bool) -> Vec<report::Leve
             });
         }
     }
-    // What others are compared by is measured, not promised.
+    // The levels do not apply to systems that ours is compared with.
     let promised = scenario.levels.iter().filter(|_| promises);
     levels.extend(promised.map(|(level, bound)| {
         let measured = measured(*level, run);
@@ -38,25 +39,20 @@ pub fn judge(scenario: &Scenario, run: &Run, promises: bool) -> Vec<report::Leve
 }
 
 fn measured(level: Level, run: &Run) -> Option<f64> {
-    let worst = |transition: &str, percentile: fn(&Latency) -> f64| {
-        let of = run.latencies.iter().filter(|latency| latency.transition == transition);
-        of.map(percentile).max_by(f64::total_cmp)
-    };
     let is_counted = run.requests.source != "none";
     let counted = |count: usize| is_counted.then_some(count as f64);
     match level {
         Level::WriteEfficiency => run.requests.write_efficiency,
         Level::Refused => counted(run.requests.refused),
         Level::Reads => counted(run.requests.reads),
-        Level::RunningP99Seconds => worst("creation → first Task running", |latency| latency.p99),
-        Level::CompletedP99Seconds => worst("creation → completed", |latency| latency.p99),
-        Level::DeadlineMaxSeconds => worst(DEADLINE_LATENCY, |latency| latency.max),
-        Level::ExpiryP99Seconds => worst(EXPIRY_LATENCY, |latency| latency.p99),
+        Level::RunningP99Seconds => run.slowest(RUNNING, |latency| latency.p99),
+        Level::CompletedP99Seconds => run.slowest(COMPLETED, |latency| latency.p99),
+        Level::DeadlineMaxSeconds => run.slowest(DEADLINE_LATENCY, |latency| latency.max),
+        Level::ExpiryP99Seconds => run.slowest(EXPIRY_LATENCY, |latency| latency.p99),
         Level::JobsPerSecond => Some(run.jobs_per_second),
         Level::TasksPerSecond => Some(run.tasks_per_second),
         Level::ControllerPeakMebibytes => {
-            let controller = run.processes.iter().find(|process| process.name == "frameworkcontroller")?;
-            Some(controller.rss_peak_bytes as f64 / MEBIBYTE)
+            Some(run.process("frameworkcontroller")?.rss_peak_bytes as f64 / MEBIBYTE)
         }
         Level::StatusBytesPerTask => run.bytes.status_writes_per_task,
         Level::ReleasesPerSecond => run.queue.as_ref().map(|queue| queue.releases_per_second),

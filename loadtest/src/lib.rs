@@ -1,11 +1,9 @@
-//! Load tests of a Framework controller: work that scenario files describe, what it takes, and what a cluster
-//! needs for more of it.
+//! Load tests of a Framework controller, their reports, and capacity plans.
 //!
-//! [`scenario`] says what is done and promised, [`report`] what was found. [`run`] does it: the generator
-//! creates jobs, the tracker follows them by a watch, the sampler looks at processes, and the API server's
-//! audit log tells what was asked. From reports in files ([`saved`]) come a page to read
-//! ([`page`](mod@page)), what changed from one to another ([`compare`]), and what more of the same would
-//! take ([`plan`]).
+//! A [`scenario`] describes jobs and service levels, a [`report`] the results. [`run`] runs a scenario: the
+//! generator creates jobs, the tracker follows them with a watch, the sampler reads processes, and the API
+//! server's audit log has the requests. From saved reports ([`saved`]) come a page to read
+//! ([`page`](mod@page)), a comparison of two reports ([`compare`]), and a capacity plan ([`plan`]).
 
 pub mod admission;
 pub mod compare;
@@ -24,6 +22,7 @@ pub mod own;
 pub mod page;
 pub mod partial_status;
 pub mod performance;
+pub mod phase_names;
 pub mod plan;
 pub mod process;
 pub mod render;

@@ -1,10 +1,10 @@
-//! What the load test runs on.
+//! The machine that the load test runs on.
 
 use std::fs;
 
 use crate::report::Machine;
 
-/// This machine, as far as the kernel tells.
+/// This machine, from `/proc`.
 pub fn this(shared_with_cluster: bool) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {

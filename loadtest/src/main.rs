@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use framework_loadtest::number::count;
 use framework_loadtest::scenario::Scenario;
 use framework_loadtest::{compare, output, plan, render, start, status_cost};
 
@@ -18,24 +19,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a scenario, and report what it took.
+    /// Run a scenario and write its report.
     Run(Box<start::Arguments>),
-    /// Put the runs of several reports side by side.
+    /// Merge the runs of several reports into one report.
     Merge(output::Arguments),
-    /// Measure what a status write costs the API server, by its size and form.
+    /// Measure the processor time of the API server for a status write, by its size and form.
     StatusCost(status_cost::Arguments),
-    /// Say what a scenario file does.
+    /// Check a scenario file and print its size.
     Check {
-        /// The scenario.
+        /// The scenario file.
         file: PathBuf,
     },
-    /// Make a page of a report, which needs neither network nor script to be read.
+    /// Make a self-contained HTML page of a report.
     Render(render::Arguments),
-    /// Leave the course over time out of a report, so that it is small enough to be kept beside the code.
+    /// Remove the course over time from a report, so that it is small enough to keep beside the code.
     Trim(render::Arguments),
-    /// Say what changed beyond noise: ends with 1 if something became worse, 2 if they cannot be compared.
+    /// Compare two reports: exits with 1 if a figure became worse beyond noise, 2 if they cannot be compared.
     Compare(compare::Arguments),
-    /// Say what a cluster needs for so much work, and from which report that is known.
+    /// Extrapolate the needs of a cluster from reports, to at most ten times what they measured.
     Plan(plan::Arguments),
 }
 
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
 
 fn check(file: &Path) -> Result<ExitCode> {
     let scenario = Scenario::read(file)?;
-    println!("{}: {} jobs, {} Tasks", scenario.name, scenario.jobs(), scenario.tasks());
+    let (jobs, tasks) = (count(scenario.jobs(), "job"), count(scenario.tasks(), "Task"));
+    println!("{}: {jobs}, {tasks}", scenario.name);
     Ok(ExitCode::SUCCESS)
 }

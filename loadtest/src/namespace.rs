@@ -1,4 +1,4 @@
-//! Where jobs are run: a namespace, and what is found and left in it.
+//! The namespace that jobs run in: create it, list the objects of load tests in it, remove them.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::batch::v1::Job;
@@ -12,22 +12,22 @@ use crate::job::RUN_LABEL;
 
 mod queues;
 
-/// How long Kubernetes may take to get a namespace ready, or to remove what is deleted from it.
+/// How long Kubernetes may take to prepare a namespace, or to remove deleted objects from it.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long the API server may take to serve a resource that is new to it.
+/// How long the API server may take to serve a new resource.
 const SERVED: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(250);
 
-/// A namespace.
+/// A namespace of a cluster.
 #[derive(Clone)]
 pub struct Namespace {
-    /// The way to it.
+    /// The client of its cluster.
     pub client: kube::Client,
     /// Its name.
     pub name: String,
 }
 
-/// How kube names Frameworks.
+/// The API resource of Frameworks.
 pub fn framework_resource() -> ApiResource {
     ApiResource {
         group: framework_api::name::GROUP.into(),
@@ -39,12 +39,12 @@ pub fn framework_resource() -> ApiResource {
 }
 
 impl Namespace {
-    /// Frameworks in it.
+    /// The Frameworks in it.
     pub fn frameworks(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), &self.name, &framework_resource())
     }
 
-    /// Others in it.
+    /// The objects of another kind in it.
     pub fn all<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -52,7 +52,8 @@ impl Namespace {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Makes it, unless it is there, and waits until Pods can be created in it. Says whether it was made.
+    /// Creates it if it does not exist, and waits until Pods can be created in it. Returns whether it was
+    /// created.
     pub async fn make(&self) -> Result<bool> {
         let mut namespace = core::Namespace::default();
         namespace.metadata.name = Some(self.name.clone());
@@ -65,15 +66,15 @@ impl Namespace {
             }
         };
         let deadline = Instant::now() + PATIENCE;
-        // Before it exists, Pods are refused.
+        // The API server refuses Pods until the ServiceAccount exists.
         while self.all::<ServiceAccount>().get_opt("default").await?.is_none() {
-            ensure!(Instant::now() < deadline, "namespace {} got no ServiceAccount", self.name);
+            ensure!(Instant::now() < deadline, "namespace {} has no default ServiceAccount", self.name);
             sleep(EVERY).await;
         }
         Ok(made)
     }
 
-    /// Names of Nodes that take Pods.
+    /// The names of Nodes that are schedulable and not tainted.
     pub async fn nodes(&self) -> Result<Vec<String>> {
         let nodes = Api::<Node>::all(self.client.clone()).list(&ListParams::default()).await;
         let nodes = nodes.context("listing Nodes, to which the scenario binds its Pods")?;
@@ -85,13 +86,13 @@ impl Namespace {
         Ok(nodes.items.into_iter().filter(is_open).filter_map(|node| node.metadata.name).collect())
     }
 
-    /// How many jobs of load tests are in it; of one run, if it is named.
+    /// Counts the jobs of load tests in it, or those of one run.
     pub async fn left(&self, run: Option<&str>) -> kube::Result<usize> {
         Ok(count(&self.frameworks(), run).await? + count(&self.all::<Job>(), run).await?)
     }
 
-    /// The same, once they can be listed: the API server answers 429 while it fills the cache of a resource
-    /// that is new to it.
+    /// As [`Self::left`] for all runs, once they can be listed: the API server answers 429 while it fills the
+    /// cache of a new resource.
     pub async fn served(&self) -> kube::Result<usize> {
         let deadline = Instant::now() + SERVED;
         loop {
@@ -116,13 +117,18 @@ impl Namespace {
         let deadline = Instant::now() + PATIENCE;
         let pods = self.all::<Pod>();
         while self.left(run).await? > 0 || count(&pods, run).await? > 0 {
-            ensure!(Instant::now() < deadline, "what the load test made in {} does not go", self.name);
+            ensure!(
+                Instant::now() < deadline,
+                "namespace {} still has objects of the load test after {} s",
+                self.name,
+                PATIENCE.as_secs()
+            );
             sleep(EVERY).await;
         }
         Ok(())
     }
 
-    /// Removes the namespace.
+    /// Deletes the namespace.
     pub async fn remove(&self) -> Result<()> {
         let all = Api::<core::Namespace>::all(self.client.clone());
         all.delete(&self.name, &DeleteParams::default()).await.context("deleting the namespace")?;
@@ -135,7 +141,7 @@ fn selected(run: Option<&str>) -> ListParams {
     ListParams::default().labels(&selector)
 }
 
-/// How many there are. With a selector the API server does not tell how many remain after the first.
+/// Lists and counts: with a selector, the API server does not return `remainingItemCount`.
 async fn count<K>(api: &Api<K>, run: Option<&str>) -> kube::Result<usize>
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,

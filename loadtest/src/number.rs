@@ -1,11 +1,23 @@
-//! Numbers as people read them: three digits that matter, in the unit that fits.
+//! Numbers as people read them: three significant digits, in the unit that fits.
 
-/// A whole number with its thousands apart: `12,345`.
+/// A whole number with commas between its thousands: `12,345`.
 pub fn whole(number: usize) -> String {
     apart(&number.to_string())
 }
 
-/// Three digits that matter: `0.954`, `12.3`, `1,235`. What is no number is a dash.
+/// A count and its noun: `1 job`, `2,000 jobs`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", whole(number), if number == 1 { "" } else { "s" })
+}
+
+/// A rate and its noun: `1 Framework/s`, `2.5 Frameworks/s`.
+pub fn rate(each_second: f64, noun: &str) -> String {
+    let shown = short(each_second);
+    let plural = if shown == "1" { "" } else { "s" };
+    format!("{shown} {noun}{plural}/s")
+}
+
+/// Three significant digits: `0.954`, `12.3`, `1,235`; a dash for NaN and infinity.
 pub fn short(number: f64) -> String {
     if !number.is_finite() {
         return "–".into();
@@ -14,7 +26,7 @@ pub fn short(number: f64) -> String {
     let decimals = match size {
         0.0 => 0,
         _ if size < 0.000_000_5 => return "0".into(),
-        // The cast is of a small number: it is at most 6.
+        // The number is at most 6, so the cast is exact.
         _ => (2.0 - size.log10().floor()).clamp(0.0, 6.0) as usize,
     };
     let text = format!("{number:.decimals$}");
@@ -52,7 +64,7 @@ pub fn size(bytes: f64) -> String {
     format!("{} {unit}", short(bytes / divisor))
 }
 
-/// How often the first goes into the second: `×1.25`.
+/// The second number in multiples of the first: `×1.25`.
 pub fn ratio(first: f64, second: f64) -> String {
     if first == second {
         return "×1".into();
@@ -60,7 +72,7 @@ pub fn ratio(first: f64, second: f64) -> String {
     if first == 0.0 { "–".into() } else { format!("×{}", short(second / first)) }
 }
 
-/// What a number of this unit is divided by, and in which unit it is shown then, if `largest` is the largest.
+/// The divisor and the unit with which numbers up to `largest` are shown.
 pub fn fitting(unit: &str, largest: f64) -> (f64, String) {
     const KIB: f64 = 1024.0;
     match unit {
@@ -73,7 +85,7 @@ pub fn fitting(unit: &str, largest: f64) -> (f64, String) {
     }
 }
 
-/// Commas between the thousands before the point.
+/// Inserts commas between the thousands.
 fn apart(text: &str) -> String {
     let (before, after) = text.split_once('.').map_or((text, None), |(before, after)| (before, Some(after)));
     let mut shown = String::new();
@@ -95,6 +107,13 @@ mod tests {
         let shown = [0.0, 0.95412, 2.0, 12.345, 1234.6, 1e-9, -3.5, 0.001234, f64::NAN].map(short);
         assert_eq!(shown, ["0", "0.954", "2", "12.3", "1,235", "0", "−3.5", "0.00123", "–"]);
         assert_eq!((whole(7), whole(1_234_567)), ("7".into(), "1,234,567".into()));
+    }
+
+    #[test]
+    fn one_of_something_is_singular() {
+        assert_eq!([0, 1, 2000].map(|number| count(number, "job")), ["0 jobs", "1 job", "2,000 jobs"]);
+        let rates = [1.0, 0.9999, 2.5, 30.000_000_000_000_004].map(|number| rate(number, "job"));
+        assert_eq!(rates, ["1 job/s", "1 job/s", "2.5 jobs/s", "30 jobs/s"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reports as files, and several of them as one.
+//! Writes reports as files, and merges several reports into one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::page::page;
 use crate::report::Report;
 use crate::saved;
 
-/// Which reports, and where they go as one.
+/// The arguments of `loadtest merge`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Reports of the same scenario: report.json of each. The first is what the new one is about.
+    /// The report.json of each run of the same scenario. Ratios are to the first.
     #[arg(required = true, num_args = 2.., value_name = "REPORT")]
     reports: Vec<PathBuf>,
     /// Where report.json and report.html are written.
@@ -46,7 +46,7 @@ fn merged(reports: Vec<Report>) -> Result<Report> {
     Ok(first)
 }
 
-/// Writes a report for programs and for people.
+/// Writes `report.json` and `report.html`.
 pub fn write(report: &Report, out: &Path) -> Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("creating {}", out.display()))?;
     for (name, text) in [("report.json", saved::text(report)?), ("report.html", page(report))] {

@@ -3,8 +3,8 @@
 use crate::report::{Process, Report, RequestRow, Run};
 
 impl Run {
-    /// Requests on jobs, ConfigMaps, Pods and QueueUnits that the system itself made; watches aside, of which
-    /// there are as many as were cut off.
+    /// The system's own requests on jobs, ConfigMaps, Pods and QueueUnits. Watches are left out: their number
+    /// depends on how often they were interrupted.
     pub fn own_rows(&self) -> impl Iterator<Item = &RequestRow> {
         const COUNTED: [&str; 5] = ["frameworks", "jobs", "configmaps", "pods", "queueunits"];
         self.requests.rows.iter().filter(|row| {
@@ -13,18 +13,18 @@ impl Run {
         })
     }
 
-    /// Whether the system asked that.
+    /// Whether the system itself made this request.
     pub fn is_own(&self, row: &RequestRow) -> bool {
         row.client
             == match self.system.as_str() {
                 "batch/v1 Job" => "kube-controller-manager",
                 "floor client" => "loadtest-floor",
-                // Whatever a controller of Frameworks is called in the report, it calls itself so.
+                // Every controller of Frameworks has this user agent, under any name in the report.
                 _ => "frameworkcontroller",
             }
     }
 
-    /// The process that did the work.
+    /// The process of the system.
     pub fn controller(&self) -> Option<&Process> {
         self.process(match self.system.as_str() {
             "batch/v1 Job" => "kube-controller-manager",
@@ -38,7 +38,7 @@ impl Run {
         self.processes.iter().find(|process| process.name == name)
     }
 
-    /// The system and how it was set.
+    /// The system and its profile.
     pub fn title(&self) -> String {
         if self.profile.is_empty() {
             self.system.clone()

@@ -1,8 +1,7 @@
-//! A report as one page of HTML that needs nothing else: no network, no script.
+//! A report as one self-contained page of HTML, without network access or scripts.
 //!
-//! - All text is escaped (`page/html.rs`), and the page forbids itself to load anything.
-//! - What is wrong is said in words above everything else: runs that were given up, missed levels, figures
-//!   that stand on few samples.
+//! - All text is escaped (`page/html.rs`), and the page's policy forbids it to load anything.
+//! - Problems come first, in words: runs that were given up, missed levels, figures with few samples.
 
 mod axis;
 mod beside;
@@ -15,7 +14,7 @@ mod tables;
 use crate::report::Report;
 use html::{Html, plain};
 
-/// Allows what the page itself consists of.
+/// Allows the page its own styles and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
 
 /// The page.

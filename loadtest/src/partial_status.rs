@@ -1,18 +1,18 @@
-//! What a watched object says of its job: no more of it is decoded than is noted.
+//! The few fields of watched objects that the load test reads; the rest is not decoded.
 
 use kube::core::{Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-/// A Framework as far as it matters here: its spec is not looked at.
+/// A Framework without its spec and without its Task statuses.
 pub type Framework = Object<Nothing, FrameworkStatus>;
-/// A Job likewise.
+/// A Job without its spec.
 pub type BatchJob = Object<Nothing, JobStatus>;
 
-/// Whatever it is, it is passed over.
+/// Ignores the field.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Nothing {}
 
-/// The status of a Framework, but for its Tasks.
+/// The status of a Framework without its Tasks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FrameworkStatus {
@@ -26,7 +26,7 @@ pub struct FrameworkStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptStatus {
-    /// How it ended.
+    /// How the attempt ended, if it has.
     pub completion_status: Option<CompletionStatus>,
 }
 
@@ -41,13 +41,13 @@ pub struct CompletionStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JobStatus {
-    /// Pods that run or wait.
+    /// Pods that are pending or running.
     pub active: i32,
     /// Pods that are ready.
     pub ready: i32,
     /// Pods that have succeeded.
     pub succeeded: i32,
-    /// How it ended, among others.
+    /// The conditions, among them `Complete` and `Failed`.
     pub conditions: Vec<Condition>,
 }
 
@@ -55,16 +55,16 @@ pub struct JobStatus {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Such as `Complete`.
+    /// The type, such as `Complete`.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True` if it holds.
     pub status: String,
-    /// Such as `DeadlineExceeded`.
+    /// The reason, such as `DeadlineExceeded`.
     pub reason: String,
 }
 
-/// A QueueUnit likewise.
+/// A QueueUnit without its spec.
 pub type Unit = Object<Nothing, UnitStatus>;
 
 /// The status of a QueueUnit.
@@ -75,43 +75,43 @@ pub struct UnitStatus {
     pub phase: String,
 }
 
-/// Where a job is.
+/// The phase of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Stored by the API server.
     Stored,
-    /// A controller has taken it up: it has a status.
+    /// A controller has accepted it: it has a status.
     Accepted,
     /// Its attempt is being prepared: its Pods are created.
     Preparing,
     /// At least one Task runs.
     Running,
-    /// It runs no more, and how it ended is stored.
+    /// It no longer runs, and its outcome is stored.
     Ended,
-    /// It is over, and nothing is left to be done.
+    /// It is over, and no action is left.
     Completed,
     /// Its deletion is accepted.
     Deleted,
 }
 
-/// A watched object, reduced to what is noted.
+/// The facts about a job in a watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// Which job.
+    /// The name of the job.
     pub name: String,
-    /// Where it is.
+    /// Its phase.
     pub phase: Phase,
-    /// What became of it, once it is known.
+    /// Its outcome, once it is known.
     pub outcome: Option<&'static str>,
-    /// `metadata.resourceVersion`, which orders the changes of all objects; 0: it is no number.
+    /// `metadata.resourceVersion`, which orders the changes of all objects; 0 if it is not a number.
     pub version: u64,
 }
 
-/// The completion code of a deadline.
+/// The completion code of an exceeded deadline.
 const DEADLINE: i32 = -240;
 
 impl Observation {
-    /// Of a Framework.
+    /// Reads a Framework.
     pub fn framework(object: &Framework) -> Option<Observation> {
         let status = object.status.as_ref();
         let completion = status.and_then(|status| status.attempt_status.completion_status.as_ref());
@@ -142,7 +142,7 @@ impl Observation {
         })
     }
 
-    /// Of a QueueUnit: Enqueued is taken up, Dequeued runs.
+    /// Reads a QueueUnit: Enqueued is `Accepted`, Dequeued is `Running`.
     pub fn unit(object: &Unit) -> Option<Observation> {
         let (phase, outcome) = match object.status.as_ref().map_or("", |status| status.phase.as_str()) {
             "Dequeued" => (Phase::Running, Some("Succeeded")),
@@ -157,7 +157,7 @@ impl Observation {
         })
     }
 
-    /// Of a Job.
+    /// Reads a Job.
     pub fn batch_job(object: &BatchJob) -> Option<Observation> {
         let nothing = JobStatus::default();
         let status = object.status.as_ref().unwrap_or(&nothing);

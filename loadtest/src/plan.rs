@@ -1,4 +1,4 @@
-//! `loadtest plan`: what a cluster needs for so much work, extrapolated from reports.
+//! `loadtest plan`: extrapolates the needs of a cluster from reports.
 
 pub mod capacity;
 pub mod demand;
@@ -20,33 +20,33 @@ use source::sources;
 /// The arguments of `loadtest plan`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The reports that the plan rests on.
+    /// Reports of runs of the load test.
     #[arg(required = true)]
     reports: Vec<PathBuf>,
-    /// Frameworks that there are at one time.
+    /// Frameworks at one time.
     #[arg(long, required_unless_present = "markdown", value_parser = clap::value_parser!(u32).range(1..))]
     frameworks: Option<u32>,
-    /// Tasks of each.
+    /// Tasks of each Framework.
     #[arg(long, required_unless_present = "markdown", value_parser = tasks_of_one())]
     tasks: Option<u32>,
-    /// Frameworks that come and go: `10/s`, `600/min`, `36000/h`.
+    /// Rate at which Frameworks come and go: `10/s`, `600/min`, `36000/h`.
     #[arg(long, required_unless_present = "markdown", value_parser = demand::rate)]
     churn: Option<f64>,
     /// Replicas of the controller that share the work.
     #[arg(long, default_value = "1")]
     replicas: NonZeroU32,
-    /// The system that is planned for.
+    /// The system to plan for, as the reports name it.
     #[arg(long, default_value = "frameworkcontroller")]
     system: String,
-    /// Only runs of this profile.
+    /// Use only runs of this profile.
     #[arg(long)]
     profile: Option<String>,
-    /// Write the generated part of docs/capacity.md instead.
+    /// Print the generated part of docs/capacity.md instead.
     #[arg(long, conflicts_with_all = ["frameworks", "tasks", "churn", "profile"])]
     markdown: bool,
 }
 
-/// As many Tasks as a Framework may have.
+/// 1 to 10,000: the Tasks that a Framework may have.
 fn tasks_of_one() -> clap::builder::RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(1..=10_000)
 }
@@ -62,25 +62,26 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let demand = Demand { frameworks, tasks, churn, replicas: arguments.replicas };
     let found = sources(&reports, &arguments.system, arguments.profile.as_deref());
-    ensure!(!found.is_empty(), "no report has a run of {} that can be planned with", arguments.system);
+    ensure!(!found.is_empty(), "no report has a run of {} to plan with", arguments.system);
+    let estimates = estimates(&demand, &found)?;
     println!("{}", demand.sentence());
     for remark in remarks(&demand, &found) {
         println!("{remark}");
     }
-    println!("\n{}", columns(&estimates(&demand, &found)));
+    println!("\n{}", columns(&estimates));
     Ok(ExitCode::SUCCESS)
 }
 
-/// The plan as a table for the terminal. The runs are named below it, since their names are long.
+/// The plan as a table for the terminal. Numbers refer to the runs below it, whose names are long.
 fn columns(estimates: &[Estimate]) -> String {
     let mut runs: Vec<&str> = Vec::new();
-    let mut rows = vec![["figure", "needed", "from", "how far"].map(str::to_owned)];
+    let mut rows = vec![["figure", "needed", "from", "distance"].map(str::to_owned)];
     for one in estimates {
         let at = runs.iter().position(|run| *run == one.from).unwrap_or_else(|| {
             runs.push(&one.from);
             runs.len() - 1
         });
-        rows.push([one.name.clone(), one.value.clone(), format!("[{}]", at + 1), one.far.clone()]);
+        rows.push([one.name.clone(), one.value.clone(), format!("[{}]", at + 1), one.distance.clone()]);
     }
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
     let widths = [width(0), width(1), width(2), width(3)];

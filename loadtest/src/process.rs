@@ -1,27 +1,27 @@
-//! What processes on this machine use, as the kernel tells (`proc_pid_stat(5)`, `proc_pid_status(5)`).
+//! Processor time and memory of processes on this machine, from `proc_pid_stat(5)` and `proc_pid_status(5)`.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// A process that is watched.
+/// A watched process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// What the report calls it.
+    /// Its name in the report.
     pub name: String,
-    /// Its id.
+    /// The process ID.
     pub pid: u32,
 }
 
-/// What a process used so far, and uses now.
+/// Processor time and memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time since its start.
     pub cpu: Duration,
     /// Memory in RAM.
     pub rss: u64,
-    /// The most that was, since the start or since [`Watched::forget_peak`].
+    /// The most memory in RAM since its start, or since [`Watched::forget_peak`].
     pub peak: u64,
 }
 
@@ -30,13 +30,13 @@ impl std::str::FromStr for Watched {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, pid) = text.split_once('=').ok_or("give NAME=PID, such as frameworkcontroller=4711")?;
-        let pid = pid.parse().map_err(|_| format!("{pid} is no process id"))?;
+        let pid = pid.parse().map_err(|_| format!("{pid} is not a process ID"))?;
         Ok(Watched { name: name.to_owned(), pid })
     }
 }
 
 impl Watched {
-    /// What it uses. An error if it has ended.
+    /// Its current use. An error if it has ended.
     pub fn usage(&self) -> Result<Usage> {
         let read = |file: &str| {
             let path = format!("/proc/{}/{file}", self.pid);
@@ -45,20 +45,20 @@ impl Watched {
         let stat = read("stat")?;
         let status = read("status")?;
         Ok(Usage {
-            cpu: cpu(&stat).with_context(|| format!("understanding the processor time of {}", self.name))?,
+            cpu: cpu(&stat).with_context(|| format!("reading the processor time of {}", self.name))?,
             rss: kibibytes(&status, "VmRSS:"),
             peak: kibibytes(&status, "VmHWM:"),
         })
     }
 
-    /// Lets its peak begin anew, if this process may; else the peak is that since its start.
+    /// Resets its peak, if this process is allowed to; otherwise the peak is that since its start.
     pub fn forget_peak(&self) {
-        // 5: proc_pid_clear_refs(5). Refused for processes of others, which is said above.
+        // 5 resets the peak: proc_pid_clear_refs(5). It is refused for processes of other users.
         let _ = fs::write(format!("/proc/{}/clear_refs", self.pid), "5");
     }
 }
 
-/// User and system time: the 14th and 15th field. The second, the name in parentheses, may hold anything.
+/// User and system time: fields 14 and 15. Field 2, the name in parentheses, may contain any character.
 fn cpu(stat: &str) -> Option<Duration> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
@@ -91,6 +91,6 @@ mod tests {
         assert!(gone.usage().unwrap_err().to_string().starts_with("etcd has ended"));
         assert_eq!("etcd=12".parse(), Ok(Watched { name: "etcd".into(), pid: 12 }));
         assert!("etcd".parse::<Watched>().is_err());
-        assert!("etcd=x".parse::<Watched>().unwrap_err().contains("no process id"));
+        assert!("etcd=x".parse::<Watched>().unwrap_err().contains("not a process ID"));
     }
 }

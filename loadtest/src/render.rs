@@ -1,4 +1,4 @@
-//! `loadtest render` and `loadtest trim`: a report as a page, and a report that is small enough to be kept.
+//! `loadtest render` makes a page of a report, `loadtest trim` makes a report small enough to be kept.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use anyhow::{Context, Result};
 use crate::page::page;
 use crate::saved;
 
-/// The arguments of both.
+/// The arguments of `loadtest render` and `loadtest trim`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The report.
+    /// The report.json to read.
     report: PathBuf,
-    /// The file that is written; left out: standard output.
+    /// The file to write; by default standard output.
     #[arg(long)]
     out: Option<PathBuf>,
 }

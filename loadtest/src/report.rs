@@ -1,45 +1,46 @@
-//! What a load test found, as it is written to `report.json`.
+//! The results of a load test, as in `report.json`.
 //!
-//! The names of fields are those of the file. A reader of version 1 ignores fields that it does not know;
-//! whatever would mislead it makes a new version. Times are in seconds, sizes in bytes.
+//! The names of fields are those of the file. A reader of version 1 ignores unknown fields; a change that
+//! would mislead it needs a new version. Times are in seconds, sizes in bytes.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::number::{count, whole};
 use crate::scenario::Scenario;
 
-/// The version of the file: what `schema` says.
+/// The version of the file, in `schema`.
 pub const SCHEMA: &str = "loadtest.frameworkcontroller.microsoft.com/v1";
 
-/// All that one call of the load test found: the same work on one system or on several, one after another.
+/// The same work by one system, or by several systems one after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// The work.
+    /// The scenario.
     pub scenario: Scenario,
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
-    /// Versions by the name of what has them: `kubernetes`, `frameworkcontroller`, `loadtest`, ...
+    /// Versions by component: `kubernetes`, `frameworkcontroller`, `loadtest`, ...
     pub versions: BTreeMap<String, String>,
-    /// `writeEfficiency` of the first run, where everybody finds it.
+    /// `writeEfficiency` of the first run, where it is easy to find.
     pub write_efficiency: Option<f64>,
-    /// One for each system, in the order in which they ran. The first is what the report is about.
+    /// One run for each system, in their order. The report is about the first.
     pub runs: Vec<Run>,
 }
 
-/// What the load test ran on. Elsewhere than the cluster if that is remote.
+/// The machine that the load test ran on; the cluster may run elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// How many processors there are.
+    /// The number of processors.
     pub processors: usize,
-    /// Memory.
+    /// The memory in bytes.
     pub memory_bytes: u64,
     /// The kernel's name and version.
     pub kernel: String,
@@ -51,115 +52,115 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Who did the work, such as `frameworkcontroller`, `floor client`, `batch/v1 Job`.
+    /// The system, such as `frameworkcontroller`, `floor client`, `batch/v1 Job`.
     pub system: String,
-    /// How it was set, such as `drop-in defaults` or `recommended`, with the settings.
+    /// Its settings, such as `drop-in defaults` or `recommended`.
     pub profile: String,
     /// When the first job was created.
     pub started_at: Timestamp,
-    /// From then until all had ended, or the run was given up.
+    /// The seconds until all jobs had ended, or the run was given up.
     pub elapsed_seconds: f64,
-    /// Why the run ended before its work, if it did.
+    /// Why the run was given up, if it was.
     pub given_up: Option<String>,
-    /// What there was to do, and what came of it.
+    /// The numbers of jobs, Tasks and Pods, and the outcomes.
     pub totals: Totals,
     /// Jobs that ended each second, from the first creation to the last end.
     pub jobs_per_second: f64,
-    /// Tasks that ended each second, likewise.
+    /// Tasks that ended each second, from the first creation to the last end.
     pub tasks_per_second: f64,
     /// How long each transition took, by the arrival of watch events.
     pub latencies: Vec<Latency>,
-    /// The longest that an event waited in the controller for the evaluation of its Framework.
+    /// The longest time that an event waited in the controller for the evaluation of its Framework.
     pub queue_age_seconds: Option<f64>,
-    /// How QueueUnits were released, if the work was that.
+    /// The releases of QueueUnits, if the scenario has Queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queue>,
-    /// What the API server was asked.
+    /// The requests that the API server received.
     pub requests: Requests,
-    /// What was written.
+    /// The bytes that were written.
     pub bytes: Bytes,
-    /// What processes used.
+    /// The resource use of processes.
     pub processes: Vec<Process>,
-    /// What was promised, and whether it was kept.
+    /// The service levels, and whether they are met.
     pub levels: Vec<Level>,
-    /// What went on meanwhile.
+    /// The course of the run.
     pub series: Vec<Series>,
 }
 
-/// What there was to do, and what came of it.
+/// The numbers of jobs, Tasks and Pods, and the outcomes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// Jobs (Frameworks, or what stands for them) that were created.
+    /// Created jobs: Frameworks, Jobs or QueueUnits.
     pub jobs: usize,
     /// Their Tasks.
     pub tasks: usize,
-    /// Pods that were created for them, retries included.
+    /// Created Pods, retries included.
     pub pods: usize,
-    /// The most Tasks that were there at one time: created and not yet ended.
+    /// The most Tasks at one time: created and not yet ended.
     #[serde(default)]
     pub peak_tasks: Option<usize>,
-    /// Jobs by what became of them: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`, `Unfinished`.
+    /// Jobs by outcome: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`, `Unfinished`.
     pub outcomes: BTreeMap<String, usize>,
 }
 
-/// How QueueUnits were released.
+/// The releases of QueueUnits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Queue {
-    /// How many were released, but for those that run until all wait.
+    /// The number of releases, without the units that run until all others are Enqueued.
     pub releases: usize,
-    /// The same for each second, from the first release to the last.
+    /// Releases a second, from the first release to the last.
     pub releases_per_second: f64,
-    /// How many were released into more than the quota had left, of all; `None`: changes were missed.
+    /// Releases of all units beyond the quota; `None` if changes were missed.
     pub over_admitted: Option<usize>,
     /// The first of them, in words.
     pub first_over_admission: Option<String>,
-    /// Within how many seconds 99 of 100 turns of the controller were over, each with its rounds of
-    /// scheduling: a bound of its histogram.
+    /// The p99 of the controller's turns in seconds, with their rounds of scheduling: a bound of its
+    /// histogram.
     pub turn_p99_seconds: Option<f64>,
-    /// The same for all turns.
+    /// The bound of the longest turn.
     pub turn_max_seconds: Option<f64>,
 }
 
-/// How long something took, over many jobs.
+/// The latency of one transition, over the jobs of a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Latency {
-    /// From where to where, such as `created → AttemptRunning`.
+    /// The transition, such as `creation → completed`.
     pub transition: String,
     /// The group of jobs, as the scenario names it.
     pub group: String,
-    /// How many jobs made it.
+    /// The number of jobs that made the transition.
     pub count: usize,
-    /// Half of them took at most so long.
+    /// The 50th percentile.
     pub p50: f64,
-    /// Nine of ten.
+    /// The 90th percentile.
     pub p90: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99: f64,
-    /// All.
+    /// The longest.
     pub max: f64,
 }
 
-/// What the API server was asked during the run.
+/// The requests that the API server received during the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requests {
-    /// Where the numbers are from: `audit log`, `API server metrics`, or `none`.
+    /// The source of the counts: `audit log` or `none`.
     pub source: String,
     /// One for each kind of request.
     pub rows: Vec<RequestRow>,
-    /// The system's own requests on jobs, ConfigMaps and Pods: what the floor is compared with.
+    /// The system's own requests on jobs, ConfigMaps and Pods.
     pub own: usize,
-    /// What the work takes if each state is stored by itself: 2n + 11 for an attempt of n Tasks that succeed,
-    /// retries added. Fewer are sent where states are passed.
+    /// The requests that the work takes if every state is stored: 2n + 11 for an attempt of n Tasks that
+    /// succeed, and more for retries. A controller that skips states sends fewer.
     pub floor: Option<usize>,
-    /// `floor / own`; above 1 if steps were merged that the floor counts apart.
+    /// `floor / own`; above 1 if the controller skipped states.
     pub write_efficiency: Option<f64>,
-    /// The same against 2n + 8, which leaves out what is only worth writing.
+    /// The same against 2n + 8, the floor without writes that record created objects or show Tasks running.
     pub write_efficiency_strict: Option<f64>,
-    /// Own requests that were answered with 404, 409 or another refusal.
+    /// Own requests that were answered with a code of 400 or above.
     pub refused: usize,
     /// Own GETs and LISTs.
     pub reads: usize,
@@ -167,7 +168,7 @@ pub struct Requests {
     pub per_job: f64,
     /// Own requests for each Task.
     pub per_task: f64,
-    /// What the controller counted itself, minus what the API server's log has; `None`: not both are known.
+    /// The controller's own count minus the API server's; `None` if one of them is not known.
     pub unreconciled: Option<i64>,
 }
 
@@ -175,7 +176,7 @@ pub struct Requests {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestRow {
-    /// The program that asked: its user agent up to the first `/`.
+    /// The client: its user agent up to the first `/`.
     pub client: String,
     /// The verb.
     pub verb: String,
@@ -183,26 +184,26 @@ pub struct RequestRow {
     pub resource: String,
     /// The HTTP status.
     pub code: u16,
-    /// How many.
+    /// The number of requests.
     pub count: usize,
 }
 
-/// What was written.
+/// The bytes that were written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bytes {
     /// The bodies of status writes.
     pub status_writes: Option<u64>,
-    /// The same for each Task.
+    /// Bytes of status writes for each Task.
     pub status_writes_per_task: Option<f64>,
-    /// How much the store grew: what etcd wrote, old versions included.
+    /// The growth of the store of etcd, old versions included.
     pub store_growth: Option<i64>,
-    /// The watch events of Frameworks, ConfigMaps and Pods that the API server sent, to all who watch.
+    /// The watch events of Frameworks, ConfigMaps and Pods that the API server sent to all watchers.
     #[serde(default)]
     pub watch_events: Option<u64>,
 }
 
-/// What a process used.
+/// The resource use of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Process {
@@ -210,46 +211,72 @@ pub struct Process {
     pub name: String,
     /// Processor time during the run.
     pub cpu_seconds: f64,
-    /// The same for each Task.
+    /// Processor time for each Task.
     pub cpu_milliseconds_per_task: f64,
-    /// Memory in RAM when the run began.
+    /// Memory in RAM at the start of the run.
     pub rss_before_bytes: u64,
-    /// And when it ended.
+    /// Memory in RAM at the end of the run.
     pub rss_after_bytes: u64,
-    /// The most of all that time, as often as it was looked at; exact where the kernel tells.
+    /// The most memory in RAM during the run, or since the start of the process if the kernel refused a
+    /// reset.
     pub rss_peak_bytes: u64,
 }
 
-/// What was promised.
+/// A service level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Level {
-    /// What about, as the scenario names it.
+    /// Its name in the scenario.
     pub name: String,
-    /// The promise, such as `≥ 0.95`.
+    /// The bound, such as `≥ 0.95`.
     pub bound: String,
-    /// What was measured; `None`: it could not be, which misses the level.
+    /// The measured value; `None` if it could not be measured, which misses the level.
     pub measured: Option<f64>,
-    /// Whether it was kept.
+    /// Whether the level is met.
     pub met: bool,
 }
 
-/// How a number went.
+/// A number over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Series {
     /// The plot that it belongs to: `jobs`, `latency`, `requests`, `processors`, `memory`.
     pub plot: String,
-    /// What it is, as the legend names it.
+    /// Its name in the legend.
     pub name: String,
-    /// Such as `jobs`, `s`, `requests/s`, `processors`, `bytes`.
+    /// The unit: `jobs`, `s`, `requests/s`, `processors`, `bytes`.
     pub unit: String,
-    /// Seconds since the start of the run, and the number then.
+    /// Pairs of seconds since the start of the run and the number.
     pub points: Vec<(f64, f64)>,
 }
 
+impl Totals {
+    /// Jobs and Tasks: `100 × 20` where the Tasks divide evenly, else `1,001 jobs, 11,000 Tasks`.
+    pub fn size(&self) -> String {
+        match self.tasks.checked_div(self.jobs) {
+            Some(each) if each * self.jobs == self.tasks => format!("{} × {}", whole(self.jobs), whole(each)),
+            _ => format!("{}, {}", count(self.jobs, "job"), count(self.tasks, "Task")),
+        }
+    }
+}
+
+impl Series {
+    /// A series of points.
+    pub fn new(plot: &str, name: &str, unit: &str, points: impl Iterator<Item = (f64, f64)>) -> Series {
+        Series { plot: plot.into(), name: name.into(), unit: unit.into(), points: points.collect() }
+    }
+}
+
+impl Run {
+    /// A percentile of a transition, of the slowest group.
+    pub fn slowest(&self, transition: &str, percentile: fn(&Latency) -> f64) -> Option<f64> {
+        let of = self.latencies.iter().filter(|latency| latency.transition == transition);
+        of.map(percentile).max_by(f64::total_cmp)
+    }
+}
+
 impl Report {
-    /// Whether every run did its work and kept what was promised.
+    /// Whether every run completed its work and met its levels.
     pub fn is_met(&self) -> bool {
         self.runs.iter().all(|run| run.given_up.is_none() && run.levels.iter().all(|level| level.met))
     }

@@ -1,4 +1,4 @@
-//! What the API server was asked, from its audit log.
+//! The requests that the API server received, from its audit log.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ pub struct Counted {
     pub pods: usize,
     /// Requests by second since the start and by client.
     by_second: BTreeMap<String, BTreeMap<i64, usize>>,
-    /// When each Pod was stored, and when the node told that one runs.
+    /// When each Pod was stored, and when the nodes reported Pods for the first time.
     stored: Vec<Timestamp>,
     started: Vec<Timestamp>,
 }
 
 impl Counted {
-    /// Reads what came after `mark`. `start` is when the run began.
+    /// Reads the log after `mark`. `start` is the start of the run.
     pub fn read(log: &Log, mark: Mark, start: Timestamp, system: System) -> anyhow::Result<Counted> {
         let (rows, by_second, stored, started) = Default::default();
         let (own, refused, reads, pods) = (0, 0, 0, 0);
@@ -47,7 +47,7 @@ impl Counted {
         if is_pod_creation {
             self.stored.push(record.completed);
         }
-        // The first thing that a node tells of a Pod is that it runs, or that it ended at once.
+        // The first report of a Pod is that it runs, or that it has already ended.
         if client == "kwok" && record.verb == "patch" && resource == "pods/status" {
             self.started.push(record.received);
         }
@@ -60,8 +60,8 @@ impl Counted {
         *self.rows.entry((client, record.verb.clone(), resource, record.code)).or_default() += 1;
     }
 
-    /// How long fake nodes took to take up a Pod: the k-th that was stored against the k-th that was told of.
-    /// In seconds, in order. Right while Pods are told of once each before any is told of twice.
+    /// The seconds that fake nodes took to start a Pod, sorted: the k-th report minus the k-th stored Pod.
+    /// This is exact while every Pod is reported once before any is reported twice.
     pub fn node_lag(&self) -> Vec<f64> {
         let (mut stored, mut started) = (self.stored.clone(), self.started.clone());
         stored.sort_unstable();
@@ -72,13 +72,13 @@ impl Counted {
         lags
     }
 
-    /// What the controller itself says it sent, minus what the log has.
-    pub fn difference(&self, told: usize) -> i64 {
-        i64::try_from(told).unwrap_or(i64::MAX) - i64::try_from(self.own).unwrap_or(i64::MAX)
+    /// The controller's own count of requests, minus those in the log.
+    pub fn difference(&self, controller_count: usize) -> i64 {
+        i64::try_from(controller_count).unwrap_or(i64::MAX) - i64::try_from(self.own).unwrap_or(i64::MAX)
     }
 
-    /// As the report has it.
-    pub fn report(&self, scenario: &Scenario, system: System, told: Option<usize>) -> Requests {
+    /// The counts for the report.
+    pub fn report(&self, scenario: &Scenario, system: System, controller_count: Option<usize>) -> Requests {
         let floor = system.floor(scenario);
         let against = |floor: usize| (self.own > 0).then(|| floor as f64 / self.own as f64);
         let rows = self.rows.iter().map(|((client, verb, resource, code), count)| RequestRow {
@@ -92,27 +92,28 @@ impl Counted {
             source: "audit log".into(),
             rows: rows.collect(),
             own: self.own,
-            floor: floor.map(|floor| floor.worth),
-            write_efficiency: floor.and_then(|floor| against(floor.worth)),
+            floor: floor.map(|floor| floor.full),
+            write_efficiency: floor.and_then(|floor| against(floor.full)),
             write_efficiency_strict: floor.and_then(|floor| against(floor.strict)),
             refused: self.refused,
             reads: self.reads,
             per_job: self.own as f64 / scenario.jobs() as f64,
             per_task: self.own as f64 / scenario.tasks() as f64,
-            unreconciled: told.map(|told| self.difference(told)),
+            unreconciled: controller_count.map(|count| self.difference(count)),
         }
     }
 
     /// Requests of each second of the run, by client.
     pub fn series(&self, seconds: f64) -> Vec<Series> {
         let last = seconds.ceil() as i64;
-        let of = |(client, counts): (&String, &BTreeMap<i64, usize>)| Series {
-            plot: "requests".into(),
-            name: client.clone(),
-            unit: "requests/s".into(),
-            points: (0..=last)
-                .map(|second| (second as f64, counts.get(&second).copied().unwrap_or(0) as f64))
-                .collect(),
+        let of = |(client, counts): (&String, &BTreeMap<i64, usize>)| {
+            let count = |second| counts.get(&second).copied().unwrap_or(0) as f64;
+            Series::new(
+                "requests",
+                client,
+                "requests/s",
+                (0..=last).map(|second| (second as f64, count(second))),
+            )
         };
         self.by_second.iter().map(of).collect()
     }
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn own_requests_are_told_from_those_of_others() {
+    fn own_requests_are_counted_apart_from_others() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         for (agent, verb, resource, code) in [
             ("frameworkcontroller/1 (x)", "create", "pods", 201),
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lag_of_nodes_is_taken_in_order() {
+    fn the_lag_of_nodes_pairs_pods_and_reports_in_their_order() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         for second in [1, 2] {
             writeln!(file, "{}", line("x/1", "create", "pods", 201, second)).unwrap();

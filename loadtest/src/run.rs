@@ -1,4 +1,4 @@
-//! One run: a scenario, a system, and what it took.
+//! One run of a scenario by a system, and the report of it.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,34 +19,36 @@ use crate::follow::{SharedTracker, follow, lock};
 use crate::generator::{AT_ONCE, Generator};
 use crate::levels;
 use crate::namespace::Namespace;
+use crate::number::count;
 use crate::partial_status::Phase;
+use crate::phase_names::{JOBS, UNITS};
 use crate::process::Watched;
 use crate::report::{Bytes, Requests, Run, Totals};
 use crate::requests::Counted;
 use crate::sampler::{self, Metrics, Sampler, counted_requests, growth};
 use crate::scenario::{Queues, Scenario};
 use crate::system::System;
-use crate::tracker::{JOBS, Tracker, UNITS, latency};
+use crate::tracker::{Tracker, latency};
 
-/// How often what goes on is looked at.
+/// The interval of samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
-/// How often progress is controller_count where nobody sees it live.
+/// The number of samples between two lines of progress on standard error.
 const PROGRESS_EVERY: u32 = 10;
-/// What comes after the end of the last job may take so long until it is in counters and logs.
+/// How long the last requests may take to appear in counters and logs.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a run needs to know.
+/// The settings of a run.
 #[derive(Clone)]
 pub struct Setup {
-    /// The work.
+    /// The scenario.
     pub scenario: Scenario,
-    /// Who does it.
+    /// The system that does it.
     pub system: System,
-    /// What the report calls it.
+    /// The name of the system in the report.
     pub name: String,
-    /// How it is set, for the report.
+    /// The settings of the system, for the report.
     pub profile: String,
-    /// Where.
+    /// The namespace of the jobs.
     pub namespace: Namespace,
     /// The API server's audit log, if it can be read here.
     pub audit_log: Option<PathBuf>,
@@ -54,15 +56,15 @@ pub struct Setup {
     pub metrics: Option<Metrics>,
     /// Processes on this machine to watch.
     pub processes: Vec<Watched>,
-    /// Whether jobs of earlier runs are removed first; else they are an error.
+    /// Whether jobs of earlier runs are removed first; otherwise they are an error.
     pub remove_leftovers: bool,
-    /// Whether the scenario's levels are held: what the system is compared with has promised nothing.
+    /// Whether the levels of the scenario apply: they do not apply to systems that ours is compared with.
     pub promises: bool,
     /// Whether this run's jobs are removed afterwards.
     pub cleanup: bool,
 }
 
-/// What was so before the run.
+/// The counters before the run.
 struct Before {
     api_server: Option<Scrape>,
     controller: Option<Scrape>,
@@ -71,7 +73,7 @@ struct Before {
     start: Instant,
 }
 
-/// Runs it until all jobs are over, the scenario's patience ends, or `interrupted` is ready.
+/// Runs until all jobs are over, the scenario's timeout has passed, or `interrupted` is ready.
 pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result<Run> {
     let id = format!("{:x}", Timestamp::now().as_millisecond());
     let made = match &setup.scenario.queue {
@@ -80,7 +82,7 @@ pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result
     };
     let outcome = measure(setup, &id, interrupted).await;
     if setup.cleanup {
-        eprintln!("removing what the run created");
+        eprintln!("removing the objects of the run");
         if setup.system == System::Queue {
             setup.namespace.clear_queues(Some(&id)).await?;
         } else {
@@ -93,29 +95,30 @@ pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result
     outcome
 }
 
-/// An error if anything is missing or left over. Says whether the namespace was made.
+/// An error if the API is missing or jobs are left over. Returns whether the namespace was created.
 async fn prepare(setup: &Setup) -> Result<bool> {
     let namespace = &setup.namespace;
     if setup.system == System::Floor {
         floor::check(&setup.scenario)?;
     }
     let left = namespace.served().await.context(
-        "looking for Frameworks: is the CustomResourceDefinition of deploy/crds installed, and may you list \
-         them?",
+        "listing Frameworks: is the CustomResourceDefinition of deploy/crds installed, and are you \
+         allowed to list Frameworks?",
     )?;
     if left > 0 {
         ensure!(
             setup.remove_leftovers,
-            "{left} jobs of earlier load tests are in namespace {}: remove them with --remove-leftovers",
-            namespace.name
+            "namespace {} has {} of earlier load tests: remove them with --remove-leftovers",
+            namespace.name,
+            count(left, "job")
         );
-        eprintln!("removing {left} jobs of earlier load tests");
+        eprintln!("removing {} of earlier load tests", count(left, "job"));
         namespace.clear(None).await?;
     }
     namespace.make().await
 }
 
-/// The same for queues. Nothing was made that the run's own clearance leaves.
+/// The same for queues. Returns false: the namespaces carry the label of the run, and are removed by it.
 async fn prepare_queues(setup: &Setup, queues: &Queues, id: &str) -> Result<bool> {
     let namespace = &setup.namespace;
     ensure!(setup.system == System::Queue, "only a controller of Frameworks releases QueueUnits");
@@ -123,12 +126,13 @@ async fn prepare_queues(setup: &Setup, queues: &Queues, id: &str) -> Result<bool
     if left > 0 {
         ensure!(
             setup.remove_leftovers,
-            "{left} namespaces of earlier load tests are there: remove them with --remove-leftovers"
+            "the cluster has {} of earlier load tests: remove them with --remove-leftovers",
+            count(left, "namespace")
         );
-        eprintln!("removing {left} namespaces of earlier load tests");
+        eprintln!("removing {} of earlier load tests", count(left, "namespace"));
         namespace.clear_queues(None).await?;
     }
-    eprintln!("making {} namespaces with {} Queues each", queues.namespaces, queues.queues);
+    eprintln!("making {} with {} each", count(queues.namespaces, "namespace"), count(queues.queues, "Queue"));
     namespace.make_queues(queues, id).await?;
     Ok(false)
 }
@@ -170,7 +174,7 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
         followed = until_over(setup, &tracked, &mut sampler, before.start, work) => followed?,
         () = interrupted => Some("interrupted".to_owned()),
     };
-    sampler.look().await?;
+    sampler.sample().await?;
     let elapsed = elapsed(&tracked, before.start, given_up.is_some());
     compile(setup, &tracked, &sampler, &before, log.as_ref(), elapsed, given_up).await
 }
@@ -182,13 +186,13 @@ async fn scrape(metrics: Option<&Metrics>) -> Result<Option<Scrape>> {
     }
 }
 
-/// Until the last end if all is over, else until now.
+/// The seconds until the last end if all jobs are over, otherwise until now.
 fn elapsed(tracked: &SharedTracker, start: Instant, given_up: bool) -> f64 {
     let end = lock(tracked).last_end().filter(|_| !given_up);
     end.map_or_else(|| start.elapsed(), |end| end.saturating_duration_since(start)).as_secs_f64().max(0.001)
 }
 
-/// Looks every second until all jobs are over; says why it gave up, if it did.
+/// Samples every second until all jobs are over. Returns the reason if the run was given up.
 async fn until_over(
     setup: &Setup,
     tracked: &SharedTracker,
@@ -210,7 +214,7 @@ async fn until_over(
                 is_done = true;
             }
             _ = ticks.tick() => {
-                sampler.look().await?;
+                sampler.sample().await?;
                 looks += 1;
                 if looks % PROGRESS_EVERY == 0 {
                     print_progress(setup, tracked, start);
@@ -220,7 +224,7 @@ async fn until_over(
                     return Ok(None);
                 }
                 if start.elapsed() > patience {
-                    return Ok(Some(format!("not over after {} s", patience.as_secs())));
+                    return Ok(Some(format!("the jobs are not over after {} s", patience.as_secs())));
                 }
             }
         }
@@ -232,21 +236,21 @@ fn print_progress(setup: &Setup, tracked: &SharedTracker, start: Instant) {
     let counts =
         tracker.names().counted.iter().map(|(name, phase)| format!("{name} {}", tracker.count(*phase)));
     eprintln!(
-        "{:4.0} s: of {} jobs {}",
+        "{:4.0} s: of {} {}",
         start.elapsed().as_secs_f64(),
-        setup.scenario.jobs(),
+        count(setup.scenario.jobs(), "job"),
         counts.collect::<Vec<_>>().join(", "),
     );
 }
 
-/// What was counted once nothing changes any more.
+/// The counters after they have come to rest.
 struct Settled {
     counted: Option<Counted>,
     controller: Option<Scrape>,
     controller_count: Option<usize>,
 }
 
-/// Waits until the controller's counters rest and the log has all that they say.
+/// Waits until the controller's counters are stable and the log has all requests that they count.
 async fn settle(setup: &Setup, before: &Before, log: Option<&Log>) -> Result<Settled> {
     let deadline = Instant::now() + SETTLE_TIMEOUT;
     let count_of = |scrape: &Scrape| counted_requests(scrape, setup.system);
@@ -330,7 +334,7 @@ async fn compile(
         levels: Vec::new(),
         series,
     };
-    // Jobs of several sizes do not end alike; when all are over, all Tasks are.
+    // The Tasks of ended jobs are known only when all jobs are over: jobs differ in size.
     let ended = if run.given_up.is_none() { scenario.tasks() } else { 0 };
     run.tasks_per_second = ended as f64 / elapsed;
     run.levels = levels::judge(scenario, &run, setup.promises);
@@ -344,7 +348,7 @@ fn totals(scenario: &Scenario, tracker: &Tracker, counted: Option<&Counted>) -> 
     let mut by_outcome = BTreeMap::new();
     for ((group, outcome), count) in tracker.outcomes() {
         let wanted = scenario.groups.iter().find(|one| one.name == group).map(|one| one.outcome.as_str());
-        // A Framework that is to be deleted has succeeded or failed before.
+        // A Framework that ends by deletion has succeeded or failed before.
         let outcome = match (wanted, outcome) {
             (Some("Deleted"), "Succeeded" | "Failed") => "Deleted",
             (_, outcome) => outcome,

@@ -1,4 +1,4 @@
-//! Looks at processes and at the controller's metrics once a second while a run goes on.
+//! Samples the watched processes and the controller's metrics once a second during a run.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use crate::process::{Usage, Watched};
 use crate::report::{Process, Series};
 use crate::system::System;
 
-/// The controller's metrics, where they are served.
+/// The metrics endpoint of the controller.
 #[derive(Clone)]
 pub struct Metrics(kube::Client);
 
 impl Metrics {
-    /// Those of this URL, without its path: `http://127.0.0.1:8080`.
+    /// The endpoint at this URL without its path: `http://127.0.0.1:8080`.
     pub fn of(url: &http::Uri) -> Result<Metrics> {
         let config = kube::Config::new(url.clone());
         Ok(Metrics(framework_access::client::connect(config, "loadtest")?))
     }
 
-    /// As they are now.
+    /// The current values.
     pub async fn scrape(&self) -> Result<Scrape> {
         scrape(&self.0).await.context("reading the controller's metrics")
     }
 }
 
-/// What a server tells Prometheus.
+/// Reads `/metrics` of a server.
 pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
     let response = client.send(Request::get("/metrics").body(Body::empty())?).await?;
     anyhow::ensure!(response.status().is_success(), "/metrics answers {}", response.status());
@@ -37,20 +37,20 @@ pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
     Ok(Scrape::parse(&String::from_utf8_lossy(&text)))
 }
 
-/// Requests of its work that the controller says it sent.
+/// The number of requests on the resources of its work that the controller counted itself.
 pub fn counted_requests(scrape: &Scrape, system: System) -> Option<usize> {
     let counted = scrape.sum("frameworkcontroller_api_requests_total", |labels| {
         let resource = labels.get("resource").map_or("", String::as_str);
         let resource = resource.split('/').next().unwrap_or_default();
         system.counts(resource)
             && labels.get("verb").is_none_or(|verb| verb != "watch")
-            // No response: it did not get there, or it is not known whether it did.
+            // Without a response it is not known whether the request reached the API server.
             && labels.get("code").is_none_or(|code| code != "none")
     });
     counted.map(|count| count as usize)
 }
 
-/// What was seen during a run.
+/// The samples of a run.
 pub struct Sampler {
     metrics: Option<Metrics>,
     watched: Vec<Watched>,
@@ -61,7 +61,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins now. An error if a process is not there.
+    /// Takes the first sample. An error if a process does not exist.
     pub fn begin(metrics: Option<Metrics>, watched: Vec<Watched>, start: Instant) -> Result<Sampler> {
         watched.iter().for_each(Watched::forget_peak);
         let before = watched.iter().map(Watched::usage).collect::<Result<Vec<_>>>()?;
@@ -69,12 +69,12 @@ impl Sampler {
         Ok(Sampler { metrics, watched, start, before, samples, queue_age: None })
     }
 
-    /// Looks once. An error if a process has ended.
-    pub async fn look(&mut self) -> Result<()> {
+    /// Takes a sample. An error if a process has ended.
+    pub async fn sample(&mut self) -> Result<()> {
         let usage = self.watched.iter().map(Watched::usage).collect::<Result<Vec<_>>>()?;
         self.samples.push((self.start.elapsed(), usage));
         if let Some(metrics) = &self.metrics {
-            // A scrape that is late says itself that the controller is busy; it is not worth the run.
+            // A busy controller may miss a scrape; the run goes on.
             if let Ok(scrape) = metrics.scrape().await {
                 let age = scrape.total("frameworkcontroller_oldest_event_age_seconds");
                 self.queue_age = match (self.queue_age, age) {
@@ -86,12 +86,12 @@ impl Sampler {
         Ok(())
     }
 
-    /// The longest that an event waited, at the moments that were looked at.
+    /// The longest wait of an event at any sample.
     pub fn queue_age(&self) -> Option<f64> {
         self.queue_age
     }
 
-    /// What each process used, and how that went.
+    /// The use of each process, in total and over time.
     pub fn report(&self, tasks: usize) -> (Vec<Process>, Vec<Series>) {
         let (mut processes, mut series) = (Vec::new(), Vec::new());
         for (index, watched) in self.watched.iter().enumerate() {
@@ -106,31 +106,25 @@ impl Sampler {
                 rss_after_bytes: last[index].rss,
                 rss_peak_bytes: last[index].peak,
             });
-            let line = |plot: &str, unit: &str, points| Series {
-                plot: plot.into(),
-                name: watched.name.clone(),
-                unit: unit.into(),
-                points,
-            };
             let busy = self.samples.windows(2).map(|pair| {
                 let ((from, then), (to, now)) = (&pair[0], &pair[1]);
                 let used = now[index].cpu.saturating_sub(then[index].cpu).as_secs_f64();
                 (to.as_secs_f64(), used / to.saturating_sub(*from).as_secs_f64().max(0.001))
             });
-            series.push(line("processors", "processors", busy.collect()));
+            series.push(Series::new("processors", &watched.name, "processors", busy));
             let memory = self.samples.iter().map(|(at, usage)| (at.as_secs_f64(), usage[index].rss as f64));
-            series.push(line("memory", "bytes", memory.collect()));
+            series.push(Series::new("memory", &watched.name, "bytes", memory));
         }
         (processes, series)
     }
 }
 
-/// What differs between two scrapes of a counter.
+/// The growth of a counter between two scrapes.
 pub fn growth(before: Option<&Scrape>, after: Option<&Scrape>, name: &str) -> Option<f64> {
     Some(after?.total(name)? - before?.total(name).unwrap_or(0.0))
 }
 
-/// Bytes of watch events that the API server sent meanwhile, of the kinds that a Framework is made of.
+/// The bytes of watch events of Frameworks, ConfigMaps and Pods that the API server sent between two scrapes.
 pub fn watched_bytes(before: Option<&Scrape>, after: Option<&Scrape>) -> Option<u64> {
     let bytes = |scrape: &Scrape| {
         scrape.sum("apiserver_watch_events_sizes_sum", |labels| {
@@ -142,7 +136,7 @@ pub fn watched_bytes(before: Option<&Scrape>, after: Option<&Scrape>) -> Option<
     Some((bytes(after?)? - before.and_then(bytes).unwrap_or(0.0)) as u64)
 }
 
-/// Versions that a scrape names: of the controller.
+/// The version of the controller in a scrape.
 pub fn controller_version(scrape: &Scrape) -> BTreeMap<String, String> {
     let version = scrape.label("frameworkcontroller_build_info", "version");
     version.map(|version| ("frameworkcontroller".to_owned(), version.to_owned())).into_iter().collect()

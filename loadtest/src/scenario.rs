@@ -1,10 +1,12 @@
-//! The work of a load test, as a user writes it down: `scenarios/*.yaml`.
+//! The scenario of a load test, as users write it: `scenarios/*.yaml`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+
+use crate::number::ratio;
 
 mod group;
 mod level;
@@ -14,27 +16,27 @@ pub use group::{Group, Rescale, TaskRole};
 pub use level::Level;
 pub use queues::{QueueIndex, Queues, Unit};
 
-/// What a load test does, and what it promises.
+/// A scenario: the jobs of a load test, and the levels that it has to reach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called; the file's name if it says none.
+    /// Its name; by default that of the file.
     #[serde(default)]
     pub name: String,
-    /// What it is for, in a sentence.
+    /// Its purpose in a sentence.
     pub description: String,
-    /// The jobs that it creates, group by group; all groups run at the same time.
+    /// The groups of jobs, which run at the same time.
     pub groups: Vec<Group>,
-    /// Queues in which QueueUnits wait, without Pods; every group is of units then.
+    /// The Queues in which QueueUnits without Pods wait; then every group has a `unit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queues>,
-    /// After so many seconds the run is given up.
+    /// The run is given up after this time.
     #[serde(default = "patience")]
     pub timeout_seconds: u64,
-    /// Whether Pods are bound to nodes from the start, so that no scheduler takes part.
+    /// Whether Pods are created bound to nodes, without the scheduler.
     #[serde(default = "pinned")]
     pub pinned: bool,
-    /// What every run promises.
+    /// The levels of each run.
     #[serde(default)]
     pub levels: BTreeMap<Level, f64>,
 }
@@ -48,7 +50,7 @@ fn pinned() -> bool {
 }
 
 impl Scenario {
-    /// Reads a file. The error says where in it what is wrong, and what is allowed.
+    /// Reads a file. The error names the wrong field and the allowed values.
     pub fn read(path: &Path) -> Result<Scenario> {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let mut scenario = Scenario::parse(&text).with_context(|| format!("in {}", path.display()))?;
@@ -58,50 +60,65 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Understands a file's text.
+    /// Parses the text of a file.
     pub fn parse(text: &str) -> Result<Scenario> {
         let scenario: Scenario = serde_saphyr::from_str(text)?;
         scenario.check()?;
         Ok(scenario)
     }
 
-    /// The jobs of all groups.
+    /// The number of jobs of all groups.
     pub fn jobs(&self) -> usize {
         self.groups.iter().map(|group| group.jobs).sum()
     }
 
-    /// The Tasks of all jobs.
+    /// The number of Tasks of all jobs.
     pub fn tasks(&self) -> usize {
         self.groups.iter().map(|group| group.jobs * group.tasks()).sum()
     }
 
-    /// The same work with `factor` times as many jobs, arriving `factor` times as fast. No group is left
-    /// without a job.
+    /// The scenario with `factor` times as many jobs, at `factor` times the rate. Every group keeps at least
+    /// one job.
     pub fn scaled(mut self, factor: f64) -> Scenario {
         for group in self.scalable_groups() {
-            // Casts saturate, and a negative factor was refused.
+            // Casts saturate, and negative factors are refused.
             group.jobs = ((group.jobs as f64 * factor).round() as usize).max(1);
             group.per_second = group.per_second.map(|rate| rate * factor);
         }
-        self
+        self.described(factor, "its jobs and of their rate")
     }
 
-    /// The same work in `factor` times the time: as many jobs a second for so long, which run for so long.
+    /// The scenario in `factor` times the time: jobs arrive at the same rate, and run for `factor` times as
+    /// long.
     pub fn shortened(mut self, factor: f64) -> Scenario {
         for group in self.scalable_groups() {
             group.jobs = ((group.jobs as f64 * factor).round() as usize).max(1);
             group.task_roles.iter_mut().for_each(|role| role.run_seconds *= factor);
             group.unit.iter_mut().for_each(|unit| unit.run_seconds *= factor);
         }
+        self.described(factor, "its time")
+    }
+
+    /// Adds to the description that this is not the whole scenario of the file.
+    fn described(mut self, factor: f64, of: &str) -> Scenario {
+        if factor != 1.0 {
+            self.description += &format!(" Here {} of {of}.", ratio(1.0, factor));
+        }
         self
     }
 
-    /// All groups but those that hold others up, which they do however many those are.
+    /// All groups but those that block the others: these keep their jobs.
     fn scalable_groups(&mut self) -> impl Iterator<Item = &mut Group> {
         self.groups.iter_mut().filter(|group| !group.runs_until_all_wait())
     }
 
-    /// All units by name, with their number in the group.
+    /// Whether any Task runs. QueueUnits have no Pods, and jobs with `expireAtSeconds` are completed by the
+    /// load test itself.
+    pub fn runs_tasks(&self) -> bool {
+        self.groups.iter().any(|group| group.unit.is_none() && group.expire_at_seconds.is_none())
+    }
+
+    /// All units: the name, the index in the group, and the unit.
     pub fn units(&self) -> impl Iterator<Item = (String, usize, &Unit)> {
         self.groups.iter().flat_map(|group| {
             let numbers = 0..group.unit.as_ref().map_or(0, |_| group.jobs);
@@ -109,7 +126,7 @@ impl Scenario {
         })
     }
 
-    /// Whether the jobs of a group run until all others wait.
+    /// Whether the jobs of this group run until all other units are Enqueued.
     pub fn runs_until_all_wait(&self, group: &str) -> bool {
         self.groups.iter().any(|one| one.name == group && one.runs_until_all_wait())
     }
@@ -123,7 +140,7 @@ impl Scenario {
             let at = format!("groups: {}", group.name);
             group.check(self.queue.as_ref()).with_context(|| at.clone())?;
             let same_name = self.groups.iter().filter(|other| other.name == group.name).count();
-            ensure!(same_name == 1, "{at}: name: there are two groups of this name");
+            ensure!(same_name == 1, "{at}: name: another group has the same name");
         }
         Ok(())
     }
@@ -146,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn a_wrong_scenario_is_refused_by_the_name_of_its_field() {
         for (text, wrong) in [
             ("description: d\ngroups: []", "groups: at least one is needed"),
             (
@@ -196,5 +213,7 @@ mod tests {
         let shortened = whole.shortened(0.1);
         assert_eq!((shortened.jobs(), shortened.groups[0].per_second), (10, Some(10.0)));
         assert_eq!(shortened.groups[0].task_roles[0].run_seconds, 5.0);
+        assert_eq!(shortened.description, "d Here ×0.1 of its time.");
+        assert_eq!(shortened.scaled(1.0).description, "d Here ×0.1 of its time.");
     }
 }

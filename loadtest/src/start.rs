@@ -8,6 +8,7 @@ use framework_access::Directions;
 
 use crate::machine;
 use crate::namespace::Namespace;
+use crate::number::{count, rate, short, size, time, whole};
 use crate::output;
 use crate::process::Watched;
 use crate::report::{Report, Run, SCHEMA};
@@ -16,56 +17,56 @@ use crate::sampler::{Metrics, controller_version};
 use crate::scenario::Scenario;
 use crate::system::{FLOOR_AGENT, System};
 
-/// What is run, where, and what can be looked at meanwhile.
+/// The arguments of `loadtest run`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The scenario: a file such as loadtest/scenarios/burst.yaml.
+    /// The scenario file, such as loadtest/scenarios/burst.yaml.
     scenario: PathBuf,
-    /// Where report.json and report.html are written.
+    /// The directory for report.json and report.html.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The cluster; by default that of KUBECONFIG, or the own one of a Pod.
+    /// The cluster; by default that of KUBECONFIG, or of the Pod that this runs in.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The namespace that jobs are created in; it is made if there is none, and removed with --cleanup then.
+    /// The namespace of the jobs. If it does not exist, it is created, and removed afterwards with --cleanup.
     #[arg(long, default_value = "loadtest")]
     namespace: String,
-    /// Who does the work.
+    /// The system that runs the jobs.
     #[arg(long = "as", value_enum, default_value = "framework")]
     system: System,
-    /// What the report calls it.
+    /// The name of the system in the report.
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// How it is set, for the report.
+    /// The settings of the system, for the report.
     #[arg(long, value_name = "TEXT", default_value = "")]
     profile: String,
-    /// So many times as many jobs, arriving so many times as fast.
+    /// Multiply the number of jobs and the rate of their arrival.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     scale: f64,
-    /// As many jobs a second for so many times the time, and jobs that run so many times as long.
+    /// Multiply the duration of the scenario and of each job; the rate stays.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
-    /// The API server's audit log, if it can be read here: the source of all counts of requests.
+    /// The API server's audit log, the source of all counts of requests.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    /// The controller's metrics, such as http://127.0.0.1:8080.
+    /// The address of the controller's metrics, such as http://127.0.0.1:8080.
     #[arg(long, value_name = "URL")]
     controller_metrics: Option<http::Uri>,
-    /// A process on this machine whose processor time and memory are of interest, such as etcd=4711.
+    /// A process on this machine to measure, such as etcd=4711. Can be repeated.
     #[arg(long, value_name = "NAME=PID")]
     process: Vec<Watched>,
-    /// Whether the scenario's levels are held; only of a controller of Frameworks.
+    /// Apply the levels of the scenario; only to a controller of Frameworks.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     levels: bool,
-    /// Remove what earlier runs have left in the namespace.
+    /// Remove the jobs of earlier runs first.
     #[arg(long)]
     remove_leftovers: bool,
-    /// Whether what the run creates is removed afterwards.
+    /// Remove the objects of the run afterwards.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     cleanup: bool,
 }
 
-/// Runs it. The exit code says whether every job ended as it has to and every level was kept.
+/// Runs a scenario. The exit code is 0 if every job ended as its group says and every level is met.
 pub fn start(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let report = runtime.block_on(report(arguments))?;
@@ -82,24 +83,24 @@ async fn report(arguments: &Arguments) -> Result<Report> {
     let scenario = Scenario::read(&arguments.scenario)?.scaled(arguments.scale).shortened(arguments.shorten);
     ensure!(
         scenario.queue.is_none() || arguments.system == System::Framework,
-        "--as: only a controller of Frameworks releases QueueUnits"
+        "--as: only `framework` releases QueueUnits"
     );
     let setup = setup(arguments, scenario.clone()).await?;
     let mut versions = versions(&setup).await?;
     versions.insert("loadtest".into(), env!("CARGO_PKG_VERSION").into());
     eprintln!(
-        "{}: {} jobs with {} Tasks, by {}",
+        "{}: {} with {}, by {}",
         scenario.name,
-        scenario.jobs(),
-        scenario.tasks(),
+        count(scenario.jobs(), "job"),
+        count(scenario.tasks(), "Task"),
         setup.name
     );
     let interrupted = async {
-        // Where no signal can be waited for, none comes.
+        // Without a signal handler, the run is never interrupted.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        eprintln!("interrupted: the report tells what was seen so far");
+        eprintln!("interrupted: the report has the figures so far");
     };
     let done = run(&setup, interrupted).await?;
     Ok(Report {
@@ -157,45 +158,52 @@ async fn versions(setup: &Setup) -> Result<std::collections::BTreeMap<String, St
     Ok(versions)
 }
 
-/// What came of a run, in a few lines.
+/// Prints the result of a run in a few lines.
 fn print(run: &Run) {
     let requests = &run.requests;
     let task = if run.queue.is_some() { "unit" } else { "Task" };
     println!(
-        "{}: {:.1} s, {:.1} jobs/s, {:.1} Tasks/s",
-        run.system, run.elapsed_seconds, run.jobs_per_second, run.tasks_per_second
+        "{}: {}, {}, {}",
+        run.system,
+        time(run.elapsed_seconds),
+        rate(run.jobs_per_second, "job"),
+        rate(run.tasks_per_second, "Task")
     );
     if let Some(why) = &run.given_up {
         println!("given up: {why}");
     }
     if requests.source != "none" {
-        let efficiency = requests.write_efficiency.map_or("unknown".into(), |share| format!("{share:.3}"));
+        let efficiency = requests.write_efficiency.map_or("not known".into(), short);
         println!(
-            "{} requests, {:.2} a {task}, {} refused, {} reads; write efficiency {efficiency}",
-            requests.own, requests.per_task, requests.refused, requests.reads
+            "{}, {} for each {task}, {} refused, {}; write efficiency {efficiency}",
+            count(requests.own, "request"),
+            short(requests.per_task),
+            whole(requests.refused),
+            count(requests.reads, "read")
         );
     }
     if let Some(queue) = &run.queue {
-        let over = queue.over_admitted.map_or("not known".to_owned(), |over| over.to_string());
+        let over = queue.over_admitted.map_or("not known".to_owned(), whole);
         println!(
-            "{} units released, {:.1} a second; beyond the quota: {over}",
-            queue.releases, queue.releases_per_second
+            "{} released, {}; beyond the quota: {over}",
+            count(queue.releases, "unit"),
+            rate(queue.releases_per_second, "unit")
         );
     }
     for process in &run.processes {
         println!(
-            "{}: {:.1} s of processor time, {:.2} ms a {task}, {:.1} MiB at most",
+            "{}: {} of processor time, {} for each {task}, at most {} of memory",
             process.name,
-            process.cpu_seconds,
-            process.cpu_milliseconds_per_task,
-            process.rss_peak_bytes as f64 / 1024.0 / 1024.0
+            time(process.cpu_seconds),
+            time(process.cpu_milliseconds_per_task / 1000.0),
+            size(process.rss_peak_bytes as f64)
         );
     }
     for level in &run.levels {
-        let measured = level.measured.map_or("not measured".into(), |measured| format!("{measured:.3}"));
+        let measured = level.measured.map_or("not measured".into(), short);
         println!(
             "{} {} {}: {measured}",
-            if level.met { "kept  " } else { "MISSED" },
+            if level.met { "met   " } else { "MISSED" },
             level.name,
             level.bound
         );

@@ -1,9 +1,9 @@
-//! `loadtest status-cost`: what one status write costs the API server, by the number of Tasks and by the form
-//! in which their statuses are stored.
+//! `loadtest status-cost`: the processor time of the API server for a status write, by the number of Tasks
+//! and by the form of the statuses.
 //!
-//! The cost is that of its JSON: a raw status is decoded, checked against the schema and encoded several
-//! times for each write and each watch, a compressed one is a string. From which size compression pays
-//! follows from it, and so does the threshold that is recommended.
+//! The cost is that of the JSON. The API server decodes a raw status, checks it against the schema and
+//! encodes it several times for each write and each watch. A compressed status is one string. The measurement
+//! gives the size from which compression pays, and the recommended threshold.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,29 +23,29 @@ use crate::process::Watched;
 use crate::scenario::Scenario;
 use crate::system::System;
 
-/// How many Tasks a status has.
+/// The numbers of Tasks.
 const SIZES: [usize; 5] = [1, 20, 200, 1000, 4000];
-/// A raw status of more Tasks does not fit into etcd.
+/// A raw status of more Tasks is too large for etcd.
 const LARGEST_RAW: usize = 1000;
 /// Writes before the measurement.
 const WARM: usize = 10;
 const RUN: &str = "status-cost";
 
-/// Where, and of which process.
+/// The arguments of `loadtest status-cost`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The cluster; nobody else may use it meanwhile, and no controller of Frameworks may run.
+    /// The cluster. It must be otherwise idle, without a controller of Frameworks.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The API server's process on this machine.
+    /// The process ID of the API server on this machine.
     #[arg(long, value_name = "PID")]
     api_server: u32,
-    /// Writes of each size and form; a quarter of them for 1,000 Tasks and more.
+    /// Writes of each size and form; a quarter of that for 1,000 Tasks and more.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(4..))]
     writes: u32,
 }
 
-/// What writes of one size and form took.
+/// The cost of writes of one size and form.
 struct Cost {
     tasks: usize,
     form: &'static str,
@@ -83,7 +83,7 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
     let namespace = Namespace { client, name: RUN.into() };
     namespace.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
     let made = namespace.make().await?;
-    // As a controller would: each write is sent to those who watch.
+    // A controller watches Frameworks, so the API server sends each write to a watcher.
     let _watch = follow(&namespace, System::Framework, RUN, &SharedTracker::default()).await?;
     let server = Watched { name: "the API server".into(), pid: arguments.api_server };
     let mut costs = Vec::new();
@@ -141,7 +141,7 @@ async fn cost(
     Ok(Cost { tasks, form, bytes, milliseconds: used * 1000.0 / writes as f64 })
 }
 
-/// A status of a job that runs, which differs from write to write.
+/// The status of a running job, different for each write.
 fn status(job: &Job<'_>, number: usize, compressed: bool) -> Result<Value> {
     let mut status = status_of(job);
     let last = job.group.tasks() - 1;

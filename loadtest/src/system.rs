@@ -1,4 +1,4 @@
-//! Who does the work: the controller of Frameworks, or what it is compared with.
+//! The systems that run jobs: a controller of Frameworks, and those that it is compared with.
 
 use framework_audit::Record;
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,22 @@ use crate::scenario::{Group, Scenario};
 /// A system that runs jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum System {
-    /// A controller of Frameworks, this one or another.
+    /// A controller of Frameworks.
     Framework,
-    /// Kubernetes' own controller of `batch/v1` Jobs.
+    /// The controller of `batch/v1` Jobs in kube-controller-manager.
     Job,
-    /// A controller of Frameworks that releases QueueUnits, made by this program for jobs without Pods.
+    /// A controller of Frameworks that releases QueueUnits without Pods, which the load test creates.
     #[value(skip)]
     Queue,
-    /// No controller: this program sends the least that running a Framework takes, 2n + 11 requests.
+    /// No controller: the load test sends the 2n + 11 requests that running a Framework takes.
     Floor,
 }
 
-/// What the floor client calls itself in its requests.
+/// The user agent of the floor client.
 pub const FLOOR_AGENT: &str = "loadtest-floor";
 
 impl System {
-    /// What the report calls it, unless it is told a name.
+    /// Its default name in the report.
     pub fn name(self) -> &'static str {
         match self {
             System::Framework => "frameworkcontroller",
@@ -33,7 +33,7 @@ impl System {
         }
     }
 
-    /// Whether this request is one of those that the system does its work with.
+    /// Whether the system itself made this request on a resource of its work.
     pub fn is_own(self, record: &Record) -> bool {
         let agent = record.user_agent.as_str();
         let of_work = match self {
@@ -41,14 +41,14 @@ impl System {
             System::Job => agent.starts_with("kube-controller-manager/") && agent.ends_with("job-controller"),
             System::Floor => {
                 agent.starts_with(FLOOR_AGENT)
-                    // Frameworks are created as a user would.
+                    // Users create Frameworks, not the system.
                     && (record.verb != "create" || record.resource != "frameworks")
             }
         };
         of_work && self.counts(&record.resource) && record.verb != "watch"
     }
 
-    /// Whether the work is done with requests on this resource.
+    /// Whether requests on this resource are part of the work.
     pub fn counts(self, resource: &str) -> bool {
         let counted: &[&str] = match self {
             System::Framework | System::Floor => &["frameworks", "configmaps", "pods"],
@@ -58,19 +58,19 @@ impl System {
         counted.contains(&resource)
     }
 
-    /// The least number of requests that the scenario takes; `None`: it is not known for this system.
+    /// The floor of the scenario; `None` if it is not known for this system.
     pub fn floor(self, scenario: &Scenario) -> Option<Floor> {
         match self {
             System::Job => None,
             System::Framework | System::Floor | System::Queue => {
                 let floors = scenario.groups.iter().map(|group| {
                     let one = Floor::of(group)?;
-                    Some(Floor { worth: one.worth * group.jobs, strict: one.strict * group.jobs })
+                    Some(Floor { full: one.full * group.jobs, strict: one.strict * group.jobs })
                 });
-                let mut sum = Floor { worth: 0, strict: 0 };
+                let mut sum = Floor { full: 0, strict: 0 };
                 for floor in floors {
                     let floor = floor?;
-                    sum = Floor { worth: sum.worth + floor.worth, strict: sum.strict + floor.strict };
+                    sum = Floor { full: sum.full + floor.full, strict: sum.strict + floor.strict };
                 }
                 Some(sum)
             }
@@ -81,25 +81,25 @@ impl System {
 /// The least number of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// With those that are worth it: an object is recorded once it exists, and Tasks are shown running.
-    pub worth: usize,
-    /// Without them.
+    /// With the writes that record created objects and show Tasks running.
+    pub full: usize,
+    /// Without those writes.
     pub strict: usize,
 }
 
 impl Floor {
-    /// For one job of a group; `None`: what it takes depends on when what happens.
+    /// The floor of one job of a group; `None` if it depends on the order of events.
     ///
     /// An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap and nine status writes.
     /// Each round of retries takes three writes more, and one that records the new Pods.
     pub fn of(group: &Group) -> Option<Floor> {
         if group.unit.is_some() {
-            // It is Enqueued, and Dequeued.
-            return Some(Floor { worth: 2, strict: 2 });
+            // One status write for Enqueued, one for Dequeued.
+            return Some(Floor { full: 2, strict: 2 });
         }
         if group.expire_at_seconds.is_some() {
-            // That it is held, and its deletion.
-            return Some(Floor { worth: 2, strict: 2 });
+            // One status write that accepts it, and its deletion.
+            return Some(Floor { full: 2, strict: 2 });
         }
         if !group.rescale.is_empty() {
             return None;
@@ -109,7 +109,7 @@ impl Floor {
         let rounds = usize::try_from(rounds.max().unwrap_or(0)).unwrap_or(0);
         let expires = usize::from(group.ttl_seconds_after_finished.is_some());
         let base = 2 * pods + expires;
-        Some(Floor { worth: base + 11 + 4 * rounds, strict: base + 8 + 3 * rounds })
+        Some(Floor { full: base + 11 + 4 * rounds, strict: base + 8 + 3 * rounds })
     }
 }
 
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn the_floor_is_that_of_all_jobs() {
         let tasks = "taskRoles: [{name: w, taskNumber: 20}]";
-        assert_eq!(floor(tasks), Some(Floor { worth: 510, strict: 480 }));
+        assert_eq!(floor(tasks), Some(Floor { full: 510, strict: 480 }));
         let retried = "pods: 60, taskRoles: [{name: w, taskNumber: 20, exitCode: 1, retries: 2}]";
-        assert_eq!(floor(retried), Some(Floor { worth: 10 * (120 + 11 + 8), strict: 10 * (120 + 8 + 6) }));
+        assert_eq!(floor(retried), Some(Floor { full: 10 * (120 + 11 + 8), strict: 10 * (120 + 8 + 6) }));
         assert_eq!(floor(&format!("{tasks}, rescale: [{{afterSeconds: 1, taskNumber: 3}}]")), None);
-        assert_eq!(floor(&format!("{tasks}, expireAtSeconds: 9")), Some(Floor { worth: 20, strict: 20 }));
+        assert_eq!(floor(&format!("{tasks}, expireAtSeconds: 9")), Some(Floor { full: 20, strict: 20 }));
     }
 }

@@ -1,8 +1,7 @@
-//! What becomes of the jobs of a run, as a watch tells it.
+//! Tracks the jobs of a run by watch events.
 //!
-//! Times are those at which events arrive here, not those in the objects, which have whole seconds. Each job
-//! is timed from the moment at which the scenario wants it created: a system that makes its users wait does
-//! not look faster for it.
+//! Times are those at which events arrive, since times in objects have whole seconds. Each job is timed from
+//! its scheduled creation, so that a system that delays creations does not look faster.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,6 +10,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::partial_status::{Observation, Phase};
+use crate::phase_names::{DEADLINE_LATENCY, EXPIRY_LATENCY, PhaseNames};
 use crate::report::{Latency, Series};
 
 /// One job of the run.
@@ -18,19 +18,19 @@ use crate::report::{Latency, Series};
 struct TrackedJob {
     group: String,
     wanted: Instant,
-    /// When the deadline passes, or the Framework expires.
+    /// When its deadline passes, or it expires.
     due: Option<Timestamp>,
     seen: BTreeMap<Phase, Instant>,
-    /// When its end by a deadline, or its deletion, arrived.
+    /// When the event of its exceeded deadline, or of its deletion, arrived.
     acted: Option<Timestamp>,
     outcome: Option<&'static str>,
-    /// The resourceVersions with which it came to run, and went.
+    /// The resourceVersions of its release and its deletion.
     quota_period: QuotaPeriod,
-    /// Notified once it runs.
+    /// Notified when the job runs.
     on_running: Option<oneshot::Sender<()>>,
 }
 
-/// Between which resourceVersions a QueueUnit held what it asks for.
+/// The resourceVersions between which a QueueUnit used quota.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaPeriod {
     /// The release.
@@ -39,85 +39,24 @@ pub struct QuotaPeriod {
     pub until: Option<u64>,
 }
 
-/// What became of all jobs so far.
+/// All jobs of a run.
 #[derive(Debug, Default)]
 pub struct Tracker {
     jobs: BTreeMap<String, TrackedJob>,
-    /// Phases that were reached, in the order of their arrival, for the plots.
+    /// The phases that jobs reached, in the order of their events, for the plots.
     arrivals: Vec<(Instant, Phase)>,
     names: PhaseNames,
-    /// The watch began anew, so that changes may have been missed.
+    /// The watch was restarted, so changes may have been missed.
     gaps: bool,
 }
 
-/// What phases and the steps between them are called.
-#[derive(Clone, Copy, Debug)]
-pub struct PhaseNames {
-    /// How long it took, for those that made it.
-    transitions: &'static [(&'static str, Option<Phase>, Phase)],
-    /// How many are there.
-    pub counted: &'static [(&'static str, Phase)],
-    /// How long those took that came there in each second.
-    timed: &'static [(&'static str, Phase)],
-}
-
-impl Default for PhaseNames {
-    fn default() -> Self {
-        JOBS
-    }
-}
-
-const RUNNING: &str = "creation → first Task running";
-
-/// Of jobs with Tasks.
-pub const JOBS: PhaseNames = PhaseNames {
-    transitions: &[
-        ("creation → stored", None, Phase::Stored),
-        ("creation → accepted", None, Phase::Accepted),
-        ("creation → preparing", None, Phase::Preparing),
-        (RUNNING, None, Phase::Running),
-        ("creation → completed", None, Phase::Completed),
-        ("first Task running → ended", Some(Phase::Running), Phase::Ended),
-        ("ended → completed", Some(Phase::Ended), Phase::Completed),
-    ],
-    counted: &[
-        ("stored", Phase::Stored),
-        ("first Task running", Phase::Running),
-        ("completed", Phase::Completed),
-        ("deleted", Phase::Deleted),
-    ],
-    timed: &[(RUNNING, Phase::Running), ("creation → completed", Phase::Completed)],
-};
-
-/// Of QueueUnits.
-pub const UNITS: PhaseNames = PhaseNames {
-    transitions: &[
-        ("creation → stored", None, Phase::Stored),
-        ("creation → Enqueued", None, Phase::Accepted),
-        ("creation → Dequeued", None, Phase::Running),
-        ("Enqueued → Dequeued", Some(Phase::Accepted), Phase::Running),
-        ("Dequeued → gone", Some(Phase::Running), Phase::Deleted),
-    ],
-    counted: &[
-        ("stored", Phase::Stored),
-        ("Enqueued", Phase::Accepted),
-        ("Dequeued", Phase::Running),
-        ("gone", Phase::Deleted),
-    ],
-    timed: &[("creation → Enqueued", Phase::Accepted), ("creation → Dequeued", Phase::Running)],
-};
-/// The name of that for the deadline.
-pub const DEADLINE_LATENCY: &str = "deadline → exceeded";
-/// The name of that for the expiry.
-pub const EXPIRY_LATENCY: &str = "expiry → deletion";
-
 impl Tracker {
-    /// Of nothing, which calls phases so.
+    /// An empty tracker.
     pub fn new(names: PhaseNames) -> Self {
         Tracker { names, ..Tracker::default() }
     }
 
-    /// A job is to be created at `wanted`.
+    /// Adds a job that is scheduled for `wanted`.
     pub fn expect(&mut self, name: String, group: &str, wanted: Instant) {
         let (due, seen, acted, outcome, quota_period, on_running) = Default::default();
         let group = group.to_owned();
@@ -125,7 +64,7 @@ impl Tracker {
             .insert(name, TrackedJob { group, wanted, due, seen, acted, outcome, quota_period, on_running });
     }
 
-    /// Waits until a job runs: the other end hears of it once.
+    /// A receiver that is notified once, when the job runs.
     pub fn runs(&mut self, name: &str) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
         if let Some(job) = self.jobs.get_mut(name) {
@@ -139,17 +78,17 @@ impl Tracker {
         receiver
     }
 
-    /// Changes may have been missed.
+    /// Notes that changes may have been missed.
     pub fn has_gaps(&mut self) {
         self.gaps = true;
     }
 
-    /// Between which versions a unit held what it asks for; `None`: that is not known for certain.
+    /// The versions between which a unit used quota; `None` if changes may have been missed.
     pub fn quota_period(&self, name: &str) -> Option<QuotaPeriod> {
         self.jobs.get(name).filter(|_| !self.gaps).map(|job| job.quota_period)
     }
 
-    /// How many jobs of the groups came to run, when the first did, and when the last.
+    /// The number of jobs of the groups that ran, and when the first and the last did.
     pub fn came_to_run(&self, of: impl Fn(&str) -> bool) -> (usize, Option<Instant>, Option<Instant>) {
         let jobs = self.jobs.values().filter(|job| of(&job.group));
         let times: Vec<Instant> = jobs.filter_map(|job| job.seen.get(&Phase::Running).copied()).collect();
@@ -159,27 +98,27 @@ impl Tracker {
     /// Whether all jobs of the groups have reached a phase, or a later one.
     pub fn all_reached(&self, phase: Phase, of: impl Fn(&str) -> bool) -> bool {
         let mut jobs = self.jobs.values().filter(|job| of(&job.group));
-        jobs.all(|job| job.seen.keys().any(|seen| *seen >= phase))
+        jobs.all(|job| job.has_reached(phase))
     }
 
-    /// What phases are called.
+    /// The names of phases.
     pub fn names(&self) -> PhaseNames {
         self.names
     }
 
-    /// Its deadline passes then, or it expires.
+    /// Sets when its deadline passes, or it expires.
     pub fn due(&mut self, name: &str, due: Timestamp) {
         if let Some(job) = self.jobs.get_mut(name) {
             job.due = Some(due);
         }
     }
 
-    /// The API server has stored it.
+    /// Notes that the API server has stored it.
     pub fn stored(&mut self, name: &str, at: Instant) {
         self.reached(name, Phase::Stored, at);
     }
 
-    /// The watch showed it.
+    /// Takes in a watch event.
     pub fn saw(&mut self, observation: &Observation, at: Instant, wall: Timestamp) {
         let Some(job) = self.jobs.get_mut(&observation.name) else { return };
         if observation.outcome.is_some() {
@@ -200,10 +139,10 @@ impl Tracker {
 
     /// Whether a job has reached a phase, or a later one.
     pub fn has_reached(&self, name: &str, phase: Phase) -> bool {
-        self.jobs.get(name).is_some_and(|job| job.seen.keys().any(|seen| *seen >= phase))
+        self.jobs.get(name).is_some_and(|job| job.has_reached(phase))
     }
 
-    /// It is gone.
+    /// Takes in its deletion.
     pub fn gone(&mut self, name: &str, version: u64, at: Instant, wall: Timestamp) {
         if let Some(job) = self.jobs.get_mut(name) {
             job.acted.get_or_insert(wall);
@@ -220,17 +159,16 @@ impl Tracker {
         }
     }
 
-    /// How many jobs have reached a phase, or a later one.
+    /// Counts the jobs that have reached a phase, or a later one.
     pub fn count(&self, phase: Phase) -> usize {
-        self.jobs.values().filter(|job| job.seen.keys().any(|seen| *seen >= phase)).count()
+        self.jobs.values().filter(|job| job.has_reached(phase)).count()
     }
 
-    /// Whether every job is where it has to end: completed, or deleted if its group is to be deleted.
+    /// Whether every job is completed, or deleted if its group ends by deletion.
     pub fn is_over(&self, deleted: impl Fn(&str) -> bool) -> bool {
-        self.jobs.values().all(|job| {
-            let last = if deleted(&job.group) { Phase::Deleted } else { Phase::Completed };
-            job.seen.keys().any(|seen| *seen >= last)
-        })
+        self.jobs
+            .values()
+            .all(|job| job.has_reached(if deleted(&job.group) { Phase::Deleted } else { Phase::Completed }))
     }
 
     /// When the last job ended.
@@ -240,13 +178,12 @@ impl Tracker {
         self.jobs.values().filter_map(end).max()
     }
 
-    /// What became of each group's jobs: (group, outcome), how many.
+    /// The number of jobs by group and outcome.
     pub fn outcomes(&self) -> BTreeMap<(String, &'static str), usize> {
         let mut outcomes = BTreeMap::new();
         for job in self.jobs.values() {
-            let is_over = job.seen.keys().any(|seen| *seen >= Phase::Completed);
             let outcome = match job.outcome {
-                Some(outcome) if is_over => outcome,
+                Some(outcome) if job.has_reached(Phase::Completed) => outcome,
                 None if job.seen.contains_key(&Phase::Deleted) => "Deleted",
                 _ => "Unfinished",
             };
@@ -255,7 +192,7 @@ impl Tracker {
         outcomes
     }
 
-    /// The most Tasks that there were at one time, of jobs that were stored and not yet over.
+    /// The most Tasks at one time, of jobs that were stored and not yet over.
     pub fn peak(&self, tasks: impl Fn(&str) -> usize) -> usize {
         let mut changes = Vec::new();
         for job in self.jobs.values() {
@@ -273,13 +210,7 @@ impl Tracker {
         usize::try_from(peak).unwrap_or(0)
     }
 
-    /// How many jobs of a group are deleted.
-    pub fn deleted(&self, group: &str) -> usize {
-        let is = |job: &&TrackedJob| job.group == group && job.seen.contains_key(&Phase::Deleted);
-        self.jobs.values().filter(is).count()
-    }
-
-    /// How long everything took, by group.
+    /// The latencies of all transitions, by group.
     pub fn latencies(&self) -> Vec<Latency> {
         let mut groups: Vec<&str> = self.jobs.values().map(|job| job.group.as_str()).collect();
         groups.sort_unstable();
@@ -302,16 +233,10 @@ impl Tracker {
         latencies
     }
 
-    /// Jobs by phase over time, and how long those took that came to run or to their end in each second.
+    /// The jobs in each phase over time, and the latencies of the jobs that reached a phase in each second.
     pub fn series(&self, start: Instant, seconds: f64) -> Vec<Series> {
         let last = seconds.ceil() as u64;
         let at = |second: u64| start + Duration::from_secs(second);
-        let series = |plot: &str, name: &str, unit: &str, points| Series {
-            plot: plot.into(),
-            name: name.into(),
-            unit: unit.into(),
-            points,
-        };
         let mut all = Vec::new();
         for &(name, phase) in self.names.counted {
             let reached = |second| {
@@ -320,7 +245,7 @@ impl Tracker {
                 (second as f64, count as f64)
             };
             if self.arrivals.iter().any(|(_, what)| *what == phase) {
-                all.push(series("jobs", name, "jobs", (0..=last).map(reached).collect()));
+                all.push(Series::new("jobs", name, "jobs", (0..=last).map(reached)));
             }
         }
         for &(name, phase) in self.names.timed {
@@ -337,7 +262,7 @@ impl Tracker {
                     took.sort_by(f64::total_cmp);
                     (*second as f64, percentile(&took, percent))
                 });
-                all.push(series("latency", &format!("{name}, {label}"), "s", points.collect()));
+                all.push(Series::new("latency", &format!("{name}, {label}"), "s", points));
             }
         }
         all
@@ -345,6 +270,11 @@ impl Tracker {
 }
 
 impl TrackedJob {
+    /// Whether it has reached a phase, or a later one.
+    fn has_reached(&self, phase: Phase) -> bool {
+        self.seen.keys().any(|seen| *seen >= phase)
+    }
+
     fn took(&self, from: Option<Phase>, to: Phase) -> Option<f64> {
         let from = from.map_or(Some(self.wanted), |phase| self.seen.get(&phase).copied())?;
         Some(self.seen.get(&to)?.saturating_duration_since(from).as_secs_f64())
@@ -355,7 +285,7 @@ impl TrackedJob {
     }
 }
 
-/// `None`: nobody made it.
+/// The latency of a transition; `None` if no job made it.
 pub fn latency(transition: &str, group: &str, mut took: Vec<f64>) -> Option<Latency> {
     took.sort_by(f64::total_cmp);
     let max = *took.last()?;
@@ -370,7 +300,7 @@ pub fn latency(transition: &str, group: &str, mut took: Vec<f64>) -> Option<Late
     })
 }
 
-/// The smallest that `percent` of a hundred do not exceed (nearest rank); 0 of nothing.
+/// The percentile by nearest rank; 0 without samples.
 fn percentile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
@@ -435,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_not_over_is_unfinished_and_one_that_was_deleted_first_is_deleted() {
+    fn a_job_that_is_not_over_is_unfinished_unless_it_was_deleted() {
         let (mut tracker, now) = (Tracker::default(), Instant::now());
         for name in ["a0", "b0"] {
             tracker.expect(name.into(), &name[..1], now);

@@ -1,11 +1,11 @@
-//! How much two figures of the same work may differ without meaning anything.
+//! How much two figures of the same work may differ by chance.
 
 use crate::figure::{Better, Figure, Kind};
 
-/// What a difference means.
+/// The significance of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Significance {
-    /// Nothing.
+    /// The difference is within noise.
     Noise,
     /// An improvement.
     Better,
@@ -13,28 +13,28 @@ pub enum Significance {
     Worse,
 }
 
-/// A difference is noise if it is within one of the two.
+/// The bounds of noise: a difference within one of them is noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bound {
-    /// Of the smaller figure.
+    /// A share of the smaller figure.
     pub share: f64,
-    /// In the figure's unit.
+    /// An absolute difference in the unit of the figure.
     pub least: f64,
 }
 
-/// As the output says it.
+/// The rules, as the output explains them.
 pub const RULES: &str = "\
 How noise is judged, as a share of the smaller figure:
-- counts and quotients of counts: 2 %. From 0, any is a change.
-- own requests of one kind: 10 %, since changes that coincide go out in one write. From 0, any is a change.
+- counts and quotients of counts: 2 %. From 0, any change counts.
+- own requests of one kind: 10 %, since changes that coincide share a write. From 0, any change counts.
 - bytes: 10 %, at least 64 KiB.
 - jobs/s, Tasks/s, processor time (at least 0.1 s), memory (at least 4 MiB): 25 %.
-- latencies: 25 % and 100 % / √k, where k samples lie beyond the percentile: for the p99 of 100 jobs k is 1,
-  of 10,000 jobs 100. At least 50 ms.
-Between different machines only counts and bytes are judged.
+- latencies: 25 % plus 100 % / √k, at least 50 ms; k is the number of samples beyond the percentile: 1 for
+  the p99 of 100 jobs, 100 for that of 10,000 jobs.
+Between different machines, only counts and bytes are judged.
 ";
 
-/// How much of a difference between two such figures is noise.
+/// The bounds of noise between two figures of one name.
 pub fn bound(before: &Figure, after: &Figure) -> Bound {
     let fewest = |kind: Kind, other: Kind| match (kind, other) {
         (Kind::Time { beyond: one }, Kind::Time { beyond: two }) => one.min(two).max(1.0),
@@ -52,7 +52,7 @@ pub fn bound(before: &Figure, after: &Figure) -> Bound {
     Bound { share, least }
 }
 
-/// What a difference between two figures of one name means.
+/// The significance of the difference between two figures of one name.
 pub fn judge(before: &Figure, after: &Figure) -> Significance {
     let bound = bound(before, after);
     let difference = after.value - before.value;
@@ -67,7 +67,7 @@ pub fn judge(before: &Figure, after: &Figure) -> Significance {
     }
 }
 
-/// Whether such a figure says something about the system, wherever it runs.
+/// Whether such figures can be compared between different machines.
 pub fn holds_elsewhere(kind: Kind) -> bool {
     matches!(kind, Kind::Count | Kind::Coalesced | Kind::Share | Kind::Written)
 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn more_of_a_rate_is_better_and_what_should_stay_is_worse_either_way() {
+    fn more_of_a_rate_is_better_and_a_changed_constant_is_worse() {
         assert_eq!(judged(Kind::Rate, Better::More, 100.0, 126.0), Significance::Better);
         assert_eq!(judged(Kind::Rate, Better::More, 126.0, 100.0), Significance::Worse);
         assert_eq!(judged(Kind::Count, Better::Same, 100.0, 90.0), Significance::Worse);

@@ -1,4 +1,4 @@
-//! The bodies of the floor client's requests: of the size that a controller's would have.
+//! The bodies of the floor client's requests, as large as those of a controller.
 
 use anyhow::Result;
 use framework_api::codec::{self, Effort};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::job::Job;
 
-/// One Pod that was created.
+/// A created Pod.
 pub(super) struct CreatedPod {
     pub(super) name: String,
     pub(super) uid: String,
 }
 
-/// How far the Tasks are, as a status says it.
+/// The progress of the Tasks in a status.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     Pending,
@@ -30,7 +30,7 @@ pub(super) fn pod_of(framework: &str, task_role: &str, index: usize) -> String {
     pod_name(framework, task_role, i32::try_from(index).unwrap_or(i32::MAX))
 }
 
-/// Adds what a controller adds to each Pod: annotations, and the same as variables of its container.
+/// Adds the annotations that a controller adds to each Pod, and the same as environment variables.
 pub(super) fn dress(pod: &mut Value, framework: &str, task_role: &str, index: usize) {
     const UID: &str = "00000000-0000-8000-8000-000000000000";
     let facts = [
@@ -56,16 +56,16 @@ pub(super) fn dress(pod: &mut Value, framework: &str, task_role: &str, index: us
     pod["spec"]["containers"][0]["env"] = variables.into();
 }
 
-/// A status of the size that a controller would write.
-pub(super) fn status(job: &Job<'_>, state: &str, told: Progress, created: &[CreatedPod]) -> Value {
+/// A status as large as one that a controller writes.
+pub(super) fn status(job: &Job<'_>, state: &str, progress: Progress, created: &[CreatedPod]) -> Value {
     let now = whole_second();
     let completion = json!({
         "code": 0, "phrase": "Succeeded", "type": { "name": "Succeeded", "attributes": [] },
         "diagnostics": "Pod succeeded", "pod": null,
     });
     let task = |pod: Option<&CreatedPod>, index: usize, task_role: &str| {
-        let is_over = matches!(told, Progress::Ended | Progress::Over);
-        let state = match told {
+        let is_over = matches!(progress, Progress::Ended | Progress::Over);
+        let state = match progress {
             Progress::Pending => "AttemptCreationPending",
             Progress::Preparing => "AttemptPreparing",
             Progress::Running => "AttemptRunning",
@@ -113,7 +113,7 @@ pub(super) fn status(job: &Job<'_>, state: &str, told: Progress, created: &[Crea
     })
 }
 
-/// Compresses what a status says of its Tasks, if that is of so many bytes at least.
+/// Compresses the Task statuses if they have at least `threshold` bytes.
 pub fn compress(status: &mut Value, threshold: usize) -> Result<()> {
     let attempt = &mut status["attemptStatus"];
     let roles = serde_json::to_vec(&attempt["taskRoleStatuses"])?;

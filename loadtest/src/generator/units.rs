@@ -1,10 +1,10 @@
-//! QueueUnits without Pods: each is created at its moment, waits until it is released, and is deleted once
-//! its job would have ended.
+//! QueueUnits without Pods. The load test creates each at its moment, waits until it is released, and deletes
+//! it when its job would have ended.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams};
 use kube::core::DynamicObject;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -16,7 +16,7 @@ use crate::partial_status::Phase;
 use crate::scenario::Unit;
 
 impl Generator {
-    /// A unit, and where it waits.
+    /// A unit, and the API of its namespace.
     pub(super) fn unit(&self, job: &Job<'_>) -> Result<(Api<DynamicObject>, Value)> {
         let queues = self.scenario.queue.as_ref().context("the scenario has no queues")?;
         let unit = job.group.unit.as_ref().context("the group has no unit")?;
@@ -24,8 +24,7 @@ impl Generator {
         Ok((self.namespace.units(queue.namespace), job.unit(unit, queue)))
     }
 
-    /// The whole life of one unit. Creations and deletions have requests of their own: jobs end when they
-    /// end, however many others come.
+    /// The whole life of one unit. Deletions have their own permits, so that creations do not delay them.
     pub(super) async fn attend(&self, arrival: Arrival, creations: &Semaphore) -> Result<()> {
         let job = self.job(arrival);
         let name = job.name();
@@ -57,15 +56,5 @@ impl Generator {
 
     fn all_others_wait(&self) -> bool {
         lock(&self.tracked).all_reached(Phase::Accepted, |group| !self.scenario.runs_until_all_wait(group))
-    }
-
-    /// Lets the API server check the first unit of each group, which it does not store.
-    pub(super) async fn rehearse_unit(&self, job: &Job<'_>) -> Result<()> {
-        let dry = PostParams { dry_run: true, ..PostParams::default() };
-        let (api, object) = self.unit(job)?;
-        let object: DynamicObject = serde_json::from_value(object)?;
-        let checked = api.create(&dry, &object).await;
-        checked.with_context(|| format!("a unit of group {} would be refused", job.group.name))?;
-        Ok(())
     }
 }

@@ -14,27 +14,27 @@ use super::{EVERY, Namespace, PATIENCE, selected};
 use crate::job::RUN_LABEL;
 use crate::scenario::{QueueIndex, Queues};
 
-/// Namespaces that are made at a time.
+/// Namespaces that are created at a time.
 const AT_ONCE: usize = 16;
 
 impl Namespace {
-    /// The name of the n-th namespace with queues.
-    fn named(&self, nth: usize) -> String {
+    /// The name of the n-th namespace with Queues.
+    fn nth_name(&self, nth: usize) -> String {
         format!("{}-{nth}", self.name)
     }
 
-    /// QueueUnits in the n-th of them.
+    /// The QueueUnits in the n-th namespace.
     pub fn units(&self, nth: usize) -> Api<DynamicObject> {
         let units = ApiResource::erase::<QueueUnit>(&());
-        Api::namespaced_with(self.client.clone(), &self.named(nth), &units)
+        Api::namespaced_with(self.client.clone(), &self.nth_name(nth), &units)
     }
 
-    /// How many namespaces with queues there are of load tests.
+    /// Counts the namespaces with Queues of load tests.
     pub async fn queues_left(&self) -> kube::Result<usize> {
         Ok(self.namespaces().list_metadata(&selected(None)).await?.items.len())
     }
 
-    /// Makes the namespaces of a run, and waits until all their quotas are in force.
+    /// Creates the namespaces of a run, and waits until all their quotas are in force.
     pub async fn make_queues(&self, queues: &Queues, run: &str) -> Result<()> {
         let makings = (0..queues.namespaces).map(|nth| self.make_one(queues, nth, run));
         let made: Vec<Result<()>> = stream::iter(makings).buffer_unordered(AT_ONCE).collect().await;
@@ -51,7 +51,11 @@ impl Namespace {
         }
         let deadline = Instant::now() + PATIENCE;
         while !all.list_metadata(&of).await?.items.is_empty() {
-            ensure!(Instant::now() < deadline, "the namespaces of the load test do not go");
+            ensure!(
+                Instant::now() < deadline,
+                "the namespaces of the load test still exist after {} s",
+                PATIENCE.as_secs()
+            );
             sleep(EVERY).await;
         }
         Ok(())
@@ -62,7 +66,7 @@ impl Namespace {
     }
 
     async fn make_one(&self, queues: &Queues, nth: usize, run: &str) -> Result<()> {
-        let (name, post) = (self.named(nth), PostParams::default());
+        let (name, post) = (self.nth_name(nth), PostParams::default());
         let mut namespace = core::Namespace::default();
         namespace.metadata.name = Some(name.clone());
         namespace.metadata.labels = Some([(RUN_LABEL.to_owned(), run.to_owned())].into());
@@ -88,9 +92,9 @@ impl Namespace {
             api.create(&post, &object).await.with_context(|| format!("creating a Queue in {name}"))?;
         }
         let deadline = Instant::now() + PATIENCE;
-        // Before the quota controller has taken it in, nothing may be used.
+        // Until the quota controller has set `status.hard`, the quota counts nothing.
         while quotas.get("room").await?.status.and_then(|status| status.hard).is_none() {
-            ensure!(Instant::now() < deadline, "the quota of {name} does not come into force");
+            ensure!(Instant::now() < deadline, "the ResourceQuota of namespace {name} is not in force");
             sleep(EVERY).await;
         }
         Ok(())

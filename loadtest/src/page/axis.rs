@@ -1,20 +1,20 @@
-//! The axis of a plot: from 0 to a round number that is not below the largest, with ticks at round numbers.
+//! The axis of a plot: from 0 to a round number at or above the largest, with ticks at round numbers.
 
 use crate::number::{fitting, short};
 
-/// An axis that begins with 0.
+/// An axis that starts at 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Where it ends, in the unit of the numbers.
+    /// Its end, in the unit of the numbers.
     pub end: f64,
-    /// The unit in which the ticks are named.
+    /// The unit of the labels.
     pub unit: String,
-    /// Ticks, as a share of the axis and as they are named.
+    /// Ticks: their positions as shares of the axis, and their labels.
     pub ticks: Vec<(f64, String)>,
 }
 
 impl Axis {
-    /// An axis for numbers of a unit.
+    /// An axis for numbers with a unit.
     pub fn of(unit: &str, largest: f64) -> Axis {
         let largest = if largest.is_finite() && largest > 0.0 { largest } else { 1.0 };
         let (divisor, unit) = fitting(unit, largest);
@@ -24,7 +24,7 @@ impl Axis {
         Axis { end: count * step * divisor, unit, ticks: ticks(count as usize, step, count * step) }
     }
 
-    /// An axis for the time since the start, which ends with the last moment.
+    /// An axis for the time since the start, which ends at the last point.
     pub fn of_time(last: f64) -> Axis {
         const STEPS: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0, 60.0, 120.0, 300.0, 600.0];
         let last = if last.is_finite() && last > 0.0 { last } else { 1.0 };
@@ -39,7 +39,7 @@ impl Axis {
         Axis { end: last, unit: unit.into(), ticks: ticks((shown / step + 1e-9) as usize, step, shown) }
     }
 
-    /// Where a number stands, as a share of the axis.
+    /// The position of a number, as a share of the axis.
     pub fn share(&self, number: f64) -> f64 {
         (number / self.end).clamp(0.0, 1.0)
     }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_makes_no_axis_of_its_own() {
+    fn a_number_that_is_not_finite_gets_the_default_axis() {
         for odd in [f64::NAN, f64::INFINITY, -1.0] {
             assert_eq!((Axis::of("jobs", odd).end, Axis::of_time(odd).end), (1.0, 1.0));
         }

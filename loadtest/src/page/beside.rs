@@ -1,4 +1,4 @@
-//! The figures of several runs side by side, each with its ratio to the first.
+//! The figures of several runs side by side, each with its ratio to the first run.
 
 use crate::figure::{Figure, figures};
 use crate::number::ratio;
@@ -6,7 +6,7 @@ use crate::report::Report;
 
 use super::html::{Cell, Html, plain, table};
 
-/// Nothing for a report of one run.
+/// The comparison; empty for a report of one run.
 pub fn beside(report: &Report) -> Html {
     if report.runs.len() < 2 {
         return Html::default();

@@ -1,17 +1,16 @@
-//! What is read first: what was done, whether it is good, and what to doubt.
+//! The head of the page: the work, the verdict, the doubts, and the figures that matter most.
 
-use crate::number::{short, size, time, whole};
+use crate::number::{count, rate, short, size, time, whole};
+use crate::phase_names::{COMPLETED, DEQUEUED, ENQUEUED, RUNNING};
 use crate::report::{Level, Report, Run};
 
 use super::html::{Html, of_class, plain, tag, text};
 
-/// Fewer samples than this, and a p99 is only the slowest.
+/// With fewer samples than this, a p99 is only the slowest one.
 pub const FEW: usize = 100;
 
-/// The transitions that users feel.
-const RUNNING: &str = "creation → first Task running";
-const TRANSITIONS: [&str; 4] =
-    [RUNNING, "creation → completed", "creation → Enqueued", "creation → Dequeued"];
+/// The transitions that users notice.
+const TRANSITIONS: [&str; 4] = [RUNNING, COMPLETED, ENQUEUED, DEQUEUED];
 
 /// Title, verdict, doubts and the figures that matter most.
 pub fn headline(report: &Report) -> Html {
@@ -54,14 +53,14 @@ fn verdict(run: &Run) -> (bool, String) {
     let mut words = Vec::new();
     if let Some(why) = &run.given_up {
         words.push(format!(
-            "Given up after {}: {why}. What follows is what was found until then.",
+            "Given up after {}: {why}. The figures below are those until then.",
             time(run.elapsed_seconds)
         ));
     }
     match (missed.len(), run.levels.len()) {
-        // What is met so far may still be missed.
+        // A level that is met so far may still be missed.
         (0, _) if run.given_up.is_some() => {}
-        (0, 0) => words.push("Nothing was promised.".into()),
+        (0, 0) => words.push("The scenario has no levels.".into()),
         (0, 1) => words.push("Its level is met.".into()),
         (0, all) => words.push(format!("All {all} levels are met.")),
         (some, all) => {
@@ -94,12 +93,12 @@ fn cards(run: &Run) -> Html {
         card(
             "jobs",
             whole(totals.jobs),
-            format!("{} Tasks, {} Pods", whole(totals.tasks), whole(totals.pods)),
+            format!("{}, {}", count(totals.tasks, "Task"), count(totals.pods, "Pod")),
         ),
         card(
             "Tasks/s",
             short(run.tasks_per_second),
-            format!("{} jobs/s, {} in all", short(run.jobs_per_second), time(run.elapsed_seconds)),
+            format!("{}, {} in all", rate(run.jobs_per_second, "job"), time(run.elapsed_seconds)),
         ),
     ];
     if let Some(queue) = &run.queue {
@@ -107,7 +106,7 @@ fn cards(run: &Run) -> Html {
         all.push(card(
             "releases/s",
             short(queue.releases_per_second),
-            format!("{} units; beyond the quota: {over}", whole(queue.releases)),
+            format!("{}; beyond the quota: {over}", count(queue.releases, "unit")),
         ));
     }
     let known = |wanted: &str| run.latencies.iter().find(|latency| latency.transition == wanted);
@@ -146,7 +145,7 @@ fn card(title: &str, figure: String, remark: String) -> Html {
     of_class("div", "card", [plain("dt", title), tag("dd", &[], [text(figure), plain("small", remark)])])
 }
 
-/// What a reader has to know before the figures are believed.
+/// The doubts that a reader has to know before the figures.
 fn notes(report: &Report) -> Html {
     let several = report.runs.len() > 1;
     let mut all = Vec::new();
@@ -156,7 +155,8 @@ fn notes(report: &Report) -> Html {
     }
     if report.machine.shared_with_cluster {
         let processors = report.machine.processors;
-        all.push(format!("API server, controller and load test shared {processors} processors."));
+        let processors = count(processors, "processor");
+        all.push(format!("API server, controller and load test shared {processors}."));
     }
     match all.is_empty() {
         true => Html::default(),
@@ -169,29 +169,28 @@ fn doubts(run: &Run) -> Vec<String> {
     let requests = &run.requests;
     let unfinished = run.totals.outcomes.get("Unfinished").copied().unwrap_or_default();
     if unfinished > 0 {
-        all.push(format!("{} of {} jobs did not end.", whole(unfinished), whole(run.totals.jobs)));
+        all.push(format!("{} of {} did not end.", whole(unfinished), count(run.totals.jobs, "job")));
     }
     if requests.source == "none" {
-        all.push(
-            "Requests are not known: neither the audit log nor the metrics of the API server could be read."
-                .into(),
-        );
+        all.push("Requests are not known: the audit log of the API server could not be read.".into());
     }
     if requests.refused > 0 {
-        all.push(format!("{} own requests were refused.", whole(requests.refused)));
+        let verb = if requests.refused == 1 { "was" } else { "were" };
+        all.push(format!("{} {verb} refused.", count(requests.refused, "own request")));
     }
     if let Some(difference) = requests.unreconciled.filter(|difference| *difference != 0) {
-        let (count, what) = (difference.unsigned_abs(), if difference > 0 { "more" } else { "fewer" });
-        all.push(format!("The controller counted {count} requests {what} than the {}.", requests.source));
+        let apart = usize::try_from(difference.unsigned_abs()).unwrap_or(usize::MAX);
+        let (apart, what) = (count(apart, "request"), if difference > 0 { "more" } else { "fewer" });
+        all.push(format!("The controller counted {apart} {what} than the {}.", requests.source));
     }
     if let Some(first) = run.queue.as_ref().and_then(|queue| queue.first_over_admission.as_ref()) {
-        all.push(format!("More was released than the quota allows, first {first}."));
+        all.push(format!("More was released than the quota allows; the first case: {first}."));
     }
     let few = run.latencies.iter().filter(|latency| latency.count < FEW).count();
     if few > 0 {
         all.push(format!(
-            "{few} of {} latencies are of fewer than {FEW} jobs: their p99 is only the slowest job, and is in \
-             parentheses below.",
+            "{few} of {} latencies are of fewer than {FEW} jobs: their p99 is only the slowest job, and \
+             stands in parentheses below.",
             run.latencies.len()
         ));
     }

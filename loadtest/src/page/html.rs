@@ -1,4 +1,4 @@
-//! Markup in which all text is escaped, since it can be made in no other way.
+//! Markup whose text is always escaped: there is no other way to make it.
 
 use std::fmt::Display;
 
@@ -15,7 +15,7 @@ impl Html {
         self.0
     }
 
-    /// Nothing, which leaves no trace.
+    /// Whether it has no markup at all.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -27,7 +27,7 @@ impl FromIterator<Html> for Html {
     }
 }
 
-/// Text, as it is.
+/// Escaped text.
 pub fn text(text: impl Display) -> Html {
     Html(escaped(&text.to_string()))
 }
@@ -54,18 +54,18 @@ pub fn plain(name: &'static str, words: impl Display) -> Html {
 pub struct Cell(&'static str, Html);
 
 impl Cell {
-    /// Words. Long ones may be broken anywhere, so that the table is not wider than the page.
+    /// Text. Long words may break anywhere, so that the table is not wider than the page.
     pub fn words(words: impl Display) -> Cell {
         let words = words.to_string();
         Cell(breakable(&words), text(words))
     }
 
-    /// A number, set to the right.
+    /// A number, aligned to the right.
     pub fn number(shown: impl Display) -> Cell {
         Cell("n", text(shown))
     }
 
-    /// A number that one should see.
+    /// A number that needs attention.
     pub fn alarm(shown: impl Display) -> Cell {
         Cell("n bad", text(shown))
     }
@@ -81,7 +81,7 @@ impl Cell {
         Cell("n", [text(shown), of_class("small", "remark", [text(remark)])].into_iter().collect())
     }
 
-    /// Words with a remark below them.
+    /// Text with a remark below it.
     pub fn named(words: impl Display, remark: impl Display) -> Cell {
         let (words, remark) = (words.to_string(), remark.to_string());
         let class = if breakable(&words) == LONG { LONG } else { breakable(&remark) };
@@ -101,10 +101,10 @@ fn breakable(words: &str) -> &'static str {
     if words.split_whitespace().any(|word| word.chars().count() > 18) { LONG } else { "" }
 }
 
-/// A table whose rows are named by their first cells. Without rows it is nothing.
+/// A table whose first cells are row headers. Without rows it is empty.
 pub fn table(titles: &[&str], rows: Vec<Vec<Cell>>) -> Html {
     let Some(first) = rows.first() else { return Html::default() };
-    // A title stands where the numbers below it stand.
+    // A title is aligned as the numbers below it.
     let side = |at: usize| if first.get(at).is_some_and(|cell| cell.0.starts_with('n')) { "n" } else { "" };
     let class = |at, title| [side(at), breakable(title)].join(" ");
     let heads = titles
@@ -136,7 +136,7 @@ fn escaped(text: &str) -> String {
             '>' => safe.push_str("&gt;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // HTML knows no other control characters.
+            // HTML allows no other control characters.
             _ if letter.is_control() && !letter.is_whitespace() => safe.push('\u{fffd}'),
             _ => safe.push(letter),
         }

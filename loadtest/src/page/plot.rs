@@ -1,5 +1,5 @@
-//! Plots of what went on during the runs, as SVG: only lines are drawn there, all words around them are HTML,
-//! so that they keep their size when the page is narrow.
+//! Plots of the course of the runs, as SVG. Only lines are drawn in SVG; all text around them is HTML, so
+//! that it keeps its size on a narrow page.
 //!
 //! The same plot of several runs has the same axes and colours.
 
@@ -18,16 +18,16 @@ const TITLES: [(&str, &str); 5] = [
     ("memory", "Memory"),
 ];
 
-/// Lines that are told apart in one plot; the smaller ones beyond are left out, which the legend says.
+/// The most lines of one plot. The legend counts the smaller lines that are left out.
 const LINES: usize = 8;
 
-/// What has the same colour in all plots.
+/// Processes and clients that have the same colour in all plots.
 const KNOWN: [&str; 4] = ["frameworkcontroller", "kube-apiserver", "etcd", "kwok"];
 
-/// A line is drawn through at most twice so many points: the least and the largest of each stretch.
+/// A line has at most twice so many points: the least and the largest of each stretch.
 const STRETCHES: usize = 300;
 
-/// Everything that shares axes: the series of one plot and unit, over all runs.
+/// One pair of axes: the series of one plot and unit, over all runs.
 struct Plot<'a> {
     title: String,
     unit: &'a str,
@@ -48,7 +48,7 @@ pub fn over_time(report: &Report) -> Html {
     let panels =
         |plot: &Plot| -> Vec<Html> { report.runs.iter().map(|run| panel(plot, run, several)).collect() };
     match several {
-        // The runs stand beside one another.
+        // The panels of the runs stand side by side.
         true => plots.iter().map(|plot| of_class("div", "panels", panels(plot))).collect(),
         false => of_class("div", "panels", plots.iter().flat_map(panels)),
     }
@@ -62,7 +62,7 @@ fn plots(report: &Report) -> Vec<Plot<'_>> {
             kinds.push(kind);
         }
     }
-    // Stable, so that unknown ones keep their order behind the known.
+    // A stable sort: unknown plots keep their order after the known ones.
     kinds.sort_by_key(|(plot, _)| TITLES.iter().position(|(known, _)| known == plot).unwrap_or(TITLES.len()));
     kinds.into_iter().map(|(plot, unit)| Plot::of(report, plot, unit)).collect()
 }
@@ -96,11 +96,11 @@ impl<'a> Plot<'a> {
     }
 }
 
-/// Gives each of the names a colour: known ones their own, others what is free.
+/// Gives each name a colour: known names their own, others a free one.
 fn coloured(names: Vec<&str>) -> Vec<(&str, usize)> {
     let own = |name: &str| KNOWN.iter().position(|known| *known == name);
     let taken: Vec<usize> = names.iter().filter_map(|name| own(name)).collect();
-    // As in a plot of such names, whether all of them are there or not.
+    // Unknown names do not take the colours of known names, whether all of those are present or not.
     let first = if taken.is_empty() { 0 } else { KNOWN.len() };
     let mut free = (first..LINES).chain(0..first).filter(|colour| !taken.contains(colour));
     names.into_iter().filter_map(|name| Some((name, own(name).or_else(|| free.next())?))).collect()
@@ -160,7 +160,7 @@ fn entry(plot: &Plot, colour: usize, series: &Series) -> Html {
     tag("li", &[], [key, text(&series.name), of_class("small", "most", [text(most)])])
 }
 
-/// What the legend says besides its lines.
+/// The remarks below the lines of the legend.
 fn rest(plot: &Plot, drawn: usize) -> Option<Html> {
     if drawn == 0 {
         return Some(plain("li", "not measured"));
@@ -227,7 +227,7 @@ fn path(plot: &Plot, series: &Series) -> String {
     };
     let points = thinned(finite(series).collect());
     match points[..] {
-        // A stroke without length, whose round ends make it a dot.
+        // A stroke without length is a dot, because its ends are round.
         [only] => format!("M{}h0", place(only)),
         _ => points
             .into_iter()

@@ -1,6 +1,6 @@
-//! On what and with what the runs were made, and the scenario itself.
+//! The machine, the versions, and the scenario.
 
-use crate::number::{size, whole};
+use crate::number::{count, short, size, whole};
 use crate::report::Report;
 use crate::scenario::Group;
 
@@ -13,7 +13,7 @@ pub fn setting(report: &Report) -> Html {
         ("processor".to_owned(), format!("{} × {}", machine.processors, machine.processor)),
         ("memory".into(), size(machine.memory_bytes as f64)),
         ("kernel".into(), machine.kernel.clone()),
-        ("the cluster".into(), place(machine.shared_with_cluster).into()),
+        ("the cluster".into(), location(machine.shared_with_cluster).into()),
     ];
     rows.extend(report.versions.iter().map(|(what, version)| (what.clone(), version.clone())));
     let row = |(name, value): (String, String)| vec![Cell::words(name), Cell::words(value)];
@@ -29,7 +29,7 @@ pub fn setting(report: &Report) -> Html {
     .collect()
 }
 
-fn place(shared: bool) -> &'static str {
+fn location(shared: bool) -> &'static str {
     if shared { "on this machine, together with the load test" } else { "elsewhere" }
 }
 
@@ -49,32 +49,37 @@ fn groups(report: &Report) -> Html {
 }
 
 fn arrival(group: &Group) -> String {
-    let rate = group.per_second.map_or("all at once".to_owned(), |rate| format!("{rate}/s"));
-    if group.start_seconds > 0.0 { format!("{rate}, after {} s", group.start_seconds) } else { rate }
+    let rate = group.per_second.map_or("all at once".to_owned(), |rate| format!("{}/s", short(rate)));
+    let start = group.start_seconds;
+    if start > 0.0 { format!("{rate}, after {} s", short(start)) } else { rate }
 }
 
 fn fates(group: &Group) -> Vec<String> {
     let roles = group.task_roles.iter().map(|role| {
-        let retries = if role.retries == 0 { String::new() } else { format!(", {} retries", role.retries) };
-        let (tasks, name, seconds) = (role.task_number, &role.name, role.run_seconds);
+        let retries = match role.retries {
+            0 => String::new(),
+            1 => ", 1 retry".into(),
+            many => format!(", {many} retries"),
+        };
+        let (tasks, name, seconds) = (whole(role.task_number), &role.name, short(role.run_seconds));
         format!("{tasks} × {name}: run {seconds} s, exit {}{retries}", role.exit_code)
     });
     let sizes = group
         .rescale
         .iter()
-        .map(|rescale| format!("{} Tasks after {} s", rescale.task_number, rescale.after_seconds));
+        .map(|size| format!("{} after {} s", count(size.task_number, "Task"), short(size.after_seconds)));
     let unit = group.unit.iter().map(|unit| {
         let asked: Vec<String> =
             unit.resource.iter().map(|(resource, amount)| format!("{resource} {amount}")).collect();
-        let since = if unit.until_all_wait { " once all others wait" } else { "" };
+        let since = if unit.until_all_wait { " after all others wait" } else { "" };
         let (asked, priority) = (asked.join(", "), unit.priority);
-        format!("no Pod: asks for {asked}, priority {priority}, runs {} s{since}", unit.run_seconds)
+        format!("no Pod: asks for {asked}, priority {priority}, runs {} s{since}", short(unit.run_seconds))
     });
     roles.chain(sizes).chain(unit).collect()
 }
 
 fn file(report: &Report) -> Html {
-    // A scenario that was read from a file can be written to one.
+    // A scenario that was read can also be written.
     let yaml = serde_saphyr::to_string(&report.scenario);
-    tag("pre", &[], [text(yaml.unwrap_or_else(|error| format!("it cannot be shown: {error}")))])
+    tag("pre", &[], [text(yaml.unwrap_or_else(|error| format!("the scenario cannot be shown: {error}")))])
 }

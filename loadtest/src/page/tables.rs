@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use crate::number::{short, size, time, whole};
+use crate::number::{count, short, size, time, whole};
 use crate::report::{Latency, Level, Process, Report, RequestRow, Run};
 
 use super::headline::FEW;
 use super::html::{Cell, Html, of_class, plain, table, tag, text};
 
-/// Requests of other clients than the system are folded away beyond so many rows.
+/// Beyond this number of rows, requests of other clients are folded away.
 const ROWS: usize = 12;
 
 /// All tables of a run below its title.
@@ -54,7 +54,7 @@ fn levels(run: &Run) -> Html {
 fn latencies(run: &Run) -> Html {
     let rows: Vec<Vec<Cell>> = run.latencies.iter().map(latency).collect();
     let few = run.latencies.iter().any(|latency| latency.count < FEW);
-    let remark = "In parentheses: so few jobs that the percentile is only the slowest of them.";
+    let remark = "In parentheses: the percentile of so few jobs that it is only the slowest job.";
     let remark = if few { tag("p", &[("class", "quiet")], [text(remark)]) } else { Html::default() };
     [table(&["from → to", "jobs", "p50", "p90", "p99", "max"], rows), remark].into_iter().collect()
 }
@@ -88,18 +88,24 @@ fn totals(run: &Run) -> Html {
     rows.push(("jobs/s".into(), short(run.jobs_per_second)));
     rows.push(("Tasks/s".into(), short(run.tasks_per_second)));
     if let Some(queue) = &run.queue {
-        rows.push(("units that were released".into(), whole(queue.releases)));
+        rows.push(("released units".into(), whole(queue.releases)));
         rows.push(("releases/s".into(), short(queue.releases_per_second)));
         let turns = [("99 of 100", queue.turn_p99_seconds), ("all", queue.turn_max_seconds)];
         rows.extend(turns.into_iter().filter_map(|(which, within)| {
             Some((format!("{which} turns of the controller within"), time(within?)))
         }));
-        rows.extend(queue.over_admitted.map(|over| ("beyond the quota".into(), whole(over))));
+        rows.extend(queue.over_admitted.map(|over| ("releases beyond the quota".into(), whole(over))));
     }
-    rows.extend(run.queue_age_seconds.map(|age| ("longest wait for an evaluation".into(), time(age))));
+    rows.extend(
+        run.queue_age_seconds.map(|age| ("longest wait of an event for its evaluation".into(), time(age))),
+    );
     let bytes = &run.bytes;
     rows.extend(bytes.status_writes.map(|bytes| ("bytes of status writes".into(), size(bytes as f64))));
-    rows.extend(bytes.status_writes_per_task.map(|bytes| ("the same for each Task".into(), size(bytes))));
+    rows.extend(
+        bytes
+            .status_writes_per_task
+            .map(|bytes| ("bytes of status writes for each Task".into(), size(bytes))),
+    );
     rows.extend(bytes.store_growth.map(|bytes| ("growth of the store".into(), size(bytes as f64))));
     rows.extend(bytes.watch_events.map(|bytes| ("bytes of watch events".into(), size(bytes as f64))));
     let row = |(name, value): (String, String)| vec![Cell::words(name), Cell::number(value)];
@@ -109,15 +115,15 @@ fn totals(run: &Run) -> Html {
 fn requests(run: &Run) -> Html {
     let requests = &run.requests;
     if requests.source == "none" {
-        return plain("p", "Not known.");
+        return plain("p", "The requests are not known.");
     }
     let mut known = format!(
-        "From the {}: {} own requests on {}, {} of them refused, {} GETs and LISTs",
+        "From the {}: {} on {}, {} of them refused, {} (GET or LIST)",
         requests.source,
-        whole(requests.own),
+        count(requests.own, "own request"),
         if run.queue.is_some() { "QueueUnits" } else { "jobs, ConfigMaps and Pods" },
         whole(requests.refused),
-        whole(requests.reads)
+        count(requests.reads, "read")
     );
     if let Some(floor) = requests.floor {
         known += &format!("; the work needs {}", whole(floor));
@@ -139,7 +145,7 @@ fn folded(rows: &[&RequestRow]) -> Html {
         return Html::default();
     }
     let sum = rows.iter().map(|row| row.count).sum();
-    let summary = plain("summary", format!("{} more rows, {} requests", rows.len(), whole(sum)));
+    let summary = plain("summary", format!("{}, {}", count(rows.len(), "more row"), count(sum, "request")));
     tag("details", &[], [summary, request_table(rows)])
 }
 

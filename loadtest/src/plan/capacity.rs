@@ -1,134 +1,125 @@
-//! The part of docs/capacity.md that comes from the reports in docs/reports.
+//! The generated part of docs/capacity.md: plans that are extrapolated from the reports in docs/reports.
 
 use std::num::NonZeroU32;
 
-use crate::number::{short, size, time, whole};
-use crate::report::{Process, Report, Run};
+use crate::number::{rate, short, whole};
+use crate::report::Report;
 
 use super::demand::Demand;
-use super::estimate::{estimates, remarks};
-use super::source::sources;
+use super::estimate::{Estimate, estimates};
+use super::source::{Source, fastest, sources};
 
 /// The line before the generated part of the document.
 pub const BEGIN: &str = "<!-- Generated from docs/reports by \
     `UPDATE=1 cargo test -p framework-loadtest --test reports`. -->";
-/// The line behind it.
+/// The line after it.
 pub const END: &str = "<!-- Generated until here. -->";
 
 /// The system that the document plans for.
 const SYSTEM: &str = "frameworkcontroller";
 
-/// What the document plans for: Frameworks at one time, Tasks of each, Frameworks/s.
-const DEMANDS: [(u32, u32, f64); 3] = [(1000, 20, 1.0), (10_000, 20, 3.0), (30_000, 20, 10.0)];
+/// The plans of the document: Frameworks at one time, Tasks of each, Frameworks/s.
+const DEMANDS: [(u32, u32, f64); 4] =
+    [(1000, 20, 1.0), (5000, 20, 3.0), (15_000, 1, 5.0), (30_000, 20, 10.0)];
+
+/// The settings of the document. Runs with other settings have other costs.
+const PROFILE: &str = "drop-in defaults";
 
 /// The generated part.
 pub fn generated(reports: &[Report]) -> String {
-    let found = sources(reports, SYSTEM, None);
+    let mut found = sources(reports, SYSTEM, None);
+    let is_default = |source: &Source| source.run.profile.starts_with(PROFILE);
+    if found.iter().any(is_default) {
+        found.retain(is_default);
+    }
     if found.is_empty() {
         return "No report is kept in `docs/reports` yet, so nothing is known beyond the floor.\n".into();
     }
-    let mut out = measured(reports);
+    status_writes(&found) + &planned(&found)
+}
+
+/// The status writes for each job, of the runs whose jobs are alike and succeed without a retry.
+fn status_writes(sources: &[Source]) -> String {
+    let mut out = String::from("## Status writes\n| scenario | status writes/job |\n|---|---|\n");
+    for source in sources.iter().filter(|source| source.is_plain()) {
+        let written = source.run.own_rows().filter(|row| row.resource == "frameworks/status");
+        let sum: usize = written.map(|row| row.count).sum();
+        if sum > 0 {
+            let each = short(sum as f64 / source.run.totals.jobs as f64);
+            out += &row(&[format!("{} ({})", source.report.scenario.name, source.run.totals.size()), each]);
+        }
+    }
+    out + "\n"
+}
+
+/// All plans side by side, and the demands that are too far from the measured runs.
+fn planned(sources: &[Source]) -> String {
+    let (mut plans, mut refused) = (Vec::new(), Vec::new());
+    let mut out = String::from("## Planned\n");
     for (frameworks, tasks, churn) in DEMANDS {
         let demand = Demand { frameworks, tasks, churn, replicas: NonZeroU32::MIN };
-        out += &format!(
-            "\n### {} Frameworks of {tasks} Tasks, {} Frameworks/s\n",
-            whole(frameworks as usize),
-            short(churn)
-        );
-        out += &format!("{}\n", demand.sentence());
-        for remark in remarks(&demand, &found) {
-            out += &format!("{remark}\n");
+        let title = format!("{} × {}, {}/s", whole(frameworks as usize), whole(tasks as usize), short(churn));
+        match estimates(&demand, sources) {
+            Ok(estimates) => {
+                out += &format!("- **{title}**: {}{}\n", demand.sentence(), unshown(&demand, sources));
+                plans.push((title, estimates));
+            }
+            Err(error) => refused.push(format!("- **{title}** is not planned: {error:#}.\n")),
         }
-        out += "\n| figure | needed | extrapolated from | how far |\n|---|---|---|---|\n";
-        for one in estimates(&demand, &found) {
-            out += &row(&[one.name, one.value, one.from, one.far]);
+    }
+    out + &refused.concat() + &side_by_side(&plans)
+}
+
+/// A remark if no run was as fast as the demand.
+fn unshown(demand: &Demand, sources: &[Source]) -> String {
+    match fastest(sources) {
+        Some(fastest) if demand.tasks_per_second() > fastest.run.tasks_per_second => format!(
+            " No run was as fast: {} did {} on {}.",
+            fastest.name(),
+            rate(fastest.run.tasks_per_second, "Task"),
+            fastest.machine()
+        ),
+        _ => String::new(),
+    }
+}
+
+/// One column for each plan, one row for each figure. Numbers refer to the runs below the table.
+fn side_by_side(plans: &[(String, Vec<Estimate>)]) -> String {
+    if plans.is_empty() {
+        return String::new();
+    }
+    let reference = |one: &Estimate| format!("{}: {}", one.from, one.distance).replace(['\n', '\r'], " ");
+    let (mut names, mut runs): (Vec<&str>, Vec<String>) = (Vec::new(), Vec::new());
+    for one in plans.iter().flat_map(|(_, estimates)| estimates) {
+        if !names.contains(&&*one.name) {
+            names.push(&one.name);
         }
+        let run = reference(one);
+        if !runs.contains(&run) {
+            runs.push(run);
+        }
+    }
+    let titles: Vec<String> =
+        ["figure"].into_iter().chain(plans.iter().map(|(title, _)| &**title)).map(str::to_owned).collect();
+    let mut out = format!("\n{}|{}\n", row(&titles), "---|".repeat(titles.len()));
+    for name in names {
+        let cell = |(_, estimates): &(String, Vec<Estimate>)| {
+            let Some(one) = estimates.iter().find(|one| one.name == name) else { return "–".to_owned() };
+            let run = reference(one);
+            let at = runs.iter().position(|known| *known == run).unwrap_or_default();
+            format!("{} [{}]", one.value, at + 1)
+        };
+        let cells: Vec<String> = [name.to_owned()].into_iter().chain(plans.iter().map(cell)).collect();
+        out += &row(&cells);
+    }
+    out += "\nExtrapolated from:\n";
+    for (at, run) in runs.iter().enumerate() {
+        out += &format!("- [{}] {run}\n", at + 1);
     }
     out
 }
 
-/// One row for each run, whoever made it.
-fn measured(reports: &[Report]) -> String {
-    let titles = [
-        "scenario",
-        "system, profile",
-        "write efficiency",
-        "own requests/Task",
-        "Tasks/s",
-        "creation → first Task running, p99",
-        "controller: processor time/Task",
-        "peak memory",
-        "API server: processor time/Task",
-        "levels",
-    ];
-    let mut out = String::from("## Measured\n");
-    for line in machines(reports) {
-        out += &format!("- {line}\n");
-    }
-    out += &format!("\n{}|{}\n", row(&titles.map(str::to_owned)), "---|".repeat(titles.len()));
-    // Units have no Pods: what they take is in docs/performance.md.
-    for report in reports.iter().filter(|report| report.scenario.queue.is_none()) {
-        out.extend(report.runs.iter().map(|run| row(&figures(report, run))));
-    }
-    out
-}
-
-fn machines(reports: &[Report]) -> Vec<String> {
-    let said = |report: &Report| {
-        let machine = &report.machine;
-        let versions: Vec<String> =
-            report.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        let shared = if machine.shared_with_cluster { "everything" } else { "the load test alone" };
-        format!(
-            "{} × {}, {} for {shared}; {}; {}",
-            machine.processors,
-            machine.processor,
-            size(machine.memory_bytes as f64),
-            machine.kernel,
-            versions.join(", "),
-        )
-        .replace(['\n', '\r'], " ")
-    };
-    let mut all: Vec<String> = Vec::new();
-    for line in reports.iter().map(said) {
-        if !all.contains(&line) {
-            all.push(line);
-        }
-    }
-    all
-}
-
-fn figures(report: &Report, run: &Run) -> [String; 10] {
-    let dash = || "–".to_owned();
-    let each =
-        |one: Option<&Process>| one.map_or_else(dash, |one| time(one.cpu_milliseconds_per_task / 1000.0));
-    let running = run.latencies.iter().find(|one| one.transition.ends_with("first Task running"));
-    let met = run.levels.iter().filter(|level| level.met).count();
-    let scenario = format!(
-        "{} ({} × {})",
-        report.scenario.name,
-        whole(run.totals.jobs),
-        short(run.totals.tasks as f64 / run.totals.jobs.max(1) as f64)
-    );
-    [
-        scenario,
-        run.title(),
-        run.requests.write_efficiency.map_or_else(dash, short),
-        if run.requests.source == "none" { dash() } else { short(run.requests.per_task) },
-        if run.given_up.is_some() { "given up".into() } else { short(run.tasks_per_second) },
-        running.map_or_else(dash, |latency| format!("{} of {}", time(latency.p99), whole(latency.count))),
-        each(run.controller()),
-        run.controller().map_or_else(dash, |one| size(one.rss_peak_bytes as f64)),
-        each(run.process("kube-apiserver")),
-        if met == run.levels.len() {
-            format!("{met} met")
-        } else {
-            format!("{met} of {} met", run.levels.len())
-        },
-    ]
-}
-
-/// A row; what would end a cell is escaped.
+/// A row of a table; `|` and line breaks in a cell are escaped.
 fn row(cells: &[String]) -> String {
     let cells: Vec<String> =
         cells.iter().map(|cell| cell.replace('|', "\\|").replace(['\n', '\r'], " ")).collect();

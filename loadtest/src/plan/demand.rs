@@ -1,50 +1,49 @@
-//! What a cluster is asked to do.
+//! The load that a plan is for.
 
 use std::num::NonZeroU32;
 
 use anyhow::{Result, anyhow, ensure};
 
-use crate::number::{short, time, whole};
+use crate::number::{count, rate as per_second, time};
 
-/// So many Frameworks at one time, and so many that come and go.
+/// A number of Frameworks at one time, and the rate at which they come and go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Frameworks that there are at one time.
+    /// Frameworks at one time.
     pub frameworks: u32,
     /// Tasks of each.
     pub tasks: u32,
-    /// Frameworks that begin, and as many that end, each second.
+    /// Frameworks that start each second; the same number ends.
     pub churn: f64,
     /// Replicas of the controller that share them.
     pub replicas: NonZeroU32,
 }
 
 impl Demand {
-    /// Tasks that there are at one time.
+    /// Tasks at one time.
     pub fn tasks_at_once(&self) -> f64 {
         f64::from(self.frameworks) * f64::from(self.tasks)
     }
 
-    /// Tasks that begin and end each second.
+    /// Tasks that start and end each second.
     pub fn tasks_per_second(&self) -> f64 {
         self.churn * f64::from(self.tasks)
     }
 
-    /// In a sentence.
+    /// The demand as a sentence.
     pub fn sentence(&self) -> String {
-        let tasks = short(self.tasks_per_second());
         format!(
-            "{} Frameworks of {} Tasks at one time; {} Frameworks/s ({tasks} Tasks/s) come and go, so that each \
-             lives {}.",
-            whole(self.frameworks as usize),
-            whole(self.tasks as usize),
-            short(self.churn),
+            "{} of {} at one time; {} ({}) come and go, so that each lives {}.",
+            count(self.frameworks as usize, "Framework"),
+            count(self.tasks as usize, "Task"),
+            per_second(self.churn, "Framework"),
+            per_second(self.tasks_per_second(), "Task"),
             time(f64::from(self.frameworks) / self.churn),
         )
     }
 }
 
-/// Understands `10/s`, `600/min`, `36000/h`; a number alone is each second.
+/// Parses `10/s`, `600/min`, `36000/h`; a number alone is a rate a second.
 pub fn rate(text: &str) -> Result<f64> {
     let (number, unit) = text.split_once('/').unwrap_or((text, "s"));
     let seconds = match unit.trim() {
@@ -54,8 +53,8 @@ pub fn rate(text: &str) -> Result<f64> {
         "d" => 86_400.0,
         _ => return Err(anyhow!("{unit:?} is none of s, min, h, d")),
     };
-    let number: f64 = number.trim().parse().map_err(|_| anyhow!("{number:?} is no number"))?;
-    ensure!(number.is_finite() && number > 0.0, "it has to be above 0");
+    let number: f64 = number.trim().parse().map_err(|_| anyhow!("{number:?} is not a number"))?;
+    ensure!(number.is_finite() && number > 0.0, "the rate must be above 0");
     Ok(number / seconds)
 }
 

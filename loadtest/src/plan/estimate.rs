@@ -1,78 +1,98 @@
-//! What a demand needs, each figure with the run that it is extrapolated from and how far.
+//! The figures of a plan, each with the run that it is extrapolated from and how far.
 //!
-//! - What passes through is in proportion to the rate: Pods, bytes and processor time to that of Tasks,
-//!   status writes and ConfigMaps to that of Frameworks.
-//! - Memory is what the idle process has, and a share for each Task that is there at one time.
-//! - Nothing is guessed: what no report covers is said to be unknown, with the scenario that would tell.
+//! - Flows are in proportion to the rate: Pods, bytes and processor time to the rate of Tasks, status writes
+//!   and ConfigMaps to the rate of Frameworks.
+//! - Memory is the memory of the idle process, and a share for each Task that exists at one time.
+//! - Nothing is guessed. A figure that no report covers is unknown, and names the scenario that measures it.
+//!   A demand beyond [`FARTHEST`] times the measured run is an error.
 
 use std::collections::BTreeMap;
 
-use crate::number::{short, size};
+use anyhow::{Result, ensure};
+
+use crate::number::{count, rate, short, size};
 use crate::report::Run;
 
 use super::demand::Demand;
-use super::source::{Source, fullest, most_similar};
-
-/// Beyond this factor a figure is a guess.
-const GUESS: f64 = 10.0;
+use super::source::{FARTHEST, Source, fastest, fullest, is_near, most_similar};
 
 /// One figure of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// Of what.
+    /// The name of the figure.
     pub name: String,
-    /// How much, or that it is not known.
+    /// The value with its unit, or that it is not known.
     pub value: String,
-    /// The run that it is from, or the one that is needed.
+    /// The run that it is extrapolated from, or the one that is missing.
     pub from: String,
-    /// How far it is from that run.
-    pub far: String,
+    /// The demand in multiples of that run.
+    pub distance: String,
 }
 
-/// The whole plan.
-pub fn estimates(demand: &Demand, sources: &[Source]) -> Vec<Estimate> {
-    let mut all = vec![controller(demand, sources), memory(demand, sources)];
-    all.extend(own_requests(demand, sources));
-    all.push(others(demand, sources));
+/// The whole plan. An error names the first figure for which the demand is too far from all runs.
+pub fn estimates(demand: &Demand, sources: &[Source]) -> Result<Vec<Estimate>> {
+    let mut all = vec![controller(demand, sources)?, memory(demand, sources)?];
+    all.extend(own_requests(demand, sources)?);
+    all.push(others(demand, sources)?);
     let bytes = |name: &str, known: fn(&Run) -> Option<f64>, lacking: &str| {
         flow(demand, sources, name, lacking, known, |rate| format!("{}/s", size(rate)))
     };
-    // A store that was compacted meanwhile did not grow by what was written.
+    // A store that was compacted during the run did not grow by the bytes that were written.
     let grown = |run: &Run| run.bytes.store_growth.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64);
-    all.push(bytes("bytes to etcd, by its growth", grown, ETCD));
-    all.push(bytes(
-        "status writes, bytes",
-        |run| run.bytes.status_writes.map(|bytes| bytes as f64),
-        CONTROLLER,
-    ));
+    all.push(bytes("bytes to etcd, by its growth", grown, ETCD)?);
+    let written = |run: &Run| run.bytes.status_writes.map(|bytes| bytes as f64);
+    all.push(bytes("status writes, bytes", written, CONTROLLER)?);
     let watched = |run: &Run| run.bytes.watch_events.map(|bytes| bytes as f64);
-    all.push(bytes("watch events, bytes to all who watch", watched, METRICS));
-    all.push(processor(demand, sources, "kube-apiserver"));
-    all.push(processor(demand, sources, "etcd"));
-    all
+    all.push(bytes("watch events, bytes to all watchers", watched, METRICS)?);
+    all.push(processor(demand, sources, "kube-apiserver")?);
+    all.push(processor(demand, sources, "etcd")?);
+    Ok(all)
 }
 
-const LOCAL: &str = "run scenario burst where that process is on the same machine";
-const ETCD: &str = "run scenario burst where etcd can be asked for its size";
-const AUDIT: &str = "run scenario burst where the audit log can be read";
-const CONTROLLER: &str = "run scenario burst where the metrics of the controller can be read";
-const METRICS: &str = "run scenario burst where the metrics of the API server can be read";
-const FULL: &str = "run scenario stress-plan, which says how many Tasks there were at one time";
+const LOCAL: &str = "run scenario burst with that process on the same machine";
+const ETCD: &str = "run scenario burst with readable metrics of the API server, without compaction of etcd";
+const AUDIT: &str = "run scenario burst with --audit-log";
+const CONTROLLER: &str = "run scenario burst with --controller-metrics";
+const METRICS: &str = "run scenario burst with readable metrics of the API server";
+const FULL: &str = "run scenario stress-plan with the controller on the same machine";
 
-/// How far a figure is from what was measured.
-fn far(factor: f64, of: &str) -> String {
-    match factor {
-        _ if factor <= 1.0 => format!("within ({} of its {of})", short(factor)),
-        _ if factor <= GUESS => format!("×{} its {of}", short(factor)),
-        _ => format!("×{} its {of}: a guess", short(factor)),
-    }
+/// A demand in multiples of a run. An error if it is beyond [`FARTHEST`].
+fn distance(figure: &str, run: &str, asked: f64, measured: f64, unit: &str) -> Result<String> {
+    let factor = asked / measured;
+    ensure!(
+        factor <= FARTHEST,
+        "{figure}: {} {unit} are more than ×{FARTHEST} the {} of {run}: at most {} can be planned",
+        short(asked),
+        short(measured),
+        short((measured * FARTHEST).floor()),
+    );
+    Ok(match factor {
+        _ if factor <= 1.0 => format!("within ({} of its {unit})", short(factor)),
+        _ => format!("×{} its {unit}", short(factor)),
+    })
+}
+
+/// The size of the planned jobs in multiples of a run's; `None`: they are alike. An error if they are beyond
+/// [`FARTHEST`] times larger or smaller.
+fn other_size(figure: &str, source: Source, demand: &Demand) -> Result<Option<String>> {
+    let (measured, factor) = (source.tasks_each(), source.other_size(demand));
+    ensure!(
+        is_near(factor),
+        "{figure}: {} in a job are not within ×{FARTHEST} of the {} of {}: {} to {} can be planned",
+        count(demand.tasks as usize, "Task"),
+        short(measured),
+        source.name(),
+        short((measured / FARTHEST).ceil()),
+        short((measured * FARTHEST).floor()),
+    );
+    Ok((!(0.8..=1.25).contains(&factor)).then(|| format!("×{} its Tasks in a job", short(factor))))
 }
 
 fn unknown(name: String, lacking: &str) -> Estimate {
-    Estimate { name, value: "not known".into(), from: lacking.into(), far: "–".into() }
+    Estimate { name, value: "not known".into(), from: lacking.into(), distance: "–".into() }
 }
 
-/// What is in proportion to the Tasks that pass through.
+/// A figure in proportion to the Tasks that come and go.
 fn flow(
     demand: &Demand,
     sources: &[Source],
@@ -80,55 +100,60 @@ fn flow(
     lacking: &str,
     known: impl Fn(&Run) -> Option<f64>,
     shown: impl Fn(f64) -> String,
-) -> Estimate {
+) -> Result<Estimate> {
     let Some((source, sum)) = most_similar(sources, demand, known) else {
-        return unknown(name.into(), lacking);
+        return Ok(unknown(name.into(), lacking));
     };
     let each = sum / source.run.totals.tasks as f64;
     passing(demand, source, name.into(), shown(each * demand.tasks_per_second()))
 }
 
-/// A figure that goes with the rate of Tasks.
-fn passing(demand: &Demand, source: Source, name: String, value: String) -> Estimate {
-    let mut far = far(source.faster(demand), "Tasks/s");
-    let other_size = f64::from(demand.tasks) / source.tasks_each();
-    if !(0.8..=1.25).contains(&other_size) {
-        far += &format!(", ×{} its Tasks in a job", short(other_size));
+/// A figure from one run, in proportion to the rate of Tasks.
+fn passing(demand: &Demand, source: Source, name: String, value: String) -> Result<Estimate> {
+    let (asked, measured) = (demand.tasks_per_second(), source.run.tasks_per_second);
+    let mut distance = distance(&name, &source.name(), asked, measured, "Tasks/s")?;
+    if let Some(size) = other_size(&name, source, demand)? {
+        distance += &format!(", {size}");
     }
-    Estimate { name, value, from: source.name(), far }
+    Ok(Estimate { name, value, from: source.name(), distance })
 }
 
-fn processor(demand: &Demand, sources: &[Source], name: &str) -> Estimate {
+fn processor(demand: &Demand, sources: &[Source], name: &str) -> Result<Estimate> {
     let known = |run: &Run| Some(run.process(name)?.cpu_seconds);
     flow(demand, sources, &format!("{name}: processors"), LOCAL, known, short)
 }
 
-/// Names what each replica needs, and how many share it.
+/// The name of a figure for each replica, and the number of replicas.
 fn shared(demand: &Demand, name: &str) -> (String, f64) {
     let replicas = f64::from(demand.replicas.get());
     let name = if replicas > 1.0 { format!("{name}, each replica") } else { name.to_owned() };
     (name, replicas)
 }
 
-fn controller(demand: &Demand, sources: &[Source]) -> Estimate {
+fn controller(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
     let (name, replicas) = shared(demand, "controller: processors");
     let known = |run: &Run| Some(run.controller()?.cpu_seconds);
     flow(demand, sources, &name, LOCAL, known, |used| short(used / replicas))
 }
 
-fn memory(demand: &Demand, sources: &[Source]) -> Estimate {
+fn memory(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
     let (name, replicas) = shared(demand, "controller: memory");
     let known =
         |run: &Run| run.controller().map(|one| (one.rss_before_bytes as f64, one.rss_peak_bytes as f64));
-    let Some((source, tasks, (idle, peak))) = fullest(sources, known) else {
-        return unknown(name, FULL);
+    let Some((source, tasks, (idle, peak))) = fullest(sources, demand, known) else {
+        return Ok(unknown(name, FULL));
     };
     let (wanted, share) = (demand.tasks_at_once() / replicas, (peak - idle).max(0.0) / tasks);
     let value = format!("{} ({} for each Task)", size(idle + share * wanted), size(share));
-    Estimate { name, value, from: source.name(), far: far(wanted / tasks, "Tasks at one time") }
+    let from = source.name();
+    let mut distance = distance(&name, &from, wanted, tasks, "Tasks at one time")?;
+    if let Some(size) = other_size(&name, source, demand)? {
+        distance += &format!(", {size}");
+    }
+    Ok(Estimate { name, value, from, distance })
 }
 
-fn own_requests(demand: &Demand, sources: &[Source]) -> Vec<Estimate> {
+fn own_requests(demand: &Demand, sources: &[Source]) -> Result<Vec<Estimate>> {
     let known = |run: &Run| {
         let mut kinds: BTreeMap<(String, String), usize> = BTreeMap::new();
         for row in run.own_rows() {
@@ -137,52 +162,49 @@ fn own_requests(demand: &Demand, sources: &[Source]) -> Vec<Estimate> {
         (!kinds.is_empty()).then_some(kinds)
     };
     let Some((source, kinds)) = most_similar(sources, demand, known) else {
-        return vec![unknown("own requests/s".into(), AUDIT)];
+        return Ok(vec![unknown("own requests/s".into(), AUDIT)]);
     };
     let totals = &source.run.totals;
-    let rate = |resource: &str, count: usize| match resource.starts_with("pods") {
+    let each_second = |resource: &str, count: usize| match resource.starts_with("pods") {
         true => count as f64 / totals.tasks as f64 * demand.tasks_per_second(),
         false => count as f64 / totals.jobs as f64 * demand.churn,
     };
-    let sum: f64 = kinds.iter().map(|((resource, _), count)| rate(resource, *count)).sum();
-    let mut all = vec![passing(demand, source, "own requests/s".into(), short(sum))];
-    all.extend(kinds.iter().map(|((resource, verb), count)| {
-        passing(demand, source, format!("of them {verb} {resource}"), short(rate(resource, *count)))
-    }));
-    all
+    let sum: f64 = kinds.iter().map(|((resource, _), count)| each_second(resource, *count)).sum();
+    let mut all = vec![passing(demand, source, "own requests/s".into(), short(sum))?];
+    for ((resource, verb), requests) in &kinds {
+        let value = short(each_second(resource, *requests));
+        all.push(passing(demand, source, format!("of them {verb} {resource}"), value)?);
+    }
+    Ok(all)
 }
 
-fn others(demand: &Demand, sources: &[Source]) -> Estimate {
+fn others(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
     let known = |run: &Run| {
         let all: usize = run.requests.rows.iter().map(|row| row.count).sum();
         let own: usize = run.own_rows().map(|row| row.count).sum();
         (all > own).then_some((all - own) as f64)
     };
-    flow(demand, sources, "requests/s of all others (kubelets, who creates)", AUDIT, known, short)
+    flow(demand, sources, "requests/s of all others (kubelets, clients)", AUDIT, known, short)
 }
 
-/// What is true of the plan as a whole.
+/// Remarks on the plan as a whole.
 pub fn remarks(demand: &Demand, sources: &[Source]) -> Vec<String> {
     let mut all = Vec::new();
-    let fastest =
-        sources.iter().max_by(|one, two| one.run.tasks_per_second.total_cmp(&two.run.tasks_per_second));
-    if let Some(fastest) = fastest {
-        let machine = &fastest.report.machine;
-        let (most, asked) = (fastest.run.tasks_per_second, demand.tasks_per_second());
+    if let Some(fastest) = fastest(sources) {
+        let asked = demand.tasks_per_second();
+        let beyond = if asked > fastest.run.tasks_per_second { ", which no run has shown" } else { "" };
         all.push(format!(
-            "The fastest run, {}, did {} Tasks/s on {} × {}; {} are asked for{}.",
+            "The fastest run, {}, did {} on {}; {} are asked for{beyond}.",
             fastest.name(),
-            short(most),
-            machine.processors,
-            machine.processor,
+            rate(fastest.run.tasks_per_second, "Task"),
+            fastest.machine(),
             short(asked),
-            if asked > most { ", which no run has shown" } else { "" },
         ));
     }
     if demand.replicas.get() > 1 {
         all.push(format!(
-            "One replica does all the work today. The shares of {} replicas are an even split that no run has \
-             shown.",
+            "One replica does all the work today. The shares of {} replicas are an even split that no run \
+             has shown.",
             demand.replicas
         ));
     }

@@ -1,10 +1,18 @@
-//! The runs that a plan can rest on.
+//! The runs that a plan can be based on.
 
 use crate::report::{Report, Run};
 
 use super::demand::Demand;
 
-/// A run, and the report that it is in.
+/// A figure is extrapolated to at most this many times the measured one.
+pub const FARTHEST: f64 = 10.0;
+
+/// Whether jobs that are larger by this factor can be planned.
+pub fn is_near(other_size: f64) -> bool {
+    (1.0 / FARTHEST..=FARTHEST).contains(&other_size)
+}
+
+/// A run and its report.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// The report.
@@ -13,23 +21,30 @@ pub struct Source<'a> {
     pub run: &'a Run,
 }
 
-/// Runs of one system in the reports that did their work, of one profile if that is asked for.
+/// The runs of one system, of one profile if that is asked for. Runs that were given up, and scenarios that
+/// run no Task, show nothing to plan with.
 pub fn sources<'a>(reports: &'a [Report], system: &str, profile: Option<&str>) -> Vec<Source<'a>> {
     let all = reports.iter().flat_map(|report| report.runs.iter().map(move |run| Source { report, run }));
     all.filter(|source| {
         let run = source.run;
         let wanted = run.system == system && profile.is_none_or(|profile| run.profile == profile);
-        wanted && run.given_up.is_none() && run.totals.tasks > 0 && run.totals.jobs > 0
+        let ran = source.report.scenario.runs_tasks() && run.totals.tasks > 0 && run.totals.jobs > 0;
+        wanted && run.given_up.is_none() && ran
     })
     .collect()
 }
 
 impl Source<'_> {
-    /// As a plan names it.
+    /// The scenario with its size, and the profile.
     pub fn name(&self) -> String {
-        let (jobs, tasks) = (self.run.totals.jobs, self.tasks_each());
         let profile = if self.run.profile.is_empty() { "" } else { &format!("; {}", self.run.profile) };
-        format!("{} ({jobs} × {tasks}{profile})", self.report.scenario.name)
+        format!("{} ({}{profile})", self.report.scenario.name, self.run.totals.size())
+    }
+
+    /// The processors that it ran on.
+    pub fn machine(&self) -> String {
+        let machine = &self.report.machine;
+        format!("{} × {}", machine.processors, machine.processor)
     }
 
     /// Tasks of each job.
@@ -37,30 +52,38 @@ impl Source<'_> {
         self.run.totals.tasks as f64 / self.run.totals.jobs as f64
     }
 
-    /// How often the demanded rate is that of the run.
-    pub fn faster(&self, demand: &Demand) -> f64 {
-        demand.tasks_per_second() / self.run.tasks_per_second
+    /// The size of the planned jobs in multiples of its own.
+    pub fn other_size(&self, demand: &Demand) -> f64 {
+        f64::from(demand.tasks) / self.tasks_each()
     }
 
-    /// Whether every job has as many Tasks, each of which runs once and succeeds, so that its costs are those
-    /// of a Task.
-    fn is_plain(&self) -> bool {
+    /// Whether all jobs have the same number of Tasks, and each Task runs once and succeeds. Only then the
+    /// costs of a Task are those of the run divided by its Tasks.
+    pub(super) fn is_plain(&self) -> bool {
         let groups = &self.report.scenario.groups;
         let alike = groups.iter().all(|group| group.tasks() == groups[0].tasks() && group.rescale.is_empty());
-        // Pods are not counted where requests are not.
+        // Without counted requests, Pods are not counted either.
         let pods = self.run.totals.pods;
         let retried = pods != self.run.totals.tasks && (pods > 0 || self.run.requests.source != "none");
         alike && !retried && groups.iter().all(|group| ["Succeeded", "Deleted"].contains(&&*group.outcome))
     }
 
-    /// How far it is from the demand: first in the size of jobs, then in their rate.
+    /// The distance from the demand: first in the size of jobs, then in their rate.
     fn distance(&self, demand: &Demand) -> (f64, f64) {
-        let size = (f64::from(demand.tasks) / self.tasks_each()).ln().abs();
-        (size, self.faster(demand).ln().abs())
+        (
+            self.other_size(demand).ln().abs(),
+            (demand.tasks_per_second() / self.run.tasks_per_second).ln().abs(),
+        )
     }
 }
 
-/// The plain run of the most similar jobs of which something is known.
+/// The run of the fastest Tasks.
+pub fn fastest<'a>(sources: &[Source<'a>]) -> Option<Source<'a>> {
+    let speed = |source: &Source| source.run.tasks_per_second;
+    sources.iter().copied().max_by(|one, two| speed(one).total_cmp(&speed(two)))
+}
+
+/// The plain run with the most similar jobs for which `known` has a value.
 pub fn most_similar<'a, T>(
     sources: &[Source<'a>],
     demand: &Demand,
@@ -78,14 +101,19 @@ pub fn most_similar<'a, T>(
     able.into_iter().next()
 }
 
-/// The run that had the most Tasks at one time, and how many those were.
+/// The run with the most Tasks at one time, and their number. Runs whose jobs are of a size that can be
+/// planned from come first.
 pub fn fullest<'a, T>(
     sources: &[Source<'a>],
+    demand: &Demand,
     known: impl Fn(&Run) -> Option<T>,
 ) -> Option<(Source<'a>, f64, T)> {
     let able = sources.iter().filter_map(|source| {
         let tasks = source.run.totals.peak_tasks.filter(|tasks| *tasks > 0)?;
         Some((*source, tasks as f64, known(source.run)?))
     });
-    able.max_by(|one, two| one.1.total_cmp(&two.1))
+    able.max_by(|one, two| {
+        let near = |source: &Source| is_near(source.other_size(demand));
+        near(&one.0).cmp(&near(&two.0)).then(one.1.total_cmp(&two.1))
+    })
 }

@@ -1,28 +1,28 @@
-//! The jobs of a scenario: groups of jobs that are alike.
+//! The groups of a scenario: jobs that are alike.
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::queues::{Queues, Unit};
 
-/// Jobs that are alike.
+/// A number of equal jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Group {
-    /// Their name, to which a number is added.
+    /// The prefix of the names of the jobs, to which an index is added.
     pub name: String,
-    /// How many.
+    /// The number of jobs.
     pub jobs: usize,
-    /// When the first is created, after the start of the run.
+    /// When the first job is created, in seconds after the start of the run.
     #[serde(default)]
     pub start_seconds: f64,
-    /// How many are created a second, at even distances whatever becomes of them; left out: all at once.
+    /// How many jobs are created each second, at even intervals; by default all at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_second: Option<f64>,
-    /// What each consists of.
+    /// The TaskRoles of each job.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub task_roles: Vec<TaskRole>,
-    /// Each is a QueueUnit without Pods, in one of the scenario's queues.
+    /// Each job is a QueueUnit without Pods in one of the scenario's Queues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
     /// `spec.ttlSecondsAfterFinished`.
@@ -31,57 +31,57 @@ pub struct Group {
     /// `spec.activeDeadlineSeconds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_deadline_seconds: Option<u32>,
-    /// `activeDeadlineSeconds` is set for each so that all deadlines pass so many seconds after the start of
-    /// the run.
+    /// Sets `activeDeadlineSeconds` of each job so that all deadlines pass this many seconds after the start
+    /// of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_at_seconds: Option<u32>,
-    /// The Frameworks are completed by the load test itself, so that they expire so many seconds after the
-    /// start of the run. Needs the right to write their status.
+    /// The load test completes the Frameworks itself, so that all expire this many seconds after the start of
+    /// the run. Needs permission to write their status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expire_at_seconds: Option<u32>,
-    /// The sizes that the first TaskRole is given, one after another.
+    /// New sizes of the first TaskRole, one after another.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rescale: Vec<Rescale>,
-    /// What has to become of each: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`.
+    /// The outcome that each job must have: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`.
     #[serde(default = "succeeded")]
     pub outcome: String,
-    /// How many Pods each makes, retries included, where that is certain; left out: as many as there are
-    /// Tasks.
+    /// The number of Pods of each job with its retries, where it is certain; by default the number of Tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pods: Option<usize>,
 }
 
-/// Tasks that are alike, and what becomes of their Pods.
+/// A number of equal Tasks, and how their Pods end.
 ///
-/// The container says it as a command; on fake nodes, which run none, annotations say the same.
+/// The container runs `sleep` and `exit`. Fake nodes, which run no containers, read the same from
+/// annotations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskRole {
     /// Its name.
     pub name: String,
-    /// How many Tasks there are.
+    /// The number of Tasks.
     pub task_number: usize,
-    /// How long each Pod runs.
+    /// The seconds that each Pod runs.
     #[serde(default)]
     pub run_seconds: f64,
-    /// What each Pod's container ends with.
+    /// The exit code of each Pod's container.
     #[serde(default)]
     pub exit_code: u8,
-    /// How often each Task is retried after that.
+    /// How often each Task is retried.
     #[serde(default)]
     pub retries: i32,
-    /// How many failed Tasks fail the Framework; -1: none does.
+    /// The number of failed Tasks that fails the Framework; -1 for none.
     #[serde(default = "one")]
     pub min_failed_task_count: i32,
 }
 
-/// A new size, some time after a job's creation.
+/// A new size of a job some time after its creation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rescale {
-    /// After so many seconds.
+    /// The seconds after the creation of the job.
     pub after_seconds: f64,
-    /// So many Tasks.
+    /// The new number of Tasks.
     pub task_number: usize,
 }
 
@@ -94,7 +94,7 @@ fn one() -> i32 {
 }
 
 impl Group {
-    /// The Tasks of one job; a QueueUnit counts as one.
+    /// The number of Tasks of one job; a QueueUnit counts as one.
     pub fn tasks(&self) -> usize {
         let units = usize::from(self.unit.is_some());
         self.task_roles.iter().map(|role| role.task_number).sum::<usize>() + units
@@ -105,12 +105,12 @@ impl Group {
         format!("{}{nth}", self.name)
     }
 
-    /// Whether its jobs run until all jobs of other groups wait.
+    /// Whether its jobs run until the units of all other groups are Enqueued.
     pub fn runs_until_all_wait(&self) -> bool {
         self.unit.as_ref().is_some_and(|unit| unit.until_all_wait)
     }
 
-    /// An error that names the first wrong field, and what is allowed there.
+    /// An error that names the first wrong field and the allowed values.
     pub(super) fn check(&self, queues: Option<&Queues>) -> Result<()> {
         const OUTCOMES: [&str; 4] = ["Succeeded", "Failed", "DeadlineExceeded", "Deleted"];
         ensure!(framework_api::name::is_dns_word(&self.name), "name: use a to z and 0 to 9 only");

@@ -1,10 +1,10 @@
-//! More than the quota allows is found in a history, however briefly it was so.
+//! Releases beyond the quota are found in a history, however short they are.
 
 use framework_loadtest::admission::{QuotaUse, over_admissions};
 use framework_loadtest::scenario::{Queues, Scenario, Unit};
 use framework_loadtest::tracker::QuotaPeriod;
 
-/// A unit: its namespace, what it asks for, and between which resourceVersions it held that.
+/// A unit: its namespace, its requested CPUs, and the resourceVersions of its release and its deletion.
 type Line = (usize, u64, u64, Option<u64>);
 
 fn over(history: &[Line]) -> Vec<String> {
@@ -24,7 +24,7 @@ fn over(history: &[Line]) -> Vec<String> {
 }
 
 #[test]
-fn a_history_is_held_against_the_quota_at_every_moment() {
+fn a_history_is_checked_against_the_quota_at_every_moment() {
     let fits = [(0, 20, 5, Some(9)), (0, 15, 10, None), (0, 5, 11, None), (1, 20, 6, None)];
     assert_eq!(over(&fits), [""; 0], "one after another, and each namespace by itself");
     // The same, but the second is released before the first is deleted.
@@ -45,7 +45,7 @@ fn the_scenarios_of_the_manual_are_good() {
 }
 
 #[test]
-fn a_unit_that_holds_others_up_does_so_however_many_they_are() {
+fn a_unit_that_blocks_others_is_not_scaled() {
     let text = include_str!("../../scenarios/queue-50000.yaml");
     let tenth = Scenario::parse(text).expect("a good scenario").scaled(0.1);
     let jobs: Vec<usize> = tenth.groups.iter().map(|group| group.jobs).collect();

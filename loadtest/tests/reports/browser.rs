@@ -1,6 +1,6 @@
-//! Pages in a real browser: everything is drawn, nothing leaves its place, nothing is loaded, nothing fails.
+//! Pages in a real browser: all elements are drawn inside their boxes, and the page loads and logs nothing.
 //!
-//! `measure.js` looks at the page in frames of two widths, from the page around them.
+//! `measure.js` measures the page in frames of two widths, from the page around them.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ const INSTALL: &str = "apt-get install -y --no-install-recommends chromium";
 /// A wide window, and a narrow one.
 const WIDTHS: [u32; 2] = [1280, 400];
 
-/// What was seen of a page at one width.
+/// The measurements of a page at one width.
 #[derive(Debug, Deserialize)]
 struct Seen {
     width: u32,
@@ -27,7 +27,7 @@ struct Seen {
     asked: Vec<String>,
 }
 
-/// What the browser shows of pages, at each width, and what it says on its console.
+/// The measurements of pages at each width, and the browser's console.
 fn look(pages: &[&str], dark: bool) -> (Vec<[Seen; 2]>, Vec<String>) {
     let home = tempfile::tempdir().expect("a directory");
     let mut frames = String::new();
@@ -72,7 +72,7 @@ fn browser(home: &Path, dark: bool, file: &Path) -> std::process::Output {
     output
 }
 
-/// Asserts that nothing is wrong, and that so many plots and lines are there to look at.
+/// Asserts that the page has no fault, and this number of plots and lines.
 fn assert_whole(seen: &[Seen; 2], plots: usize, lines: usize) {
     for seen in seen {
         assert!(seen.wrong.is_empty(), "at {} px: {:#?}", seen.width, seen.wrong);
@@ -95,7 +95,7 @@ fn a_page_is_drawn_whole_at_any_width_and_loads_nothing() {
 }
 
 #[test]
-fn what_a_page_must_not_do_is_noticed() {
+fn every_fault_of_a_page_is_noticed() {
     let good = page(&sample::report());
     let bad = good
         .replacen(

@@ -1,4 +1,4 @@
-//! docs/capacity.md and docs/performance.md are what their generators make of the reports that are kept.
+//! docs/capacity.md and docs/performance.md are up to date with the kept reports.
 //! `UPDATE=1 cargo test -p framework-loadtest --test reports` rewrites them.
 
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ fn assert_is_made(name: &str, generated: &str) {
         std::fs::write(&path, &expected).expect("the document is written");
     } else {
         let command = "UPDATE=1 cargo test -p framework-loadtest --test reports";
-        assert!(found == expected, "docs/{name} is not what docs/reports make: run `{command}`");
+        assert!(found == expected, "docs/{name} differs from docs/reports: run `{command}`");
     }
 }
 
@@ -56,19 +56,21 @@ fn the_performance_page_is_made_from_the_reports() {
 #[test]
 fn the_performance_page_shows_systems_beside_each_other() {
     let mut report = sample::report();
+    report.versions.insert("odd".into(), "a|b\nc".into());
     report.runs.push(sample::run("floor client", "2n + 11", 0.8));
     let text = performance::generated(&[report]);
+    assert!(text.contains("odd a|b c\n") && text.contains("## burst: 200 jobs, 4,000 Tasks\n"), "{text}");
     assert!(text.contains("| floor client, 2n + 11 |") && text.contains("(×1)"), "{text}");
     let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());
     assert!(widths.into_iter().all(|width| [0, 11].contains(&width)), "{text}");
 }
 
 #[test]
-fn units_have_a_table_of_their_own_and_no_place_among_tasks() {
+fn units_have_their_own_table_and_are_not_planned_with() {
     let report = sample::queue_report();
     let text = performance::generated(std::slice::from_ref(&report));
     assert!(text.contains("200 QueueUnits") && text.contains("| 137 |"), "{text}");
-    assert!(!generated(&[sample::report(), report]).contains("queues of"), "what Tasks take is planned");
+    assert!(!generated(&[sample::report(), report]).contains("queues of"), "only Tasks are planned");
 }
 
 #[test]
@@ -79,16 +81,68 @@ fn kept_reports_are_trimmed() {
 }
 
 #[test]
-fn the_capacity_page_shows_what_was_measured_and_what_is_planned() {
+fn a_scenario_that_runs_no_task_has_no_speed_and_one_job_is_singular() {
     let mut report = sample::report();
-    report.versions.insert("odd".into(), "a|b\nc".into());
-    report.runs.push(sample::run("floor client", "2n + 11", 0.8));
-    let text = generated(&[report]);
-    assert!(text.contains("\n| burst (200 × 20) | frameworkcontroller, recommended"), "{text}");
-    assert!(text.contains("odd a|b c\n") && text.contains("| floor client, 2n + 11 | 0.969 |"), "{text}");
-    assert!(text.contains("### 30,000 Frameworks of 20 Tasks, 10 Frameworks/s"), "{text}");
-    assert!(text.contains("| controller: memory | 9.79 GiB (17.1 KiB for each Task) | burst"), "{text}");
+    report.scenario.groups[0].jobs = 1;
+    report.scenario.groups[0].expire_at_seconds = Some(20);
+    let text = performance::generated(&[report]);
+    assert!(text.contains("## burst: 1 job, 20 Tasks\n"), "{text}");
+    assert!(text.contains("threshold 4 KiB | – | "), "{text}");
+}
+
+#[test]
+fn a_target_that_several_scenarios_miss_is_called_missed() {
+    let of = |name: &str, group: &str, tasks: usize, bytes: f64, p99: f64| {
+        let mut report = sample::report();
+        report.scenario.name = name.into();
+        report.scenario.groups[0].name = group.into();
+        report.scenario.groups[0].per_second = Some(2.0);
+        report.runs[0].totals.tasks = tasks;
+        report.runs[0].bytes.status_writes_per_task = Some(bytes);
+        for latency in &mut report.runs[0].latencies {
+            (latency.group, latency.p99) = (group.into(), p99);
+        }
+        report
+    };
+    let all = |bytes, p99| {
+        let growth = [of("single-100", "job", 100, 1000.0, 1.0), of("single-1000", "job", 1000, bytes, 1.0)];
+        let small = [of("mixed-sizes", "small", 20, 0.0, p99), of("small-alone", "small", 20, 0.0, 1.0)];
+        performance::generated(&[growth, small].concat())
+    };
+    let missed = all(1500.0, 1.29);
+    assert!(
+        missed.contains("(single-100, single-1000): slope 1.18; target at most 1.10: missed."),
+        "{missed}"
+    );
+    let rise = "1 s alone, 1.29 s beside one of 10,000 Tasks: +29 %; target at most +20 %: missed.";
+    assert!(
+        missed.contains("They arrive at 2 a second, recommended: kubeClientQps 5000, threshold 4 KiB ("),
+        "{missed}"
+    );
+    assert!(missed.contains(rise), "{missed}");
+    let met = all(1000.0, 1.1);
+    assert!(met.contains("slope 1.00; target at most 1.10: met."), "{met}");
+    assert!(met.contains("+10 %; target at most +20 %: met."), "{met}");
+}
+
+#[test]
+fn the_capacity_page_plans_side_by_side_and_says_what_is_too_far() {
+    let mut report = sample::report();
+    report.runs[0].totals.peak_tasks = Some(12_000);
+    let mut faster = report.clone();
+    faster.runs[0].tasks_per_second *= 2.0;
+    report.runs[0].profile = "drop-in defaults, kubeClientQps 5000".into();
+    let text = generated(&[report, faster]);
+    assert!(text.starts_with("## Status writes\n| scenario | status writes/job |\n"), "{text}");
+    assert!(text.contains("|\n| burst (200 × 20) | 10.6 |\n\n## Planned\n"), "{text}");
+    assert!(
+        text.contains("\n- **1,000 × 20, 1/s**: 1,000 Frameworks of 20 Tasks at one time; 1 Framework/s")
+    );
+    assert!(text.contains("\n| figure | 1,000 × 20, 1/s | 5,000 × 20, 3/s |\n"), "{text}");
+    assert!(text.contains("\n| controller: memory | 53.3 MiB (1.71 KiB for each Task) [2] | "), "{text}");
+    assert!(text.contains("\n- [2] burst (200 × 20; drop-in defaults"), "{text}");
+    assert!(text.contains("\n- **30,000 × 20, 10/s** is not planned: controller: memory: 600,000 Tasks"));
     let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());
-    assert!(widths.into_iter().all(|width| [0, 3, 9].contains(&width)), "{text}");
+    assert!(widths.into_iter().all(|width| [0, 1, 2].contains(&width)), "{text}");
     assert!(generated(&[]).starts_with("No report is kept"));
 }

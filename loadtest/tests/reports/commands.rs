@@ -1,4 +1,4 @@
-//! The commands of the manual, as a user calls them.
+//! The commands of the manual, as users run them.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -25,7 +25,7 @@ fn said(output: &Output) -> String {
 }
 
 /// A directory with the reports that the manual names.
-fn place() -> tempfile::TempDir {
+fn directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::create_dir(dir.path().join("out")).expect("a directory");
     let report = sample::report();
@@ -39,44 +39,44 @@ fn place() -> tempfile::TempDir {
 
 #[test]
 fn the_commands_of_the_manual_do_what_it_says() {
-    let place = place();
+    let directory = directory();
     let commands: Vec<&str> = PAGE.lines().filter_map(|line| line.strip_prefix("loadtest ")).collect();
     let expected = [
         ("render out/report.json --out page.html", 0, ""),
         ("compare before.json after.json", 1, "Worse beyond noise:"),
         (
-            "plan out/report.json --frameworks 30000 --tasks 20 --churn 10/s",
+            "plan out/report.json --frameworks 500 --tasks 20 --churn 5/s",
             0,
             "\n[1] burst (200 × 20; recommended",
         ),
         ("trim out/report.json --out burst.json", 0, ""),
-        ("plan --markdown burst.json", 0, "## Measured"),
+        ("plan --markdown burst.json", 0, "## Planned"),
     ];
     assert_eq!(commands, expected.map(|(command, ..)| command));
     for (command, code, words) in expected {
-        let output = loadtest(place.path(), command);
+        let output = loadtest(directory.path(), command);
         assert_eq!(output.status.code(), Some(code), "{command}: {}", said(&output));
         assert!(said(&output).contains(words), "{command}: {}", said(&output));
     }
-    let page = std::fs::read_to_string(place.path().join("page.html")).expect("a page");
+    let page = std::fs::read_to_string(directory.path().join("page.html")).expect("a page");
     assert!(page.starts_with("<!doctype html>"));
-    let kept = saved::read(&place.path().join("burst.json")).expect("a report");
+    let kept = saved::read(&directory.path().join("burst.json")).expect("a report");
     assert_eq!(kept, saved::trimmed(sample::report()));
 }
 
 #[test]
 fn the_exit_code_of_a_comparison_tells_regression_from_bad_input() {
-    let place = place();
-    std::fs::write(place.path().join("torn.json"), "{\"schema\": ").expect("it is written");
+    let directory = directory();
+    std::fs::write(directory.path().join("torn.json"), "{\"schema\": ").expect("it is written");
     for (command, code, words) in [
         ("compare before.json before.json", 0, "are the same within noise"),
         ("compare after.json before.json", 0, "Better beyond noise:"),
         ("compare before.json after.json --all", 1, "Within noise:"),
-        ("compare before.json torn.json", 2, "error: torn.json: no whole report: it ends too early"),
+        ("compare before.json torn.json", 2, "error: torn.json: not a whole report: it ends too early"),
         ("compare before.json none.json", 2, "error: reading none.json: "),
         ("compare before.json", 2, "<AFTER>"),
     ] {
-        let output = loadtest(place.path(), command);
+        let output = loadtest(directory.path(), command);
         assert_eq!(output.status.code(), Some(code), "{command}: {}", said(&output));
         assert!(said(&output).contains(words), "{command}: {}", said(&output));
     }
@@ -84,14 +84,18 @@ fn the_exit_code_of_a_comparison_tells_regression_from_bad_input() {
 
 #[test]
 fn a_plan_without_its_demand_or_a_report_is_refused() {
-    let place = place();
+    let directory = directory();
     for (command, words) in [
         ("plan before.json --frameworks 10 --tasks 1", "--churn <CHURN>"),
         ("plan before.json --frameworks 10 --tasks 1 --churn 1/w", "is none of s, min, h, d"),
         ("plan --frameworks 10 --tasks 1 --churn 1/s", "<REPORTS>"),
+        (
+            "plan before.json --frameworks 30000 --tasks 20 --churn 10/s",
+            "error: controller: memory: 600,000 Tasks at one time are more than ×10 the 1,200 of burst",
+        ),
         ("plan before.json --system x --frameworks 10 --tasks 1 --churn 1/s", "no report has a run of x"),
     ] {
-        let output = loadtest(place.path(), command);
+        let output = loadtest(directory.path(), command);
         assert!(!output.status.success() && said(&output).contains(words), "{command}: {}", said(&output));
     }
 }

@@ -1,4 +1,4 @@
-//! What changed from one report to another.
+//! The comparison of two reports.
 
 use framework_loadtest::compare::noise::Significance;
 use framework_loadtest::compare::{Comparison, compare};
@@ -6,14 +6,14 @@ use framework_loadtest::report::Report;
 
 use crate::sample;
 
-/// What one change to the sample report comes to.
+/// The comparison of the sample report with a changed copy.
 fn after(change: impl Fn(&mut Report)) -> Comparison {
     let mut report = sample::report();
     change(&mut report);
     compare(&sample::report(), &report).expect("they are of the same work")
 }
 
-/// What became worse or better.
+/// The names of the figures that became worse or better.
 fn changed(comparison: &Comparison, significance: Significance) -> Vec<&str> {
     let changes = comparison.changes.iter().filter(|change| change.significance == significance);
     changes.map(|change| change.name.as_str()).collect()
@@ -48,7 +48,7 @@ fn a_kind_of_request_that_is_new_counts_from_zero() {
 }
 
 #[test]
-fn processes_and_nodes_that_only_take_part_are_not_judged() {
+fn other_processes_are_not_judged() {
     let busy = after(|report| {
         let run = &mut report.runs[0];
         run.processes.iter_mut().find(|one| one.name == "loadtest").expect("it is watched").cpu_seconds *=
@@ -98,7 +98,7 @@ fn reports_of_different_work_or_systems_are_not_compared() {
     other.scenario.groups[0].jobs = 100;
     let error = compare(&sample::report(), &other).expect_err("it is other work");
     let expected =
-        "the reports are of different work: burst (200 jobs, 4000 Tasks) and burst (100 jobs, 2000 Tasks)";
+        "the reports are of different work: burst (200 jobs, 4,000 Tasks) and burst (100 jobs, 2,000 Tasks)";
     assert_eq!(error.to_string(), expected);
     let mut other = sample::report();
     other.runs[0].system = "another".into();
@@ -106,7 +106,7 @@ fn reports_of_different_work_or_systems_are_not_compared() {
 }
 
 #[test]
-fn systems_of_only_one_report_and_other_versions_are_told() {
+fn systems_of_one_report_only_and_other_versions_are_noted() {
     let other = after(|report| {
         report.runs.push(sample::run("floor client", "", 1.0));
         report.versions.insert("kubernetes".into(), "v1.37.0".into());

@@ -1,4 +1,4 @@
-//! What is made of reports: pages, comparisons, plans. No cluster takes part, a real browser does.
+//! Pages, comparisons and plans from reports, without a cluster and with a real browser.
 
 mod admission;
 mod browser;

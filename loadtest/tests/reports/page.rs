@@ -1,4 +1,4 @@
-//! What a page says.
+//! The text of the page.
 
 use framework_loadtest::page::page;
 
@@ -23,7 +23,7 @@ fn a_page_says_first_whether_the_levels_are_met() {
 }
 
 #[test]
-fn a_page_says_plainly_what_is_wrong() {
+fn a_page_names_every_problem() {
     let page = page(&sample::odd_report());
     assert_says(
         &page,
@@ -31,7 +31,7 @@ fn a_page_says_plainly_what_is_wrong() {
             "2 of 3 levels are missed: writeEfficiency is 0.812, not ≥ 0.95; controllerPeakMebibytes",
             "(≤ 128) could not be measured.",
             "Given up after 93 s: after 900 s 17 jobs had not ended.",
-            "What follows is what was found until then.",
+            "The figures below are those until then.",
             "17 of 200 jobs did not end.",
             "3 own requests were refused.",
             "The controller counted 2 requests fewer than the audit log.",
@@ -56,14 +56,14 @@ fn a_page_holds_no_markup_of_its_report() {
 }
 
 #[test]
-fn a_page_of_queues_says_how_many_were_released_and_what_was_beyond_the_quota() {
+fn a_page_of_queues_counts_releases_and_those_beyond_the_quota() {
     let page = page(&sample::queue_report());
     assert_says(
         &page,
         &[
             "releases/s",
             "beyond the quota: 1",
-            "More was released than the quota allows, first small7 in namespace 1 at resourceVersion 99",
+            "More was released than the quota allows; the first case: small7 in namespace 1 at",
             "no Pod: asks for cpu 5, priority 7, runs 0.5 s",
             "own requests on QueueUnits",
         ],

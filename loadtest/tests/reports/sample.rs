@@ -1,4 +1,4 @@
-//! A report with everything that reports can have, made up.
+//! Made-up reports with every field that a report can have.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ groups:
 levels: {writeEfficiency: 0.95, refused: 0, reads: 0}
 ";
 
-/// Units in queues, of which one was released beyond the quota.
+/// A report of units in queues, of which one was released beyond the quota.
 pub fn queue_report() -> Report {
     let text = "description: Units.\nqueue: {namespaces: 2, queues: 3, quota: {cpu: 60}}\ngroups:\n\
         - {name: small, jobs: 200, perSecond: 9, unit: {resource: {cpu: 5}, priority: 7, runSeconds: 0.5}}";
@@ -39,7 +39,7 @@ pub fn queue_report() -> Report {
     report
 }
 
-/// One run that did all it promised.
+/// A report of one run that meets its levels.
 pub fn report() -> Report {
     Report {
         schema: SCHEMA.into(),
@@ -60,7 +60,7 @@ pub fn report() -> Report {
     }
 }
 
-/// Every oddity at once, side by side with two other systems.
+/// A report with every problem at once, and two other systems.
 pub fn odd_report() -> Report {
     let mut report = report();
     report.scenario.name = "burst-<script>alert('never')</script>".into();

@@ -5,7 +5,7 @@ use framework_loadtest::saved;
 
 use crate::sample;
 
-/// What is said about a file of this text.
+/// The error for a file of this text.
 fn complaint(text: &str) -> String {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("it is written");
@@ -35,9 +35,9 @@ fn a_torn_report_says_so() {
     let whole = text();
     for length in [0, 1, whole.len() / 2, whole.len() - 3] {
         let complaint = complaint(&whole[..whole.floor_char_boundary(length)]);
-        assert!(complaint.starts_with("no whole report: it ends too early"), "{complaint}");
+        assert!(complaint.starts_with("not a whole report: it ends too early"), "{complaint}");
     }
-    assert!(complaint("<!doctype html>").starts_with("no whole report: it is no JSON"));
+    assert!(complaint("<!doctype html>").starts_with("not a whole report: it is not JSON"));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_report_of_another_version_is_refused_by_its_name() {
         complaint_of_v9.starts_with("its schema is loadtest/v9, and this program reads"),
         "{complaint_of_v9}"
     );
-    assert_eq!(complaint("{}"), "no report of a load test: it has no schema");
+    assert_eq!(complaint("{}"), "not a report of a load test: it has no schema");
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn check_name(rules: &Kind, name: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid(rules, name, "FieldValueInvalid", "metadata.name", &why))
 }
 
-/// What the server writes into every new Pod, as far as a controller can notice.
+/// Fills in the fields that the server sets in every new Pod, as far as a controller can notice.
 fn complete_pod(pod: &mut Value) {
     let spec = entry_mut(pod, "spec");
     let defaults = [

@@ -7,13 +7,16 @@ use http::{Response, StatusCode};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::agenda::Deed;
-use crate::call::{Call, Route};
-use crate::http::{Body, Events};
+use crate::body::{Body, Events};
+use crate::call::Call;
+use crate::deed::Deed;
+use crate::faults::WatchPlan;
 use crate::kind::KindId;
+use crate::object::Object;
 use crate::refusal::Refusal;
+use crate::reply::{reply, respond};
+use crate::route::Route;
 use crate::selector::Selector;
-use crate::server::{BOOKMARK_PERIOD, list_item, reply, respond};
 use crate::store::{Key, Query};
 use crate::watch::{Ending, Watch};
 use crate::world::World;
@@ -21,7 +24,7 @@ use crate::world::World;
 /// How long a watch lives that does not say so.
 const DEFAULT_LIFE: Duration = Duration::from_secs(45 * 60);
 
-/// What both read from the request.
+/// The parameters of a LIST or a WATCH.
 struct Ask {
     kind: KindId,
     namespace: Option<String>,
@@ -58,7 +61,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Result<Response<Body>, Ref
             (query.version, query.after) = (Some(version), Some(after));
         }
         (None, Some(0)) => {
-            // Any state will do; the real server's cache then gives all of it, whatever the limit.
+            // Any state will do; the real server's cache then ignores the limit.
             query.version = stale_version(world, &call.who);
             query.limit = None;
         }
@@ -100,7 +103,7 @@ fn read_token(token: &str) -> Option<(u64, Key)> {
     Some((version.parse().ok()?, Key::new(namespace, name)))
 }
 
-/// The version that a reader gets who takes any: the newest one that is as old as the staleness drawn.
+/// The version of a read that accepts any: the newest one that is as old as the drawn staleness.
 fn stale_version(world: &mut World, who: &str) -> Option<u64> {
     let age = world.faults.staleness(who);
     if age.is_zero() {
@@ -179,7 +182,7 @@ fn show_state(
     Ok(())
 }
 
-fn open(world: &mut World, call: &Call, watch: Watch, plan: &crate::fault::WatchPlan) {
+fn open(world: &mut World, call: &Call, watch: Watch, plan: &WatchPlan) {
     let (id, now) = (watch.id, world.clock.elapsed());
     let seconds = call.param("timeoutSeconds").and_then(|text| text.parse().ok());
     let life = seconds.map_or(DEFAULT_LIFE, Duration::from_secs);
@@ -190,9 +193,26 @@ fn open(world: &mut World, call: &Call, watch: Watch, plan: &crate::fault::Watch
     if let Some((after, time)) = plan.freeze {
         world.agenda.add(now + after, Deed::Freeze(id, time));
     }
-    if watch.bookmarks {
-        world.agenda.add(now + BOOKMARK_PERIOD, Deed::Bookmark(id));
+    world.with_watches(|watches, around| watches.open(watch, around));
+}
+
+/// Serializes an item of a list: those of built-in kinds do not repeat apiVersion and kind.
+fn list_item(object: &Arc<Object>, bare: bool, out: &mut Vec<u8>) {
+    if !bare {
+        out.extend_from_slice(&object.json());
+        return;
     }
-    world.watches.open.insert(id, watch);
-    world.pump(id);
+    out.push(b'{');
+    let fields = object.as_object().into_iter().flatten();
+    let fields = fields.filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind"));
+    for (index, (field, value)) in fields.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        // Writing a JSON value into a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut *out, field);
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut *out, value);
+    }
+    out.push(b'}');
 }

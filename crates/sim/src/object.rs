@@ -155,7 +155,12 @@ pub(crate) fn put(map: &mut Map<String, Value>, field: &str, value: Option<Value
     }
 }
 
-/// Fills in what an OpenAPI schema calls defaults, as the API server does for custom resources.
+/// Whether a Pod has ended by itself.
+pub(crate) fn ended(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
+/// Fills in the defaults of an OpenAPI schema.
 pub(crate) fn fill_defaults(value: &mut Value, schema: &Value) {
     if let (Value::Object(map), Some(fields)) = (&mut *value, schema["properties"].as_object()) {
         for (name, field) in fields {

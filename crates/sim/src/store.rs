@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// Who asks, and when.
+/// The caller of a verb: its name and the time.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// Name that the history shows.
@@ -70,7 +70,7 @@ pub struct Page {
     pub next: Option<(Key, usize)>,
 }
 
-/// What a list asks for.
+/// The query of a list.
 #[derive(Debug, Default)]
 pub struct Query {
     /// Only this namespace.

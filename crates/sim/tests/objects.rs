@@ -1,4 +1,4 @@
-//! What the API server does with objects: versions, status, preconditions, deletion, watches, pages.
+//! The API server and its objects: versions, status, preconditions, deletion, watches, pages.
 
 use std::time::Duration;
 

@@ -51,7 +51,8 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Result<Response<Body>, Ref
     let Ask { kind, namespace, selector, version } = ask(call)?;
     let selective = !selector.is_empty();
     let mut query = Query { namespace, selector, ..Query::default() };
-    query.limit = call.param("limit").and_then(|text| text.parse().ok()).filter(|limit| *limit > 0);
+    query.limit = limit(call)?;
+    check_match(call)?;
     let current = world.store.version();
     match (call.param("continue"), version) {
         (Some(token), _) => {
@@ -97,6 +98,26 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Result<Response<Body>, Ref
     Ok(reply(world, StatusCode::OK, body.into()))
 }
 
+fn limit(call: &Call) -> Result<Option<usize>, Refusal> {
+    let Some(text) = call.param("limit") else { return Ok(None) };
+    let limit: usize =
+        text.parse().map_err(|_| Refusal::bad_request(format!("limit: Invalid value: {text:?}")))?;
+    Ok(Some(limit).filter(|limit| *limit > 0))
+}
+
+/// Refuses a `resourceVersionMatch` that does not fit the other parameters.
+fn check_match(call: &Call) -> Result<(), Refusal> {
+    let Some(mode) = call.param("resourceVersionMatch") else { return Ok(()) };
+    let why = match (mode, call.param("resourceVersion")) {
+        _ if call.param("continue").is_some() => "Forbidden: it is forbidden with a continue token",
+        ("Exact" | "NotOlderThan", None) => "Forbidden: it is forbidden without a resourceVersion",
+        ("Exact", Some("0")) => "Forbidden: Exact is forbidden for resourceVersion 0",
+        ("Exact" | "NotOlderThan", Some(_)) => return Ok(()),
+        _ => "Unsupported value: supported values: \"Exact\", \"NotOlderThan\"",
+    };
+    Err(Refusal::unprocessable(&format!("ListOptions is invalid: resourceVersionMatch: {why}")))
+}
+
 fn read_token(token: &str) -> Option<(u64, Key)> {
     let (version, key) = token.split_once(':')?;
     let (namespace, name) = key.split_once('/')?;
@@ -122,6 +143,8 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
     let now = world.clock.elapsed();
     let (sender, receiver) = mpsc::unbounded_channel();
     let plan = world.faults.watch_plan(&call.who);
+    let seconds = call.param("timeoutSeconds").and_then(|text| text.parse().ok());
+    let deadline = now + seconds.map_or(DEFAULT_LIFE, Duration::from_secs);
     let initial = call.flag("sendInitialEvents");
     let asked = version.filter(|asked| *asked > 0 && !initial);
     let mut watch = Watch {
@@ -135,6 +158,7 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
         lag: plan.lag,
         frozen_until: Duration::ZERO,
         bookmarks: call.flag("allowWatchBookmarks"),
+        deadline,
         pump_at: None,
         sender,
     };
@@ -152,7 +176,7 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
         }
         None => show_state(world, call, &mut watch, version == Some(0), initial)?,
     }
-    open(world, call, watch, &plan);
+    open(world, watch, &plan);
     Ok(respond(world, StatusCode::OK, Body::Stream(Events(receiver))))
 }
 
@@ -182,11 +206,9 @@ fn show_state(
     Ok(())
 }
 
-fn open(world: &mut World, call: &Call, watch: Watch, plan: &WatchPlan) {
+fn open(world: &mut World, watch: Watch, plan: &WatchPlan) {
     let (id, now) = (watch.id, world.clock.elapsed());
-    let seconds = call.param("timeoutSeconds").and_then(|text| text.parse().ok());
-    let life = seconds.map_or(DEFAULT_LIFE, Duration::from_secs);
-    world.agenda.add(now + life, Deed::Close(id, Ending::Clean));
+    world.agenda.add(watch.deadline, Deed::Close(id, Ending::Clean));
     if let Some((after, ending)) = plan.close {
         world.agenda.add(now + after, Deed::Close(id, ending));
     }

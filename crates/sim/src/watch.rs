@@ -52,6 +52,8 @@ pub(crate) struct Watch {
     pub lag: Duration,
     pub frozen_until: Duration,
     pub bookmarks: bool,
+    /// When its time is over.
+    pub deadline: Duration,
     pub pump_at: Option<Duration>,
     pub sender: mpsc::UnboundedSender<Piece>,
 }

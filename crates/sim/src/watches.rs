@@ -14,6 +14,8 @@ use crate::watch::{Ending, Piece, Watch, WatchId};
 
 /// How often a watch that wants bookmarks gets one.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+/// How long before the end of a watch its last bookmark comes.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 /// The open watches by their number.
 #[derive(Debug, Default)]
@@ -35,7 +37,7 @@ impl Watches {
     pub(crate) fn open(&mut self, watch: Watch, around: &mut Surroundings<'_>) {
         let id = watch.id;
         if watch.bookmarks {
-            around.agenda.add(around.now + BOOKMARK_PERIOD, Deed::Bookmark(id));
+            plan_bookmark(&watch, around);
         }
         self.open.insert(id, watch);
         self.pump(id, around);
@@ -83,7 +85,7 @@ impl Watches {
             self.open.remove(&id);
             return;
         }
-        around.agenda.add(around.now + BOOKMARK_PERIOD, Deed::Bookmark(id));
+        plan_bookmark(watch, around);
     }
 
     /// Ends a watch.
@@ -132,5 +134,13 @@ impl Watches {
     pub(crate) fn of(&self, who: &str, plural: &str, registry: &Registry) -> Vec<WatchId> {
         let fits = |watch: &&Watch| &*watch.who == who && registry.get(watch.kind).plural == plural;
         self.open.values().filter(fits).map(|watch| watch.id).collect()
+    }
+}
+
+/// Plans the next bookmark: after a while, and at the latest shortly before the end.
+fn plan_bookmark(watch: &Watch, around: &mut Surroundings<'_>) {
+    let last = watch.deadline.saturating_sub(LAST_BOOKMARK);
+    if last > around.now {
+        around.agenda.add(last.min(around.now + BOOKMARK_PERIOD), Deed::Bookmark(watch.id));
     }
 }

@@ -13,6 +13,7 @@
 pub mod creation;
 pub mod follows_spec;
 pub mod force;
+pub mod guarantees;
 pub mod guard;
 pub mod lifetime;
 pub mod loss;

@@ -56,6 +56,7 @@ mod object;
 mod patch;
 mod quota;
 mod rates;
+pub mod recorded;
 mod refusal;
 mod reply;
 mod route;

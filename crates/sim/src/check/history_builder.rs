@@ -332,6 +332,19 @@ impl HistoryBuilder {
         self.store.delete(&caller, kind, &key, &DeleteOptions::default()).unwrap();
     }
 
+    /// The garbage collector lets an object go that waits for nothing any more.
+    pub(crate) fn remove_finalizers(&mut self, plural: &str, name: &str) {
+        let (caller, kind) = (self.caller("collector", 0), self.kind(plural));
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        self.store.patch(&caller, kind, &Key::new("default", name), Part::Main, &patch).unwrap();
+    }
+
+    /// The ConfigMap is deleted in the foreground, and goes at once: nothing is left in the graph.
+    pub(crate) fn collect_map(&mut self) {
+        self.user_deletes("configmaps", "f-attempt");
+        self.remove_finalizers("configmaps", "f-attempt");
+    }
+
     pub(crate) fn user_deletes(&mut self, plural: &str, name: &str) {
         let (caller, kind) = (self.caller("user", 0), self.kind(plural));
         self.store.delete(&caller, kind, &Key::new("default", name), &DeleteOptions::default()).unwrap();

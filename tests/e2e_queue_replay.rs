@@ -262,7 +262,7 @@ fn at_no_moment_is_more_released_than_there_is_room_for() {
     );
     assert!(counts.releases >= FRAMEWORKS - 2 + TRAINS, "{counts:?}");
     assert_eq!(queue::check(&history, Blind::default()), Ok(()));
-    assert_eq!(queue::at_rest(&history), Ok(()));
+    assert_eq!(queue::at_quiescence(&history), Ok(()));
     // With less room it would be found: the quota was used to the full.
     let less = history.changes.iter().map(|change| {
         let Change { rv, plural, time, cause, .. } = &**change;

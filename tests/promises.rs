@@ -145,9 +145,7 @@ impl Story {
     fn unkept_with(change: impl FnOnce(&mut Story)) -> Vec<&'static str> {
         let mut story = Story::whole();
         change(&mut story);
-        let history = story.history();
-        let broken = GUARANTEES.iter().filter(|(_, breaches)| !breaches(&history).is_empty());
-        broken.map(|(name, _)| *name).collect()
+        story.unkept()
     }
 
     /// The story without what happened at a version.
@@ -300,6 +298,63 @@ fn a_breach_of_each_guarantee_is_found() {
         story.framework(23, What::Gone);
     });
     assert_eq!(gone_with_a_pod, ["ConsistencyGuarantee2", "ConsistencyGuarantee4"]);
+}
+
+impl Story {
+    /// A Framework that is marked for deletion at 12 and gone at 14; its ConfigMap is created at `created`,
+    /// and gone at 16, so many seconds after its creation.
+    fn deleted_during_creation(created: u64, lifetime: i64) -> Story {
+        let mut story = Story::new();
+        story.framework(12, What::Changed);
+        if let Some(Change { object: Object::Framework(framework), .. }) = story.changes.last_mut() {
+            framework.metadata.deletion_timestamp = serde_json::from_value(json!(TIME)).expect("a time");
+        }
+        story.framework(14, What::Gone);
+        story.config_map(created, "c", "0");
+        let gone = story.changes.last().cloned().expect("the ConfigMap");
+        story.changes.push(Change { version: 16, what: What::Gone, ..gone });
+        for (verb, seconds) in [("create", 0), ("delete", 0), ("patch", lifetime)] {
+            story.request(verb, "configmaps", "", json!({"preconditions": {"uid": "c"}}));
+            let request = story.requests.last_mut().expect("it was just added");
+            request.response_object = Some(json!({"metadata": {"uid": "c"}}));
+            request.user_agent = "kube-controller-manager".into();
+            request.completed += jiff::SignedDuration::from_secs(seconds);
+        }
+        story
+    }
+
+    /// The guarantees of the manual that are broken.
+    fn unkept(self) -> Vec<&'static str> {
+        let history = self.history();
+        let broken = GUARANTEES.iter().filter(|(_, breaches)| !breaches(&history).is_empty());
+        broken.map(|(name, _)| *name).collect()
+    }
+}
+
+#[test]
+fn an_empty_config_map_may_arrive_during_a_deletion_if_it_is_collected() {
+    // After the Framework was marked, with the garbage collector behind, and after the Framework was gone.
+    for created in [13, 15] {
+        assert_eq!(Story::deleted_during_creation(created, 1).unkept(), [""; 0], "created at {created}");
+    }
+}
+
+#[test]
+fn any_other_config_map_that_outlives_its_framework_is_found() {
+    let before = Story::deleted_during_creation(11, 1).unkept();
+    assert_eq!(before, ["ConsistencyGuarantee4"], "it was there before the deletion");
+    let slowly = Story::deleted_during_creation(15, 31).unkept();
+    assert_eq!(slowly, ["ConsistencyGuarantee4"], "it was collected too late");
+    let forever = Story::deleted_during_creation(15, 1).without(16).unkept();
+    assert_eq!(forever, ["ConsistencyGuarantee4"], "it was never collected");
+    let mut unseen = Story::deleted_during_creation(15, 1);
+    unseen.requests.clear();
+    assert_eq!(unseen.unkept(), ["ConsistencyGuarantee4"], "nothing tells when it was created");
+    let mut used = Story::deleted_during_creation(13, 1);
+    used.pod(17, What::Created, "p", "0", "Pending");
+    used.pod(18, What::Gone, "p", "0", "Pending");
+    let unkept = used.unkept();
+    assert_eq!(unkept, ["ConsistencyGuarantee2", "ConsistencyGuarantee4"], "it had a Pod");
 }
 
 #[test]

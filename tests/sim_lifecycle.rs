@@ -4,8 +4,9 @@
 mod simulation;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use framework_sim::{DeleteOptions, Fault, Meta, Rule, SimCluster, Verb};
+use framework_sim::{Change, DeleteOptions, Fault, Meta, Rule, SimCluster, User, Verb};
 use serde_json::json;
 use simulation::controller::{Controller, Setup};
 use simulation::life::{calm, killed_at, lived_well, lives, outcome, requests, until_running};
@@ -197,6 +198,46 @@ fn a_graceful_stop_loses_nothing_that_was_created() {
         lived_well(&cluster, "job").await.unwrap();
         assert!(outcome(&cluster.user(), "job").starts_with("the Framework: Completed with 0 after 0"));
     });
+}
+
+#[test]
+fn a_config_map_that_arrives_during_a_deletion_stays_empty() {
+    let mut arrived_at_last = [0; 3];
+    for millis in (0..400).step_by(5) {
+        let when = simulate(millis, calm(), |cluster| async move {
+            let user = cluster.user();
+            job().create(&user);
+            let late = Fault::Delay(Duration::from_millis(millis));
+            cluster.faults(|faults| faults.script(Rule::new(late).verb(Verb::Create).plural("configmaps")));
+            let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
+            let announced = |user: &User| {
+                user.get("frameworks", "job").unwrap()["status"]["state"] == "AttemptCreationPending"
+            };
+            assert!(cluster.until(SECOND * 60, announced).await);
+            while cluster.history().count("controller-1", Verb::Create, "configmaps") == 0 {
+                pass(Duration::from_millis(1)).await;
+            }
+            let foreground =
+                DeleteOptions { propagation: Some("Foreground".to_owned()), ..DeleteOptions::default() };
+            user.delete_with("frameworks", "job", &foreground).unwrap();
+            let removed = |user: &User| user.get("frameworks", "job").is_none();
+            assert!(cluster.until(SECOND * 60, removed).await);
+            lived_well(&cluster, "job").await.unwrap();
+            let history = cluster.history();
+            assert_eq!(history.of("pods").count(), 0, "no Pod followed");
+            let of_map =
+                |is: fn(&Change) -> bool| history.of("configmaps").find(|change| is(change)).unwrap();
+            let (created, gone) = (of_map(Change::creates), of_map(Change::removes));
+            assert_eq!(&*gone.cause.actor, "collector");
+            let removed = history.of("frameworks").find(|change| change.removes()).unwrap().rv;
+            usize::from(gone.rv > removed) + usize::from(created.rv > removed)
+        });
+        arrived_at_last[when] += 1;
+    }
+    let [waited_for, not_heard_of, after_the_framework] = arrived_at_last;
+    assert!(waited_for > 0, "{arrived_at_last:?}");
+    assert!(not_heard_of > 0, "the collector let the Framework go too early: {arrived_at_last:?}");
+    assert!(after_the_framework > 0, "{arrived_at_last:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kube::api::{DeleteParams, ListParams};
 
 use super::relay::KINDS;
-use super::{Controller, Crashed, Stopped, record};
+use super::{Controller, Crashed, Stopped, record, until};
 use crate::stand::history::{History, Recording};
 use crate::stand::{self, block_on, completed, delete, halfway, manifest, task_number};
 
@@ -66,7 +66,8 @@ impl Mix {
         }
     }
 
-    /// Deletes all Frameworks, and returns what happened.
+    /// Deletes all Frameworks, waits until the garbage collector has deleted the rest, and returns what
+    /// happened.
     pub fn end(self) -> History {
         self.controller.relay.release();
         let all = ["delete", "fw", "--all", "--namespace", &self.namespace];
@@ -81,6 +82,9 @@ impl Mix {
             halfway::finish(&self.namespace);
             std::thread::sleep(Duration::from_millis(200));
         }
+        until(&self.recording, "all ConfigMaps and Pods are gone", |seen| {
+            seen.config_maps.iter().chain(&seen.pods).all(|life| life.gone.is_some())
+        });
         self.recording.end()
     }
 

@@ -80,7 +80,7 @@ pub fn judge(history: &History, ended: Ended, conditions: &Conditions) -> Option
         return Some((violation.to_string(), Some(violation.rv)));
     }
     let unrest = match ended {
-        Ended::AtRest => match check::at_rest(history) {
+        Ended::AtRest => match check::at_quiescence(history) {
             Err(violation) => violation.to_string(),
             Ok(()) => asked_at_rest(history)?,
         },

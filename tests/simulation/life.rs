@@ -64,7 +64,7 @@ pub async fn lived_well(cluster: &SimCluster, framework: &str) -> Result<(), Str
     if !cluster.settle(SECOND * 90, PATIENCE).await {
         return Err("it has ended, and changes go on and on".to_owned());
     }
-    check::at_rest(&cluster.history()).map_err(|violation| violation.to_string())
+    check::at_quiescence(&cluster.history()).map_err(|violation| violation.to_string())
 }
 
 /// The requests of the controllers but LISTs, watches and Events, as `verb plural` in order.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use framework_api::{FrameworkStatus, State};
 
 use super::history::{History, Life};
+use super::late_config_map;
 
 /// Finds breaches of one guarantee.
 type Guarantee = fn(&History) -> Vec<String>;
@@ -127,12 +128,13 @@ fn one_instance_of_a_framework(history: &History) -> Vec<String> {
     breaches
 }
 
-/// While a ConfigMap or a Pod of an attempt is there, the Framework is, and in that attempt.
+/// While a ConfigMap or a Pod of an attempt is there, the Framework is, and in that attempt. An empty
+/// ConfigMap that arrived during the deletion is the garbage collector's, see [`late_config_map`].
 fn no_instance_of_a_framework_at_rest(history: &History) -> Vec<String> {
     let mut breaches = Vec::new();
     for life in history.config_maps.iter().chain(&history.pods) {
         let (seen, outlived) = seen_by(history, life);
-        if outlived {
+        if outlived && !late_config_map::is_collected(history, life) {
             breaches.push(format!("{} {} outlives its Framework", life.name, life.uid));
         }
         let at_rest = |status: &FrameworkStatus| {

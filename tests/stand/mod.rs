@@ -6,6 +6,7 @@ pub mod alone;
 pub mod guarantees;
 pub mod halfway;
 pub mod history;
+pub mod late_config_map;
 pub mod promises;
 pub mod told;
 pub mod toll;

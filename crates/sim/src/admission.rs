@@ -1,4 +1,4 @@
-//! What stands between a valid request and the store: quota, and refusals that a Pod asks for itself.
+//! Admission of valid requests: quota, and refusals that a Pod asks for itself.
 //!
 //! A Pod whose annotation `sim/create-error` names a class of creation error is refused with it each time:
 //! `quota`, `forbidden`, `invalid`, `bad-request`, `unrecognized`, `too-large`, `internal`.

@@ -1,38 +1,12 @@
-//! What is to happen later, by virtual time. One task of the cluster sleeps until the next deed is due.
+//! The events to come, by virtual time. One task of the cluster sleeps until the next deed is due.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
-use crate::call::{Answer, Parcel};
-use crate::collector::Errand;
-use crate::kubelet::{PodRef, Step};
-use crate::watch::{Ending, WatchId};
-
-/// Something that the cluster does at a set time.
-#[derive(Debug)]
-pub(crate) enum Deed {
-    /// A request reaches the server.
-    Arrive(Box<Parcel>),
-    /// A reply reaches the client.
-    Deliver { call: u64, reply: oneshot::Sender<Answer>, answer: Box<Answer> },
-    /// A watch shows what it may show by now.
-    Pump(WatchId),
-    /// A watch shows how far it is.
-    Bookmark(WatchId),
-    /// A watch stands still for a while.
-    Freeze(WatchId, Duration),
-    /// A watch ends.
-    Close(WatchId, Ending),
-    /// A node or the scheduler takes a step with a Pod.
-    Pod(PodRef, Step),
-    /// The garbage collector looks at something.
-    Collect(Errand),
-    /// The quota controller counts what is used in a namespace.
-    Count(String),
-}
+use crate::deed::Deed;
 
 /// The deeds to come, in order of time and then of entry.
 #[derive(Debug)]

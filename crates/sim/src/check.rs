@@ -10,57 +10,28 @@
 //!
 //! A compressed status is decompressed; one that cannot be is reported as such.
 
-pub mod afterlife;
 pub mod creation;
+pub mod follows_spec;
 pub mod force;
+pub mod guarantees;
 pub mod guard;
 pub mod lifetime;
 pub mod loss;
+pub mod no_pod_after_completion;
 pub mod queue;
+pub mod quiescence;
 pub mod record;
-pub mod rest;
 pub mod status;
-pub mod wish;
 
-mod scene;
 #[cfg(test)]
-mod story;
+mod history_builder;
+mod slot;
+mod state_at;
+mod violation;
 
-use std::fmt;
+pub use violation::{Checker, Violation};
 
-use crate::history::{Change, History};
-
-/// A promise that was broken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// The promise.
-    pub promise: &'static str,
-    /// The resourceVersion of the change by which it was broken.
-    pub rv: u64,
-    /// The object that was changed: plural, namespace and name.
-    pub object: String,
-    /// What is wrong.
-    pub what: String,
-}
-
-impl Violation {
-    pub(crate) fn new(promise: &'static str, change: &Change, what: String) -> Self {
-        let object = format!("{}/{}/{}", change.plural, change.namespace, change.name);
-        Self { promise, rv: change.rv, object, what }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { promise, rv, object, what } = self;
-        write!(f, "{promise}: at resourceVersion {rv}, {object}: {what}")
-    }
-}
-
-impl std::error::Error for Violation {}
-
-/// The form of every checker.
-pub type Checker = fn(&History) -> Result<(), Violation>;
+use crate::history::History;
 
 /// The checkers that hold at every moment of every run, by name. [`loss::check`] and
 /// [`lifetime::check`] do too, for the limits that the controller was given; [`queue::check`] does where
@@ -68,11 +39,11 @@ pub type Checker = fn(&History) -> Result<(), Violation>;
 pub const ALWAYS: &[(&str, Checker)] = &[
     ("force", force::check),
     ("creation", creation::check),
-    ("afterlife", afterlife::check),
+    ("no_pod_after_completion", no_pod_after_completion::check),
     ("status", status::check),
     ("guard", guard::check),
     ("record", record::check),
-    ("wish", wish::check),
+    ("follows_spec", follows_spec::check),
 ];
 
 /// Runs all checkers that hold at every moment; the violation with the lowest resourceVersion is returned.
@@ -91,8 +62,8 @@ pub fn always(history: &History) -> Result<(), Violation> {
 ///
 /// # Errors
 /// When a promise was broken.
-pub fn at_rest(history: &History) -> Result<(), Violation> {
+pub fn at_quiescence(history: &History) -> Result<(), Violation> {
     always(history)?;
-    rest::check(history)?;
-    rest::all_ended(history)
+    quiescence::check(history)?;
+    quiescence::all_ended(history)
 }

@@ -5,29 +5,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::agenda::Agenda;
-use crate::clock::Clock;
-use crate::collector::Collector;
+use crate::clock::{Clock, Dates};
+use crate::collector::graph::Collector;
+use crate::driver::drive;
 use crate::fate::Behaviour;
-use crate::fault::Faults;
+use crate::faults::Faults;
 use crate::history::History;
 use crate::http::Connection;
 use crate::kind::{Kind, Registry};
-use crate::kubelet::{self, Kubelet};
-use crate::quota::Quotas;
+use crate::kubelet;
+use crate::kubelet::nodes::Kubelet;
+use crate::quota::controller::Quotas;
 use crate::rates::Rates;
 use crate::store::Store;
 use crate::trace::{Entry, Trace};
 use crate::user::{NAMESPACE, User};
 use crate::watch::Ending;
-use crate::world::{Fittings, World, drive};
+use crate::watches::Watches;
+use crate::world::World;
 
-/// What a cluster is made of.
+/// The configuration of a cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What goes wrong on the network, from the beginning.
+    /// How often faults happen on the network, from the beginning.
     pub rates: Rates,
     /// How Pods behave.
     pub behaviour: Behaviour,
@@ -76,16 +79,21 @@ impl SimCluster {
         let stream = |part: u64| Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(part));
         let clock = Clock::start();
         let wake = Arc::new(Notify::new());
-        let world = World::new(Fittings {
+        let store = Store::new(options.registry, stream(1));
+        let world = World {
             clock: clock.clone(),
-            store: Store::new(options.registry, stream(1)),
+            dates: Dates::default(),
+            revision: watch::Sender::new(store.version()),
+            store,
             agenda: Agenda::new(Arc::clone(&wake)),
+            watches: Watches::default(),
             kubelet: Kubelet::new(options.behaviour, options.nodes, stream(2)),
             collector: Collector::new(options.collector_delay, stream(3)),
             faults: Faults::new(options.rates, stream(4)),
             quotas: Quotas::new(options.quota_delay, stream(5)),
             trace: Trace::new(options.keep_trace),
-        });
+            silence: Vec::new(),
+        };
         let world = Arc::new(Mutex::new(world));
         // It ends with the last handle: the task holds the world only weakly.
         tokio::spawn(drive(Arc::downgrade(&world), wake));
@@ -130,19 +138,11 @@ impl SimCluster {
         self.world().store.add_kind(kind);
     }
 
-    /// Ends all faults but quotas: calm rates, no rules, nobody cut off, no watch behind, all nodes up.
+    /// Ends all faults but quotas: calm rates, no rules, no client cut off, no watch behind, all nodes up.
     pub fn heal(&self) {
         let mut world = self.world();
         world.faults.heal();
-        let now = world.clock.elapsed();
-        let ids: Vec<_> = world.watches.open.keys().copied().collect();
-        for id in ids {
-            if let Some(watch) = world.watches.open.get_mut(&id) {
-                watch.frozen_until = now;
-                watch.lag = Duration::ZERO;
-            }
-            world.pump(id);
-        }
+        world.with_watches(|watches, around| watches.heal(around));
         for name in world.kubelet.dead_nodes() {
             kubelet::revive_node(&mut world, &name);
         }
@@ -151,27 +151,31 @@ impl SimCluster {
     /// Lets the open watches of one client on one kind stand still for that long.
     pub fn freeze_watches(&self, who: &str, plural: &str, time: Duration) {
         let mut world = self.world();
-        for id in world.watches_of(who, plural) {
-            world.freeze(id, time);
-        }
+        world.with_watches(|watches, around| {
+            for id in watches.of(who, plural, &around.store.registry) {
+                watches.freeze(id, time, around);
+            }
+        });
     }
 
     /// Lets the open watches of one client on one kind lag that far behind from now on.
     pub fn lag_watches(&self, who: &str, plural: &str, lag: Duration) {
         let mut world = self.world();
-        for id in world.watches_of(who, plural) {
-            if let Some(watch) = world.watches.open.get_mut(&id) {
-                watch.lag = lag;
+        world.with_watches(|watches, around| {
+            for id in watches.of(who, plural, &around.store.registry) {
+                watches.lag(id, lag);
             }
-        }
+        });
     }
 
     /// Ends the open watches of one client on one kind.
     pub fn close_watches(&self, who: &str, plural: &str, ending: Ending) {
         let mut world = self.world();
-        for id in world.watches_of(who, plural) {
-            world.close(id, ending);
-        }
+        world.with_watches(|watches, around| {
+            for id in watches.of(who, plural, &around.store.registry) {
+                watches.close(id, ending, around);
+            }
+        });
     }
 
     /// Forgets the history up to now, as etcd's compaction does: a watch that resumes from before gets 410.

@@ -3,101 +3,20 @@
 //! Like the real one it decides by a graph that it builds from watches, so that the graph is older than the
 //! store: a dependent created a moment ago may be missing from it.
 
-use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::time::Duration;
+pub(crate) mod graph;
 
-use fastrand::Rng;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::agenda::{Agenda, Deed};
+use crate::deed::Errand;
 use crate::deletion::DeleteOptions;
-use crate::fault::draw;
-use crate::history::Change;
 use crate::kind::KindId;
 use crate::object::{FOREGROUND, Meta, ORPHAN, Object};
 use crate::patch::Patch;
 use crate::store::Key;
 use crate::update::Part;
 use crate::world::World;
-
-/// Something the collector is going to look at.
-#[derive(Debug, Clone)]
-pub(crate) enum Errand {
-    /// A change, by its place in the history.
-    Notice(usize),
-    /// An object whose owners may be gone.
-    Visit(String),
-    /// An object that waits for its dependents.
-    Await(String),
-    /// An object whose dependents are to be released.
-    Release(String),
-}
-
-/// The collector and its graph.
-#[derive(Debug)]
-pub(crate) struct Collector {
-    rng: Rng,
-    delay: RangeInclusive<Duration>,
-    nodes: BTreeMap<String, Node>,
-    dependents: BTreeMap<String, BTreeMap<String, bool>>,
-    actor: Arc<str>,
-}
-
-#[derive(Debug)]
-struct Node {
-    owners: Vec<String>,
-}
-
-impl Collector {
-    pub(crate) fn new(delay: RangeInclusive<Duration>, rng: Rng) -> Self {
-        Self { rng, delay, nodes: BTreeMap::new(), dependents: BTreeMap::new(), actor: "collector".into() }
-    }
-
-    /// Plans to look at a change.
-    pub(crate) fn notice(&mut self, index: usize, change: &Change, agenda: &mut Agenda) {
-        let concerns = |object: &Option<Arc<Object>>| {
-            object.as_ref().is_some_and(|object| !object.owners().is_empty() || object.has_finalizers())
-        };
-        // Objects without owners and finalizers matter only when they go.
-        if concerns(&change.old) || concerns(&change.new) || change.removes() {
-            let at = change.at + draw(&mut self.rng, &self.delay);
-            agenda.add(at, Deed::Collect(Errand::Notice(index)));
-        }
-    }
-
-    fn plan(&mut self, now: Duration, errand: Errand, agenda: &mut Agenda) {
-        let at = now + draw(&mut self.rng, &self.delay);
-        agenda.add(at, Deed::Collect(errand));
-    }
-
-    /// Takes an object into the graph, or out of it.
-    fn learn(&mut self, uid: &str, object: Option<&Value>) {
-        for owner in self.nodes.remove(uid).map_or_else(Vec::new, |node| node.owners) {
-            if let Some(dependents) = self.dependents.get_mut(&owner) {
-                dependents.remove(uid);
-                if dependents.is_empty() {
-                    self.dependents.remove(&owner);
-                }
-            }
-        }
-        let Some(object) = object else { return };
-        let mut owners = Vec::new();
-        for owner in object.owners() {
-            let Some(owner_uid) = owner["uid"].as_str() else { continue };
-            let blocks = owner["blockOwnerDeletion"] == true;
-            self.dependents.entry(owner_uid.to_owned()).or_default().insert(uid.to_owned(), blocks);
-            owners.push(owner_uid.to_owned());
-        }
-        self.nodes.insert(uid.to_owned(), Node { owners });
-    }
-
-    fn dependents_of(&self, uid: &str) -> Vec<(String, bool)> {
-        let all = self.dependents.get(uid).into_iter().flatten();
-        all.map(|(uid, blocks)| (uid.clone(), *blocks)).collect()
-    }
-}
 
 /// Runs an errand.
 pub(crate) fn run(world: &mut World, errand: Errand) {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::clock::wire_time;
+use crate::event;
 use crate::history::Verb;
 use crate::kind::{Kind, KindId};
-use crate::object::{Meta, Object, entry_mut, fill_defaults, metadata_mut};
+use crate::object::{Meta, Object, entry_mut, metadata_mut};
 use crate::refusal::Refusal;
+use crate::schema::{fill_defaults, prune};
 use crate::store::{Caller, Key, Store};
 
 /// Letters of generated names.
@@ -32,12 +34,14 @@ impl Store {
         // Where there is a status it is its subresource's; where there is none the field is unknown.
         body.as_object_mut().map(|map| map.remove("status"));
         if let Some(schema) = &rules.schema {
+            prune(&mut body, schema);
             fill_defaults(&mut body, schema);
         }
         if rules.graceful {
             complete_pod(&mut body);
             validate_pod(&rules, &body)?;
         }
+        event::check_creation(&rules, &body)?;
         if self.get(kind, &key).is_some() {
             return Err(Refusal::already_exists(&rules, &key.name));
         }
@@ -139,7 +143,7 @@ fn check_name(rules: &Kind, name: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid(rules, name, "FieldValueInvalid", "metadata.name", &why))
 }
 
-/// What the server writes into every new Pod, as far as a controller can notice.
+/// Fills in the fields that the server sets in every new Pod, as far as a controller can notice.
 fn complete_pod(pod: &mut Value) {
     let spec = entry_mut(pod, "spec");
     let defaults = [

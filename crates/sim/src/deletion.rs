@@ -15,7 +15,7 @@ use crate::object::{FOREGROUND, Meta, ORPHAN, Object, metadata_mut, put};
 use crate::refusal::Refusal;
 use crate::store::{Caller, Key, Store};
 
-/// What a DELETE asks for.
+/// The options of a DELETE.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DeleteOptions {
     /// Only if the object has this UID.
@@ -48,7 +48,7 @@ impl DeleteOptions {
     }
 }
 
-/// What a DELETE did.
+/// The result of a DELETE.
 #[derive(Debug)]
 pub struct Deletion {
     /// The object as it was last.

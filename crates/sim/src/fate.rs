@@ -1,6 +1,6 @@
-//! What becomes of a Pod: told by its annotations, by a script of the test, or drawn from the seed.
+//! The fate of a Pod: set by its annotations, by a script of the test, or drawn from the seed.
 //!
-//! Annotations, each overriding that part of whatever else was decided. Those of the left column have the
+//! Each annotation overrides that part of the decision. Those of the left column have the
 //! prefix `sim/`; those of the middle one are the test cluster's, with the prefix
 //! `test.frameworkcontroller.microsoft.com/`, so that a manifest does the same in both.
 //!
@@ -26,7 +26,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::Value;
 
-use crate::fault::draw;
+use crate::duration::{self, draw};
 use crate::object::Meta;
 
 /// How a Pod ends by itself.
@@ -52,7 +52,7 @@ pub enum End {
     },
 }
 
-/// What becomes of one Pod. `None` is never.
+/// The fate of one Pod. `None` is never.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fate {
     /// Time from its creation until it is bound to a node.
@@ -124,7 +124,7 @@ impl fmt::Debug for Behaviour {
 }
 
 impl Behaviour {
-    /// Decides what becomes of a Pod.
+    /// Decides the fate of a Pod.
     pub(crate) fn decide(&self, pod: &Value, rng: &mut Rng) -> Fate {
         let drawn = self.draw(rng);
         let scripted = self.script.as_ref().and_then(|script| script(pod));
@@ -211,30 +211,8 @@ impl<'a> Told<'a> {
     /// A time in milliseconds, or as `1m30s` or `500ms`.
     fn time(&self, millis: &str, words: &str) -> Option<Duration> {
         let from_millis = self.text(millis).and_then(|text| text.parse().ok()).map(Duration::from_millis);
-        from_millis.or_else(|| duration(self.text(words)?))
+        from_millis.or_else(|| duration::parse(self.text(words)?))
     }
-}
-
-/// Reads a duration as Go writes it, such as `1m30s`; also what a request's `timeout` parameter holds.
-pub(crate) fn duration(text: &str) -> Option<Duration> {
-    let mut total = Duration::ZERO;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit())?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        let tail = &rest[digits..];
-        let unit = tail.find(|letter: char| letter.is_ascii_digit()).unwrap_or(tail.len());
-        let millis = match &tail[..unit] {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => return None,
-        };
-        total += Duration::from_millis(number * millis);
-        rest = &tail[unit..];
-    }
-    Some(total)
 }
 
 #[cfg(test)]

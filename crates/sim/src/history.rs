@@ -1,4 +1,4 @@
-//! What happened: every change that was applied, in order, and every request that a client made.
+//! The history of a run: every applied change in order, and every request of a client.
 //!
 //! The checkers read this and nothing else. The resourceVersion is the clock: it rises by one per change.
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::kind::KindId;
 use crate::object::{Meta, Object, metadata_mut};
 
-/// What a request asked for.
+/// The verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// GET of one object.
@@ -36,14 +36,14 @@ pub enum Verb {
     Other,
 }
 
-/// Who made a change, and with which guards.
+/// The origin of a change: actor, verb and guards.
 #[derive(Debug, Clone)]
 pub struct Cause {
     /// Name of the client, or `user`, `kubelet`, `scheduler`, `collector`.
     pub actor: Arc<str>,
     /// Number of the request, 0 when it did not come over the wire.
     pub call: u64,
-    /// What was asked.
+    /// The verb of the request.
     pub verb: Verb,
     /// UID precondition of a delete, or the uid that a write carried.
     pub uid: Option<String>,
@@ -74,7 +74,7 @@ pub struct Change {
     pub name: String,
     /// UID of the object.
     pub uid: String,
-    /// Who made it, and how.
+    /// The origin of the change.
     pub cause: Cause,
     /// The object before, `None` when this change created it.
     pub old: Option<Arc<Object>>,
@@ -128,7 +128,7 @@ impl Change {
         }
     }
 
-    /// What a DELETED event shows: the previous content at this change's resourceVersion.
+    /// The object of a DELETED event: the previous content at this change's resourceVersion.
     pub(crate) fn farewell(&self) -> Arc<Object> {
         let make = || {
             let mut value = self.old.as_ref().map_or(Value::Null, |old| Value::clone(old));
@@ -148,7 +148,7 @@ pub struct Exchange {
     pub who: Arc<str>,
     /// When it was sent.
     pub at: Duration,
-    /// What it asked.
+    /// The verb.
     pub verb: Verb,
     /// Plural of the kind, or the path when it names no object.
     pub plural: Arc<str>,
@@ -158,7 +158,7 @@ pub struct Exchange {
     pub name: String,
     /// Status code the server gave, `None` when it never saw the request.
     pub code: Option<u16>,
-    /// What the server's clock showed then: the reply's `Date` is its whole second.
+    /// The server's clock at that moment: the reply's `Date` is its whole second.
     pub clock: Option<Timestamp>,
     /// When the reply reached the client, `None` while it has not, or never will.
     pub answered: Option<Duration>,

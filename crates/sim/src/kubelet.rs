@@ -1,146 +1,23 @@
-//! The scheduler and the nodes: they bind Pods, run them, end them as their [`crate::fate::Fate`] says, and
+//! The scheduler and the nodes: they bind Pods, run them, end them as their [`crate::Fate`] says, and
 //! remove the ones that were deleted.
 
-use std::collections::BTreeMap;
+pub(crate) mod nodes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::agenda::{Agenda, Deed};
+use self::nodes::node_of;
 use crate::clock::wire_time;
+use crate::deed::{Deed, PodRef, Step};
 use crate::deletion::DeleteOptions;
-use crate::fate::{Behaviour, End, Fate};
-use crate::history::{Change, Verb};
+use crate::fate::End;
+use crate::history::Verb;
 use crate::kind::KindId;
-use crate::object::{Meta, Object, entry_mut};
+use crate::object::{Meta, Object, ended, entry_mut};
 use crate::store::Key;
 use crate::world::World;
-
-/// A Pod, by name and UID.
-#[derive(Debug, Clone)]
-pub(crate) struct PodRef {
-    pub kind: KindId,
-    pub key: Key,
-    pub uid: String,
-}
-
-/// What happens to a Pod next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
-    Bind,
-    Start,
-    Finish,
-    /// The containers of a deleted Pod end.
-    Kill,
-    /// The ended containers of a deleted Pod are cleaned up, and the object is removed.
-    Remove,
-    /// The node controller gives up on the node and deletes the Pod.
-    Evict,
-}
-
-/// All nodes, and the scheduler.
-#[derive(Debug)]
-pub(crate) struct Kubelet {
-    pub behaviour: Behaviour,
-    rng: Rng,
-    nodes: Vec<Node>,
-    addresses: u32,
-    fates: BTreeMap<String, Fate>,
-    kubelet: Arc<str>,
-    scheduler: Arc<str>,
-    node_controller: Arc<str>,
-}
-
-#[derive(Debug)]
-struct Node {
-    name: String,
-    address: String,
-    dead: bool,
-}
-
-impl Kubelet {
-    pub(crate) fn new(behaviour: Behaviour, nodes: usize, rng: Rng) -> Self {
-        let node = |index: usize| Node {
-            name: format!("node-{index}"),
-            address: format!("10.0.0.{}", index + 1),
-            dead: false,
-        };
-        Self {
-            behaviour,
-            rng,
-            nodes: (0..nodes.max(1)).map(node).collect(),
-            addresses: 0,
-            fates: BTreeMap::new(),
-            kubelet: "kubelet".into(),
-            scheduler: "scheduler".into(),
-            node_controller: "node-controller".into(),
-        }
-    }
-
-    /// Plans what follows from a change of a Pod.
-    pub(crate) fn notice(&mut self, change: &Change, agenda: &mut Agenda) {
-        if !change.is("pods") {
-            return;
-        }
-        let Some(new) = &change.new else {
-            self.fates.remove(&change.uid);
-            return;
-        };
-        let key = Key::new(&change.namespace, &change.name);
-        let pod = PodRef { kind: change.kind, key, uid: change.uid.clone() };
-        if change.creates() {
-            let fate = self.behaviour.decide(new, &mut self.rng);
-            let (schedule, start) = (fate.schedule, fate.start);
-            self.fates.insert(change.uid.clone(), fate);
-            let pinned = !node_of(new).is_empty();
-            let (after, step) = if pinned { (start, Step::Start) } else { (schedule, Step::Bind) };
-            if let Some(after) = after {
-                agenda.add(change.at + after, Deed::Pod(pod, step));
-            }
-            return;
-        }
-        let grace = |object: &Value| object["metadata"]["deletionGracePeriodSeconds"].as_u64();
-        let shortened = change.old.as_ref().is_none_or(|old| grace(old) != grace(new));
-        if new.deleting() && shortened {
-            self.plan_end(&pod, new, change.at, agenda);
-        }
-    }
-
-    /// Plans the end of a Pod that is being deleted.
-    fn plan_end(&self, pod: &PodRef, object: &Value, at: Duration, agenda: &mut Agenda) {
-        if ended(object) {
-            agenda.add(at + Duration::from_millis(1), Deed::Pod(pod.clone(), Step::Remove));
-        } else if let Some(time) = self.fates.get(&pod.uid).and_then(|fate| fate.terminate) {
-            let grace = object["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
-            agenda.add(at + time.min(Duration::from_secs(grace)), Deed::Pod(pod.clone(), Step::Kill));
-        }
-    }
-
-    fn dead(&self, name: &str) -> bool {
-        self.nodes.iter().any(|node| node.dead && node.name == name)
-    }
-
-    /// Names of the nodes that are silent.
-    pub(crate) fn dead_nodes(&self) -> Vec<String> {
-        self.nodes.iter().filter(|node| node.dead).map(|node| node.name.clone()).collect()
-    }
-
-    fn new_address(&mut self) -> String {
-        self.addresses += 1;
-        let n = self.addresses;
-        format!("10.{}.{}.{}", 64 + (n >> 16) % 128, (n >> 8) % 256, n % 256)
-    }
-}
-
-fn node_of(pod: &Value) -> &str {
-    pod["spec"]["nodeName"].as_str().unwrap_or("")
-}
-
-fn ended(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
-}
 
 /// Takes a step with a Pod, if it is still there and the step still makes sense.
 pub(crate) fn step(world: &mut World, pod: &PodRef, step: Step) {

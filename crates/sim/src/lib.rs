@@ -26,30 +26,41 @@
 //! assert!(ended);
 //! ```
 //!
-//! What it never does: read the wall clock, iterate a hash map, use a random source that is not seeded. Code
-//! that runs in it must not either, or the trace is not repeatable; `tokio::select!` needs `biased`.
+//! It never reads the wall clock, iterates a hash map or uses a random source that is not seeded. Code that
+//! runs in it must not either, or the trace is not repeatable; `tokio::select!` needs `biased`.
 
 mod admission;
 mod agenda;
+mod body;
 mod call;
 pub mod check;
 mod clock;
 mod cluster;
 mod collector;
 mod creation;
+mod deed;
 mod deletion;
+mod driver;
+mod duration;
+mod event;
 mod fate;
 mod fault;
+mod faults;
 mod history;
 mod http;
 mod kind;
 mod kubelet;
 mod listing;
+mod network;
 mod object;
 mod patch;
 mod quota;
 mod rates;
+pub mod recorded;
 mod refusal;
+mod reply;
+mod route;
+mod schema;
 mod selector;
 mod server;
 mod store;
@@ -58,6 +69,7 @@ mod unit;
 mod update;
 mod user;
 mod watch;
+mod watches;
 mod world;
 
 use std::future::Future;
@@ -67,7 +79,8 @@ pub use clock::Clock;
 pub use cluster::{Options, SimCluster};
 pub use deletion::{DeleteOptions, Deletion};
 pub use fate::{Behaviour, End, Fate, Script};
-pub use fault::{Cut, Fault, Faults, Rule};
+pub use fault::{Fault, Rule};
+pub use faults::{Cut, Faults};
 pub use history::{Cause, Change, Exchange, History, Verb};
 pub use kind::{FRAMEWORK_GROUP, Kind, KindId, Registry};
 pub use object::{FOREGROUND, Meta, ORPHAN, Object};

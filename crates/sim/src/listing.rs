@@ -7,13 +7,16 @@ use http::{Response, StatusCode};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::agenda::Deed;
-use crate::call::{Call, Route};
-use crate::http::{Body, Events};
+use crate::body::{Body, Events};
+use crate::call::Call;
+use crate::deed::Deed;
+use crate::faults::WatchPlan;
 use crate::kind::KindId;
+use crate::object::Object;
 use crate::refusal::Refusal;
+use crate::reply::{reply, respond};
+use crate::route::Route;
 use crate::selector::Selector;
-use crate::server::{BOOKMARK_PERIOD, list_item, reply, respond};
 use crate::store::{Key, Query};
 use crate::watch::{Ending, Watch};
 use crate::world::World;
@@ -21,7 +24,7 @@ use crate::world::World;
 /// How long a watch lives that does not say so.
 const DEFAULT_LIFE: Duration = Duration::from_secs(45 * 60);
 
-/// What both read from the request.
+/// The parameters of a LIST or a WATCH.
 struct Ask {
     kind: KindId,
     namespace: Option<String>,
@@ -48,7 +51,8 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Result<Response<Body>, Ref
     let Ask { kind, namespace, selector, version } = ask(call)?;
     let selective = !selector.is_empty();
     let mut query = Query { namespace, selector, ..Query::default() };
-    query.limit = call.param("limit").and_then(|text| text.parse().ok()).filter(|limit| *limit > 0);
+    query.limit = limit(call)?;
+    check_match(call)?;
     let current = world.store.version();
     match (call.param("continue"), version) {
         (Some(token), _) => {
@@ -58,7 +62,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Result<Response<Body>, Ref
             (query.version, query.after) = (Some(version), Some(after));
         }
         (None, Some(0)) => {
-            // Any state will do; the real server's cache then gives all of it, whatever the limit.
+            // Any state will do; the real server's cache then ignores the limit.
             query.version = stale_version(world, &call.who);
             query.limit = None;
         }
@@ -94,13 +98,33 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Result<Response<Body>, Ref
     Ok(reply(world, StatusCode::OK, body.into()))
 }
 
+fn limit(call: &Call) -> Result<Option<usize>, Refusal> {
+    let Some(text) = call.param("limit") else { return Ok(None) };
+    let limit: usize =
+        text.parse().map_err(|_| Refusal::bad_request(format!("limit: Invalid value: {text:?}")))?;
+    Ok(Some(limit).filter(|limit| *limit > 0))
+}
+
+/// Refuses a `resourceVersionMatch` that does not fit the other parameters.
+fn check_match(call: &Call) -> Result<(), Refusal> {
+    let Some(mode) = call.param("resourceVersionMatch") else { return Ok(()) };
+    let why = match (mode, call.param("resourceVersion")) {
+        _ if call.param("continue").is_some() => "Forbidden: it is forbidden with a continue token",
+        ("Exact" | "NotOlderThan", None) => "Forbidden: it is forbidden without a resourceVersion",
+        ("Exact", Some("0")) => "Forbidden: Exact is forbidden for resourceVersion 0",
+        ("Exact" | "NotOlderThan", Some(_)) => return Ok(()),
+        _ => "Unsupported value: supported values: \"Exact\", \"NotOlderThan\"",
+    };
+    Err(Refusal::unprocessable(&format!("ListOptions is invalid: resourceVersionMatch: {why}")))
+}
+
 fn read_token(token: &str) -> Option<(u64, Key)> {
     let (version, key) = token.split_once(':')?;
     let (namespace, name) = key.split_once('/')?;
     Some((version.parse().ok()?, Key::new(namespace, name)))
 }
 
-/// The version that a reader gets who takes any: the newest one that is as old as the staleness drawn.
+/// The version of a read that accepts any: the newest one that is as old as the drawn staleness.
 fn stale_version(world: &mut World, who: &str) -> Option<u64> {
     let age = world.faults.staleness(who);
     if age.is_zero() {
@@ -119,6 +143,8 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
     let now = world.clock.elapsed();
     let (sender, receiver) = mpsc::unbounded_channel();
     let plan = world.faults.watch_plan(&call.who);
+    let seconds = call.param("timeoutSeconds").and_then(|text| text.parse().ok());
+    let deadline = now + seconds.map_or(DEFAULT_LIFE, Duration::from_secs);
     let initial = call.flag("sendInitialEvents");
     let asked = version.filter(|asked| *asked > 0 && !initial);
     let mut watch = Watch {
@@ -132,6 +158,7 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
         lag: plan.lag,
         frozen_until: Duration::ZERO,
         bookmarks: call.flag("allowWatchBookmarks"),
+        deadline,
         pump_at: None,
         sender,
     };
@@ -149,7 +176,7 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
         }
         None => show_state(world, call, &mut watch, version == Some(0), initial)?,
     }
-    open(world, call, watch, &plan);
+    open(world, watch, &plan);
     Ok(respond(world, StatusCode::OK, Body::Stream(Events(receiver))))
 }
 
@@ -179,20 +206,35 @@ fn show_state(
     Ok(())
 }
 
-fn open(world: &mut World, call: &Call, watch: Watch, plan: &crate::fault::WatchPlan) {
+fn open(world: &mut World, watch: Watch, plan: &WatchPlan) {
     let (id, now) = (watch.id, world.clock.elapsed());
-    let seconds = call.param("timeoutSeconds").and_then(|text| text.parse().ok());
-    let life = seconds.map_or(DEFAULT_LIFE, Duration::from_secs);
-    world.agenda.add(now + life, Deed::Close(id, Ending::Clean));
+    world.agenda.add(watch.deadline, Deed::Close(id, Ending::Clean));
     if let Some((after, ending)) = plan.close {
         world.agenda.add(now + after, Deed::Close(id, ending));
     }
     if let Some((after, time)) = plan.freeze {
         world.agenda.add(now + after, Deed::Freeze(id, time));
     }
-    if watch.bookmarks {
-        world.agenda.add(now + BOOKMARK_PERIOD, Deed::Bookmark(id));
+    world.with_watches(|watches, around| watches.open(watch, around));
+}
+
+/// Serializes an item of a list: those of built-in kinds do not repeat apiVersion and kind.
+fn list_item(object: &Arc<Object>, bare: bool, out: &mut Vec<u8>) {
+    if !bare {
+        out.extend_from_slice(&object.json());
+        return;
     }
-    world.watches.open.insert(id, watch);
-    world.pump(id);
+    out.push(b'{');
+    let fields = object.as_object().into_iter().flatten();
+    let fields = fields.filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind"));
+    for (index, (field, value)) in fields.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        // Writing a JSON value into a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut *out, field);
+        out.push(b':');
+        let _ = serde_json::to_writer(&mut *out, value);
+    }
+    out.push(b'}');
 }

@@ -155,51 +155,7 @@ pub(crate) fn put(map: &mut Map<String, Value>, field: &str, value: Option<Value
     }
 }
 
-/// Fills in what an OpenAPI schema calls defaults, as the API server does for custom resources.
-pub(crate) fn fill_defaults(value: &mut Value, schema: &Value) {
-    if let (Value::Object(map), Some(fields)) = (&mut *value, schema["properties"].as_object()) {
-        for (name, field) in fields {
-            if let Some(default) = field.get("default")
-                && map.get(name).is_none_or(|set| set.is_null() && field["nullable"] != true)
-            {
-                map.insert(name.clone(), default.clone());
-            }
-            if let Some(set) = map.get_mut(name) {
-                fill_defaults(set, field);
-            }
-        }
-    }
-    if let (Value::Array(items), Some(schema)) = (&mut *value, schema.get("items")) {
-        for item in items {
-            fill_defaults(item, schema);
-        }
-    }
-    if let (Value::Object(map), Some(schema)) = (value, schema.get("additionalProperties"))
-        && schema.is_object()
-    {
-        for item in map.values_mut() {
-            fill_defaults(item, schema);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn defaults_fill_absent_fields_at_every_depth() {
-        let schema = json!({ "properties": { "spec": { "properties": {
-            "a": { "default": 1 },
-            "b": { "default": {}, "properties": { "c": { "default": "x" } } },
-            "l": { "items": { "properties": { "d": { "default": true } } } },
-        } } } });
-        let mut value = json!({ "spec": { "a": 7, "l": [{}, { "d": false }] } });
-        fill_defaults(&mut value, &schema);
-        assert_eq!(
-            value,
-            json!({ "spec": { "a": 7, "b": { "c": "x" }, "l": [{ "d": true }, { "d": false }] } })
-        );
-    }
+/// Whether a Pod has ended by itself.
+pub(crate) fn ended(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }

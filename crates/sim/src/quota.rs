@@ -5,61 +5,22 @@
 //! (`cpu`, `requests.cpu`). Admission adds to `status.used` at once, counting takes away later: between the
 //! two, more counts as used than is.
 
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
-use std::sync::Arc;
-use std::time::Duration;
+pub(crate) mod amount;
+pub(crate) mod controller;
 
-use fastrand::Rng;
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::agenda::{Agenda, Deed};
-use crate::fault::draw;
-use crate::history::Change;
+use self::amount::{Uses, amount, place, plus, text, uses};
 use crate::kind::KindId;
-use crate::object::{Meta, Object};
+use crate::object::{Meta, Object, ended};
 use crate::patch::Patch;
 use crate::refusal::Refusal;
 use crate::store::{Key, Store};
 use crate::update::Part;
 use crate::world::World;
-
-/// Amounts of what a quota limits here: Pods, and thousandths of a CPU.
-pub(crate) type Uses = [i64; 2];
-
-/// The quota controller.
-#[derive(Debug)]
-pub(crate) struct Quotas {
-    rng: Rng,
-    delay: RangeInclusive<Duration>,
-    /// Namespaces that are going to be counted.
-    planned: BTreeSet<String>,
-    actor: Arc<str>,
-}
-
-impl Quotas {
-    pub(crate) fn new(delay: RangeInclusive<Duration>, rng: Rng) -> Self {
-        Self { rng, delay, planned: BTreeSet::new(), actor: "quota-controller".into() }
-    }
-
-    /// Plans a count if a change asks for one.
-    pub(crate) fn notice(&mut self, change: &Change, agenda: &mut Agenda) {
-        let of_pod = change.is("pods") && (change.removes() || ended(change.object()));
-        let spec = |object: &Option<Arc<Object>>| object.as_ref().map(|object| object["spec"].clone());
-        let of_quota = change.is("resourcequotas") && spec(&change.old) != spec(&change.new);
-        if of_pod || of_quota {
-            self.plan(&change.namespace, change.at, agenda);
-        }
-    }
-
-    fn plan(&mut self, namespace: &str, now: Duration, agenda: &mut Agenda) {
-        if self.planned.insert(namespace.to_owned()) {
-            let at = now + draw(&mut self.rng, &self.delay);
-            agenda.add(at, Deed::Count(namespace.to_owned()));
-        }
-    }
-}
 
 /// Counts what is used in a namespace, and writes it into its quotas.
 pub(crate) fn count(world: &mut World, namespace: &str) {
@@ -116,7 +77,7 @@ pub(crate) fn admit(
         writes.push((id, quota, status));
     }
     if !writes.is_empty() {
-        // The Pod may be refused for something else; the real controller counts all anew now and then.
+        // The Pod may be refused for something else; the real controller recounts everything now and then.
         let now = world.clock.elapsed();
         world.quotas.plan(namespace, now, &mut world.agenda);
     }
@@ -151,47 +112,4 @@ fn counts(pod: &Value, time: Timestamp) -> bool {
     let deletion: Option<Timestamp> = pod.meta("deletionTimestamp").parse().ok();
     let hangs = deletion.zip(grace).is_some_and(|(at, grace)| time > at + SignedDuration::from_secs(grace));
     !ended(pod) && !hangs
-}
-
-fn ended(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
-}
-
-/// What a Pod, or the template of one, uses.
-pub(crate) fn uses(pod: &Value) -> Uses {
-    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-    let cpu = containers.map(|container| amount("cpu", &container["resources"]["requests"]["cpu"])).sum();
-    [1, cpu]
-}
-
-/// The sum of two.
-pub(crate) fn plus(one: Uses, other: Uses) -> Uses {
-    [one[0] + other[0], one[1] + other[1]]
-}
-
-/// Where a resource of a quota or of a unit stands in [`Uses`].
-pub(crate) fn place(key: &str) -> Option<usize> {
-    match key {
-        "pods" | "count/pods" => Some(0),
-        "cpu" | "requests.cpu" => Some(1),
-        _ => None,
-    }
-}
-
-/// A quantity, of CPU in thousandths. Whole numbers and thousandths are all that simulations write.
-pub(crate) fn amount(key: &str, quantity: &Value) -> i64 {
-    let text = quantity.as_str().map_or_else(|| quantity.to_string(), str::to_owned);
-    let scale = if place(key) == Some(1) { 1000 } else { 1 };
-    match text.strip_suffix('m') {
-        Some(milli) => milli.parse().unwrap_or(0),
-        None => text.parse::<i64>().map_or(0, |whole| whole * scale),
-    }
-}
-
-fn text(key: &str, amount: i64) -> String {
-    match place(key) {
-        Some(1) if amount % 1000 != 0 => format!("{amount}m"),
-        Some(1) => (amount / 1000).to_string(),
-        _ => amount.to_string(),
-    }
 }

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::duration::ms;
+
 /// How often each random fault happens, as a probability per request, and how slow things are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rates {
@@ -40,11 +42,6 @@ pub struct Rates {
     pub watch_close: f64,
     /// Per watch: it stands still for up to half a minute at some time within its first minute.
     pub watch_freeze: f64,
-}
-
-/// A range of milliseconds.
-pub(crate) fn ms(from: u64, to: u64) -> RangeInclusive<Duration> {
-    Duration::from_millis(from)..=Duration::from_millis(to)
 }
 
 impl Rates {

@@ -38,6 +38,18 @@ impl Refusal {
         details
     }
 
+    /// As validation and storage name an object: by its kind, and Events by the core group.
+    fn about_stored(kind: &Kind, name: &str) -> Value {
+        let mut details = Self::about(kind, name);
+        details["kind"] = json!(kind.kind);
+        if kind.kind == "Event"
+            && let Value::Object(details) = &mut details
+        {
+            details.remove("group");
+        }
+        details
+    }
+
     /// The object is not there.
     #[must_use]
     pub fn not_found(kind: &Kind, name: &str) -> Self {
@@ -70,8 +82,7 @@ impl Refusal {
     #[must_use]
     pub fn precondition(kind: &Kind, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(kind));
-        let mut details = Self::about(kind, name);
-        details["kind"] = json!(kind.kind);
+        let details = Self::about_stored(kind, name);
         Self::new(409, "Conflict", message, Some(details))
     }
 
@@ -87,8 +98,7 @@ impl Refusal {
     #[must_use]
     pub fn invalid(kind: &Kind, name: &str, cause: &str, field: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is invalid: {field}: {why}", qualified(kind));
-        let mut details = Self::about(kind, name);
-        details["kind"] = json!(kind.kind);
+        let mut details = Self::about_stored(kind, name);
         details["causes"] = json!([{ "reason": cause, "message": why, "field": field }]);
         Self::new(422, "Invalid", message, Some(details))
     }
@@ -223,5 +233,9 @@ impl Refusal {
 }
 
 fn qualified(kind: &Kind) -> String {
-    if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) }
+    if kind.group.is_empty() || kind.kind == "Event" {
+        kind.kind.clone()
+    } else {
+        format!("{}.{}", kind.kind, kind.group)
+    }
 }

@@ -1,31 +1,26 @@
-//! What the API server answers: dispatch by verb, the faults that are answers, and the form of replies.
+//! The API server's answers: dispatch by verb, and the faults that are answers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::admission;
-use crate::agenda::Deed;
-use crate::call::{Call, Route};
+use crate::body::Body;
+use crate::call::Call;
 use crate::deletion::DeleteOptions;
 use crate::fault::Fault;
 use crate::history::Verb;
-use crate::http::Body;
 use crate::kind::KindId;
 use crate::listing;
-use crate::object::{Meta, Object};
+use crate::object::Meta;
 use crate::patch::Patch;
 use crate::quota;
 use crate::refusal::Refusal;
+use crate::reply::{refuse, reply};
+use crate::route::Route;
 use crate::update::Part;
-use crate::watch::WatchId;
 use crate::world::World;
-
-/// How often a watch that wants bookmarks gets one.
-pub(crate) const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
 /// Answers a request, changing the world as it asks.
 pub(crate) fn answer(world: &mut World, call: &Call, fault: Option<&Fault>) -> Response<Body> {
@@ -149,47 +144,6 @@ fn injected(world: &mut World, call: &Call, fault: Option<&Fault>) -> Option<Ref
     })
 }
 
-/// A reply with the server's date.
-pub(crate) fn reply(world: &World, code: StatusCode, body: Bytes) -> Response<Body> {
-    respond(world, code, Body::Whole(Some(body)))
-}
-
-/// A response with the headers that every one has.
-pub(crate) fn respond(world: &World, code: StatusCode, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    headers.insert(header::DATE, world.dates.header(world.clock.server_now()));
-    response
-}
-
-fn refuse(world: &World, refusal: &Refusal) -> Response<Body> {
-    let code = StatusCode::from_u16(refusal.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = if refusal.plain { refusal.message.clone() + "\n" } else { refusal.to_status().to_string() };
-    let mut response = reply(world, code, body.into());
-    let headers = response.headers_mut();
-    if refusal.plain {
-        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/plain; charset=utf-8"));
-    }
-    if let Some(seconds) = refusal.retry_after {
-        headers.insert(header::RETRY_AFTER, seconds.into());
-    }
-    response
-}
-
-/// Sends a bookmark and plans the next one.
-pub(crate) fn bookmark(world: &mut World, id: WatchId) {
-    let now = world.clock.elapsed();
-    let Some(watch) = world.watches.open.get(&id) else { return };
-    let kind = world.store.registry.get(watch.kind);
-    if watch.frozen_until <= now && !watch.bookmark(kind, false, now, &mut world.trace) {
-        world.watches.open.remove(&id);
-        return;
-    }
-    world.agenda.add(now + BOOKMARK_PERIOD, Deed::Bookmark(id));
-}
-
 fn part(status: bool) -> Part {
     if status { Part::Status } else { Part::Main }
 }
@@ -201,25 +155,4 @@ fn read_patch(call: &Call) -> Result<Patch, Refusal> {
         "application/json-patch+json" => Ok(Patch::Json(body)),
         _ => Err(Refusal::unsupported_media_type()),
     }
-}
-
-/// Serializes an item of a list: those of built-in kinds do not repeat apiVersion and kind.
-pub(crate) fn list_item(object: &Arc<Object>, bare: bool, out: &mut Vec<u8>) {
-    if !bare {
-        out.extend_from_slice(&object.json());
-        return;
-    }
-    out.push(b'{');
-    let fields = object.as_object().into_iter().flatten();
-    let fields = fields.filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind"));
-    for (index, (field, value)) in fields.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        // Writing a JSON value into a Vec cannot fail.
-        let _ = serde_json::to_writer(&mut *out, field);
-        out.push(b':');
-        let _ = serde_json::to_writer(&mut *out, value);
-    }
-    out.push(b'}');
 }

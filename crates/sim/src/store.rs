@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// Who asks, and when.
+/// The caller of a verb: its name and the time.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// Name that the history shows.
@@ -66,11 +66,11 @@ pub struct Page {
     pub items: Vec<Arc<Object>>,
     /// The version they are of.
     pub version: u64,
-    /// Where the next page starts after, and how many items it and its successors have.
+    /// Where the next page starts after, and how many objects follow, selected or not.
     pub next: Option<(Key, usize)>,
 }
 
-/// What a list asks for.
+/// The query of a list.
 #[derive(Debug, Default)]
 pub struct Query {
     /// Only this namespace.
@@ -197,10 +197,11 @@ impl Store {
         let mut rest = all
             .range((first, Bound::Unbounded))
             .take_while(|(key, _)| query.namespace.as_ref().is_none_or(|wanted| *wanted == key.namespace))
-            .filter(|(_, object)| query.selector.matches(object))
             .map(|(_, object)| object);
         let limit = query.limit.unwrap_or(usize::MAX);
-        let items: Vec<_> = rest.by_ref().take(limit).cloned().collect();
+        let selected = rest.by_ref().filter(|object| query.selector.matches(object));
+        let items: Vec<_> = selected.take(limit).cloned().collect();
+        // A full page says that there is more if anything follows, selected or not.
         let remaining = rest.count();
         let next = match items.last() {
             Some(last) if remaining > 0 => Some((Key::new(last.namespace(), last.name()), remaining)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Entry {
     /// Virtual microseconds since the simulation began.
     pub micros: u64,
-    /// What happened.
+    /// The text of the line.
     pub note: String,
 }
 

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::creation::{check_type, drop_empty};
+use crate::event;
 use crate::history::Verb;
 use crate::kind::{Kind, KindId};
-use crate::object::{Meta, Object, fill_defaults, metadata_mut, put};
+use crate::object::{Meta, Object, metadata_mut, put};
 use crate::patch::Patch;
 use crate::refusal::Refusal;
+use crate::schema::{fill_defaults, prune};
 use crate::store::{Caller, Key, Store};
 use crate::unit;
 
@@ -111,12 +113,14 @@ impl Store {
             Part::Status => status_part(&old, body),
         };
         if let Some(schema) = &rules.schema {
+            prune(&mut new, schema);
             fill_defaults(&mut new, schema);
         }
         if part == Part::Main {
             check_change(&rules, &old, &new)?;
         }
         unit::check(&rules, &old, &new)?;
+        event::check_update(&rules, &old, &new)?;
         metadata_mut(&mut new).insert("resourceVersion".to_owned(), json!(old.meta("resourceVersion")));
         if new == **old {
             return Ok(old);

@@ -3,7 +3,6 @@
 //! A watch shows the changes of its kind in order, each at most once and none out of order, whatever faults
 //! are switched on: those delay it or end it, as on the real server.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,14 +52,10 @@ pub(crate) struct Watch {
     pub lag: Duration,
     pub frozen_until: Duration,
     pub bookmarks: bool,
+    /// When its time is over.
+    pub deadline: Duration,
     pub pump_at: Option<Duration>,
     pub sender: mpsc::UnboundedSender<Piece>,
-}
-
-/// All open watches.
-#[derive(Debug, Default)]
-pub(crate) struct Watches {
-    pub open: BTreeMap<WatchId, Watch>,
 }
 
 impl Watch {
@@ -97,7 +92,7 @@ impl Watch {
         (None, !self.sender.is_closed())
     }
 
-    /// What this watch shows of a change.
+    /// The event that a change is for this watch, if it is one.
     fn event(&self, change: &Change) -> Option<(&'static str, Arc<Object>)> {
         if change.kind != self.kind
             || self.namespace.as_ref().is_some_and(|wanted| *wanted != change.namespace)
@@ -118,7 +113,7 @@ impl Watch {
         }
     }
 
-    /// Sends one event; `false` when nobody listens.
+    /// Sends one event; `false` when the client is gone.
     pub(crate) fn show(&self, event: &str, json: &[u8], rv: u64, now: Duration, trace: &mut Trace) -> bool {
         let id = self.id;
         trace.note(now, format_args!("watch {id} {event} rv {rv}"));

@@ -4,15 +4,19 @@
 //! status codes, reasons, the parts of objects that clients write or wait for, and the events of watches.
 
 mod conformance {
+    pub mod difference;
     pub mod face;
+    pub mod listing;
     pub mod side;
     pub mod walk;
+    pub mod wire;
 }
 
 use std::time::Duration;
 
 use conformance::side::Side;
-use conformance::walk::{KINDS, Step, walk};
+use conformance::walk::{KINDS, Step, body, fill_namespace, walk};
+use conformance::{difference, face, listing};
 use framework_sim::{Kind, Options, Rates, run};
 use framework_testcluster::shared;
 use serde_json::{Value, json};
@@ -24,7 +28,7 @@ fn crd() -> Value {
     serde_json::to_value(framework_api::crd::definition()).unwrap()
 }
 
-/// What a side answers to a walk, one line a step, and then the events of a watch on each kind.
+/// The answers of a side to a walk, one line a step, and then the events of a watch on each kind.
 async fn answers(mut side: Side, steps: &[Step]) -> Vec<String> {
     let start = side.versions().await;
     let mut lines = Vec::new();
@@ -80,13 +84,141 @@ fn the_simulated_server_answers_as_the_real_one() {
             answers(Side::new(client.clone(), &namespace), &steps).await
         });
         requests += steps.len();
-        // One difference makes others follow, so the first of each walk is told.
-        if let Some((ours, theirs)) = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs) {
-            differences.push(format!("seed {seed}, simulated:\n{ours}\nreal:\n{theirs}"));
-        }
+        // One difference makes others follow, so only the first of each walk is reported.
+        differences.extend(difference::first(&ours, &theirs).map(|found| format!("seed {seed}, {found}")));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n\n"));
     assert!(requests > 400);
+}
+
+#[test]
+fn pages_bookmarks_and_expired_watches_are_those_of_the_real_server() {
+    let cluster = shared();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        install(&cluster.client()).await;
+        cluster.namespace("listing").await.unwrap();
+    });
+    for (kind, walked) in KINDS.iter().enumerate() {
+        let collection = |namespace| format!("{}/namespaces/{namespace}/{}", walked.base, walked.plural);
+        let make = |namespace: &'static str| {
+            move |name: &str| {
+                let mut body = body(kind, name, 0, false, false);
+                fill_namespace(&mut body, namespace);
+                body
+            }
+        };
+        let options = Options { rates: Rates::none(), ..Options::default() };
+        let ours = run(1, options, |cluster| async move {
+            cluster.register(Kind::of_definition(&crd()).unwrap());
+            listing::answers(&cluster.client("walker"), &collection("default"), make("default")).await
+        });
+        let theirs = runtime.block_on(async {
+            listing::answers(&cluster.client(), &collection("listing"), make("listing")).await
+        });
+        assert_eq!(difference::first(&ours, &theirs), None, "{}", walked.plural);
+    }
+}
+
+#[test]
+fn events_are_refused_as_by_the_real_server() {
+    let cluster = shared();
+    let options = Options { rates: Rates::none(), ..Options::default() };
+    let ours =
+        run(
+            1,
+            options,
+            |cluster| async move { bad_events(Side::new(cluster.client("walker"), "events")).await },
+        );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let theirs = runtime.block_on(async {
+        cluster.namespace("events").await.unwrap();
+        bad_events(Side::new(cluster.client(), "events")).await
+    });
+    assert_eq!(difference::first(&ours, &theirs), None);
+}
+
+/// Events that lack a field, or that change one.
+async fn bad_events(mut side: Side) -> Vec<String> {
+    let kind = KINDS.iter().position(|kind| kind.plural == "events").unwrap();
+    let (all, good) = (side.collection("events"), body(kind, "x-bad", 0, false, false));
+    let json = "application/json";
+    let mut lines = Vec::new();
+    for field in [
+        "regarding",
+        "eventTime",
+        "type",
+        "reason",
+        "action",
+        "reportingController",
+        "reportingInstance",
+        "note",
+    ] {
+        let mut event = good.clone();
+        event["metadata"]["name"] = json!(format!("x-{}", field.to_lowercase()));
+        event[field] = Value::Null;
+        if field == "regarding" {
+            event[field] = json!({ "kind": "Pod", "name": "x0", "namespace": "" });
+        }
+        let (code, answer) = side.send("POST", &all, json, Some(&event)).await;
+        lines.push(format!("without {field}: {}", face::answer(code, &answer)));
+    }
+    side.post(&all, good).await;
+    for (field, value) in [("reason", json!("Other")), ("note", json!("other")), ("type", json!("Warning"))] {
+        let patch = json!({ field: value });
+        let form = "application/merge-patch+json";
+        let (code, answer) = side.send("PATCH", &format!("{all}/x-bad"), form, Some(&patch)).await;
+        lines.push(format!("another {field}: {}", face::answer(code, &answer)));
+    }
+    lines
+}
+
+#[test]
+fn a_side_that_answers_less_differs() {
+    let answers = ["a".to_owned(), "b".to_owned()];
+    assert_eq!(difference::first(&answers, &answers), None);
+    for (simulated, real) in [(&answers[..], &answers[..1]), (&answers[..1], &answers[..])] {
+        assert!(difference::first(simulated, real).unwrap().contains("no further answer"));
+    }
+}
+
+#[test]
+fn the_real_collector_deletes_what_arrives_after_its_owner() {
+    let cluster = shared();
+    let options = Options { rates: Rates::none(), ..Options::default() };
+    let ours =
+        run(
+            1,
+            options,
+            |cluster| async move { orphan(Side::new(cluster.client("walker"), "default")).await },
+        );
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let theirs = runtime.block_on(async {
+        cluster.namespace("orphan").await.unwrap();
+        orphan(Side::new(cluster.client(), "orphan")).await
+    });
+    assert_eq!(ours, theirs);
+    assert!(theirs.first().is_some_and(|first| first.starts_with("ADDED")), "{theirs:?}");
+    assert!(theirs.last().is_some_and(|last| last.starts_with("DELETED")), "{theirs:?}");
+}
+
+/// A ConfigMap as the controller makes it, created after its owner was deleted and gone; the events of its
+/// life.
+async fn orphan(mut side: Side) -> Vec<String> {
+    let start = side.versions().await;
+    let maps = side.collection("configmaps");
+    let owner = side.post(&maps, json!({ "metadata": { "name": "x-owner" } })).await;
+    let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground" });
+    side.send("DELETE", &format!("{maps}/x-owner"), "application/json", Some(&options)).await;
+    side.rest().await;
+    assert!(side.names(&maps).await.is_empty(), "its owner is gone");
+    let late = json!({ "metadata": { "name": "x-late", "finalizers": ["foregroundDeletion"],
+        "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "x-owner",
+            "uid": owner["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true }] } });
+    side.post(&maps, late).await;
+    side.rest().await;
+    let events = side.events(0, &start[0], "").await;
+    events.into_iter().filter(|event| event.contains("x-late")).collect()
 }
 
 #[test]

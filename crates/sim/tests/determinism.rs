@@ -1,4 +1,4 @@
-//! The same seed gives the same run, to the microsecond and the byte, whatever goes wrong in it.
+//! The same seed gives the same run, to the microsecond and the byte, with every fault in it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the rest of the cluster does: nodes with Pods, the garbage collector with owners, quota.
+//! The rest of the cluster: nodes with Pods, the garbage collector with owners, quota.
 
 use std::time::Duration;
 
@@ -131,7 +131,7 @@ fn deleting_an_owner_in_the_foreground_takes_its_pods_first() {
 }
 
 #[test]
-fn a_background_deletion_strips_the_finalizer_and_leaves_the_pods_to_the_collector() {
+fn a_background_deletion_strips_the_finalizer_and_leaves_the_pods() {
     run(1, still(), |cluster| async move {
         let user = cluster.user();
         family(&user);

@@ -4,8 +4,8 @@
 //! AttemptCreationPending, records its ConfigMap, and does not want the Task removed. The same for a
 //! ConfigMap and the attempt of its Framework.
 
-use crate::check::Violation;
-use crate::check::scene::{Scene, Stand, Status, by_controller, framework_of_map};
+use crate::check::state_at::{PodIdentity, StateAt, Status, by_controller, framework_of_map};
+use crate::check::violation::Violation;
 use crate::history::{Change, History};
 use crate::object::Meta;
 use crate::store::Key;
@@ -17,46 +17,47 @@ const PROMISE: &str = "an object is created only when the persisted status annou
 /// # Errors
 /// When something was created that the status did not announce.
 pub fn check(history: &History) -> Result<(), Violation> {
-    let mut scene = Scene::default();
+    let mut state = StateAt::default();
     for change in &history.changes {
         if change.creates() && by_controller(change) {
             let announced = match &*change.plural {
-                "pods" => pod(&scene, change),
-                "configmaps" => config_map(&scene, change),
+                "pods" => pod(&state, change),
+                "configmaps" => config_map(&state, change),
                 _ => Ok(()),
             };
             announced.map_err(|what| Violation::new(PROMISE, change, what))?;
         }
-        scene.apply(change);
+        state.apply(change);
     }
     Ok(())
 }
 
-fn pod(scene: &Scene, change: &Change) -> Result<(), String> {
-    let stand = Stand::of(change.object()).ok_or("its controller is not the ConfigMap of an attempt")??;
-    let framework = scene.framework(&change.namespace, stand.framework, stand.framework_uid);
+fn pod(state: &StateAt, change: &Change) -> Result<(), String> {
+    let identity =
+        PodIdentity::of(change.object()).ok_or("its controller is not the ConfigMap of an attempt")??;
+    let framework = state.framework(&change.namespace, identity.framework, identity.framework_uid);
     // The request may have been on its way when somebody deleted the Framework: the collector takes the Pod.
     let Some(framework) = framework else { return Ok(()) };
     let status = Status::of(framework).ok_or("its Framework has no status")?;
     if status.compressed() {
         return Err("the status is compressed and cannot be checked".to_owned());
     }
-    if status.attempt_id() != stand.framework_attempt {
-        let (is, was) = (status.attempt_id(), stand.framework_attempt);
+    if status.attempt_id() != identity.framework_attempt {
+        let (is, was) = (status.attempt_id(), identity.framework_attempt);
         return Err(format!("it is of FrameworkAttempt {was}, the status is at {is}"));
     }
-    if status.object_uid() != stand.map_uid {
-        let (recorded, owner) = (status.object_uid(), stand.map_uid);
+    if status.object_uid() != identity.map_uid {
+        let (recorded, owner) = (status.object_uid(), identity.map_uid);
         return Err(format!("its ConfigMap is {owner:?}, the status records {recorded:?}"));
     }
-    let role = stand.role;
-    let task = status.task(role, stand.index);
-    let task = task.ok_or_else(|| format!("the status has no Task {role}/{}", stand.index))?;
-    if task.uid() != stand.task_uid {
-        return Err(format!("it is of Task instance {}, the status has {}", stand.task_uid, task.uid()));
+    let role = identity.role;
+    let task = status.task(role, identity.index);
+    let task = task.ok_or_else(|| format!("the status has no Task {role}/{}", identity.index))?;
+    if task.uid() != identity.task_uid {
+        return Err(format!("it is of Task instance {}, the status has {}", identity.task_uid, task.uid()));
     }
-    if task.attempt_id() != stand.task_attempt {
-        let (is, was) = (task.attempt_id(), stand.task_attempt);
+    if task.attempt_id() != identity.task_attempt {
+        let (is, was) = (task.attempt_id(), identity.task_attempt);
         return Err(format!("it is of TaskAttempt {was}, the status is at {is}"));
     }
     if !task.is("AttemptCreationPending") {
@@ -68,11 +69,11 @@ fn pod(scene: &Scene, change: &Change) -> Result<(), String> {
     Ok(())
 }
 
-fn config_map(scene: &Scene, change: &Change) -> Result<(), String> {
+fn config_map(state: &StateAt, change: &Change) -> Result<(), String> {
     let map = change.object();
     let name = framework_of_map(map).ok_or("its controller is not the Framework that its name says")?;
     let owner = map.controller().and_then(|owner| owner["uid"].as_str()).unwrap_or("");
-    let framework = scene.frameworks.get(&Key::new(&change.namespace, name));
+    let framework = state.frameworks.get(&Key::new(&change.namespace, name));
     let Some(framework) = framework.filter(|framework| framework.uid() == owner) else { return Ok(()) };
     let status = Status::of(framework).ok_or("its Framework has no status")?;
     let attempt = map.annotation("FC_FRAMEWORK_ATTEMPT_ID").unwrap_or("");
@@ -94,42 +95,43 @@ fn config_map(scene: &Scene, change: &Change) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::story::Story;
+    use crate::check::history_builder::HistoryBuilder;
     use serde_json::json;
 
     #[test]
     fn creating_what_is_announced_is_right() {
-        assert_eq!(check(&Story::running().history()), Ok(()));
+        assert_eq!(check(&HistoryBuilder::running().history()), Ok(()));
     }
 
-    fn broken(change: impl FnOnce(&mut Story)) -> String {
-        let mut story = Story::started();
-        change(&mut story);
-        story.create_pod(0, 0);
-        check(&story.history()).unwrap_err().what
+    fn broken(change: impl FnOnce(&mut HistoryBuilder)) -> String {
+        let mut builder = HistoryBuilder::started();
+        change(&mut builder);
+        builder.create_pod(0, 0);
+        check(&builder.history()).unwrap_err().what
     }
 
     #[test]
     fn creating_a_pod_that_is_not_announced_is_wrong() {
-        let said = broken(|story| story.edit_task(0, |task| task["state"] = json!("AttemptCompleted")));
+        let said = broken(|builder| builder.edit_task(0, |task| task["state"] = json!("AttemptCompleted")));
         assert!(said.contains("in AttemptCompleted"), "{said}");
-        let said = broken(|story| story.edit_task(0, |task| task["deletionPending"] = json!(true)));
+        let said = broken(|builder| builder.edit_task(0, |task| task["deletionPending"] = json!(true)));
         assert!(said.contains("to be removed"), "{said}");
-        let said = broken(|story| story.edit_task(0, |task| task["instanceUID"] = json!("other")));
+        let said = broken(|builder| builder.edit_task(0, |task| task["instanceUID"] = json!("other")));
         assert!(said.contains("Task instance"), "{said}");
-        let said = broken(|story| story.edit_task(0, |task| task["attemptStatus"]["id"] = json!(1)));
+        let said = broken(|builder| builder.edit_task(0, |task| task["attemptStatus"]["id"] = json!(1)));
         assert!(said.contains("TaskAttempt 0"), "{said}");
-        let said = broken(|story| story.edit(|status| status["attemptStatus"]["configMapUID"] = json!(null)));
+        let said =
+            broken(|builder| builder.edit(|status| status["attemptStatus"]["configMapUID"] = json!(null)));
         assert!(said.contains("its ConfigMap is"), "{said}");
-        let said = broken(|story| story.edit(|status| status["attemptStatus"]["id"] = json!(1)));
+        let said = broken(|builder| builder.edit(|status| status["attemptStatus"]["id"] = json!(1)));
         assert!(said.contains("FrameworkAttempt 0"), "{said}");
     }
 
     #[test]
     fn creating_a_config_map_that_is_not_announced_is_wrong() {
-        let mut story = Story::announced();
-        story.edit(|status| status["state"] = json!("AttemptCompleted"));
-        story.create_map();
-        assert!(check(&story.history()).unwrap_err().what.contains("in AttemptCompleted"));
+        let mut builder = HistoryBuilder::announced();
+        builder.edit(|status| status["state"] = json!("AttemptCompleted"));
+        builder.create_map();
+        assert!(check(&builder.history()).unwrap_err().what.contains("in AttemptCompleted"));
     }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::check::Violation;
-use crate::check::scene::{Scene, Stand, Status, by_controller};
+use crate::check::state_at::{PodIdentity, StateAt, Status, by_controller};
+use crate::check::violation::Violation;
 use crate::history::{Change, History, Verb};
 use crate::object::Meta;
 use crate::store::Key;
@@ -22,19 +22,19 @@ const PROMISE: &str = "a Pod is force-deleted only after its persisted time-out"
 /// # Errors
 /// When a Pod was forced without a licence, or two Pods of one name lived at once.
 pub fn check(history: &History) -> Result<(), Violation> {
-    let mut scene = Scene::default();
+    let mut state = StateAt::default();
     let mut latest: BTreeMap<String, Timestamp> = BTreeMap::new();
     for change in &history.changes {
         latest.values_mut().for_each(|shown| *shown = (*shown).max(change.time));
         if change.is("pods") {
             let wrong = |what| Violation::new(PROMISE, change, what);
-            let living = scene.pods.get(&Key::new(&change.namespace, &change.name));
+            let living = state.pods.get(&Key::new(&change.namespace, &change.name));
             if change.creates() && living.is_some() {
                 return Err(wrong("another Pod of that name is still there".to_owned()));
             }
             if by_controller(change) && change.cause.verb == Verb::Delete && change.cause.grace == Some(0) {
                 let shown = latest.get(&change.uid).copied().unwrap_or(change.time);
-                licensed(&scene, change, shown).map_err(wrong)?;
+                licensed(&state, change, shown).map_err(wrong)?;
             }
             match &change.new {
                 Some(pod) if pod.deleting() => _ = latest.entry(change.uid.clone()).or_insert(change.time),
@@ -42,23 +42,23 @@ pub fn check(history: &History) -> Result<(), Violation> {
                 None => _ = latest.remove(&change.uid),
             }
         }
-        scene.apply(change);
+        state.apply(change);
     }
     Ok(())
 }
 
-fn licensed(scene: &Scene, change: &Change, shown: Timestamp) -> Result<(), String> {
-    let Some(pod) = change.old.as_ref().filter(|_| !scene.second_half(change)) else { return Ok(()) };
-    let Some(stand) = Stand::of(pod) else { return Err("it is not the controller's".to_owned()) };
-    let stand = stand?;
+fn licensed(state: &StateAt, change: &Change, shown: Timestamp) -> Result<(), String> {
+    let Some(pod) = change.old.as_ref().filter(|_| !state.second_half(change)) else { return Ok(()) };
+    let Some(identity) = PodIdentity::of(pod) else { return Err("it is not the controller's".to_owned()) };
+    let identity = identity?;
     if !pod.deleting() {
         return Err("its deletion had not started".to_owned());
     }
-    let framework = scene.framework(&change.namespace, stand.framework, stand.framework_uid);
+    let framework = state.framework(&change.namespace, identity.framework, identity.framework_uid);
     let Some(status) = framework.and_then(|framework| Status::of(framework)) else {
         return Err("no status says so: its Framework is gone or has none".to_owned());
     };
-    let role = status.role(stand.role).ok_or("its TaskRole is not in the status")?;
+    let role = status.role(identity.role).ok_or("its TaskRole is not in the status")?;
     let Some(timeout) = role["podGracefulDeletionTimeoutSec"].as_i64() else {
         return Err("its TaskRole has no podGracefulDeletionTimeoutSec in the status".to_owned());
     };
@@ -79,44 +79,44 @@ fn deletion_start(pod: &Value) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::story::Story;
+    use crate::check::history_builder::HistoryBuilder;
 
-    fn terminating() -> Story {
-        let mut story = Story::running();
-        story.complete_task(0);
-        story.delete("pods", "f-r-0", None);
-        story
+    fn terminating() -> HistoryBuilder {
+        let mut builder = HistoryBuilder::running();
+        builder.complete_task(0);
+        builder.delete("pods", "f-r-0", None);
+        builder
     }
 
     #[test]
     fn forcing_after_the_time_out_is_right() {
-        let mut story = terminating();
-        story.wait(5);
-        story.delete("pods", "f-r-0", Some(0));
-        assert_eq!(check(&story.history()), Ok(()));
+        let mut builder = terminating();
+        builder.wait(5);
+        builder.delete("pods", "f-r-0", Some(0));
+        assert_eq!(check(&builder.history()), Ok(()));
     }
 
     #[test]
     fn forcing_too_early_or_with_no_time_out_is_wrong() {
-        let mut story = terminating();
-        story.wait(4);
-        story.delete("pods", "f-r-0", Some(0));
-        assert!(check(&story.history()).unwrap_err().what.contains("passes at"));
+        let mut builder = terminating();
+        builder.wait(4);
+        builder.delete("pods", "f-r-0", Some(0));
+        assert!(check(&builder.history()).unwrap_err().what.contains("passes at"));
 
-        let mut story = Story::running();
-        story.edit(|status| {
+        let mut builder = HistoryBuilder::running();
+        builder.edit(|status| {
             status["attemptStatus"]["taskRoleStatuses"][0]["podGracefulDeletionTimeoutSec"] = Value::Null;
         });
-        story.delete("pods", "f-r-0", None);
-        story.wait(500);
-        story.delete("pods", "f-r-0", Some(0));
-        assert!(check(&story.history()).unwrap_err().what.contains("no podGracefulDeletionTimeoutSec"));
+        builder.delete("pods", "f-r-0", None);
+        builder.wait(500);
+        builder.delete("pods", "f-r-0", Some(0));
+        assert!(check(&builder.history()).unwrap_err().what.contains("no podGracefulDeletionTimeoutSec"));
     }
 
     #[test]
     fn forcing_what_is_not_terminating_is_wrong() {
-        let mut story = Story::running();
-        story.delete("pods", "f-r-0", Some(0));
-        assert!(check(&story.history()).unwrap_err().what.contains("had not started"));
+        let mut builder = HistoryBuilder::running();
+        builder.delete("pods", "f-r-0", Some(0));
+        assert!(check(&builder.history()).unwrap_err().what.contains("had not started"));
     }
 }

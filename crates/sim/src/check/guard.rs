@@ -3,15 +3,13 @@
 
 use serde_json::Value;
 
-use crate::check::Violation;
-use crate::check::scene::{by_controller, framework_of_map, framework_of_pod};
+use crate::check::slot::SLOT_LABEL;
+use crate::check::state_at::{by_controller, framework_of_map, framework_of_pod};
+use crate::check::violation::Violation;
 use crate::history::{Change, History, Verb};
 use crate::object::{Meta, metadata_mut};
 
 const PROMISE: &str = "the controller touches only what is its own, and deletes by UID";
-
-/// Label of the slot.
-pub(crate) const SLOT_LABEL: &str = "frameworkcontroller.microsoft.com/slot";
 
 /// Checks it.
 ///
@@ -70,33 +68,33 @@ fn beyond_the_label(change: &Change) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::story::Story;
+    use crate::check::history_builder::HistoryBuilder;
     use serde_json::json;
 
     #[test]
     fn deleting_its_own_by_uid_and_labelling_is_right() {
-        let mut story = Story::running();
-        story.patch("pods", "f-r-0", json!({ "metadata": { "labels": { SLOT_LABEL: "9" } } }));
-        story.delete("pods", "f-r-0", None);
-        assert_eq!(check(&story.history()), Ok(()));
+        let mut builder = HistoryBuilder::running();
+        builder.patch("pods", "f-r-0", json!({ "metadata": { "labels": { SLOT_LABEL: "9" } } }));
+        builder.delete("pods", "f-r-0", None);
+        assert_eq!(check(&builder.history()), Ok(()));
     }
 
     #[test]
     fn deleting_without_uid_or_a_foreign_object_is_wrong() {
-        let mut story = Story::running();
-        story.delete_unguarded("pods", "f-r-0");
-        assert!(check(&story.history()).unwrap_err().what.contains("without a UID"));
+        let mut builder = HistoryBuilder::running();
+        builder.delete_unguarded("pods", "f-r-0");
+        assert!(check(&builder.history()).unwrap_err().what.contains("without a UID"));
 
-        let mut story = Story::running();
-        story.foreign_pod("f-r-1");
-        story.delete("pods", "f-r-1", None);
-        assert!(check(&story.history()).unwrap_err().what.contains("foreign"));
+        let mut builder = HistoryBuilder::running();
+        builder.foreign_pod("f-r-1");
+        builder.delete("pods", "f-r-1", None);
+        assert!(check(&builder.history()).unwrap_err().what.contains("foreign"));
     }
 
     #[test]
     fn changing_a_pod_is_wrong() {
-        let mut story = Story::running();
-        story.patch("pods", "f-r-0", json!({ "metadata": { "labels": { "mine": "1" } } }));
-        assert!(check(&story.history()).unwrap_err().what.contains("beyond"));
+        let mut builder = HistoryBuilder::running();
+        builder.patch("pods", "f-r-0", json!({ "metadata": { "labels": { "mine": "1" } } }));
+        assert!(check(&builder.history()).unwrap_err().what.contains("beyond"));
     }
 }

@@ -1,8 +1,8 @@
-//! Nobody's time is cut short: a Framework is ended by its deadline, and deleted once it has expired, only
+//! No lifetime is cut short: a Framework is ended by its deadline, and deleted once it has expired, only
 //! when the API server's clock has shown that the time has come.
 //!
-//! What counts is a reply that the same controller got after the moment from which the time is counted was
-//! stored, and before it acted. The server's clock may be set back between the two, and nobody can know of
+//! The proof is a reply that the same controller got before it acted, and after the moment from which the
+//! time is counted was stored. The server's clock may be set back between the two, and no controller can know of
 //! that; a reply from before that moment proves nothing.
 
 use std::time::Duration;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::check::Violation;
-use crate::check::scene::{Scene, Status, by_controller};
+use crate::check::state_at::{StateAt, Status, by_controller};
 use crate::check::status::EXCEEDED;
+use crate::check::violation::Violation;
 use crate::history::{Change, History, Verb};
 use crate::object::{Meta, Object};
 
@@ -24,7 +24,7 @@ const ACTIVE: &str = "a Framework is ended by its deadline only after it, and th
 /// # Errors
 /// When a Framework was deleted or ended too early, or went on after its deadline had ended it.
 pub fn check(history: &History, retained: i64) -> Result<(), Violation> {
-    let mut scene = Scene::default();
+    let mut state = StateAt::default();
     // When the end of each Framework was stored.
     let mut ends = std::collections::BTreeMap::new();
     for change in &history.changes {
@@ -33,13 +33,13 @@ pub fn check(history: &History, retained: i64) -> Result<(), Violation> {
                 let end = ends.get(&change.uid).copied();
                 deleted(history, change, end, retained).map_err(|what| Violation::new(KEPT, change, what))?;
             }
-            let birth = scene.births.get(&change.uid).map(|birth| birth.at);
-            ended(history, change, birth).map_err(|what| Violation::new(ACTIVE, change, what))?;
+            let creation = state.creations.get(&change.uid).map(|creation| creation.at);
+            ended(history, change, creation).map_err(|what| Violation::new(ACTIVE, change, what))?;
             if change.new.as_ref().and_then(|new| Status::of(new)).is_some_and(|new| new.is("Completed")) {
                 ends.entry(change.uid.clone()).or_insert(change.at);
             }
         }
-        scene.apply(change);
+        state.apply(change);
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ fn deleted(history: &History, change: &Change, end: Option<Duration>, retained: 
     proved(history, change, end, due)
 }
 
-fn ended(history: &History, change: &Change, birth: Option<Duration>) -> Result<(), String> {
+fn ended(history: &History, change: &Change, creation: Option<Duration>) -> Result<(), String> {
     let status = |object: &Option<std::sync::Arc<Object>>| {
         let status = object.as_ref().and_then(|object| Status::of(object))?;
         Some((status.attempt_id(), status.completion()["code"].as_i64()))
@@ -77,7 +77,7 @@ fn ended(history: &History, change: &Change, birth: Option<Duration>) -> Result<
     let created: Timestamp =
         change.object().meta("creationTimestamp").parse().map_err(|_| "it was never created")?;
     let due = created + SignedDuration::from_secs(seconds);
-    proved(history, change, birth.unwrap_or_default(), due)
+    proved(history, change, creation.unwrap_or_default(), due)
 }
 
 /// Whether a reply that came from `since` on, and before this change was asked for, said that it was `due`.
@@ -104,38 +104,38 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::check::story::{Story, completion};
+    use crate::check::history_builder::{HistoryBuilder, completion};
 
     const RETAINED: i64 = 1000;
 
     /// Completed at once, and kept for 10 s.
-    fn completed() -> Story {
-        let mut story = Story::running();
-        story.limit(Some(10), None);
-        story.edit(|status| {
+    fn completed() -> HistoryBuilder {
+        let mut builder = HistoryBuilder::running();
+        builder.limit(Some(10), None);
+        builder.edit(|status| {
             status["state"] = json!("Completed");
             status["completionTime"] = json!("2026-01-01T00:00:00Z");
         });
-        story
+        builder
     }
 
     fn exceeded() -> Value {
         completion(EXCEEDED)
     }
 
-    fn said(story: &Story, retained: i64) -> String {
-        check(&story.history(), retained).unwrap_err().what
+    fn said(builder: &HistoryBuilder, retained: i64) -> String {
+        check(&builder.history(), retained).unwrap_err().what
     }
 
     #[test]
     fn deleting_once_the_servers_clock_has_shown_the_expiry_is_right() {
         for (ttl, retained) in [(10, RETAINED), (RETAINED, 10)] {
-            let mut story = completed();
-            story.limit(Some(ttl), None);
-            story.wait(10);
-            story.ask_time();
-            story.delete_foreground("f");
-            assert_eq!(check(&story.history(), retained), Ok(()));
+            let mut builder = completed();
+            builder.limit(Some(ttl), None);
+            builder.wait(10);
+            builder.ask_time();
+            builder.delete_foreground("f");
+            assert_eq!(check(&builder.history(), retained), Ok(()));
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
         unproved.delete_foreground("f");
         assert!(said(&unproved, RETAINED).contains("None"));
 
-        let mut running = Story::running();
+        let mut running = HistoryBuilder::running();
         running.limit(Some(0), None);
         running.ask_time();
         running.delete_foreground("f");
@@ -168,26 +168,26 @@ mod tests {
 
     #[test]
     fn the_deadline_ends_after_it_and_for_good() {
-        let mut story = Story::running();
-        story.limit(None, Some(10));
-        story.wait(10);
-        story.ask_time();
-        story.edit(|status| status["attemptStatus"]["completionStatus"] = exceeded());
-        story.edit(|status| status["state"] = json!("Completed"));
-        assert_eq!(check(&story.history(), RETAINED), Ok(()));
-        story.edit(|status| status["attemptStatus"] = json!({ "id": 1 }));
-        assert!(said(&story, RETAINED).contains("follows"));
+        let mut builder = HistoryBuilder::running();
+        builder.limit(None, Some(10));
+        builder.wait(10);
+        builder.ask_time();
+        builder.edit(|status| status["attemptStatus"]["completionStatus"] = exceeded());
+        builder.edit(|status| status["state"] = json!("Completed"));
+        assert_eq!(check(&builder.history(), RETAINED), Ok(()));
+        builder.edit(|status| status["attemptStatus"] = json!({ "id": 1 }));
+        assert!(said(&builder, RETAINED).contains("follows"));
     }
 
     #[test]
     fn a_deadline_that_ends_early_or_is_none_is_wrong() {
         for (deadline, words) in [(Some(10), "has not come"), (None, "no deadline")] {
-            let mut story = Story::running();
-            story.limit(None, deadline);
-            story.wait(9);
-            story.ask_time();
-            story.edit(|status| status["attemptStatus"]["completionStatus"] = exceeded());
-            assert!(said(&story, RETAINED).contains(words));
+            let mut builder = HistoryBuilder::running();
+            builder.limit(None, deadline);
+            builder.wait(9);
+            builder.ask_time();
+            builder.edit(|status| status["attemptStatus"]["completionStatus"] = exceeded());
+            assert!(said(&builder, RETAINED).contains(words));
         }
     }
 }

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::check::Violation;
-use crate::check::scene::{Stand, Status, by_controller};
+use crate::check::state_at::{PodIdentity, Status, by_controller};
+use crate::check::violation::Violation;
 use crate::history::{Change, History};
 use crate::object::Object;
 
@@ -28,8 +28,8 @@ pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
         }
         match &*change.plural {
             "pods" => {
-                let Some(Ok(stand)) = Stand::of(change.object()) else { continue };
-                let lost = unrecorded.entry(stand.framework_uid.to_owned()).or_default();
+                let Some(Ok(identity)) = PodIdentity::of(change.object()) else { continue };
+                let lost = unrecorded.entry(identity.framework_uid.to_owned()).or_default();
                 if change.creates() && by_controller(change) && is_known(history, change) {
                     lost.insert(change.uid.clone());
                 } else if change.removes() {
@@ -67,33 +67,33 @@ fn recorded(framework: &Arc<Object>) -> BTreeSet<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::story::Story;
+    use crate::check::history_builder::HistoryBuilder;
 
     #[test]
     fn what_is_recorded_or_was_never_answered_is_not_lost() {
-        assert_eq!(check(&Story::running().history(), 1), Ok(()));
-        assert_eq!(check(&Story::running().history(), 0).unwrap_err().object, "pods/default/f-r-0");
-        let mut story = Story::started();
-        story.create_pod(0, 0);
-        story.last_reply_is_lost();
-        assert_eq!(check(&story.history(), 0), Ok(()));
+        assert_eq!(check(&HistoryBuilder::running().history(), 1), Ok(()));
+        assert_eq!(check(&HistoryBuilder::running().history(), 0).unwrap_err().object, "pods/default/f-r-0");
+        let mut builder = HistoryBuilder::started();
+        builder.create_pod(0, 0);
+        builder.last_reply_is_lost();
+        assert_eq!(check(&builder.history(), 0), Ok(()));
     }
 
     #[test]
     fn more_than_the_limit_is_wrong() {
-        let mut story = Story::started();
-        story.create_pod(0, 0);
-        story.create_pod(1, 0);
-        assert!(check(&story.history(), 1).unwrap_err().what.contains("2 Pods live"));
-        assert_eq!(check(&story.history(), 2), Ok(()));
+        let mut builder = HistoryBuilder::started();
+        builder.create_pod(0, 0);
+        builder.create_pod(1, 0);
+        assert!(check(&builder.history(), 1).unwrap_err().what.contains("2 Pods live"));
+        assert_eq!(check(&builder.history(), 2), Ok(()));
     }
 
     #[test]
     fn the_next_incarnation_begins_anew() {
-        let mut story = Story::started();
-        story.create_pod(0, 0);
-        story.controller("controller-2");
-        story.create_pod(1, 0);
-        assert_eq!(check(&story.history(), 1), Ok(()));
+        let mut builder = HistoryBuilder::started();
+        builder.create_pod(0, 0);
+        builder.controller("controller-2");
+        builder.create_pod(1, 0);
+        assert_eq!(check(&builder.history(), 1), Ok(()));
     }
 }

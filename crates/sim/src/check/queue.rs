@@ -3,7 +3,7 @@
 //! waits that fits.
 //!
 //! A release is decided from what the watches show, and what others do meanwhile, or how a user lowers a
-//! quota, shows a little later: for that [`Blind`] makes an allowance, which is zero where nobody does so.
+//! quota, shows a little later: for that [`Blind`] makes an allowance, which is zero where no user does so.
 
 mod books;
 
@@ -11,11 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use self::books::{Books, Change as Booked};
-use crate::check::Violation;
-use crate::check::scene::{by_controller, framework_of_map};
+use self::books::{Books, Change as Booked, phase};
+use crate::check::state_at::{by_controller, framework_of_map};
+use crate::check::violation::Violation;
 use crate::history::{Change, History};
 use crate::object::{Meta, Object};
 
@@ -31,7 +29,7 @@ const LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Blind(pub Duration);
 
-/// What a history holds of queues: so that a test can say that it saw enough.
+/// Counts of queue events in a history, so that a test can require enough of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Units that were released.
@@ -58,7 +56,7 @@ pub fn check(history: &History, blind: Blind) -> Result<(), Violation> {
             if !is_more || after.limit[at].is_none_or(|limit| after.sum()[at] <= limit) {
                 continue;
             }
-            // What others do is not ours; that we release is, but for what could not be seen yet.
+            // A change by others is no breach. A release is one, unless the controller could not see the change yet.
             let (limit, others) = books.seen(change, at, blind.0);
             let sum = after.held[at] + others;
             if release && sum > limit {
@@ -77,7 +75,7 @@ pub fn check(history: &History, blind: Blind) -> Result<(), Violation> {
 ///
 /// # Errors
 /// When something does.
-pub fn at_rest(history: &History) -> Result<(), Violation> {
+pub fn at_quiescence(history: &History) -> Result<(), Violation> {
     let mut books = Books::default();
     for change in &history.changes {
         books.take(change);
@@ -101,11 +99,6 @@ pub fn count(history: &History) -> Counts {
     };
     counts.races = history.exchanges.iter().filter(refused).count();
     counts
-}
-
-/// `status.phase`, empty while there is none.
-fn phase(unit: &Value) -> &str {
-    unit["status"]["phase"].as_str().unwrap_or("")
 }
 
 fn once(change: &Change) -> Result<(), Violation> {

@@ -1,5 +1,5 @@
-//! What the controller deletes it has recorded, with a completion status that was persisted before, in this
-//! status or in an earlier one; or it had never learned that its creation succeeded.
+//! The controller deletes an object only if a persisted status recorded the object with its completion, or if
+//! the controller never learned that the creation succeeded.
 //!
 //! One more case is the contract's: an object that did not show up in the cache for at least a minute may be
 //! deleted while its attempt is still AttemptCreationRequested. A Framework is deleted only once completed.
@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::check::Violation;
-use crate::check::scene::{Scene, Stand, Status, by_controller, framework_of_map};
+use crate::check::state_at::{PodIdentity, StateAt, Status, by_controller, framework_of_map};
+use crate::check::violation::Violation;
 use crate::history::{Change, History, Verb};
 use crate::object::Meta;
 use crate::store::Key;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// # Errors
 /// When something was deleted before its time.
 pub fn check(history: &History) -> Result<(), Violation> {
-    let mut scene = Scene::default();
+    let mut state = StateAt::default();
     let mut over = BTreeSet::new();
     for change in &history.changes {
         let begins = change.cause.verb == Verb::Delete
@@ -34,14 +34,14 @@ pub fn check(history: &History) -> Result<(), Violation> {
             && by_controller(change);
         if begins {
             let recorded = match &*change.plural {
-                "pods" => pod(history, &scene, &over, change),
-                "configmaps" => config_map(history, &scene, &over, change),
+                "pods" => pod(history, &state, &over, change),
+                "configmaps" => config_map(history, &state, &over, change),
                 "frameworks" => framework(change),
                 _ => Ok(()),
             };
             recorded.map_err(|what| Violation::new(PROMISE, change, what))?;
         }
-        scene.apply(change);
+        state.apply(change);
         if change.is("frameworks") {
             over.extend(completed_by(change));
         }
@@ -59,37 +59,37 @@ fn completed_by(change: &Change) -> Vec<String> {
     over.map(|status| status.object_uid().to_owned()).collect()
 }
 
-fn pod(history: &History, scene: &Scene, over: &BTreeSet<String>, change: &Change) -> Result<(), String> {
-    let Some(stand) = Stand::of(change.object()) else { return Ok(()) };
-    let stand = stand?;
-    let framework = scene.framework(&change.namespace, stand.framework, stand.framework_uid);
+fn pod(history: &History, state: &StateAt, over: &BTreeSet<String>, change: &Change) -> Result<(), String> {
+    let Some(identity) = PodIdentity::of(change.object()) else { return Ok(()) };
+    let identity = identity?;
+    let framework = state.framework(&change.namespace, identity.framework, identity.framework_uid);
     let Some(status) = framework.and_then(|framework| Status::of(framework)) else { return Ok(()) };
     if status.compressed() {
         return Err("the status is compressed and cannot be checked".to_owned());
     }
     let Some((role, task)) = status.tasks().find(|(_, task)| task.object_uid() == change.uid) else {
-        return if over.contains(&change.uid) { Ok(()) } else { orphan(history, scene, change) };
+        return if over.contains(&change.uid) { Ok(()) } else { orphan(history, state, change) };
     };
     let role = status.role(role).ok_or("its TaskRole is not in the status")?;
     if role.get("podGracefulDeletionTimeoutSec").is_none() {
         return Err("its TaskRole's effective podGracefulDeletionTimeoutSec is not in the status".to_owned());
     }
-    completed(scene, change, task)
+    completed(state, change, task)
 }
 
 fn config_map(
     history: &History,
-    scene: &Scene,
+    state: &StateAt,
     over: &BTreeSet<String>,
     change: &Change,
 ) -> Result<(), String> {
     let Some(name) = framework_of_map(change.object()) else { return Ok(()) };
-    let framework = scene.frameworks.get(&Key::new(&change.namespace, name));
+    let framework = state.frameworks.get(&Key::new(&change.namespace, name));
     let Some(status) = framework.and_then(|framework| Status::of(framework)) else { return Ok(()) };
     if status.object_uid() != change.uid {
-        return if over.contains(&change.uid) { Ok(()) } else { orphan(history, scene, change) };
+        return if over.contains(&change.uid) { Ok(()) } else { orphan(history, state, change) };
     }
-    completed(scene, change, status)
+    completed(state, change, status)
 }
 
 fn framework(change: &Change) -> Result<(), String> {
@@ -100,12 +100,14 @@ fn framework(change: &Change) -> Result<(), String> {
     }
 }
 
-fn completed(scene: &Scene, change: &Change, status: Status<'_>) -> Result<(), String> {
+fn completed(state: &StateAt, change: &Change, status: Status<'_>) -> Result<(), String> {
     if !status.completion().is_null() {
         return Ok(());
     }
-    let age =
-        scene.births.get(&change.uid).map_or(Duration::ZERO, |birth| change.at.saturating_sub(birth.at));
+    let age = state
+        .creations
+        .get(&change.uid)
+        .map_or(Duration::ZERO, |creation| change.at.saturating_sub(creation.at));
     if status.is("AttemptCreationRequested") && age >= CACHE_TIMEOUT {
         return Ok(());
     }
@@ -113,9 +115,9 @@ fn completed(scene: &Scene, change: &Change, status: Status<'_>) -> Result<(), S
 }
 
 /// Decides whether the client that deletes may never have learned of the creation.
-fn orphan(history: &History, scene: &Scene, change: &Change) -> Result<(), String> {
-    let Some(birth) = scene.births.get(&change.uid) else { return Ok(()) };
-    let Some(create) = history.exchange_of(birth) else { return Ok(()) };
+fn orphan(history: &History, state: &StateAt, change: &Change) -> Result<(), String> {
+    let Some(creation) = state.creations.get(&change.uid) else { return Ok(()) };
+    let Some(create) = history.exchange_of(creation) else { return Ok(()) };
     if create.who != change.cause.actor {
         return Ok(());
     }
@@ -134,65 +136,65 @@ fn orphan(history: &History, scene: &Scene, change: &Change) -> Result<(), Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::story::Story;
+    use crate::check::history_builder::HistoryBuilder;
     use serde_json::{Value, json};
 
     #[test]
     fn deleting_after_the_completion_is_recorded_is_right() {
-        let mut story = Story::running();
-        story.complete_task(0);
-        story.delete("pods", "f-r-0", None);
-        assert_eq!(check(&story.history()), Ok(()));
+        let mut builder = HistoryBuilder::running();
+        builder.complete_task(0);
+        builder.delete("pods", "f-r-0", None);
+        assert_eq!(check(&builder.history()), Ok(()));
     }
 
     #[test]
     fn deleting_before_the_completion_is_recorded_is_wrong() {
-        let mut story = Story::running();
-        story.delete("pods", "f-r-0", None);
-        assert!(check(&story.history()).unwrap_err().what.contains("no completion status"));
+        let mut builder = HistoryBuilder::running();
+        builder.delete("pods", "f-r-0", None);
+        assert!(check(&builder.history()).unwrap_err().what.contains("no completion status"));
 
-        let mut story = Story::running();
-        story.delete("configmaps", "f-attempt", None);
-        assert!(check(&story.history()).unwrap_err().what.contains("no completion status"));
+        let mut builder = HistoryBuilder::running();
+        builder.delete("configmaps", "f-attempt", None);
+        assert!(check(&builder.history()).unwrap_err().what.contains("no completion status"));
 
-        let mut story = Story::running();
-        story.delete("frameworks", "f", None);
-        assert!(check(&story.history()).unwrap_err().what.contains("not completed"));
+        let mut builder = HistoryBuilder::running();
+        builder.delete("frameworks", "f", None);
+        assert!(check(&builder.history()).unwrap_err().what.contains("not completed"));
     }
 
     #[test]
     fn what_an_earlier_status_recorded_as_completed_may_be_deleted_later() {
-        let mut story = Story::running();
-        story.complete_task(0);
-        story.end_task_attempt(0);
-        story.retry_task(0);
-        story.delete("pods", "f-r-0", None);
-        assert_eq!(check(&story.history()), Ok(()));
+        let mut builder = HistoryBuilder::running();
+        builder.complete_task(0);
+        builder.end_task_attempt(0);
+        builder.retry_task(0);
+        builder.delete("pods", "f-r-0", None);
+        assert_eq!(check(&builder.history()), Ok(()));
     }
 
     #[test]
     fn an_unrecorded_pod_is_deleted_only_if_its_creation_was_lost() {
-        let delete = |prepare: &dyn Fn(&mut Story)| {
-            let mut story = Story::started();
-            story.create_pod(0, 0);
-            prepare(&mut story);
-            story.delete("pods", "f-r-0", None);
-            check(&story.history())
+        let delete = |prepare: &dyn Fn(&mut HistoryBuilder)| {
+            let mut builder = HistoryBuilder::started();
+            builder.create_pod(0, 0);
+            prepare(&mut builder);
+            builder.delete("pods", "f-r-0", None);
+            check(&builder.history())
         };
         assert!(delete(&|_| {}).unwrap_err().what.contains("had been confirmed"));
-        assert!(delete(&|story| story.last_reply_hangs()).unwrap_err().what.contains("under way"));
-        assert_eq!(delete(&|story| story.last_reply_is_lost()), Ok(()));
-        assert_eq!(delete(&|story| story.controller("controller-2")), Ok(()));
+        assert!(delete(&|builder| builder.last_reply_hangs()).unwrap_err().what.contains("under way"));
+        assert_eq!(delete(&|builder| builder.last_reply_is_lost()), Ok(()));
+        assert_eq!(delete(&|builder| builder.controller("controller-2")), Ok(()));
     }
 
     #[test]
     fn what_never_showed_up_may_be_deleted_after_a_minute() {
-        let mut story = Story::running();
-        story.edit_task(0, |task| task["state"] = json!("AttemptCreationRequested"));
-        let mut late = story.clone();
-        story.wait(30);
-        story.delete("pods", "f-r-0", None);
-        assert!(check(&story.history()).is_err());
+        let mut builder = HistoryBuilder::running();
+        builder.edit_task(0, |task| task["state"] = json!("AttemptCreationRequested"));
+        let mut late = builder.clone();
+        builder.wait(30);
+        builder.delete("pods", "f-r-0", None);
+        assert!(check(&builder.history()).is_err());
         late.wait(60);
         late.delete("pods", "f-r-0", None);
         assert_eq!(check(&late.history()), Ok(()));
@@ -200,14 +202,14 @@ mod tests {
 
     #[test]
     fn the_effective_time_out_is_recorded_first() {
-        let mut story = Story::running();
-        story.complete_task(0);
-        story.edit(|status| {
+        let mut builder = HistoryBuilder::running();
+        builder.complete_task(0);
+        builder.edit(|status| {
             let role = &mut status["attemptStatus"]["taskRoleStatuses"][0];
             let Value::Object(role) = role else { panic!("not a map") };
             role.remove("podGracefulDeletionTimeoutSec");
         });
-        story.delete("pods", "f-r-0", None);
-        assert!(check(&story.history()).unwrap_err().what.contains("podGracefulDeletionTimeoutSec"));
+        builder.delete("pods", "f-r-0", None);
+        assert!(check(&builder.history()).unwrap_err().what.contains("podGracefulDeletionTimeoutSec"));
     }
 }

@@ -7,8 +7,8 @@
 
 use serde_json::Value;
 
-use crate::check::Violation;
-use crate::check::scene::{Status, by_controller};
+use crate::check::state_at::{Status, by_controller};
+use crate::check::violation::Violation;
 use crate::history::{Change, History, Verb};
 
 const PROMISE: &str = "a status only moves forward";
@@ -95,7 +95,7 @@ fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Resul
     Ok(())
 }
 
-/// What a Framework, a Task or their next attempt may begin with.
+/// The state in which a Framework, a Task or their next attempt may begin.
 fn first(new: Status<'_>, ending: bool) -> Result<(), String> {
     // A stop or a scale-down may end an attempt that never began, in the same write.
     let ended = new.is("AttemptCompleted") || (ending && new.is("Completed"));
@@ -200,7 +200,7 @@ fn next_attempt(
     Ok(())
 }
 
-/// What must hold within one status.
+/// The rules that hold within one status.
 fn consistent(status: Status<'_>) -> Result<(), String> {
     let state = status.state();
     let Some(rank) = status.rank() else { return Err(format!("{state:?} is not a state")) };
@@ -244,38 +244,39 @@ fn kept(old: &Value, new: &Value, fields: &[&str]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::story::{Story, completion};
+    use crate::check::history_builder::{HistoryBuilder, completion};
     use serde_json::json;
 
     #[test]
     fn a_whole_life_is_right() {
-        let mut story = Story::running();
-        story.kubelet_ends("f-r-0", 1);
-        story.complete_task(0);
-        story.delete("pods", "f-r-0", None);
-        story.end_task_attempt(0);
-        story.retry_task(0);
-        assert_eq!(check(&story.history()), Ok(()));
+        let mut builder = HistoryBuilder::running();
+        builder.kubelet_ends("f-r-0", 1);
+        builder.complete_task(0);
+        builder.delete("pods", "f-r-0", None);
+        builder.end_task_attempt(0);
+        builder.retry_task(0);
+        assert_eq!(check(&builder.history()), Ok(()));
     }
 
-    fn said(prepare: impl FnOnce(&mut Story), change: impl FnOnce(&mut Value)) -> String {
-        let mut story = Story::running();
-        prepare(&mut story);
-        story.edit_task(0, change);
-        check(&story.history()).unwrap_err().what
+    fn said(prepare: impl FnOnce(&mut HistoryBuilder), change: impl FnOnce(&mut Value)) -> String {
+        let mut builder = HistoryBuilder::running();
+        prepare(&mut builder);
+        builder.edit_task(0, change);
+        check(&builder.history()).unwrap_err().what
     }
 
     #[test]
     fn going_back_is_wrong() {
-        let nothing = |_: &mut Story| {};
+        let nothing = |_: &mut HistoryBuilder| {};
         assert!(said(nothing, |task| task["state"] = json!("AttemptPreparing")).contains("went back"));
         let runs = |task: &mut Value| task["attemptStatus"]["podUID"] = json!("other");
         assert!(said(nothing, runs).contains("podUID changed"));
         let other = |task: &mut Value| task["attemptStatus"]["completionStatus"]["code"] = json!(9);
-        assert!(said(|story| story.complete_task(0), other).contains("completionStatus changed"));
+        assert!(said(|builder| builder.complete_task(0), other).contains("completionStatus changed"));
         let fewer = |task: &mut Value| task["retryPolicyStatus"]["accountableRetriedCount"] = json!(-1);
         assert!(said(nothing, fewer).contains("fell"));
-        let kept = |story: &mut Story| story.edit_task(0, |task| task["deletionPending"] = json!(true));
+        let kept =
+            |builder: &mut HistoryBuilder| builder.edit_task(0, |task| task["deletionPending"] = json!(true));
         assert!(said(kept, |task| task["deletionPending"] = json!(false)).contains("taken back"));
     }
 
@@ -287,31 +288,31 @@ mod tests {
             task["attemptStatus"]["completionTime"] = json!("2026-01-01T00:01:00Z");
             task["attemptStatus"]["completionStatus"] = completion(1);
         };
-        let policy = |max| move |story: &mut Story| story.retry_tasks(max);
+        let policy = |max| move |builder: &mut HistoryBuilder| builder.retry_tasks(max);
         assert!(said(policy(-1), completed).contains("it is Completed after"));
         assert!(said(policy(1), completed).contains("retried 0 times of 1"));
-        let mut once = Story::running();
+        let mut once = HistoryBuilder::running();
         once.edit_task(0, completed);
         assert_eq!(check(&once.history()), Ok(()));
         let undecided = |task: &mut Value| task["state"] = json!("AttemptDeletionPending");
         assert!(said(|_| {}, undecided).contains("no completion status"));
 
-        let mut story = Story::running();
-        story.complete_task(0);
-        story.retry_task(0);
-        assert!(check(&story.history()).unwrap_err().what.contains("retried from AttemptDeletionPending"));
+        let mut builder = HistoryBuilder::running();
+        builder.complete_task(0);
+        builder.retry_task(0);
+        assert!(check(&builder.history()).unwrap_err().what.contains("retried from AttemptDeletionPending"));
     }
 
     #[test]
     fn retrying_before_the_delay_has_passed_is_wrong() {
-        let mut story = Story::running();
-        story.complete_task(0);
-        story.end_task_attempt(0);
-        story.edit_task(0, |task| task["retryPolicyStatus"]["retryDelaySec"] = json!(60));
-        let mut patient = story.clone();
-        story.wait(30);
-        story.retry_task(0);
-        assert!(check(&story.history()).unwrap_err().what.contains("less than 60 s"));
+        let mut builder = HistoryBuilder::running();
+        builder.complete_task(0);
+        builder.end_task_attempt(0);
+        builder.edit_task(0, |task| task["retryPolicyStatus"]["retryDelaySec"] = json!(60));
+        let mut patient = builder.clone();
+        builder.wait(30);
+        builder.retry_task(0);
+        assert!(check(&builder.history()).unwrap_err().what.contains("less than 60 s"));
         patient.wait(60);
         patient.retry_task(0);
         assert_eq!(check(&patient.history()), Ok(()));
@@ -319,12 +320,12 @@ mod tests {
 
     #[test]
     fn removing_a_task_that_lives_or_writing_blindly_is_wrong() {
-        let mut story = Story::running();
-        story.edit(|status| status["attemptStatus"]["taskRoleStatuses"] = json!([]));
-        assert!(check(&story.history()).unwrap_err().what.contains("was removed in AttemptRunning"));
+        let mut builder = HistoryBuilder::running();
+        builder.edit(|status| status["attemptStatus"]["taskRoleStatuses"] = json!([]));
+        assert!(check(&builder.history()).unwrap_err().what.contains("was removed in AttemptRunning"));
 
-        let mut story = Story::running();
-        story.edit_blindly(|status| status["observedGeneration"] = json!(9));
-        assert!(check(&story.history()).unwrap_err().what.contains("without the resourceVersion"));
+        let mut builder = HistoryBuilder::running();
+        builder.edit_blindly(|status| status["observedGeneration"] = json!(9));
+        assert!(check(&builder.history()).unwrap_err().what.contains("without the resourceVersion"));
     }
 }

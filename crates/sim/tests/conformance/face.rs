@@ -1,4 +1,5 @@
-//! What of an answer is compared: what a controller acts on, and nothing that differs between two servers.
+//! The comparable part of an answer: the fields that a controller acts on, and none that differs between two
+//! servers.
 
 use serde_json::{Map, Value, json};
 
@@ -56,6 +57,12 @@ pub fn object(body: &Value, kind: &str) -> Value {
             for field in ["restartPolicy", "terminationGracePeriodSeconds", "nodeName"] {
                 face.insert(field.to_owned(), body["spec"][field].clone());
             }
+        }
+        "Event" => {
+            for field in ["type", "reason", "action", "note", "reportingController"] {
+                face.insert(field.to_owned(), body[field].clone());
+            }
+            face.insert("count".to_owned(), body["series"]["count"].clone());
         }
         _ => {
             face.insert("spec".to_owned(), body["spec"].clone());

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::{AsyncBufReadExt, TryStreamExt};
-use http::Request;
-use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::face;
-use super::walk::{Ask, Given, KINDS, Step, bad_body, body, name, patch};
+use super::walk::{Ask, Given, KINDS, Step, bad_body, body, fill_namespace, name, patch};
+use super::wire::{self, JSON, MERGE};
 
-const JSON: &str = "application/json";
 const NO_UID: &str = "00000000-0000-4000-8000-000000000000";
 
 /// A server as the walk sees it.
@@ -34,12 +31,11 @@ impl Side {
 
     /// Sends a request.
     pub async fn send(&mut self, method: &str, path: &str, form: &str, body: Option<&Value>) -> (u16, Value) {
-        let bytes = body.map_or_else(Vec::new, |body| body.to_string().into_bytes());
-        let request = Request::builder().method(method).uri(path).header("content-type", form);
-        let response = self.client.send(request.body(Body::from(bytes)).unwrap()).await.unwrap();
-        let code = response.status().as_u16();
-        let bytes = response.into_body().collect_bytes().await.unwrap();
-        (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        let mut body = body.cloned();
+        if let Some(body) = &mut body {
+            fill_namespace(body, &self.namespace);
+        }
+        wire::send(&self.client, method, path, form, body.as_ref()).await
     }
 
     /// Creates an object that must be accepted.
@@ -109,15 +105,14 @@ impl Side {
                 let (_, found) = self.send("GET", &path, JSON, None).await;
                 let blank = || body(kind, &own, 1, false, false);
                 let mut object = if found["kind"] == "Status" { blank() } else { found };
-                merge(&mut object, &patch(kind, edit));
+                json_patch::merge(&mut object, &patch(kind, edit));
                 self.guard(&mut object, (kind, &own), version, uid);
                 self.send("PUT", &format!("{path}{part}"), JSON, Some(&object)).await
             }
             Ask::Merge { part, version, uid, edit } => {
                 let mut patch = patch(kind, edit);
                 self.guard(&mut patch, (kind, &own), version, uid);
-                let form = "application/merge-patch+json";
-                self.send("PATCH", &format!("{path}{part}"), form, Some(&patch)).await
+                self.send("PATCH", &format!("{path}{part}"), MERGE, Some(&patch)).await
             }
             Ask::Json { slot, tested } => {
                 let mut patch = vec![
@@ -180,19 +175,14 @@ impl Side {
         let path = format!(
             "{collection}?watch=true&resourceVersion={start}&timeoutSeconds=30&labelSelector={selector}"
         );
-        let request = Request::get(path).body(Vec::new()).unwrap();
-        let mut lines = self.client.request_stream(request).await.unwrap().lines();
+        let is_last = |event: &Value| event["object"]["metadata"]["name"] == last.as_str();
         let (mut events, mut version) = (Vec::new(), 0);
-        while let Some(line) = lines.try_next().await.unwrap() {
-            let event: Value = serde_json::from_str(&line).unwrap();
+        for event in wire::watch(&self.client, &path, is_last).await {
             let object = &event["object"];
             let name = object["metadata"]["name"].as_str().unwrap_or("");
-            if name == last {
-                break;
-            }
             if name.starts_with('x') {
                 let next: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-                assert!(next > version, "an event is older than the one before: {line}");
+                assert!(next > version, "an event is older than the one before: {event}");
                 version = next;
                 events.push(format!(
                     "{} {}",
@@ -202,23 +192,6 @@ impl Side {
             }
         }
         events
-    }
-}
-
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (field, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(field);
-        } else {
-            merge(&mut target[field], value);
-        }
     }
 }
 

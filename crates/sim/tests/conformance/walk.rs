@@ -16,6 +16,7 @@ pub const KINDS: &[Walked] = &[
     Walked { base: "/api/v1", plural: "pods", status: false },
     Walked { base: "/apis/frameworkcontroller.microsoft.com/v1", plural: "frameworks", status: true },
     Walked { base: "/apis/coordination.k8s.io/v1", plural: "leases", status: false },
+    Walked { base: "/apis/events.k8s.io/v1", plural: "events", status: false },
 ];
 
 /// Which of the UIDs or versions known is given.
@@ -26,7 +27,7 @@ pub enum Given {
     Wrong,
 }
 
-/// What is changed in an object.
+/// The change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edit {
     Nothing,
@@ -132,11 +133,14 @@ pub fn body(kind: usize, name: &str, slot: u8, finalizer: bool, placed: bool) ->
             "spec": { "taskRoles": [{ "name": "r", "taskNumber": 1, "task": { "pod": { "spec": {} } } }] },
             "status": { "state": "AttemptCreationPending" } }),
         "leases" => json!({ "spec": { "holderIdentity": "a" } }),
+        "events" => json!({ "eventTime": "2026-01-01T00:00:00.000000Z", "type": "Normal", "reason": "Walked",
+            "action": "Walk", "note": "a step", "reportingController": "example.com/walker",
+            "reportingInstance": "walker-1", "regarding": { "kind": "Pod", "name": "x0" } }),
         _ => json!({ "data": { "a": "0" } }),
     };
     body["metadata"] = json!({ "name": name, "annotations": {} });
     if KINDS[kind].plural == "pods" {
-        // Nobody moves these Pods, on either side.
+        // These Pods stay Pending on both sides.
         let still = json!({ "sim/never-schedule": "true", "sim/never-start": "true",
             "sim/hang-terminating": "true" });
         body["metadata"]["annotations"] = still;
@@ -151,6 +155,13 @@ pub fn body(kind: usize, name: &str, slot: u8, finalizer: bool, placed: bool) ->
         body["metadata"]["finalizers"] = json!(["example.com/held"]);
     }
     body
+}
+
+/// Puts the namespace into an Event, which is about an object there.
+pub fn fill_namespace(body: &mut Value, namespace: &str) {
+    if body["regarding"].is_object() && body["regarding"]["namespace"].is_null() {
+        body["regarding"]["namespace"] = json!(namespace);
+    }
 }
 
 /// A body that is wrong in one way.
@@ -179,6 +190,8 @@ pub fn patch(kind: usize, edit: Edit) -> Value {
             "configmaps" => json!({ "data": { "a": n.to_string() } }),
             "pods" => json!({ "spec": { "hostname": format!("h{n}") } }),
             "frameworks" => json!({ "spec": { "description": n.to_string() } }),
+            "events" => json!({ "series": { "count": n + 2,
+                "lastObservedTime": "2026-01-01T00:00:00.000000Z" } }),
             _ => json!({ "spec": { "holderIdentity": n.to_string() } }),
         },
         Edit::Status(n) => json!({ "status": {

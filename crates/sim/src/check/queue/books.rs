@@ -1,4 +1,4 @@
-//! Who holds what of a namespace's quotas, at every resourceVersion.
+//! The accounts of a namespace's quotas at every resourceVersion: held, used by others, and the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,24 +6,23 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::phase;
 use crate::history;
-use crate::object::{Meta, Object};
-use crate::quota::{Uses, amount, place, plus, uses};
+use crate::object::{Meta, Object, ended};
+use crate::quota::amount::{Uses, amount, place, plus, uses};
 use crate::store::Key;
 
 /// Limits, of what is limited.
 pub(super) type Limit = [Option<i64>; 2];
 
-/// What is held and used in a namespace at a moment.
+/// The amounts that are held and used in a namespace at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// What released units keep from others: what their jobs ask for, but no more than they were given, and
-    /// what the Pods of these use.
+    /// Held by released units: the requests of their jobs, at most as much as they were given, and at least
+    /// the use of the jobs' Pods.
     pub held: Uses,
-    /// What all other Pods use.
+    /// The use of all other Pods.
     pub others: Uses,
-    /// What quotas allow, as the quota controller has taken it in.
+    /// The limits of the quotas, as the quota controller has stored them.
     pub limit: Limit,
 }
 
@@ -33,7 +32,7 @@ impl State {
     }
 }
 
-/// What a change did to its namespace.
+/// The effect of a change on its namespace.
 #[derive(Debug)]
 pub(super) struct Change {
     pub before: State,
@@ -42,7 +41,7 @@ pub(super) struct Change {
     pub release: bool,
 }
 
-/// All that is needed to know who holds what.
+/// The objects that decide how much of a quota is held.
 #[derive(Debug, Default)]
 pub(super) struct Books {
     frameworks: BTreeMap<Key, Arc<Object>>,
@@ -53,7 +52,7 @@ pub(super) struct Books {
     /// Pods that have not ended, with the UID of their Framework.
     pods: BTreeMap<Key, (String, Uses)>,
     states: BTreeMap<String, State>,
-    /// What the state of each namespace was, and until when.
+    /// The past states of each namespace, each with its end.
     past: BTreeMap<String, Vec<(Duration, State)>>,
     /// UIDs of Frameworks whose unit was released, with the least that they asked for since: what they have
     /// grown by after that has units of its own.
@@ -61,7 +60,7 @@ pub(super) struct Books {
 }
 
 impl Books {
-    /// Takes a change in; `None`: nobody holds more or less by it.
+    /// Takes a change in; `None` when no account changes by it.
     pub fn take(&mut self, change: &Arc<history::Change>) -> Option<Change> {
         let key = Key::new(&change.namespace, &change.name);
         let release = match &*change.plural {
@@ -135,7 +134,7 @@ impl Books {
         Some(Change { before, after, release })
     }
 
-    /// What the state of its namespace was before this change, and what it is now.
+    /// The state of the change's namespace before and after the change.
     fn turn_over(&mut self, change: &history::Change) -> (State, State) {
         let before = self.states.get(&change.namespace).copied().unwrap_or_default();
         let after = self.state(&change.namespace);
@@ -184,7 +183,7 @@ impl Books {
         })
     }
 
-    /// Whether the job of a unit is there, or of a kind that nobody sees.
+    /// Whether the job of a unit is there, or of a kind that the controller does not watch.
     fn has_job(&self, unit: &Value) -> bool {
         !of_framework(unit) || self.framework(unit).is_some()
     }
@@ -241,6 +240,11 @@ impl Books {
     }
 }
 
+/// `status.phase`, empty while there is none.
+pub(super) fn phase(unit: &Value) -> &str {
+    unit["status"]["phase"].as_str().unwrap_or("")
+}
+
 fn keep(objects: &mut BTreeMap<Key, Arc<Object>>, key: Key, change: &history::Change) {
     match &change.new {
         Some(new) => objects.insert(key, Arc::clone(new)),
@@ -250,10 +254,6 @@ fn keep(objects: &mut BTreeMap<Key, Arc<Object>>, key: Key, change: &history::Ch
 
 fn has_ended(framework: &Value) -> bool {
     framework["status"]["state"] == "Completed"
-}
-
-fn ended(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
 fn of_framework(unit: &Value) -> bool {
@@ -271,7 +271,7 @@ fn job_uid(unit: &Value) -> Option<&str> {
     unit["spec"]["consumerRef"]["uid"].as_str().filter(|uid| !uid.is_empty())
 }
 
-/// What a unit asks for.
+/// The request of a unit.
 fn given(unit: &Value) -> Uses {
     let mut sum = Uses::default();
     for (key, quantity) in unit["spec"]["resource"].as_object().into_iter().flatten() {
@@ -282,7 +282,7 @@ fn given(unit: &Value) -> Uses {
     sum
 }
 
-/// What the Pods of a Framework ask for.
+/// The requests of a Framework's Pods.
 fn wanted(framework: &Value) -> Uses {
     let roles = framework["spec"]["taskRoles"].as_array().into_iter().flatten();
     let of_role = |role: &Value| {

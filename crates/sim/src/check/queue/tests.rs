@@ -1,7 +1,7 @@
 //! The checks of queues against histories that are told step by step.
 
 use fastrand::Rng;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::history::Verb;
@@ -13,21 +13,21 @@ use crate::update::Part;
 const UNITS: &str = "queueunits";
 
 /// A history in the making: a quota of four Pods, and units that ask for some.
-struct Story {
+struct HistoryBuilder {
     store: Store,
     at: Duration,
 }
 
-impl Story {
+impl HistoryBuilder {
     fn new() -> Self {
         let mut store = Store::new(Registry::new(), Rng::with_seed(1));
         store.add_kind(Kind::custom("queue.k8s.io", "v1alpha1", "QueueUnit", UNITS));
         store.add_kind(Kind::custom("queue.k8s.io", "v1alpha1", "Queue", "queues"));
-        let mut story = Self { store, at: Duration::ZERO };
-        story.create("queues", "q", json!({}));
-        story.create("resourcequotas", "room", json!({ "hard": { "pods": "4" } }));
-        story.limit(4);
-        story
+        let mut builder = Self { store, at: Duration::ZERO };
+        builder.create("queues", "q", json!({}));
+        builder.create("resourcequotas", "room", json!({ "hard": { "pods": "4" } }));
+        builder.limit(4);
+        builder
     }
 
     fn kind(&self, plural: &str) -> KindId {
@@ -88,104 +88,104 @@ impl Story {
 
 #[test]
 fn as_much_as_there_is_may_be_released_and_no_more() {
-    let mut story = Story::new();
-    story.unit("a", 3);
-    story.unit("b", 1);
-    story.unit("c", 1);
-    story.release("a");
-    story.release("b");
-    assert_eq!(story.check(0), Ok(()));
-    assert_eq!(at_rest(&story.store.history), Ok(()));
-    story.release("c");
-    assert!(story.check(0).unwrap_err().contains("pods: 5 are held and 0 used by others, of 4"));
-    assert_eq!(count(&story.store.history).releases, 3);
+    let mut builder = HistoryBuilder::new();
+    builder.unit("a", 3);
+    builder.unit("b", 1);
+    builder.unit("c", 1);
+    builder.release("a");
+    builder.release("b");
+    assert_eq!(builder.check(0), Ok(()));
+    assert_eq!(at_quiescence(&builder.store.history), Ok(()));
+    builder.release("c");
+    assert!(builder.check(0).unwrap_err().contains("pods: 5 are held and 0 used by others, of 4"));
+    assert_eq!(count(&builder.store.history).releases, 3);
 }
 
 #[test]
 fn what_others_use_counts_as_soon_as_it_can_be_known() {
-    let mut story = Story::new();
-    story.unit("a", 4);
-    story.pod("foreign");
-    story.release("a");
-    assert!(story.check(0).unwrap_err().contains("4 are held and 1 used by others"));
-    assert_eq!(story.check(60), Ok(()), "nobody can have known of it");
+    let mut builder = HistoryBuilder::new();
+    builder.unit("a", 4);
+    builder.pod("foreign");
+    builder.release("a");
+    assert!(builder.check(0).unwrap_err().contains("4 are held and 1 used by others"));
+    assert_eq!(builder.check(60), Ok(()), "nobody can have known of it");
     // Once the others are gone again it fits.
-    let mut story = Story::new();
-    story.unit("a", 4);
-    story.pod("foreign");
-    story.remove("pods", "foreign");
-    story.release("a");
-    assert_eq!(story.check(0), Ok(()));
+    let mut builder = HistoryBuilder::new();
+    builder.unit("a", 4);
+    builder.pod("foreign");
+    builder.remove("pods", "foreign");
+    builder.release("a");
+    assert_eq!(builder.check(0), Ok(()));
 }
 
 #[test]
 fn a_quota_that_is_lowered_later_is_nobodys_fault() {
-    let mut story = Story::new();
-    story.unit("a", 4);
-    story.release("a");
-    story.limit(1);
-    assert_eq!(story.check(0), Ok(()));
-    story.unit("b", 1);
-    story.release("b");
-    assert!(story.check(0).is_err());
+    let mut builder = HistoryBuilder::new();
+    builder.unit("a", 4);
+    builder.release("a");
+    builder.limit(1);
+    assert_eq!(builder.check(0), Ok(()));
+    builder.unit("b", 1);
+    builder.release("b");
+    assert!(builder.check(0).is_err());
 }
 
 #[test]
 fn what_fits_does_not_wait_at_rest() {
-    let mut story = Story::new();
-    story.unit("a", 4);
-    assert!(at_rest(&story.store.history).unwrap_err().what.contains("[4, 0]"));
-    story.limit(3);
-    assert_eq!(at_rest(&story.store.history), Ok(()));
+    let mut builder = HistoryBuilder::new();
+    builder.unit("a", 4);
+    assert!(at_quiescence(&builder.store.history).unwrap_err().what.contains("[4, 0]"));
+    builder.limit(3);
+    assert_eq!(at_quiescence(&builder.store.history), Ok(()));
 }
 
 #[test]
 fn a_unit_is_released_once_and_then_fixed() {
-    let mut story = Story::new();
-    story.unit("a", 1);
-    story.release("a");
-    story.status(UNITS, "a", json!({ "phase": "Dequeued", "message": "again" }));
-    assert!(story.check(0).unwrap_err().contains("released again"));
+    let mut builder = HistoryBuilder::new();
+    builder.unit("a", 1);
+    builder.release("a");
+    builder.status(UNITS, "a", json!({ "phase": "Dequeued", "message": "again" }));
+    assert!(builder.check(0).unwrap_err().contains("released again"));
     // The server itself refuses the rest.
-    let mut story = Story::new();
-    story.unit("a", 1);
-    story.release("a");
-    let (kind, caller) = (story.kind(UNITS), story.caller("user", 0));
+    let mut builder = HistoryBuilder::new();
+    builder.unit("a", 1);
+    builder.release("a");
+    let (kind, caller) = (builder.kind(UNITS), builder.caller("user", 0));
     let patch = Patch::Merge(json!({ "spec": { "priority": 7 } }));
-    let refused = story.store.patch(&caller, kind, &Key::new("default", "a"), Part::Main, &patch);
+    let refused = builder.store.patch(&caller, kind, &Key::new("default", "a"), Part::Main, &patch);
     assert_eq!(refused.unwrap_err().code, 422);
     let patch = Patch::Merge(json!({ "status": { "phase": "Enqueued" } }));
-    let refused = story.store.patch(&caller, kind, &Key::new("default", "a"), Part::Status, &patch);
+    let refused = builder.store.patch(&caller, kind, &Key::new("default", "a"), Part::Status, &patch);
     assert!(refused.unwrap_err().message.contains("status.phase"));
-    assert_eq!(story.store.history.of(UNITS).filter(|change| change.cause.verb == Verb::Patch).count(), 0);
+    assert_eq!(builder.store.history.of(UNITS).filter(|change| change.cause.verb == Verb::Patch).count(), 0);
 }
 
 #[test]
 fn nothing_of_a_framework_is_made_before_its_release() {
-    let story = |released: bool, label: &str| {
-        let mut story = Story::new();
-        let (kind, caller) = (story.kind("frameworks"), story.caller("user", 0));
+    let builder = |released: bool, label: &str| {
+        let mut builder = HistoryBuilder::new();
+        let (kind, caller) = (builder.kind("frameworks"), builder.caller("user", 0));
         let labels = json!({ LABEL: label });
         let framework = json!({ "metadata": { "name": "f", "labels": labels }, "spec": { "taskRoles": [] } });
-        let uid = story.store.create(&caller, kind, "default", framework).unwrap().uid().to_owned();
+        let uid = builder.store.create(&caller, kind, "default", framework).unwrap().uid().to_owned();
         let reference = json!({ "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
             "name": "f", "uid": uid });
-        story.create(
+        builder.create(
             UNITS,
             "framework-f",
             json!({ "consumerRef": reference, "queue": "q", "resource": { "pods": 1 } }),
         );
-        story.status(UNITS, "framework-f", json!({ "phase": "Enqueued" }));
+        builder.status(UNITS, "framework-f", json!({ "phase": "Enqueued" }));
         if released {
-            story.release("framework-f");
+            builder.release("framework-f");
         }
-        let (kind, caller) = (story.kind("configmaps"), story.caller("controller-1", 1));
+        let (kind, caller) = (builder.kind("configmaps"), builder.caller("controller-1", 1));
         let owner = json!([{ "kind": "Framework", "name": "f", "uid": uid, "controller": true }]);
         let map = json!({ "metadata": { "name": "f-attempt", "ownerReferences": owner } });
-        story.store.create(&caller, kind, "default", map).unwrap();
-        story.check(0)
+        builder.store.create(&caller, kind, "default", map).unwrap();
+        builder.check(0)
     };
-    assert_eq!(story(true, "q"), Ok(()));
-    assert_eq!(story(false, ""), Ok(()), "it is in no queue");
-    assert!(story(false, "q").unwrap_err().contains("before its unit is released"));
+    assert_eq!(builder(true, "q"), Ok(()));
+    assert_eq!(builder(false, ""), Ok(()), "it is in no queue");
+    assert!(builder(false, "q").unwrap_err().contains("before its unit is released"));
 }

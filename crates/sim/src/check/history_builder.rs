@@ -8,8 +8,7 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::check::guard::SLOT_LABEL;
-use crate::check::rest::slot;
+use crate::check::slot::{SLOT_LABEL, slot};
 use crate::deletion::DeleteOptions;
 use crate::history::{Exchange, History, Verb};
 use crate::kind::{KindId, Registry};
@@ -22,7 +21,7 @@ const AT: &str = "2026-01-01T00:00:00Z";
 
 /// A history in the making.
 #[derive(Debug, Clone)]
-pub(crate) struct Story {
+pub(crate) struct HistoryBuilder {
     store: Store,
     actor: Arc<str>,
     at: Duration,
@@ -33,18 +32,18 @@ pub(crate) fn completion(code: i64) -> Value {
     json!({ "code": code, "phrase": "P", "type": { "name": "Failed", "attributes": [] }, "diagnostics": "" })
 }
 
-impl Story {
+impl HistoryBuilder {
     /// The Framework is there, its first status is written.
     pub(crate) fn announced() -> Self {
         let store = Store::new(Registry::new(), Rng::with_seed(1));
-        let mut story = Self { store, actor: "controller-1".into(), at: Duration::ZERO };
+        let mut builder = Self { store, actor: "controller-1".into(), at: Duration::ZERO };
         let version = "frameworkcontroller.microsoft.com/v1";
         let spec = json!({ "taskRoles": [{ "name": "r", "taskNumber": 1 }] });
         let framework =
             json!({ "apiVersion": version, "kind": "Framework", "metadata": { "name": "f" }, "spec": spec });
-        let caller = story.caller("user", 0);
-        let kind = story.kind("frameworks");
-        story.store.create(&caller, kind, "default", framework).unwrap();
+        let caller = builder.caller("user", 0);
+        let kind = builder.kind("frameworks");
+        builder.store.create(&caller, kind, "default", framework).unwrap();
         let retries = json!({ "totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": null });
         let task = json!({
             "index": 0, "instanceUID": "task-0", "state": "AttemptCreationPending", "startTime": AT,
@@ -56,12 +55,12 @@ impl Story {
             "state": "AttemptCreationPending", "startTime": AT, "retryPolicyStatus": retries,
             "attemptStatus": { "id": 0, "startTime": AT, "taskRoleStatuses": [role] },
         });
-        story.edit(|old| *old = status);
-        story
+        builder.edit(|old| *old = status);
+        builder
     }
 
-    /// The user wishes for so many Tasks.
-    pub(crate) fn wish(&mut self, tasks: u32) {
+    /// The user changes the number of Tasks.
+    pub(crate) fn set_task_number(&mut self, tasks: u32) {
         let (caller, kind) = (self.caller("user", 0), self.kind("frameworks"));
         let patch = json!({ "spec": { "taskRoles": [{ "name": "r", "taskNumber": tasks }] } });
         self.store.patch(&caller, kind, &Key::new("default", "f"), Part::Main, &Patch::Merge(patch)).unwrap();
@@ -89,23 +88,23 @@ impl Story {
 
     /// The ConfigMap is there and recorded, the Task's Pod announced.
     pub(crate) fn started() -> Self {
-        let mut story = Self::announced();
-        story.create_map();
-        let uid = story.uid("configmaps", "f-attempt");
-        story.edit(|status| {
+        let mut builder = Self::announced();
+        builder.create_map();
+        let uid = builder.uid("configmaps", "f-attempt");
+        builder.edit(|status| {
             status["state"] = json!("AttemptPreparing");
             status["attemptStatus"]["configMapUID"] = json!(uid);
         });
-        story
+        builder
     }
 
     /// The Pod runs and is recorded.
     pub(crate) fn running() -> Self {
-        let mut story = Self::started();
-        story.create_pod(0, 0);
-        story.pod_status("f-r-0", &json!({ "phase": "Running" }));
-        let uid = story.uid("pods", "f-r-0");
-        story.edit(|status| {
+        let mut builder = Self::started();
+        builder.create_pod(0, 0);
+        builder.pod_status("f-r-0", &json!({ "phase": "Running" }));
+        let uid = builder.uid("pods", "f-r-0");
+        builder.edit(|status| {
             status["state"] = json!("AttemptRunning");
             status["runTime"] = json!(AT);
             status["attemptStatus"]["runTime"] = json!(AT);
@@ -115,7 +114,7 @@ impl Story {
             task["attemptStatus"]["runTime"] = json!(AT);
             task["attemptStatus"]["podUID"] = json!(uid);
         });
-        story
+        builder
     }
 
     pub(crate) fn history(&self) -> History {
@@ -148,7 +147,7 @@ impl Story {
         Arc::clone(self.store.get(self.kind(plural), &Key::new("default", name)).unwrap())
     }
 
-    fn uid(&self, plural: &str, name: &str) -> String {
+    pub(crate) fn uid(&self, plural: &str, name: &str) -> String {
         self.get(plural, name).uid().to_owned()
     }
 
@@ -238,10 +237,15 @@ impl Story {
 
     pub(crate) fn create_map(&mut self) {
         let owner = self.uid("frameworks", "f");
+        self.create_map_of(&owner);
+    }
+
+    /// Creates the ConfigMap of the Framework with that UID, which need not be there any more.
+    pub(crate) fn create_map_of(&mut self, owner: &str) {
         let map = json!({ "metadata": {
             "name": "f-attempt", "finalizers": ["foregroundDeletion"],
             "annotations": { "FC_FRAMEWORK_ATTEMPT_ID": "0" },
-            "labels": { SLOT_LABEL: slot(&owner).to_string() },
+            "labels": { SLOT_LABEL: slot(owner).to_string() },
             "ownerReferences": [{ "kind": "Framework", "name": "f", "uid": owner, "controller": true }],
         } });
         let caller = self.request(Verb::Create, "configmaps", "f-attempt");
@@ -250,8 +254,12 @@ impl Story {
     }
 
     pub(crate) fn create_pod(&mut self, index: usize, attempt: u32) {
+        self.create_named_pod(&format!("f-r-{index}"), index, attempt);
+    }
+
+    /// Creates the Pod of a Task under a name that need not be its own.
+    pub(crate) fn create_named_pod(&mut self, name: &str, index: usize, attempt: u32) {
         let (framework, owner) = (self.uid("frameworks", "f"), self.uid("configmaps", "f-attempt"));
-        let name = format!("f-r-{index}");
         let pod = json!({
             "metadata": {
                 "name": name, "labels": { SLOT_LABEL: slot(&framework).to_string() },
@@ -266,7 +274,7 @@ impl Story {
             },
             "spec": { "containers": [{ "name": "main", "image": "x" }], "nodeName": "node-0" },
         });
-        let caller = self.request(Verb::Create, "pods", &name);
+        let caller = self.request(Verb::Create, "pods", name);
         let kind = self.kind("pods");
         self.store.create(&caller, kind, "default", pod).unwrap();
     }
@@ -322,6 +330,19 @@ impl Story {
         let caller = self.request(Verb::Delete, plural, name);
         let (kind, key) = (self.kind(plural), Key::new("default", name));
         self.store.delete(&caller, kind, &key, &DeleteOptions::default()).unwrap();
+    }
+
+    /// The garbage collector lets an object go that waits for nothing any more.
+    pub(crate) fn remove_finalizers(&mut self, plural: &str, name: &str) {
+        let (caller, kind) = (self.caller("collector", 0), self.kind(plural));
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        self.store.patch(&caller, kind, &Key::new("default", name), Part::Main, &patch).unwrap();
+    }
+
+    /// The ConfigMap is deleted in the foreground, and goes at once: nothing is left in the graph.
+    pub(crate) fn collect_map(&mut self) {
+        self.user_deletes("configmaps", "f-attempt");
+        self.remove_finalizers("configmaps", "f-attempt");
     }
 
     pub(crate) fn user_deletes(&mut self, plural: &str, name: &str) {

@@ -1,14 +1,14 @@
-//! A status does what the spec wishes, and it is the spec of the very version that it replaces.
+//! A status follows the spec, and it is the spec of the very version that the status replaces.
 //!
 //! A Task is to be removed only if that spec has no place for it, and is new only where it has one; the
 //! Framework and its Tasks are stopped, or deleted, by the codes that say so, only if that spec says so.
 
-use crate::check::Violation;
-use crate::check::scene::{Status, by_controller};
+use crate::check::state_at::{Status, by_controller};
+use crate::check::violation::Violation;
 use crate::history::{Change, History, Verb};
 use crate::object::Object;
 
-const PROMISE: &str = "a status does what the spec of its version wishes";
+const PROMISE: &str = "a status follows the spec of its version";
 
 /// `StopFrameworkRequested`.
 const STOPPED: i64 = -210;
@@ -16,18 +16,18 @@ const STOPPED: i64 = -210;
 /// Checks it.
 ///
 /// # Errors
-/// When a status did what nobody wished.
+/// When a status did something that the spec does not ask for.
 pub fn check(history: &History) -> Result<(), Violation> {
     for change in history.of("frameworks").filter(|change| by_controller(change)) {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
         if change.cause.verb == Verb::UpdateStatus {
-            wished(change, old, new).map_err(|what| Violation::new(PROMISE, change, what))?;
+            follows(change, old, new).map_err(|what| Violation::new(PROMISE, change, what))?;
         }
     }
     Ok(())
 }
 
-fn wished(change: &Change, old: &Object, new: &Object) -> Result<(), String> {
+fn follows(change: &Change, old: &Object, new: &Object) -> Result<(), String> {
     let Some(status) = Status::of(new) else { return Ok(()) };
     let before = Status::of(old);
     let spec = &change.object()["spec"];
@@ -49,7 +49,7 @@ fn wished(change: &Change, old: &Object, new: &Object) -> Result<(), String> {
     }
     let stopped = |status: Status<'_>| status.completion()["code"] == STOPPED;
     if stopped(status) && !before.is_some_and(stopped) && spec["executionType"] != "Stop" {
-        return Err("it is stopped, which the spec does not wish".to_owned());
+        return Err("it is stopped, which the spec does not ask for".to_owned());
     }
     Ok(())
 }
@@ -61,37 +61,38 @@ fn same(one: Status<'_>, other: Status<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::story::{Story, completion};
+    use crate::check::history_builder::{HistoryBuilder, completion};
     use serde_json::json;
 
-    fn said(tasks: u32, change: impl FnOnce(&mut Story)) -> Result<(), String> {
-        let mut story = Story::running();
-        story.wish(tasks);
-        change(&mut story);
-        check(&story.history()).map_err(|violation| violation.what)
+    fn said(tasks: u32, change: impl FnOnce(&mut HistoryBuilder)) -> Result<(), String> {
+        let mut builder = HistoryBuilder::running();
+        builder.set_task_number(tasks);
+        change(&mut builder);
+        check(&builder.history()).map_err(|violation| violation.what)
     }
 
     #[test]
-    fn removing_what_is_wished_away_is_right() {
-        let removed = |story: &mut Story| story.edit_task(0, |task| task["deletionPending"] = json!(true));
+    fn removing_a_task_that_the_spec_drops_is_right() {
+        let removed =
+            |builder: &mut HistoryBuilder| builder.edit_task(0, |task| task["deletionPending"] = json!(true));
         assert_eq!(said(0, removed), Ok(()));
         assert!(said(1, removed).unwrap_err().contains("to be removed, the spec wants 1"));
     }
 
     #[test]
-    fn a_task_that_nobody_wishes_is_wrong() {
-        let another = |story: &mut Story| {
-            story.edit_task(0, |task| task["instanceUID"] = json!("another"));
+    fn a_task_that_the_spec_does_not_have_is_wrong() {
+        let another = |builder: &mut HistoryBuilder| {
+            builder.edit_task(0, |task| task["instanceUID"] = json!("another"));
         };
         assert_eq!(said(1, another), Ok(()));
         assert!(said(0, another).unwrap_err().contains("is new, the spec wants 0"));
     }
 
     #[test]
-    fn a_stop_that_nobody_wishes_is_wrong() {
-        let stop = |story: &mut Story| {
-            story.edit(|status| status["attemptStatus"]["completionStatus"] = completion(STOPPED));
+    fn a_stop_that_the_spec_does_not_ask_for_is_wrong() {
+        let stop = |builder: &mut HistoryBuilder| {
+            builder.edit(|status| status["attemptStatus"]["completionStatus"] = completion(STOPPED));
         };
-        assert!(said(1, stop).unwrap_err().contains("does not wish"));
+        assert!(said(1, stop).unwrap_err().contains("does not ask for"));
     }
 }

@@ -1,4 +1,4 @@
-//! What stood in the cluster at a resourceVersion, read as the contract means it.
+//! The objects in the cluster at a resourceVersion, read as the contract means them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ pub(crate) const STATES: &[&str] = &[
 
 /// The living objects that the promises are about.
 #[derive(Debug, Default)]
-pub(crate) struct Scene {
+pub(crate) struct StateAt {
     pub frameworks: BTreeMap<Key, Arc<Object>>,
     pub maps: BTreeMap<Key, Arc<Object>>,
     pub pods: BTreeMap<Key, Arc<Object>>,
     /// The change that created each object, by UID.
-    pub births: BTreeMap<String, Arc<Change>>,
+    pub creations: BTreeMap<String, Arc<Change>>,
     /// UID and request of the last deletion that marked its object.
     pub marked: Option<(String, u64)>,
 }
 
-impl Scene {
+impl StateAt {
     /// Takes a change in.
     pub(crate) fn apply(&mut self, change: &Arc<Change>) {
         if change.cause.verb == Verb::Delete && !change.removes() {
@@ -52,7 +52,7 @@ impl Scene {
             None => objects.remove(&key),
         };
         if change.creates() {
-            self.births.insert(change.uid.clone(), Arc::clone(change));
+            self.creations.insert(change.uid.clone(), Arc::clone(change));
         }
     }
 
@@ -89,7 +89,7 @@ pub(crate) fn framework_of_map(map: &Value) -> Option<&str> {
 
 /// Which Task, and which of its attempts, a Pod stands for.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Stand<'a> {
+pub(crate) struct PodIdentity<'a> {
     pub framework: &'a str,
     pub framework_uid: &'a str,
     pub framework_attempt: i64,
@@ -100,7 +100,7 @@ pub(crate) struct Stand<'a> {
     pub map_uid: &'a str,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> PodIdentity<'a> {
     /// Reads a Pod, `None` when it is not one of the controller's.
     pub(crate) fn of(pod: &'a Value) -> Option<Result<Self, String>> {
         let framework = framework_of_pod(pod)?;
@@ -182,7 +182,7 @@ impl<'a> Status<'a> {
         self.attempt()["taskRoleStatusesCompressed"].is_string()
     }
 
-    /// Whether its Tasks are compressed so that nobody can read them.
+    /// Whether its Tasks are compressed and cannot be decompressed.
     pub(crate) fn compressed(self) -> bool {
         self.attempt()["taskRoleStatuses"].is_null()
             && self.attempt()["taskRoleStatusesCompressed"].is_string()
@@ -206,14 +206,9 @@ impl<'a> Status<'a> {
 
     pub(crate) fn task(self, role: &str, index: i64) -> Option<Status<'a>> {
         let tasks = self.role(role)?["taskStatuses"].as_array()?;
-        // Tasks stand by their index; the search is for a status that breaks even that.
+        // Tasks are stored by their index; the search is for a status that breaks even that.
         let there = usize::try_from(index).ok().and_then(|place| tasks.get(place));
         let there = there.filter(|task| task["index"] == index);
         there.or_else(|| tasks.iter().find(|task| task["index"] == index)).map(Status)
     }
-}
-
-/// Whether a Pod has ended by itself.
-pub(crate) fn ended(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }

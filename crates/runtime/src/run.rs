@@ -32,10 +32,11 @@ use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
 use crate::send::{Answer, send};
 use crate::watch::{Kind, Sink, Turn, watch};
+use crate::wire::FrameworkText;
 use framework_engine::engine::{Engine, EngineSettings};
 use framework_engine::event::{self as engine, Effect, QueuedFramework};
 use framework_engine::history::Line;
-use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
+use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_engine::request::Request;
 use framework_message::{Change, Key, Reply, Ticket};
 use framework_queueing::{Consumer, QueueController};
@@ -156,7 +157,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
 /// Starts the watches, each of which tells its name when it ends.
 fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
     let [frameworks, config_maps, pods, jobs, sets, used, units, queues, quotas, classes] = Turn::chain();
-    start_watch::<FrameworkObject>(tasks, parts, sink, frameworks, "the watch of Frameworks");
+    start_watch::<FrameworkText>(tasks, parts, sink, frameworks, "the watch of Frameworks");
     start_watch::<ConfigMapObject>(tasks, parts, sink, config_maps, "the watch of ConfigMaps");
     start_watch::<PodObject>(tasks, parts, sink, pods, "the watch of Pods");
     if parts.policy.queueing {

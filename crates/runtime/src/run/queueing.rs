@@ -73,7 +73,9 @@ fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
 async fn are_job_sets_served(client: &kube::Client) -> bool {
     let version = ConsumerKind::JobSet.api_version();
     match timeout(REPLY_TIMEOUT, client.list_api_group_resources(version)).await {
-        Ok(Ok(found)) => found.resources.iter().any(|resource| resource.name == JobSetObject::PLURAL),
+        Ok(Ok(found)) => {
+            found.resources.iter().any(|resource| resource.name == JobSetObject::RESOURCE.plural)
+        }
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => false,
         unknown => {
             debug!(?unknown, "it is not known whether JobSets are served");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::queue::Reason;
+use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry, TextEncoder,
 };
@@ -135,11 +136,18 @@ impl Metrics {
 
     /// The text that `/metrics` answers with at `now`.
     pub fn text(&self, now: Now) -> String {
-        self.lifetimes.remaining.set_now(now);
         let mut text = Vec::new();
         // A text encoder fails only if a family has no name; ours have.
-        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
+        let _ = TextEncoder::new().encode(&self.families(now), &mut text);
         String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// All metrics at `now`, by name.
+    fn families(&self, now: Now) -> Vec<MetricFamily> {
+        let mut families = self.registry.gather();
+        families.extend(self.lifetimes.remaining.collect(now));
+        families.sort_by(|one, other| one.name().cmp(other.name()));
+        families
     }
 
     /// A request ended, with this HTTP status if there was a response.
@@ -325,7 +333,7 @@ mod tests {
     #[test]
     fn counters_end_in_total_and_all_share_the_prefix() {
         let metrics = Metrics::new();
-        for family in metrics.registry.gather() {
+        for family in metrics.families(now()) {
             let name = family.name();
             let promised = name.starts_with("framework_ttl_")
                 || name.starts_with("framework_deadline_")

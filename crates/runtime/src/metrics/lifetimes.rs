@@ -43,11 +43,7 @@ impl Lifetimes {
                 "framework_deadline_exceeded_total",
                 "Frameworks that ran past their activeDeadlineSeconds.",
             ))),
-            remaining: maker.register(Remaining::new(
-                "framework_active_deadline_remaining_seconds",
-                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
-                 Not cumulative over time: it shows those of now.",
-            )),
+            remaining: Remaining::default(),
         }
     }
 

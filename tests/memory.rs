@@ -15,10 +15,11 @@ use framework_core::Policy;
 use framework_core::classify::Classifier;
 use framework_engine::engine::{Engine, EngineSettings};
 use framework_engine::event::Event;
-use framework_engine::object::{FrameworkObject, PodObject};
+use framework_engine::object::PodObject;
 use framework_message::{Change, Now};
 use framework_runtime::metrics::Metrics;
 use framework_runtime::watch::{Kind, Sink, Turn, watch};
+use framework_runtime::wire::FrameworkText;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
@@ -92,7 +93,7 @@ fn a_cached_pod_takes_less_than_a_kilobyte_and_a_list_less_than_twice_what_it_le
 #[test]
 fn a_task_that_is_listed_with_its_framework_takes_little_more_than_a_pod() {
     let (mut engine, crowd) = (engine(), Crowd::new(PODS / TASKS, TASKS, Phase::Running));
-    let (steady, peak) = shares(list::<FrameworkObject>(&mut engine, &crowd));
+    let (steady, peak) = shares(list::<FrameworkText>(&mut engine, &crowd));
     println!("{PODS} Tasks, {TASKS} a Framework: {steady} bytes each, {peak} at the peak of the LIST");
     assert!(steady <= BYTES_PER_TASK, "{steady} bytes a Task");
     assert!(peak <= 2 * steady, "{peak} bytes a Task while they are listed, {steady} after it");

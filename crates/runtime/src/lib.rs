@@ -23,7 +23,6 @@ pub mod metrics;
 pub mod pace;
 pub mod position_query;
 pub mod recorder;
-pub mod remaining;
 pub mod reply;
 pub mod request;
 pub mod run;

@@ -6,20 +6,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::queue::Reason;
+use prometheus::proto::MetricFamily;
 use prometheus::{
-    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
-    IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry, TextEncoder,
 };
 
-use crate::remaining::Remaining;
-use crate::stall::{Longest, Threads};
 use framework_engine::engine::Gauges;
 use framework_engine::event::Measure;
 use framework_message::Now;
+use framework_queueing::Wait;
 
+use lifetimes::Lifetimes;
+use maker::{Maker, whole};
+use stalls::Stalls;
+use units::Units;
+
+mod lifetimes;
+mod maker;
+mod remaining;
+mod stalls;
 mod units;
 
-use units::Units;
+pub use stalls::Threads;
 
 /// All metrics of one controller, in a registry of their own.
 #[derive(Debug)]
@@ -47,35 +56,16 @@ pub struct Metrics {
     units: Units,
 }
 
-/// What comes of `activeDeadlineSeconds` and `ttlSecondsAfterFinished`.
-#[derive(Debug)]
-struct Lifetimes {
-    ttl_deletions: IntCounter,
-    ttl_deletion_seconds: Histogram,
-    ttl_pending: IntGauge,
-    deadlines_exceeded: IntCounter,
-    remaining: Remaining,
-}
-
-/// How long threads were held up.
-#[derive(Debug)]
-struct Stalls {
-    seconds: HistogramVec,
-    longest_seconds: GaugeVec,
-    longest: [Longest; 2],
-}
-
 const REQUEST_BUCKETS: &[f64] =
     &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 const TURN_BUCKETS: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0];
-const LATENESS_BUCKETS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0];
 const COUNT_BUCKETS: &[f64] = &[0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
 impl Metrics {
     /// Metrics at zero.
     pub fn new() -> Arc<Self> {
-        let maker = Maker { registry: Registry::new() };
+        let maker = Maker::default();
         let build = maker.gauges("build_info", "Constant 1, labelled with the version.", &["version"]);
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Arc::new(Metrics {
@@ -146,11 +136,18 @@ impl Metrics {
 
     /// The text that `/metrics` answers with at `now`.
     pub fn text(&self, now: Now) -> String {
-        self.lifetimes.remaining.set_now(now);
         let mut text = Vec::new();
         // A text encoder fails only if a family has no name; ours have.
-        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
+        let _ = TextEncoder::new().encode(&self.families(now), &mut text);
         String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// All metrics at `now`, by name.
+    fn families(&self, now: Now) -> Vec<MetricFamily> {
+        let mut families = self.registry.gather();
+        families.extend(self.lifetimes.remaining.collect(now));
+        families.sort_by(|one, other| one.name().cmp(other.name()));
+        families
     }
 
     /// A request ended, with this HTTP status if there was a response.
@@ -183,9 +180,7 @@ impl Metrics {
 
     /// A heartbeat was that late.
     pub fn stalled(&self, threads: Threads, late: Duration) {
-        let longest = self.stalls.longest[threads as usize].note(late);
-        self.stalls.seconds.with_label_values(&[threads.name()]).observe(late.as_secs_f64());
-        self.stalls.longest_seconds.with_label_values(&[threads.name()]).set(longest.as_secs_f64());
+        self.stalls.note(threads, late);
     }
 
     /// An Event was written.
@@ -246,125 +241,22 @@ impl Metrics {
         self.queue("requests_in_flight", gauges.in_flight);
         let waiting = gauges.oldest_event.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         self.oldest_event.set(waiting.as_secs_f64());
-        self.lifetimes.ttl_pending.set(whole(gauges.ttl_pending));
-        self.lifetimes.remaining.set(gauges.deadlines.clone(), gauges.time);
+        self.lifetimes.set(gauges);
     }
 
     /// A lifetime has ended.
     pub fn lifetime_ended(&self, measure: Measure) {
-        match measure {
-            Measure::TtlDeletion { late } => {
-                self.lifetimes.ttl_deletions.inc();
-                self.lifetimes.ttl_deletion_seconds.observe(late.as_secs_f64());
-            }
-            Measure::DeadlineExceeded => self.lifetimes.deadlines_exceeded.inc(),
-        }
-    }
-}
-
-impl Lifetimes {
-    fn new(maker: &Maker) -> Self {
-        Lifetimes {
-            ttl_deletions: maker.contract(IntCounter::with_opts(Opts::new(
-                "framework_ttl_deletions_total",
-                "Frameworks whose deletion was accepted because ttlSecondsAfterFinished had passed.",
-            ))),
-            ttl_deletion_seconds: maker.contract(Histogram::with_opts(
-                HistogramOpts::new(
-                    "framework_ttl_deletion_latency_seconds",
-                    "How long after the end of ttlSecondsAfterFinished the deletion was accepted.",
-                )
-                .buckets(LATENESS_BUCKETS.to_vec()),
-            )),
-            ttl_pending: maker.contract(IntGauge::with_opts(Opts::new(
-                "framework_ttl_pending_deletions",
-                "Completed Frameworks that ttlSecondsAfterFinished will delete.",
-            ))),
-            deadlines_exceeded: maker.contract(IntCounter::with_opts(Opts::new(
-                "framework_deadline_exceeded_total",
-                "Frameworks that ran past their activeDeadlineSeconds.",
-            ))),
-            remaining: maker.contract(Remaining::new(
-                "framework_active_deadline_remaining_seconds",
-                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
-                 Not cumulative over time: it shows those of now.",
-            )),
-        }
-    }
-}
-
-impl Stalls {
-    fn new(maker: &Maker) -> Self {
-        Stalls {
-            seconds: maker.histograms(
-                "event_loop_stall_seconds",
-                "How late a heartbeat of the threads was, every 50 ms: so long something did not yield.",
-                &["threads"],
-                REQUEST_BUCKETS,
-            ),
-            longest_seconds: maker.float_gauges(
-                "event_loop_longest_stall_seconds",
-                "The latest heartbeat of the threads in the last two to four minutes.",
-                &["threads"],
-            ),
-            longest: Default::default(),
-        }
-    }
-}
-
-fn whole(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// Makes metrics and registers them. Names are constants, so a failure is a defect that every test shows.
-struct Maker {
-    registry: Registry,
-}
-
-impl Maker {
-    fn opts(name: &str, help: &str) -> Opts {
-        Opts::new(name, help).namespace("frameworkcontroller")
+        self.lifetimes.ended(measure);
     }
 
-    fn register<C: prometheus::core::Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
-        let collector = made.expect("a metric of a constant name can be made");
-        self.registry.register(Box::new(collector.clone())).expect("each metric is registered once");
-        collector
+    /// How many QueueUnits wait, and how many are released.
+    pub fn units(&self, gauges: &framework_queueing::Gauges) {
+        self.units.set(gauges);
     }
 
-    /// A metric whose whole name is a promise to users.
-    fn contract<C: prometheus::core::Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
-        self.register(made)
-    }
-
-    fn counter(&self, name: &str, help: &str) -> IntCounter {
-        self.register(IntCounter::with_opts(Self::opts(name, help)))
-    }
-
-    fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
-        self.register(IntCounterVec::new(Self::opts(name, help), labels))
-    }
-
-    fn gauge(&self, name: &str, help: &str) -> Gauge {
-        self.register(Gauge::with_opts(Self::opts(name, help)))
-    }
-
-    fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
-        self.register(IntGaugeVec::new(Self::opts(name, help), labels))
-    }
-
-    fn float_gauges(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
-        self.register(GaugeVec::new(Self::opts(name, help), labels))
-    }
-
-    fn histogram(&self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
-        let opts = HistogramOpts::from(Self::opts(name, help)).buckets(buckets.to_vec());
-        self.register(Histogram::with_opts(opts))
-    }
-
-    fn histograms(&self, name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> HistogramVec {
-        let opts = HistogramOpts::from(Self::opts(name, help)).buckets(buckets.to_vec());
-        self.register(HistogramVec::new(opts, labels))
+    /// It is stored that a unit was released, after such a wait, or why it waits.
+    pub fn unit_decided(&self, reason: Reason, waited: Option<&Wait>) {
+        self.units.decided(reason, waited);
     }
 }
 
@@ -441,7 +333,7 @@ mod tests {
     #[test]
     fn counters_end_in_total_and_all_share_the_prefix() {
         let metrics = Metrics::new();
-        for family in metrics.registry.gather() {
+        for family in metrics.families(now()) {
             let name = family.name();
             let promised = name.starts_with("framework_ttl_")
                 || name.starts_with("framework_deadline_")

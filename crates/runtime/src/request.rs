@@ -6,4 +6,5 @@
 
 pub mod call;
 pub mod engine;
+mod job_set;
 pub mod queueing;

@@ -8,39 +8,41 @@
 //! In production this future belongs on the main thread (`block_on`), where a long turn delays nobody: the
 //! runtime's workers decode and send meanwhile.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_core::Policy;
-use framework_core::snapshot::Trigger;
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
+use framework_core::plan::Report;
+use framework_engine::engine::Engine;
+use framework_engine::event::{self as engine, Effect, QueuedFramework};
+use framework_engine::request::Request;
+use framework_message::{Change, Key, Now, Ticket};
+use framework_queueing::{Consumer, Outcome};
+
 use crate::clock::Clock;
 use crate::compression::Compressor;
 use framework_engine::event::Event;
 use crate::health::{Health, Synced};
-use crate::journal::{Full, Journal, Receipt};
 use crate::metrics::Metrics;
-use crate::position_query::PositionQuery;
 use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
-use crate::send::{Answer, send};
-use crate::watch::{Kind, Sink, Turn, watch};
-use framework_engine::engine::{Engine, EngineSettings};
-use framework_engine::event::{self as engine, Effect, QueuedFramework};
-use framework_engine::history::Line;
-use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
-use framework_engine::request::Request;
-use framework_message::{Change, Key, Reply, Ticket};
-use framework_queueing::{Consumer, QueueController};
+use crate::watch::Sink;
 
+mod history;
+mod parts;
 mod queueing;
+mod requests;
+mod watches;
+
+use history::History;
+pub use parts::Parts;
+use queueing::Queueing;
+use requests::{Answered, Requests};
 
 /// Events that may wait; a watch that finds the channel full waits too.
 const EVENTS: usize = 4096;
@@ -50,32 +52,6 @@ const BATCH: usize = 1024;
 const MEASURE: Duration = Duration::from_secs(5);
 /// How long queued Kubernetes Events may hold up a stop.
 const FLUSH: Duration = Duration::from_secs(1);
-
-/// What a controller is made of.
-pub struct Parts {
-    /// The way to the API server.
-    pub client: kube::Client,
-    /// Of the engine.
-    pub settings: EngineSettings,
-    /// Of the core.
-    pub policy: Arc<Policy>,
-    /// Tells the time.
-    pub clock: Clock,
-    /// All randomness.
-    pub seeds: Seeds,
-    /// Counts.
-    pub metrics: Arc<Metrics>,
-    /// Flags for probes.
-    pub health: Arc<Health>,
-    /// Takes the history.
-    pub journal: Arc<dyn Journal>,
-    /// Names this replica in Kubernetes Events.
-    pub instance: String,
-    /// Where questions come in for where a unit stands.
-    pub position_queries: mpsc::Receiver<PositionQuery>,
-    /// When this is done, the controller stops gracefully.
-    pub stop: BoxFuture<'static, ()>,
-}
 
 /// Why a controller ended that was not told to.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +75,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let mut recording = JoinSet::new();
     recording.spawn(writer.run());
     let mut tasks = JoinSet::new();
-    start(&mut tasks, &mut parts, &sink);
+    watches::start(&mut tasks, &mut parts, &sink);
     drop(sink);
 
     let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
@@ -117,7 +93,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 deadline = Some(Instant::now() + lifetime);
                 controller.stop();
             }
-            Some(ended) = controller.requests.join_next() => controller.replied(ended)?,
+            Some(ended) = controller.requests.next() => controller.replied(ended)?,
             Some(ended) = tasks.join_next() => return Err(part_ended(ended)),
             Some(ended) = recording.join_next() => return Err(part_ended(ended.map(|()| "the recorder"))),
             _ = events.recv_many(&mut batch, BATCH) => {}
@@ -125,8 +101,8 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
             }
-            Some(query) = queueing::next(&mut position_queries, controller.answer_at) => {
-                controller.answer(query);
+            Some(query) = queueing::next(&mut position_queries, controller.queueing.answer_at) => {
+                controller.queueing.answer(query);
                 continue;
             }
             () = until(controller.measure_at) => {
@@ -136,7 +112,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
             () = until(wake) => controller.tick(),
         }
         // Whatever else is there goes into the same turn.
-        while let Some(ended) = controller.requests.try_join_next() {
+        while let Some(ended) = controller.requests.try_next() {
             controller.replied(ended)?;
         }
         while batch.len() < BATCH
@@ -153,31 +129,6 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts the watches, each of which tells its name when it ends.
-fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
-    let [frameworks, config_maps, pods, jobs, sets, used, units, queues, quotas, classes] = Turn::chain();
-    start_watch::<FrameworkObject>(tasks, parts, sink, frameworks, "the watch of Frameworks");
-    start_watch::<ConfigMapObject>(tasks, parts, sink, config_maps, "the watch of ConfigMaps");
-    start_watch::<PodObject>(tasks, parts, sink, pods, "the watch of Pods");
-    if parts.policy.queueing {
-        queueing::start(tasks, parts, sink, [jobs, sets, used, units, queues, quotas, classes]);
-    }
-}
-
-fn start_watch<T: Kind>(
-    tasks: &mut JoinSet<&'static str>,
-    parts: &mut Parts,
-    sink: &Sink,
-    turn: Turn,
-    name: &'static str,
-) {
-    let watching = watch::<T>(parts.client.clone(), sink.clone(), turn, parts.seeds.generator());
-    tasks.spawn(async move {
-        watching.await;
-        name
-    });
-}
-
 fn part_ended(ended: Result<&'static str, JoinError>) -> Error {
     ended.map_or_else(Error::TaskFailed, Error::PartEnded)
 }
@@ -189,84 +140,59 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
-/// The outcome of a request, for the part that sent it.
-enum Answered {
-    Engine(Answer<framework_engine::object::Object>),
-    Queue(Answer<framework_queueing::Object>),
-}
-
-/// The engine and the hands that do what it wants.
+/// The engine, and the parts that carry out its effects.
 struct Controller {
     engine: Engine,
-    /// Who schedules the queues, if there are any.
-    queues: Option<QueueController>,
-    client: kube::Client,
+    queueing: Queueing,
+    requests: Requests,
+    history: History,
+    recorder: Recorder,
     clock: Clock,
     seeds: Seeds,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    recorder: Recorder,
-    journal: Arc<dyn Journal>,
-    /// What has to be written before a request of this turn leaves.
-    told: BTreeMap<Ticket, Result<Receipt, Full>>,
-    compressor: Arc<Compressor>,
-    /// Requests whose reply is awaited; the engine bounds how many.
-    requests: JoinSet<(Ticket, Answered)>,
     drained: bool,
-    /// There is more to do at once, though nothing happens.
-    again: bool,
     /// When the gauges are taken again, which costs time; `None`: nothing has changed since.
     measure_at: Option<Instant>,
-    /// When the next question is answered; `None`: at once.
-    answer_at: Option<Instant>,
 }
 
 impl Controller {
     fn new(mut parts: Parts, recorder: Recorder, compressor: Arc<Compressor>) -> Self {
+        let queueing = Queueing::new(&mut parts);
         Controller {
-            queues: queueing::queues(&mut parts),
             engine: Engine::new(parts.settings, parts.policy),
-            client: parts.client,
+            queueing,
+            requests: Requests::new(parts.client, Arc::clone(&parts.metrics), compressor),
+            history: History::new(parts.journal, Arc::clone(&parts.metrics)),
+            recorder,
             clock: parts.clock,
             seeds: parts.seeds,
             metrics: parts.metrics,
             health: parts.health,
-            recorder,
-            journal: parts.journal,
-            told: BTreeMap::new(),
-            compressor,
-            requests: JoinSet::new(),
             drained: false,
-            again: false,
             measure_at: None,
-            answer_at: None,
         }
     }
 
-    /// When the engine wants a turn though nothing happens.
+    /// When the engine or the queues want a turn though nothing happens.
     fn wake(&self) -> Option<Instant> {
-        if self.again {
-            return Some(self.clock.instant(self.clock.now().steady));
-        }
-        let engine = self.engine.next_wake();
         let now = self.clock.now();
-        let queues = self.queues.as_ref().and_then(|queues| queues.next_wake(now, self.engine.time(now)));
-        // What the budget left over of what the queues wants to send.
-        let wants = self.queues.as_ref().is_some_and(QueueController::wants);
-        let sending = wants.then(|| self.engine.lends_at(now)).flatten();
-        engine.into_iter().chain(queues).chain(sending).min().map(|steady| self.clock.instant(steady))
+        if self.queueing.again() {
+            return Some(self.clock.instant(now.steady));
+        }
+        let queueing = self.queueing.next_wake(&self.engine, now);
+        let next = self.engine.next_wake().into_iter().chain(queueing).min();
+        next.map(|steady| self.clock.instant(steady))
     }
 
     fn is_over(&self) -> bool {
-        self.drained && self.queues.as_ref().is_none_or(QueueController::is_settled)
+        self.drained && self.queueing.is_settled()
     }
 
     fn stop(&mut self) {
         self.health.set_stopping();
         self.engine.step(self.clock.now(), engine::Event::Drain);
-        if let Some(queues) = &mut self.queues {
-            queues.drain();
-        }
+        self.queueing.drain();
     }
 
     fn tick(&mut self) {
@@ -275,11 +201,10 @@ impl Controller {
 
     fn measure(&mut self) {
         self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
-        if let Some(queues) = &self.queues {
-            self.metrics.units(queues.gauges());
+        if let Some(gauges) = self.queueing.gauges() {
+            self.metrics.units(gauges);
         }
-        self.metrics.queue("log", self.journal.waiting());
-        self.metrics.log_lines_dropped(self.journal.dropped());
+        self.history.measure();
         self.measure_at = None;
     }
 
@@ -292,9 +217,7 @@ impl Controller {
             }
             Answered::Queue((reply, _)) => {
                 self.engine.repaid(now, &reply);
-                if let Some(queues) = &mut self.queues {
-                    queues.replied(now, self.engine.time(now), ticket, reply);
-                }
+                self.queueing.replied(&self.engine, now, ticket, reply);
             }
         }
         Ok(())
@@ -315,7 +238,10 @@ impl Controller {
         for effect in effects {
             self.perform(effect);
         }
-        self.queue(self.clock.now());
+        let now = self.clock.now();
+        for outcome in self.queueing.turn(&mut self.engine, &mut self.requests, now) {
+            self.settle(now, outcome);
+        }
         self.health.turn_ends();
         self.measure_at.get_or_insert(begun + MEASURE);
         self.metrics.turn_taken(events, begun.elapsed());
@@ -324,43 +250,13 @@ impl Controller {
     fn take_in(&mut self, event: Event) {
         match event {
             Event::Engine(event) => self.engine.step(self.clock.now(), event),
-            Event::Queue(event) => {
-                if let Some(queues) = &mut self.queues {
-                    queues.step(event);
-                }
-            }
-        }
-    }
-
-    /// Hands lines of the history over. What a request waits for is never lost, because the request is not
-    /// sent; of the rest it is counted and said.
-    fn tell(&mut self, lines: Vec<Line>, before: Option<Ticket>) {
-        let triggers: Vec<Trigger> = lines.iter().map(Line::trigger).collect();
-        let told = self.journal.tell(lines, self.clock.now().wall);
-        if told.is_ok() {
-            triggers.iter().for_each(|trigger| self.metrics.snapshot_told(trigger.name()));
-        } else if before.is_none() {
-            triggers.iter().for_each(|trigger| self.metrics.snapshot_dropped(trigger.name()));
-            warn!(snapshots = triggers.len(), "history was dropped: standard error takes no more for now");
-        }
-        if let Some(ticket) = before {
-            self.told.insert(ticket, told);
+            Event::Queue(event) => self.queueing.step(event),
         }
     }
 
     fn send(&mut self, ticket: Ticket, request: Request) {
-        let compressor = Arc::clone(&self.compressor);
-        let sending = send(self.client.clone(), request, Arc::clone(&self.metrics), compressor);
-        let told = self.told.remove(&ticket);
-        self.requests.spawn(async move {
-            if let Some(told) = told
-                && !is_written(told).await
-            {
-                let reason = "standard error does not take the history that goes before it";
-                return (ticket, Answered::Engine((Reply::NotSent(reason.to_owned()), None)));
-            }
-            (ticket, Answered::Engine(sending.await))
-        });
+        let receipt = self.history.receipt(ticket);
+        self.requests.send(ticket, request, receipt);
     }
 
     fn perform(&mut self, effect: Effect) {
@@ -371,12 +267,10 @@ impl Controller {
                     let QueuedFramework { framework, queue, stage, demands } = queued;
                     Consumer::framework(&framework, queue.as_deref(), stage, &demands)
                 });
-                if let Some(queues) = &mut self.queues {
-                    queues.framework(key, consumer);
-                }
+                self.queueing.framework(key, consumer);
             }
             Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
-            Effect::Tell { lines, before } => self.tell(lines, before),
+            Effect::Tell { lines, before } => self.history.tell(self.clock.now(), lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(
                     framework.metadata.namespace.as_deref().unwrap_or_default(),
@@ -394,13 +288,22 @@ impl Controller {
             Effect::Drained => self.drained = true,
         }
     }
-}
 
-/// Whether the history that goes before a request is written.
-async fn is_written(told: Result<Receipt, Full>) -> bool {
-    match told {
-        Ok(receipt) => receipt.is_written().await,
-        Err(Full) => false,
+    /// Carries out an outcome of the queues.
+    fn settle(&mut self, now: Now, outcome: Outcome) {
+        match outcome {
+            Outcome::Admit { key, uid, admission } => self.engine.admit(now, &key, &uid, admission),
+            Outcome::AdmitGrowths { key, uid, growths } => {
+                self.engine.admit_growths(now, &key, &uid, growths);
+            }
+            Outcome::Tell { unit, uid, reason, note, waited } => {
+                self.metrics.unit_decided(reason, waited.as_ref());
+                if let Some(note) = note {
+                    let report = Report { reason: reason.as_str(), note, warning: false };
+                    self.recorder.record(Subject::unit(&unit, &uid), report);
+                }
+            }
+        }
     }
 }
 

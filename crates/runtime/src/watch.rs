@@ -17,10 +17,14 @@ use crate::compression::Compressor;
 use framework_engine::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
-use crate::wire::{FrameworkText, Watched, Wire};
+use crate::wire::{Watched, Wire};
 use framework_engine::event as engine;
-use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
+use framework_engine::object::UnownedPod;
 use framework_message::Change;
+
+mod kind;
+
+pub use kind::Kind;
 
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
@@ -34,54 +38,6 @@ pub struct Sink {
     pub metrics: Arc<Metrics>,
     /// Opens what is compressed.
     pub compressor: Arc<Compressor>,
-}
-
-/// A kind that is watched.
-pub trait Kind: Wire {
-    /// What the watch reads of an object, before it is known whether the rest is needed.
-    type Text: Wire;
-
-    /// The event that tells of a change.
-    fn event(change: Change<Self>) -> Event;
-
-    /// Reads the rest, and makes readable what is compressed in it.
-    fn open(text: Self::Text, compressor: &Compressor) -> Self;
-}
-
-impl Kind for FrameworkObject {
-    type Text = FrameworkText;
-
-    fn event(change: Change<Self>) -> Event {
-        Event::Engine(engine::Event::Framework(change))
-    }
-
-    fn open(text: FrameworkText, compressor: &Compressor) -> Self {
-        compressor.read(text)
-    }
-}
-
-impl Kind for ConfigMapObject {
-    type Text = Self;
-
-    fn open(text: Self, _: &Compressor) -> Self {
-        text
-    }
-
-    fn event(change: Change<Self>) -> Event {
-        Event::Engine(engine::Event::ConfigMap(change))
-    }
-}
-
-impl Kind for PodObject {
-    type Text = Self;
-
-    fn open(text: Self, _: &Compressor) -> Self {
-        text
-    }
-
-    fn event(change: Change<Self>) -> Event {
-        Event::Engine(engine::Event::Pod(change))
-    }
 }
 
 /// When a watch may begin, and whom it lets begin after its first LIST.
@@ -112,12 +68,12 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
         return;
     }
     let metrics = Arc::clone(&sink.metrics);
-    let client = paced(client, move || metrics.watch_started(T::PLURAL));
-    let mut config = watcher::Config::default().page_size(T::PAGE).timeout(WATCH_SECONDS);
-    if let Some(selector) = T::SELECTOR {
+    let client = paced(client, move || metrics.watch_started(T::RESOURCE.plural));
+    let mut config = watcher::Config::default().page_size(T::RESOURCE.page).timeout(WATCH_SECONDS);
+    if let Some(selector) = T::RESOURCE.selector {
         config = config.labels(selector);
     }
-    let stream = watcher(Api::<Watched<T::Text>>::all(client), config);
+    let stream = watcher(Api::<Watched<T>>::all(client), config);
     let mut stream = std::pin::pin!(stream);
     let mut backoff = Backoff::new(rng);
     while let Some(seen) = stream.next().await {
@@ -130,7 +86,7 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
                 to_event::<T>(event, &sink.compressor)
             }
             Err(error) => {
-                sink.metrics.watch_failed(T::PLURAL);
+                sink.metrics.watch_failed(T::RESOURCE.plural);
                 let delay = backoff.delay();
                 report::<T>(&error, delay);
                 tokio::time::sleep(delay).await;
@@ -149,7 +105,7 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
 }
 
 fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
-    let resource = T::PLURAL;
+    let resource = T::RESOURCE.plural;
     match error {
         // Normal life: history was compacted, all is listed anew.
         watcher::Error::WatchError(status) if status.code == 410 => {
@@ -159,19 +115,19 @@ fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
     }
 }
 
-fn to_event<T: Kind>(event: watcher::Event<Watched<T::Text>>, compressor: &Compressor) -> Option<Event> {
-    let open = |text| T::open(text, compressor);
-    Some(T::event(match event {
+fn to_event<T: Kind>(event: watcher::Event<Watched<T>>, compressor: &Compressor) -> Option<Event> {
+    let change = match event {
         watcher::Event::Init => Change::Restarted,
-        watcher::Event::InitApply(watched) => Change::Listed(alive(open(watched.object?))),
+        watcher::Event::InitApply(watched) => Change::Listed(alive(watched.object?)),
         watcher::Event::InitDone => Change::Synced,
-        watcher::Event::Apply(Watched { object: Some(text), .. }) => Change::Applied(alive(open(text))),
-        watcher::Event::Delete(Watched { object: Some(text), .. }) => Change::Deleted(open(text)),
+        watcher::Event::Apply(Watched { object: Some(object), .. }) => Change::Applied(alive(object)),
+        watcher::Event::Delete(Watched { object: Some(object), .. }) => Change::Deleted(object),
         watcher::Event::Apply(watched) => {
             return Some(unowned(UnownedPod { last: None, ..watched.unowned? }));
         }
         watcher::Event::Delete(watched) => return Some(unowned(watched.unowned?)),
-    }))
+    };
+    Some(T::event(change, compressor))
 }
 
 fn unowned(pod: UnownedPod) -> Event {

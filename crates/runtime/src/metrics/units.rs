@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use framework_api::queue::Reason;
 use prometheus::{Gauge, HistogramVec, IntCounterVec, IntGaugeVec};
 
-use super::{Maker, Metrics, whole};
+use super::maker::{Maker, whole};
 use framework_message::Key;
 use framework_queueing::{Gauges, Wait};
 
@@ -19,7 +19,7 @@ const QUEUES: usize = 100;
 const OTHERS: &str = "_others";
 
 #[derive(Debug)]
-pub(super) struct Units {
+pub struct Units {
     waiting: IntGaugeVec,
     released: Gauge,
     decisions: IntCounterVec,
@@ -51,6 +51,23 @@ impl Units {
         }
     }
 
+    /// How many units wait, and how many are released.
+    pub fn set(&self, gauges: &Gauges) {
+        self.waiting.reset();
+        for (reason, count) in &gauges.waiting {
+            self.waiting.with_label_values(&[reason]).set(whole(*count));
+        }
+        self.released.set(gauges.released as f64);
+    }
+
+    /// It is stored that a unit was released, after such a wait, or why it waits.
+    pub fn decided(&self, reason: Reason, waited: Option<&Wait>) {
+        self.decisions.with_label_values(&[reason.as_str()]).inc();
+        if let Some(wait) = waited {
+            self.waited(wait);
+        }
+    }
+
     fn waited(&self, wait: &Wait) {
         let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let apart = known.contains(&wait.queue) || known.len() < QUEUES;
@@ -76,30 +93,12 @@ fn band(priority: i32) -> &'static str {
     }
 }
 
-impl Metrics {
-    /// How many units wait, and hold something.
-    pub fn units(&self, gauges: &Gauges) {
-        self.units.waiting.reset();
-        for (reason, count) in &gauges.waiting {
-            self.units.waiting.with_label_values(&[reason]).set(whole(*count));
-        }
-        self.units.released.set(gauges.released as f64);
-    }
-
-    /// It is stored that a unit was released, after such a wait, or why it waits.
-    pub fn unit_decided(&self, reason: Reason, waited: Option<&Wait>) {
-        self.units.decisions.with_label_values(&[reason.as_str()]).inc();
-        if let Some(wait) = waited {
-            self.units.waited(wait);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::metrics::Metrics;
     use framework_message::Now;
 
     fn text(metrics: &Metrics) -> String {

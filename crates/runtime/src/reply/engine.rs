@@ -22,7 +22,7 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
         Request::GetHolder { key, action: Action::CreatePod { .. } } => pod(key, body).map_err(text),
         Request::GetHolder { .. } => match wire::decode::<ConfigMapObject>(body).map_err(text)? {
             Some(map) if map.facts.framework_uid.is_some() => Ok(Reply::Object(Object::ConfigMap(map))),
-            _ => foreign(body, ConfigMapObject::KIND).map_err(text),
+            _ => foreign(body, ConfigMapObject::RESOURCE.kind).map_err(text),
         },
         Request::RestoreLabel { framework, pod: Some(_), .. } => pod(&key_of(framework), body).map_err(text),
         Request::RestoreLabel { pod: None, .. } => config_map(body).map_err(text),
@@ -56,14 +56,14 @@ fn key_of(framework: &framework_api::Framework) -> Key {
 fn pod(key: &Key, body: &[u8]) -> Result<Reply, serde_json::Error> {
     match wire::decode::<PodObject>(body)? {
         Some(pod) if pod.key == *key => Ok(Reply::Object(Object::Pod(pod))),
-        _ => foreign(body, PodObject::KIND),
+        _ => foreign(body, PodObject::RESOURCE.kind),
     }
 }
 
 fn config_map(body: &[u8]) -> Result<Reply, serde_json::Error> {
     match wire::decode::<ConfigMapObject>(body)? {
         Some(map) => Ok(Reply::Object(Object::ConfigMap(map))),
-        None => foreign(body, ConfigMapObject::KIND),
+        None => foreign(body, ConfigMapObject::RESOURCE.kind),
     }
 }
 

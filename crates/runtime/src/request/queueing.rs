@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
-use crate::wire::{Wire, job_set};
+use super::job_set;
+use crate::wire::Wire;
 
 /// Renders a request.
 pub fn render(request: &Request) -> Call {
@@ -27,7 +28,9 @@ pub fn render(request: &Request) -> Call {
         }
         Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         Request::GetUnit { unit } => one(unit).get(),
-        Request::ListUnits { namespace, after } => units(namespace).list(UnitObject::PAGE, after.as_deref()),
+        Request::ListUnits { namespace, after } => {
+            units(namespace).list(UnitObject::RESOURCE.page, after.as_deref())
+        }
         Request::PutStatus { unit, uid, resource_version, standing } => {
             put_status(unit, guard(uid, *resource_version), standing)
         }

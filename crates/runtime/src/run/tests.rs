@@ -2,13 +2,21 @@
 
 use std::sync::Mutex;
 
-use super::*;
-use crate::client::REQUEST_LIFETIME;
-use framework_core::classify::Classifier;
 use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
+
+use framework_core::Policy;
+use framework_core::classify::Classifier;
+use framework_engine::engine::EngineSettings;
+use framework_engine::history::Line;
+
+use super::*;
+use crate::client::REQUEST_LIFETIME;
+use crate::clock::Clock;
+use crate::health::Health;
+use crate::journal::{Full, Journal, Receipt};
 
 type Asked = Arc<Mutex<Vec<String>>>;
 

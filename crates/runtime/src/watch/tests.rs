@@ -1,6 +1,8 @@
 //! Watches of a scripted API server, under a paused clock.
 
 use super::*;
+use crate::wire::FrameworkText;
+use framework_engine::object::{ConfigMapObject, PodObject};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -169,7 +171,7 @@ async fn lists_begin_one_after_the_other() {
     let tasks = [
         tokio::spawn(watch::<PodObject>(pods.client(), sink.clone(), third, rng())),
         tokio::spawn(watch::<ConfigMapObject>(maps.client(), sink.clone(), second, rng())),
-        tokio::spawn(watch::<FrameworkObject>(frameworks.client(), sink, first, rng())),
+        tokio::spawn(watch::<FrameworkText>(frameworks.client(), sink, first, rng())),
     ];
     let mut seen = Vec::new();
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(10), receiver.recv()).await {

@@ -5,7 +5,7 @@ use framework_core::observed::ConfigMapFacts;
 use serde::{Deserialize, Deserializer};
 
 use super::meta::{Meta, Owner};
-use super::{Read, Wire};
+use super::resource::{Read, Resource, Wire};
 use framework_engine::object::ConfigMapObject;
 use framework_message::Key;
 
@@ -16,12 +16,8 @@ struct ConfigMapWire {
 }
 
 impl Wire for ConfigMapObject {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "ConfigMap";
-    const PLURAL: &'static str = "configmaps";
-    const SELECTOR: Option<&'static str> = Some(name::SLOT_LABEL);
-    const PAGE: u32 = 500;
+    const RESOURCE: Resource =
+        Resource::new("", "v1", "ConfigMap", "configmaps").selected_by(name::SLOT_LABEL);
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         let meta = ConfigMapWire::deserialize(deserializer)?.metadata;

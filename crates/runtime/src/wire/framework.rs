@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::meta::Meta;
-use super::{Read, Wire};
+use super::resource::{Read, Resource, Wire};
 use framework_engine::object::{Content, Form, FrameworkObject, Unreadable};
 use framework_message::Key;
 
@@ -36,13 +36,8 @@ struct FrameworkWire {
 }
 
 impl Wire for FrameworkObject {
-    const GROUP: &'static str = name::GROUP;
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = name::KIND;
-    const PLURAL: &'static str = "frameworks";
-    const SELECTOR: Option<&'static str> = None;
-    /// One of them may take more than a megabyte.
-    const PAGE: u32 = 50;
+    // One of them may take more than a megabyte.
+    const RESOURCE: Resource = Resource::new(name::GROUP, "v1", name::KIND, "frameworks").in_pages_of(50);
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         let Read { resource_version, object, .. } = FrameworkText::read_from(deserializer)?;
@@ -51,12 +46,7 @@ impl Wire for FrameworkObject {
 }
 
 impl Wire for FrameworkText {
-    const GROUP: &'static str = FrameworkObject::GROUP;
-    const VERSION: &'static str = FrameworkObject::VERSION;
-    const KIND: &'static str = FrameworkObject::KIND;
-    const PLURAL: &'static str = FrameworkObject::PLURAL;
-    const SELECTOR: Option<&'static str> = FrameworkObject::SELECTOR;
-    const PAGE: u32 = FrameworkObject::PAGE;
+    const RESOURCE: Resource = FrameworkObject::RESOURCE;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         Self::read_from(deserializer)
@@ -197,8 +187,8 @@ pub(crate) fn acknowledged(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Watched, decode};
     use super::*;
+    use crate::wire::{Watched, decode};
     use kube::core::{ObjectList, WatchEvent};
     use serde_json::{Value, json};
 

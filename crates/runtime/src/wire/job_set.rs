@@ -5,21 +5,17 @@ use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
 use k8s_openapi::api::batch::v1::JobTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer};
 
 use framework_queueing::{JobObject, JobSetObject, TemplateMetadata};
 
-use super::queueing::{at_a_time, created, given, identity, uid};
-
-/// What says of which JobSet a Pod is.
-pub const NAME: &str = "jobset.sigs.k8s.io/jobset-name";
-/// The UID of that JobSet; the first versions do not say it.
-pub const UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+use super::job::at_a_time;
+use super::resource::{Read, Resource, Wire};
+use super::typed::{self, created, given, identity, uid};
 
 /// A JobSet as it is stored, without what is not read.
 #[derive(Debug, Deserialize)]
-pub struct JobSet {
+struct JobSet {
     metadata: ObjectMeta,
     #[serde(default)]
     spec: Spec,
@@ -53,8 +49,16 @@ struct Status {
     conditions: Vec<Condition>,
 }
 
-/// What the queues is told of it.
-pub fn job_set_of(set: JobSet) -> JobSetObject {
+impl Wire for JobSetObject {
+    const RESOURCE: Resource =
+        Resource::new("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets").selected_by(QUEUE_NAME_LABEL);
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        typed::read(deserializer, job_set_of)
+    }
+}
+
+fn job_set_of(set: JobSet) -> JobSetObject {
     let JobSet { metadata, spec, status } = set;
     let (key, resource_version) = identity(&metadata);
     let (mut ask, mut class, mut templates) = (Ok(ResourceRequests::default()), None, Vec::new());
@@ -94,36 +98,10 @@ pub fn job_set_of(set: JobSet) -> JobSetObject {
     JobSetObject { job, templates }
 }
 
-/// The JSON patch that lets a JobSet begin, and gives its Pods the label. To replace UID and resourceVersion
-/// by what they are is what guards it: where they are not, the API server answers with a conflict. A merge
-/// patch would have to say all of `replicatedJobs`.
-pub fn resume(uid: &str, resource_version: u128, queue: &str, templates: &[TemplateMetadata]) -> Value {
-    let operation = |op: &str, path: &str, value: Value| json!({"op": op, "path": path, "value": value});
-    let mut operations = vec![
-        operation("replace", "/metadata/uid", uid.into()),
-        operation("replace", "/metadata/resourceVersion", resource_version.to_string().into()),
-        operation("replace", "/spec/suspend", false.into()),
-    ];
-    let labels = json!({QUEUE_NAME_LABEL: queue});
-    for (position, template) in templates.iter().enumerate() {
-        let metadata = format!("/spec/replicatedJobs/{position}/template/spec/template/metadata");
-        operations.push(match template {
-            TemplateMetadata::Missing => operation("add", &metadata, json!({"labels": labels})),
-            TemplateMetadata::WithoutLabels => {
-                operation("add", &format!("{metadata}/labels"), labels.clone())
-            }
-            TemplateMetadata::WithLabels => {
-                let label = QUEUE_NAME_LABEL.replace('/', "~1");
-                operation("add", &format!("{metadata}/labels/{label}"), queue.into())
-            }
-        });
-    }
-    Value::Array(operations)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn job(parallelism: u32, completions: Option<u32>, metadata: &Value) -> Value {
         let resources = json!({"requests": {"cpu": "500m"}});

@@ -11,7 +11,7 @@ use framework_core::observed::Deletion;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Meta {
+pub struct Meta {
     pub name: String,
     pub namespace: String,
     pub uid: String,
@@ -25,7 +25,7 @@ pub(super) struct Meta {
 /// An owner reference.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Owner {
+pub struct Owner {
     pub api_version: String,
     pub kind: String,
     pub name: String,
@@ -35,7 +35,7 @@ pub(super) struct Owner {
 
 /// Whether the slot label is among the labels; nothing else of them is kept.
 #[derive(Debug, Default)]
-pub(super) struct Labels {
+pub struct Labels {
     has_slot: bool,
 }
 
@@ -58,6 +58,22 @@ impl Meta {
         let at = self.deletion_timestamp?;
         Some(Deletion { at, grace_sec: self.deletion_grace_period_seconds.unwrap_or(0) })
     }
+}
+
+/// Describes the object that holds a name, and its controller.
+pub fn describe_holder(body: &[u8], kind: &str) -> Result<String, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Holder {
+        #[serde(default)]
+        metadata: Meta,
+    }
+    let meta = serde_json::from_slice::<Holder>(body)?.metadata;
+    Ok(match meta.controller() {
+        Some(owner) => {
+            format!("the name is taken by {kind} {}, controlled by {} {}", meta.name, owner.kind, owner.name)
+        }
+        None => format!("the name is taken by {kind} {}, which nothing controls", meta.name),
+    })
 }
 
 impl<'de> Deserialize<'de> for Labels {

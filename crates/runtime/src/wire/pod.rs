@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::meta::Meta;
-use super::{Read, Wire};
+use super::resource::{Read, Resource, Wire};
 use framework_engine::object::{PodObject, UnownedPod};
 use framework_message::Key;
 
@@ -68,12 +68,7 @@ struct TerminatedWire {
 }
 
 impl Wire for PodObject {
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const KIND: &'static str = "Pod";
-    const PLURAL: &'static str = "pods";
-    const SELECTOR: Option<&'static str> = Some(name::SLOT_LABEL);
-    const PAGE: u32 = 500;
+    const RESOURCE: Resource = Resource::new("", "v1", "Pod", "pods").selected_by(name::SLOT_LABEL);
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
         // Skipped over first, to have it whole if this is the last that is seen of it.

@@ -1,0 +1,46 @@
+//! The time that is left until deadlines, as a histogram of this moment.
+//!
+//! It stays as small as its buckets, however many Frameworks run; one gauge for each would not.
+
+use std::sync::{Mutex, PoisonError};
+
+use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
+use prometheus::{Histogram, HistogramOpts};
+
+use framework_api::Time;
+use framework_engine::server_time::ServerTime;
+use framework_message::Now;
+
+/// Seconds: past, 1 min, 5 min, 15 min, 1 h, 4 h, 12 h, 1 d, 3 d, 1 week, 30 d.
+const BUCKETS: &[f64] =
+    &[0.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
+
+/// Deadlines that have not passed yet, or are about to be acted on, and the clock that they follow.
+#[derive(Debug, Default)]
+pub struct Remaining(Mutex<(Vec<Time>, ServerTime)>);
+
+impl Remaining {
+    /// Replaces the deadlines.
+    pub fn set(&self, deadlines: Vec<Time>, time: ServerTime) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (deadlines, time);
+    }
+
+    /// The histogram as of `now`. It is made for each scrape, because one that is registered only grows.
+    pub fn collect(&self, now: Now) -> Vec<MetricFamily> {
+        let opts = HistogramOpts::new(
+            "framework_active_deadline_remaining_seconds",
+            "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
+             Not cumulative over time: it shows those of now.",
+        );
+        let histogram = Histogram::with_opts(opts.buckets(BUCKETS.to_vec()))
+            .expect("a metric of a constant name can be made");
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (deadlines, time) = &*state;
+        let now = Time::floor(time.now(now)).unix();
+        for deadline in deadlines {
+            histogram.observe(deadline.unix().saturating_sub(now) as f64);
+        }
+        histogram.collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! How long threads were held up, and the longest time of the last minutes.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::{GaugeVec, HistogramVec};
+use tokio::time::Instant;
+
+use super::maker::Maker;
+
+/// For how long the longest stall is told, at least. Whoever scrapes more often sees each.
+const MEMORY: Duration = Duration::from_secs(120);
+const BUCKETS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Who was held up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    /// The one on which the loop evaluates and decides.
+    Loop,
+    /// The runtime's own, which read, decode, encode and send.
+    Workers,
+}
+
+impl Threads {
+    /// All of them.
+    pub const ALL: [Threads; 2] = [Threads::Loop, Threads::Workers];
+
+    /// As metrics call them.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Threads::Loop => "loop",
+            Threads::Workers => "workers",
+        }
+    }
+}
+
+/// How long threads were held up.
+#[derive(Debug)]
+pub struct Stalls {
+    seconds: HistogramVec,
+    longest_seconds: GaugeVec,
+    longest: [Longest; 2],
+}
+
+impl Stalls {
+    pub fn new(maker: &Maker) -> Self {
+        Stalls {
+            seconds: maker.histograms(
+                "event_loop_stall_seconds",
+                "How late a heartbeat of the threads was, every 50 ms: so long something did not yield.",
+                &["threads"],
+                BUCKETS,
+            ),
+            longest_seconds: maker.float_gauges(
+                "event_loop_longest_stall_seconds",
+                "The latest heartbeat of the threads in the last two to four minutes.",
+                &["threads"],
+            ),
+            longest: Default::default(),
+        }
+    }
+
+    /// A heartbeat of these threads was that late.
+    pub fn note(&self, threads: Threads, late: Duration) {
+        let longest = self.longest[threads as usize].note(late);
+        self.seconds.with_label_values(&[threads.name()]).observe(late.as_secs_f64());
+        self.longest_seconds.with_label_values(&[threads.name()]).set(longest.as_secs_f64());
+    }
+}
+
+/// The longest of the last minutes: of two spans of time, so that none is forgotten as soon as it was seen.
+#[derive(Debug)]
+struct Longest(Mutex<Spans>);
+
+#[derive(Debug)]
+struct Spans {
+    begun: Instant,
+    now: Duration,
+    before: Duration,
+}
+
+impl Default for Longest {
+    fn default() -> Self {
+        Longest(Mutex::new(Spans { begun: Instant::now(), now: Duration::ZERO, before: Duration::ZERO }))
+    }
+}
+
+impl Longest {
+    /// Takes note of one, and says which is the longest.
+    fn note(&self, stall: Duration) -> Duration {
+        let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = spans.begun.elapsed();
+        if age >= MEMORY {
+            spans.before = if age < 2 * MEMORY { spans.now } else { Duration::ZERO };
+            (spans.begun, spans.now) = (Instant::now(), Duration::ZERO);
+        }
+        spans.now = spans.now.max(stall);
+        spans.now.max(spans.before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_is_told_for_minutes_and_then_forgotten() {
+        let longest = Longest::default();
+        assert_eq!(longest.note(SECOND), SECOND);
+        tokio::time::sleep(MEMORY - SECOND).await;
+        assert_eq!(longest.note(Duration::ZERO), SECOND);
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(longest.note(2 * SECOND), 2 * SECOND);
+        tokio::time::sleep(MEMORY).await;
+        assert_eq!(longest.note(Duration::ZERO), 2 * SECOND, "it was long in the span before");
+        tokio::time::sleep(MEMORY).await;
+        assert_eq!(longest.note(Duration::ZERO), Duration::ZERO);
+    }
+}

@@ -1,0 +1,33 @@
+//! The request that lets a JobSet begin.
+
+use framework_api::queue::QUEUE_NAME_LABEL;
+use serde_json::{Value, json};
+
+use framework_queueing::TemplateMetadata;
+
+/// The JSON patch that lets a JobSet begin, and gives its Pods the label. To replace UID and resourceVersion
+/// by what they are is what guards it: where they are not, the API server answers with a conflict. A merge
+/// patch would have to say all of `replicatedJobs`.
+pub fn resume(uid: &str, resource_version: u128, queue: &str, templates: &[TemplateMetadata]) -> Value {
+    let operation = |op: &str, path: &str, value: Value| json!({"op": op, "path": path, "value": value});
+    let mut operations = vec![
+        operation("replace", "/metadata/uid", uid.into()),
+        operation("replace", "/metadata/resourceVersion", resource_version.to_string().into()),
+        operation("replace", "/spec/suspend", false.into()),
+    ];
+    let labels = json!({QUEUE_NAME_LABEL: queue});
+    for (position, template) in templates.iter().enumerate() {
+        let metadata = format!("/spec/replicatedJobs/{position}/template/spec/template/metadata");
+        operations.push(match template {
+            TemplateMetadata::Missing => operation("add", &metadata, json!({"labels": labels})),
+            TemplateMetadata::WithoutLabels => {
+                operation("add", &format!("{metadata}/labels"), labels.clone())
+            }
+            TemplateMetadata::WithLabels => {
+                let label = QUEUE_NAME_LABEL.replace('/', "~1");
+                operation("add", &format!("{metadata}/labels/{label}"), queue.into())
+            }
+        });
+    }
+    Value::Array(operations)
+}

@@ -1,0 +1,82 @@
+//! The requests on their way, and their replies.
+
+use std::sync::Arc;
+
+use tokio::task::{JoinError, JoinSet};
+
+use framework_engine::object::Object;
+use framework_engine::request::Request;
+use framework_message::{Reply, Ticket};
+
+use crate::compression::Compressor;
+use crate::exchange::Exchange;
+use crate::journal::{Full, Receipt};
+use crate::metrics::Metrics;
+use crate::send::{Answer, send};
+
+/// The outcome of a request, for the part that sent it.
+pub enum Answered {
+    Engine(Answer<Object>),
+    Queue(Answer<framework_queueing::Object>),
+}
+
+/// Requests whose reply is awaited; the engine bounds how many.
+pub struct Requests {
+    client: kube::Client,
+    metrics: Arc<Metrics>,
+    compressor: Arc<Compressor>,
+    tasks: JoinSet<(Ticket, Answered)>,
+}
+
+impl Requests {
+    pub fn new(client: kube::Client, metrics: Arc<Metrics>, compressor: Arc<Compressor>) -> Self {
+        Requests { client, metrics, compressor, tasks: JoinSet::new() }
+    }
+
+    /// Sends a request of the engine, after the history that goes before it is written.
+    pub fn send(&mut self, ticket: Ticket, request: Request, receipt: Option<Result<Receipt, Full>>) {
+        let sending = self.sending(request);
+        self.tasks.spawn(async move {
+            if let Some(receipt) = receipt
+                && !is_written(receipt).await
+            {
+                let reason = "standard error does not take the history that goes before it";
+                return (ticket, Answered::Engine((Reply::NotSent(reason.to_owned()), None)));
+            }
+            (ticket, Answered::Engine(sending.await))
+        });
+    }
+
+    /// Sends a request of the controller of QueueUnits.
+    pub fn send_queueing(&mut self, ticket: Ticket, request: framework_queueing::Request) {
+        let sending = self.sending(request);
+        self.tasks.spawn(async move { (ticket, Answered::Queue(sending.await)) });
+    }
+
+    fn sending<R: Exchange>(&self, request: R) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
+        send(self.client.clone(), request, Arc::clone(&self.metrics), Arc::clone(&self.compressor))
+    }
+
+    /// How many are on their way.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Waits for the next outcome; `None`: nothing is on its way.
+    pub async fn next(&mut self) -> Option<Result<(Ticket, Answered), JoinError>> {
+        self.tasks.join_next().await
+    }
+
+    /// The next outcome that is there.
+    pub fn try_next(&mut self) -> Option<Result<(Ticket, Answered), JoinError>> {
+        self.tasks.try_join_next()
+    }
+}
+
+/// Whether the history that goes before a request is written.
+async fn is_written(receipt: Result<Receipt, Full>) -> bool {
+    match receipt {
+        Ok(receipt) => receipt.is_written().await,
+        Err(Full) => false,
+    }
+}

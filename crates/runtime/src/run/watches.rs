@@ -1,0 +1,98 @@
+//! The watches of a controller, in the order in which they begin.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use framework_api::queue::ConsumerKind;
+use framework_engine::object::{ConfigMapObject, PodObject};
+use framework_queueing::{
+    ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+};
+
+use super::parts::Parts;
+use crate::client::REPLY_TIMEOUT;
+use crate::watch::{Kind, Sink, Turn, watch};
+use crate::wire::{FrameworkText, Wire};
+
+/// After what time it is looked again whether JobSets are served: at first, and at last.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN_AT_LAST: Duration = Duration::from_secs(600);
+
+/// Starts the watches, each of which tells its name when it ends.
+pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
+    let [frameworks, config_maps, pods, jobs, sets, used, units, queues, quotas, classes] = Turn::chain();
+    start_watch::<FrameworkText>(tasks, parts, sink, frameworks, "the watch of Frameworks");
+    start_watch::<ConfigMapObject>(tasks, parts, sink, config_maps, "the watch of ConfigMaps");
+    start_watch::<PodObject>(tasks, parts, sink, pods, "the watch of Pods");
+    if parts.policy.queueing {
+        start_queueing(tasks, parts, sink, [jobs, sets, used, units, queues, quotas, classes]);
+    }
+}
+
+fn start_watch<T: Kind>(
+    tasks: &mut JoinSet<&'static str>,
+    parts: &mut Parts,
+    sink: &Sink,
+    turn: Turn,
+    name: &'static str,
+) {
+    let watching = watch::<T>(parts.client.clone(), sink.clone(), turn, parts.seeds.generator());
+    tasks.spawn(async move {
+        watching.await;
+        name
+    });
+}
+
+/// Starts the watches. Units come after the jobs that they name, or these would read as gone.
+fn start_queueing(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, turns: [Turn; 7]) {
+    let [jobs, sets, used, units, queues, quotas, classes] = turns;
+    start_watch::<JobObject>(tasks, parts, sink, jobs, "the watch of Jobs");
+    start_job_sets(tasks, parts, sink, sets);
+    start_watch::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues");
+    start_watch::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits");
+    start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
+    start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");
+    start_watch::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses");
+}
+
+/// Watches JobSets once they are served. A cluster without them costs a request now and then.
+fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, mut turn: Turn) {
+    let (client, sink, mut rng) = (parts.client.clone(), sink.clone(), parts.seeds.generator());
+    tasks.spawn(async move {
+        let name = "the watch of JobSets";
+        if let Some(after) = turn.after.take()
+            && after.await.is_err()
+        {
+            return name;
+        }
+        let mut pause = LOOK_AGAIN;
+        while !are_job_sets_served(&client).await {
+            // The others need not wait for what is not there.
+            if let Some(then) = turn.then.take() {
+                let _ = then.send(());
+            }
+            sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
+            pause = (pause * 2).min(LOOK_AGAIN_AT_LAST);
+        }
+        watch::<JobSetObject>(client, sink, turn, rng).await;
+        name
+    });
+}
+
+/// Whether the API server has that version of JobSets, as far as it says so.
+async fn are_job_sets_served(client: &kube::Client) -> bool {
+    let version = ConsumerKind::JobSet.api_version();
+    match timeout(REPLY_TIMEOUT, client.list_api_group_resources(version)).await {
+        Ok(Ok(found)) => {
+            found.resources.iter().any(|resource| resource.name == JobSetObject::RESOURCE.plural)
+        }
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => false,
+        unknown => {
+            debug!(?unknown, "it is not known whether JobSets are served");
+            false
+        }
+    }
+}

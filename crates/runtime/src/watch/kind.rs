@@ -1,0 +1,84 @@
+//! The kinds that are watched, and the event that each becomes.
+
+use framework_engine::event as engine;
+use framework_engine::object::{ConfigMapObject, PodObject};
+use framework_message::Change;
+use framework_queueing::{
+    ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject,
+};
+
+use crate::compression::Compressor;
+use crate::event::Event;
+use crate::wire::{FrameworkText, Wire};
+
+/// A kind that is watched.
+pub trait Kind: Wire {
+    /// The event of a change; the compressor opens what is compressed in the object.
+    fn event(change: Change<Self>, compressor: &Compressor) -> Event;
+}
+
+impl Kind for FrameworkText {
+    fn event(change: Change<Self>, compressor: &Compressor) -> Event {
+        Event::Engine(engine::Event::Framework(match change {
+            Change::Restarted => Change::Restarted,
+            Change::Listed(text) => Change::Listed(compressor.read(text)),
+            Change::Synced => Change::Synced,
+            Change::Applied(text) => Change::Applied(compressor.read(text)),
+            Change::Deleted(text) => Change::Deleted(compressor.read(text)),
+        }))
+    }
+}
+
+impl Kind for ConfigMapObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Engine(engine::Event::ConfigMap(change))
+    }
+}
+
+impl Kind for PodObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Engine(engine::Event::Pod(change))
+    }
+}
+
+impl Kind for JobObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::Job(change))
+    }
+}
+
+impl Kind for JobSetObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::JobSet(change))
+    }
+}
+
+impl Kind for PodUse {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::Pod(change))
+    }
+}
+
+impl Kind for UnitObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::Unit(change))
+    }
+}
+
+impl Kind for QueueObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::Queue(change))
+    }
+}
+
+impl Kind for QuotaObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::Quota(change))
+    }
+}
+
+impl Kind for ClassObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::Class(change))
+    }
+}

@@ -1,0 +1,129 @@
+//! Jobs (`batch/v1`), as far as queueing uses them.
+
+use framework_api::queue::QUEUE_NAME_LABEL;
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec};
+use kube::ResourceExt;
+use serde::Deserializer;
+
+use framework_queue::ResourceRequests;
+use framework_queueing::JobObject;
+
+use super::resource::{Read, Resource, Wire};
+use super::typed::{self, created, given, identity, uid};
+
+impl Wire for JobObject {
+    const RESOURCE: Resource = Resource::new("batch", "v1", "Job", "jobs").selected_by(QUEUE_NAME_LABEL);
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        typed::read(deserializer, |job| job_of(&job))
+    }
+}
+
+/// How many Pods a Job runs at a time.
+pub fn at_a_time(job: &JobSpec) -> u64 {
+    let parallelism = job.parallelism.unwrap_or(1);
+    let pods = job.completions.map_or(parallelism, |completions| completions.min(parallelism));
+    u64::try_from(pods).unwrap_or(0)
+}
+
+fn job_of(job: &Job) -> JobObject {
+    let (key, resource_version) = identity(&job.metadata);
+    let spec = job.spec.clone().unwrap_or_default();
+    let pods = at_a_time(&spec);
+    let pod = spec.template.spec.unwrap_or_default();
+    let ends = |condition: &JobCondition| {
+        condition.status == "True" && matches!(condition.type_.as_str(), "Complete" | "Failed")
+    };
+    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_deref());
+    JobObject {
+        uid: uid(&job.metadata),
+        resource_version,
+        created: created(&job.metadata),
+        queue: given(job.labels().get(QUEUE_NAME_LABEL)),
+        suspended: spec.suspend == Some(true),
+        finished: conditions.unwrap_or_default().iter().any(ends),
+        deleting: job.metadata.deletion_timestamp.is_some(),
+        class: given(pod.priority_class_name.as_ref()),
+        ask: ResourceRequests::pod(&pod).map(|ask| ask.times(pods)).map_err(|error| error.to_string().into()),
+        key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::wire::decode;
+    use framework_message::Key;
+
+    fn job(spec: Value, status: Value) -> JobObject {
+        let labels = json!({QUEUE_NAME_LABEL: "q"});
+        let job = json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": {
+                "name": "train", "namespace": "team", "uid": "u", "resourceVersion": "7", "labels": labels,
+                "creationTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "spec": spec, "status": status,
+        });
+        decode(job.to_string().as_bytes()).unwrap().unwrap()
+    }
+
+    fn spec(parallelism: Value, completions: Value) -> Value {
+        let resources = json!({"requests": {"cpu": "500m"}});
+        let containers = json!([{"name": "main", "image": "busybox", "resources": resources}]);
+        json!({
+            "suspend": true, "parallelism": parallelism, "completions": completions,
+            "template": {"spec": {"priorityClassName": "high", "containers": containers}},
+        })
+    }
+
+    fn asks(job: &JobObject) -> String {
+        job.ask.as_ref().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_job_asks_for_the_pods_that_it_runs_at_a_time() {
+        let found = job(spec(json!(4), json!(10)), json!({}));
+        assert_eq!(found.key, Key::new("team", "train"));
+        assert_eq!((&*found.uid, found.resource_version), ("u", 7));
+        assert_eq!((found.queue.as_deref(), found.class.as_deref()), (Some("q"), Some("high")));
+        assert!(found.suspended && !found.finished && !found.deleting);
+        assert_eq!(asks(&found), "cpu: 2, pods: 4");
+        for (parallelism, completions, pods) in [
+            (json!(4), json!(3), "cpu: 1500m, pods: 3"),
+            (json!(4), Value::Null, "cpu: 2, pods: 4"),
+            (Value::Null, json!(4), "cpu: 500m, pods: 1"),
+            (json!(0), Value::Null, "nothing"),
+        ] {
+            let found = job(spec(parallelism.clone(), completions.clone()), json!({}));
+            assert_eq!(asks(&found), pods, "{parallelism} {completions}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_finished_by_a_condition_that_is_true_and_waits_only_while_it_is_suspended() {
+        let condition = |kind: &str, status: &str| json!({"conditions": [{"type": kind, "status": status}]});
+        for (status, finished) in [
+            (condition("Complete", "True"), true),
+            (condition("Failed", "True"), true),
+            (condition("Failed", "False"), false),
+            (condition("Suspended", "True"), false),
+            (condition("FailureTarget", "True"), false),
+        ] {
+            assert_eq!(job(spec(json!(1), json!(1)), status.clone()).finished, finished, "{status}");
+        }
+        let mut running = spec(json!(1), json!(1));
+        running["suspend"] = json!(false);
+        assert!(!job(running, json!({})).suspended);
+    }
+
+    #[test]
+    fn a_job_whose_template_cannot_be_read_says_why() {
+        let mut bad = spec(json!(1), json!(1));
+        bad["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
+        let reason = job(bad, json!({})).ask.unwrap_err();
+        assert!(reason.contains("cpu"), "{reason}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Queues.
+
+use framework_api::queue::{GROUP, Queue};
+use serde::Deserializer;
+
+use framework_queueing::{Filling, QueueObject};
+
+use super::resource::{Read, Resource, Wire};
+use super::typed::{self, given, identity, uid};
+
+impl Wire for QueueObject {
+    const RESOURCE: Resource = Resource::new(GROUP, "v1alpha1", "Queue", "queues");
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
+        typed::read(deserializer, queue_of)
+    }
+}
+
+fn queue_of(queue: Queue) -> QueueObject {
+    let (key, resource_version) = identity(&queue.metadata);
+    let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
+    let filling = queue.status.and_then(|status| {
+        Some(Filling { waiting: count(status.waiting)?, released: count(status.released)? })
+    });
+    QueueObject {
+        uid: uid(&queue.metadata),
+        filling,
+        key,
+        resource_version,
+        policy: queue.spec.queue_policy,
+        priority: queue.spec.priority,
+        class: given(queue.spec.priority_class_name.as_ref()),
+    }
+}

@@ -1,0 +1,139 @@
+//! How a kind is named on the wire, and how one object of it is decoded.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::NamespaceResourceScope;
+use serde::{Deserialize, Deserializer};
+
+use framework_engine::object::UnownedPod;
+
+/// A kind as URLs and the controller of a watch name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// API group.
+    pub group: &'static str,
+    /// Version in the group.
+    pub version: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// The resource, as URLs name it.
+    pub plural: &'static str,
+    /// The label selector of the watch; `None`: all objects are watched.
+    pub selector: Option<&'static str>,
+    /// Objects in one page of a LIST: a page is decoded in one go, and is in memory three times meanwhile.
+    pub page: u32,
+}
+
+impl Resource {
+    /// A kind of which all objects are watched.
+    pub const fn new(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+    ) -> Self {
+        Resource { group, version, kind, plural, selector: None, page: 500 }
+    }
+
+    /// The same kind; only the objects that this label selector matches are watched.
+    pub const fn selected_by(self, selector: &'static str) -> Self {
+        Resource { selector: Some(selector), ..self }
+    }
+
+    /// The same kind, with pages of so many objects.
+    pub const fn in_pages_of(self, page: u32) -> Self {
+        Resource { page, ..self }
+    }
+}
+
+/// An object that can be read from the wire.
+pub trait Wire: Sized + Clone + Debug + Send + Sync + 'static {
+    /// Its kind.
+    const RESOURCE: Resource;
+
+    /// Drops the data that only the event of a deletion needs.
+    fn forget_last(&mut self) {}
+
+    /// Decodes one object; `None` if it is not one of ours.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error>;
+}
+
+/// One decoded object.
+pub struct Read<T> {
+    pub(crate) resource_version: Option<String>,
+    pub(crate) object: Option<T>,
+    /// Set instead of the object if it is not one of ours, and may have been.
+    pub(crate) unowned: Option<UnownedPod>,
+}
+
+/// An object in the form that [`kube::runtime::watcher()`] wants.
+#[derive(Clone, Debug)]
+pub struct Watched<T> {
+    /// Holds the resourceVersion only: the watcher resumes from it.
+    meta: ObjectMeta,
+    /// The object; `None` if it is not one of ours.
+    pub object: Option<T>,
+    /// Set instead of the object if it is not one of ours, and may have been.
+    pub unowned: Option<UnownedPod>,
+}
+
+impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Read { resource_version, object, unowned } = T::read(deserializer)?;
+        Ok(Watched { meta: ObjectMeta { resource_version, ..ObjectMeta::default() }, object, unowned })
+    }
+}
+
+impl<T: Wire> kube::Resource for Watched<T> {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        T::RESOURCE.kind.into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        T::RESOURCE.group.into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        T::RESOURCE.version.into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        T::RESOURCE.plural.into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.meta
+    }
+}
+
+/// Decodes the body of a reply; `None` if the object is not one of ours.
+pub fn decode<T: Wire>(body: &[u8]) -> Result<Option<T>, serde_json::Error> {
+    serde_json::from_slice::<Watched<T>>(body).map(|watched| watched.object)
+}
+
+/// Decodes a page of a LIST: the objects of ours, and `continue` if there is more.
+pub fn page<T: Wire>(body: &[u8]) -> Result<(Vec<T>, Option<String>), serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default, rename = "continue")]
+        after: Option<String>,
+    }
+    #[derive(Deserialize)]
+    #[serde(bound = "T: Wire")]
+    struct List<T: Wire> {
+        metadata: Metadata,
+        items: Vec<Watched<T>>,
+    }
+    let List { metadata, items } = serde_json::from_slice::<List<T>>(body)?;
+    let after = metadata.after.filter(|after| !after.is_empty());
+    Ok((items.into_iter().filter_map(|watched| watched.object).collect(), after))
+}

@@ -17,7 +17,9 @@ use jiff::Timestamp;
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::counts::Counts;
-use crate::object::{ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject};
+use crate::object::{
+    ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject,
+};
 use crate::others::Others;
 use crate::store::Store;
 use crate::unit::{PendingRequest, UnitState};

@@ -26,7 +26,7 @@ use framework_queueing::{Consumer, Outcome};
 
 use crate::clock::Clock;
 use crate::compression::Compressor;
-use framework_engine::event::Event;
+use crate::event::Event;
 use crate::health::{Health, Synced};
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, Subject};

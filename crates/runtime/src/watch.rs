@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::compression::Compressor;
-use framework_engine::event::Event;
+use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::wire::{Watched, Wire};

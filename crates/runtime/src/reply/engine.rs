@@ -5,7 +5,7 @@ use framework_engine::object::{ConfigMapObject, FrameworkObject, Object, PodObje
 use framework_engine::request::Request;
 use framework_message::Key;
 
-use crate::wire::{Wire, self};
+use crate::wire::{self, Wire};
 
 /// Reads the body of a successful response.
 pub fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {

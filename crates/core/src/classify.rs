@@ -8,8 +8,8 @@
 mod error;
 mod judged;
 mod pattern;
-mod re2;
 mod regexes;
+mod syntax;
 mod terminated;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ impl Regexes {
             return Ok(regex.clone());
         }
         let refuse = |reason: String| Problem::Regex { pattern: pattern.to_owned(), reason };
-        let translated = super::re2::translate(pattern).map_err(refuse)?;
+        let translated = super::syntax::checked(pattern, REGEX_NEST_LIMIT).map_err(refuse)?;
         let regex = RegexBuilder::new(&translated)
             .size_limit(REGEX_SIZE_LIMIT)
             .nest_limit(REGEX_NEST_LIMIT)

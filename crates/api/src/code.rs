@@ -1,4 +1,4 @@
-//! Completion codes that the contract predefines, and the type of a completion.
+//! Predefined completion codes, and the type of a completion.
 //!
 //! The table is data (`data/completion_codes.csv`): tests and the manual read the same rows.
 
@@ -14,7 +14,7 @@ use crate::null::null_as_default;
 pub struct CompletionType {
     /// Succeeded or failed.
     pub name: CompletionName,
-    /// Written as `[]` when there are none; `null` is accepted.
+    /// Written as `[]` if there are none; `null` is accepted.
     #[serde(default, deserialize_with = "null_as_default")]
     pub attributes: Vec<Attribute>,
 }
@@ -28,14 +28,14 @@ pub enum CompletionName {
     Failed,
 }
 
-/// How an attempt failed, as far as it is known.
+/// The kind of a failure, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Attribute {
-    /// Another attempt may well succeed.
+    /// Another attempt may succeed.
     Transient,
-    /// It failed because others competed for the same resources; retry later.
+    /// Others competed for the same resources: retry later.
     Conflict,
-    /// Every other attempt would fail too.
+    /// Every further attempt would fail, too.
     Permanent,
 }
 
@@ -71,11 +71,11 @@ pub enum Code {
     ContainerTransientConflictFailed = 201,
     /// A container chose to report a permanent failure.
     ContainerPermanentFailed = 210,
-    /// All went well.
+    /// The attempt succeeded.
     Succeeded = 0,
-    /// Somebody else deleted the ConfigMap.
+    /// The ConfigMap was not deleted by the controller.
     ConfigMapExternalDeleted = -100,
-    /// Somebody else deleted the Pod.
+    /// The Pod was not deleted by the controller.
     PodExternalDeleted = -101,
     /// The created ConfigMap never appeared in the cache.
     ConfigMapLocalCacheCreationTimeout = -110,
@@ -160,7 +160,7 @@ impl Code {
         self.row().map_or_else(|| CompletionType::failed(&[]), |row| row.r#type.clone())
     }
 
-    /// Whether a completion with this code is never followed by a retry, whatever the policy says.
+    /// Whether a completion with this code is never followed by a retry, under any policy.
     pub fn forbids_retry(number: i32) -> bool {
         [
             Code::StopFrameworkRequested,
@@ -172,7 +172,7 @@ impl Code {
         .any(|code| code.number() == number)
     }
 
-    /// Whether the contract keeps this number for itself, so that a config may not define it.
+    /// Whether this number is reserved, so that a config may not define it.
     pub fn is_reserved(number: i32) -> bool {
         (200..=219).contains(&number) || (-999..=0).contains(&number)
     }

@@ -1,9 +1,9 @@
 //! The compressed form of `taskRoleStatuses`: base64 of one zstd frame, or of one gzip member, of its JSON.
 //!
-//! What is decoded was stored by somebody else, perhaps to harm: the first bytes say which of the two it is,
-//! anything else is refused, and so is what follows the frame. A text that would decode to more than
-//! [`DECODED_LIMIT`], or wants a larger window than a reader must grant, is refused before memory is spent on
-//! it: it is decoded once into nothing, to learn its size and see its checksum, and then into exactly that.
+//! The input is not trusted. Its first bytes name the codec; anything else is refused, and so are bytes
+//! after the frame. A text that decodes to more than [`DECODED_LIMIT`], or that asks for a larger window
+//! than a reader must grant, is refused before memory is spent on it. It is decoded once into nothing, to
+//! learn its size and check its checksum, and then into a buffer of that size.
 
 use std::io::{self, BufWriter, Read, Write};
 
@@ -16,7 +16,7 @@ use zstd::zstd_safe::{CParameter, Strategy};
 
 use crate::config::CompressionCodec;
 
-/// What a compressed text may decode to, in bytes.
+/// The most bytes that a compressed text may decode to.
 pub const DECODED_LIMIT: u64 = 64 << 20;
 
 /// 8 MiB: the window that RFC 8878 asks every reader to grant, and we grant no more.
@@ -29,9 +29,9 @@ const BUFFER: usize = 32 << 10;
 /// How much work goes into a small result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// Little: it will be written again soon.
+    /// Little: the result will be replaced soon.
     Fast,
-    /// Much: it is to be kept.
+    /// Much: the result is kept.
     Best,
 }
 
@@ -46,27 +46,27 @@ pub enum DecodeError {
     /// Not base64, as JSON carries bytes.
     #[error("not base64: {0}")]
     Base64(String),
-    /// Neither of the two.
+    /// It begins like neither of the two.
     #[error("neither zstd nor gzip: it begins with {0}")]
     UnknownMagic(String),
-    /// It ends before its end.
+    /// The data ends too early.
     #[error("the {0} data is cut short")]
     Truncated(&'static str),
-    /// Damaged, or asking for more than is granted.
+    /// The data is damaged, or asks for a larger window than is granted.
     #[error("the {codec} data cannot be decoded: {reason}")]
     Broken {
         /// Which of the two.
         codec: &'static str,
-        /// What the decoder says.
+        /// The reason that the decoder gives.
         reason: String,
     },
     /// It would decode to more than [`DECODED_LIMIT`].
     #[error("it decodes to more than {} MiB", DECODED_LIMIT >> 20)]
     TooLarge,
-    /// Something follows it.
+    /// Bytes follow the end of the data.
     #[error("{0} bytes follow the end of the compressed data")]
     TrailingData(usize),
-    /// What it decodes to is not a list of TaskRole statuses.
+    /// The decoded JSON is not a list of TaskRole statuses.
     #[error("what it decodes to cannot be read: {0}")]
     Json(String),
 }
@@ -76,7 +76,7 @@ pub fn encode(json: &[u8], codec: CompressionCodec, effort: Effort) -> Result<St
     compress(codec, effort, |sink| sink.write_all(json))
 }
 
-/// Compresses the JSON of `value`, without ever holding all of it.
+/// Compresses the JSON of `value` without holding all of it in memory.
 pub fn encode_json(
     value: &impl Serialize,
     codec: CompressionCodec,
@@ -85,7 +85,7 @@ pub fn encode_json(
     compress(codec, effort, |sink| serde_json::to_writer(sink, value).map_err(io::Error::from))
 }
 
-/// Decompresses what either codec made.
+/// Decompresses the text of either codec.
 pub fn decode(text: &str) -> Result<Vec<u8>, DecodeError> {
     let bytes = BASE64_STANDARD.decode(text).map_err(|error| DecodeError::Base64(error.to_string()))?;
     let size = unpack(&bytes, &mut io::sink())?;
@@ -130,9 +130,9 @@ fn compress(
     Ok(text.into_inner())
 }
 
-/// Small windows and tables: each Task's entry is much like the one before it, a kilobyte away, so that a
-/// larger window finds nothing better, takes longer and wants memory, here and of whoever reads. In between,
-/// level 8 saves an eighth of what level 1 takes, and needs four times as long.
+/// Small windows and tables: each Task's entry is much like the one before it, a kilobyte away. A larger
+/// window finds nothing better, takes longer, and needs more memory in every reader. In between, level 8
+/// saves an eighth of what level 1 takes, and needs four times as long.
 fn parameters(effort: Effort) -> Vec<CParameter> {
     let level = match effort {
         Effort::Fast => vec![CParameter::CompressionLevel(1), CParameter::WindowLog(18)],
@@ -150,7 +150,7 @@ fn parameters(effort: Effort) -> Vec<CParameter> {
     level.into_iter().chain([CParameter::ChecksumFlag(true)]).collect()
 }
 
-/// Decodes all of `bytes`, and says how much that was.
+/// Decodes all of `bytes`. Returns the decoded size.
 fn unpack(bytes: &[u8], into: &mut impl Write) -> Result<u64, DecodeError> {
     let mut rest = bytes;
     let (codec, copied) = if bytes.starts_with(&ZSTD_MAGIC) {

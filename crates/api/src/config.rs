@@ -1,4 +1,4 @@
-//! The controller's config file, `frameworkcontroller.yaml`: its keys, their defaults and what they allow.
+//! The controller's config file, `frameworkcontroller.yaml`: its keys, their defaults and allowed values.
 //!
 //! A [`Config`] made by [`Config::parse`] holds allowed values only. Every key is optional, and `null` is
 //! as good as left out; an unknown key is an error, never ignored. Finding the file, the environment and
@@ -12,11 +12,12 @@ use serde::Deserialize;
 
 use crate::pod_failure::{self, PodFailureRule};
 
-/// What the controller is told by its config file. Fields are named for the keys.
+/// The settings of the config file. Fields are named for its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Address of the API server: overrides that of a kubeconfig; alone it means no authentication. An empty
-    /// one means none, whatever the environment says; so does an empty path of a kubeconfig.
+    /// Address of the API server. It overrides the address of a kubeconfig; without a kubeconfig it means
+    /// no authentication. An empty address, or an empty path of a kubeconfig, means none even if the
+    /// environment has one.
     pub kube_api_server_address: Option<String>,
     /// Path of the kubeconfig.
     pub kube_config_file_path: Option<String>,
@@ -24,13 +25,13 @@ pub struct Config {
     pub kube_client_qps: f64,
     /// Requests to the API server that may go out at once, above the average.
     pub kube_client_burst: u32,
-    /// Frameworks that are worked on at once.
+    /// Frameworks that are synced at once.
     pub worker_number: usize,
     /// Whether a large status is stored compressed.
     pub large_framework_compression: bool,
-    /// What it is compressed with.
+    /// The codec of a compressed status.
     pub large_framework_compression_codec: CompressionCodec,
-    /// From which size of `taskRoleStatuses`, as JSON, it is compressed.
+    /// The size of `taskRoleStatuses`, as JSON, from which it is compressed.
     pub large_framework_compression_threshold_bytes: usize,
     /// Seconds between looks at the CustomResourceDefinition while it is not established.
     pub crd_established_check_interval_sec: u64,
@@ -50,7 +51,7 @@ pub struct Config {
     pub pod_failure_spec: Vec<PodFailureRule>,
     /// Whether a Framework that names a queue waits to be released from it.
     pub queueing: bool,
-    /// Seconds for which a replica holds what it owns after its last renewal.
+    /// Seconds for which a replica keeps its Lease after the last renewal.
     pub lease_duration_sec: u64,
     /// Seconds between renewals.
     pub lease_renew_interval_sec: u64,
@@ -58,7 +59,7 @@ pub struct Config {
     pub metrics_address: SocketAddr,
 }
 
-/// A compression that a reader tells by its first bytes.
+/// A compression codec. The first bytes of the data name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CompressionCodec {
@@ -123,7 +124,7 @@ impl Default for PodSnapshot {
     }
 }
 
-/// What holds when there is no config file at all: only then are the default `podFailureSpec` patterns used.
+/// The settings without a config file: only then are the default `podFailureSpec` patterns used.
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -151,7 +152,7 @@ impl Default for Config {
     }
 }
 
-/// Why a config file is refused: one line that says where, what, and what is allowed.
+/// Why a config file is refused: one line with the place, the problem and the allowed values.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A key that the controller does not know.
@@ -171,7 +172,7 @@ pub enum Error {
         line: u64,
         /// Path of the key from the root; `the file` if no key is to blame.
         key: String,
-        /// What is wrong with it, and what is allowed.
+        /// The problem, and the allowed values.
         reason: String,
     },
     /// A value that another value rules out.
@@ -181,7 +182,7 @@ pub enum Error {
         key: &'static str,
         /// Its value, written or by default.
         value: u64,
-        /// What is allowed beside the other value.
+        /// The values that are allowed beside the other one.
         allowed: String,
     },
 }
@@ -264,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_file_says_what_holds_without_a_file() {
+    fn the_shipped_file_equals_the_defaults_without_a_file() {
         assert_eq!(Config::parse(pod_failure::DEFAULT_CONFIG).unwrap(), Config::default());
     }
 
     #[test]
-    fn the_shipped_file_shows_the_defaults_of_what_it_leaves_out() {
+    fn the_shipped_file_shows_the_defaults_of_its_unset_keys() {
         let shown = |line: &str| match line.strip_prefix("# ") {
             Some(text) if text.starts_with("  ") => text.to_owned(),
             Some(text) if text.split_once(':').is_some_and(|(key, _)| !key.contains(' ')) => text.to_owned(),
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_out_of_range_is_refused_with_what_is_allowed() {
+    fn a_value_out_of_range_is_refused_with_the_range() {
         let (whole, seconds) = (i32::MAX, 9_223_372_036_i64);
         for (yaml, value, allowed) in [
             ("kubeClientQps: 0", "0", "a number above 0 and at most 10000"),
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_another_rules_out_is_refused_with_what_is_allowed() {
+    fn a_value_that_contradicts_another_is_refused_with_the_range() {
         assert_eq!(
             refusal("frameworkMinRetryDelaySecForTransientConflictFailed: 901"),
             "frameworkMaxRetryDelaySecForTransientConflictFailed: 900 is not allowed, give at least \
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_originals_reader_takes_means_the_same_here() {
+    fn yaml_that_the_original_reads_means_the_same_here() {
         let read = |yaml: &str| Config::parse(yaml).expect(yaml);
         for (word, meaning) in [
             ("yes", true),

@@ -24,15 +24,15 @@ const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test
 
 /// The CustomResourceDefinition.
 ///
-/// To what is derived it adds a schema of `metadata.name`: without one the API server lets no rule
-/// name that field, and a refusal would blame `<nil>`.
+/// It adds a schema of `metadata.name` to the derived one. Without it, no rule may name that field, and a
+/// refusal would blame `<nil>`.
 pub fn definition() -> CustomResourceDefinition {
     let mut definition = Framework::crd();
     name_the_name(&mut definition);
     definition
 }
 
-/// Lets the rules of whole objects, which are about their names here, say so.
+/// Gives the rules of whole objects, which are about the name, the path of the name.
 fn name_the_name(definition: &mut CustomResourceDefinition) {
     for version in &mut definition.spec.versions {
         let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
@@ -51,7 +51,7 @@ fn name_the_name(definition: &mut CustomResourceDefinition) {
     }
 }
 
-/// The CustomResourceDefinition as a YAML manifest: what `kubectl apply` installs.
+/// The CustomResourceDefinition as a YAML manifest, for `kubectl apply`.
 pub fn manifest() -> String {
     yaml(&definition())
 }
@@ -63,7 +63,7 @@ fn yaml(definition: &CustomResourceDefinition) -> String {
     format!("{HEADER}{yaml}")
 }
 
-/// Writes `-2.0` as `-2`: bounds are floats in the definition's type, whatever they bound.
+/// Writes `-2.0` as `-2`: in the type of the definition, bounds of integers are floats, too.
 fn whole_numbers(tree: &mut Value) {
     match tree {
         Value::Array(items) => items.iter_mut().for_each(whole_numbers),

@@ -1,8 +1,8 @@
 //! The `Framework` resource as users write it.
 //!
-//! Wire names, defaults and bounds are the contract's; the API server enforces them through the
-//! schema made in `crate::schema`, so that they hold with no admission webhook running. Types here
-//! also accept what an older schema let through (a count of 0, say): a stored object must stay readable.
+//! Wire names, defaults and bounds are the contract's. The API server enforces them through the schema made
+//! in `crate::schema`, so that they hold without an admission webhook. The types here also accept values
+//! that an older schema let through, such as a count of 0: a stored object must stay readable.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::status::FrameworkStatus;
 
-/// What a Framework should be: which Tasks run, how often they are retried, and when it is complete.
+/// The desired state of a Framework: which Tasks run, how often they are retried, and when it is complete.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "frameworkcontroller.microsoft.com",
@@ -50,8 +50,9 @@ pub struct FrameworkSpec {
     /// Whether a completed FrameworkAttempt is followed by another.
     #[serde(default)]
     pub retry_policy: RetryPolicy,
-    /// Seconds from creation until the Framework is ended as failed, held or not: 1 to 3,153,600,000 (100
-    /// years); unset: no limit. Fixed at creation. What is out of bounds is read as unset.
+    /// Seconds from creation until the Framework is ended as failed, even if it never started: 1 to
+    /// 3,153,600,000 (100 years). If unset, there is no limit. Fixed at creation. A value out of bounds is
+    /// read as unset.
     #[serde(
         default,
         deserialize_with = "crate::seconds::active_deadline",
@@ -59,8 +60,8 @@ pub struct FrameworkSpec {
     )]
     #[schemars(transform = crate::schema::active_deadline)]
     pub active_deadline_seconds: Option<i64>,
-    /// Seconds from its completion until the Framework is deleted: 0 (at once) to 2,147,483,647; unset: it is
-    /// kept. Fixed at creation. What is out of bounds is read as unset.
+    /// Seconds from its completion until the Framework is deleted: 0 (at once) to 2,147,483,647. If unset,
+    /// it is kept. Fixed at creation. A value out of bounds is read as unset.
     #[serde(
         default,
         deserialize_with = "crate::seconds::ttl_after_finished",
@@ -76,7 +77,7 @@ pub struct FrameworkSpec {
 /// Whether a Framework waits, runs or is stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ExecutionType {
-    /// The object exists, nothing runs yet.
+    /// The object exists; nothing runs yet.
     Create,
     /// Run.
     #[default]
@@ -85,11 +86,11 @@ pub enum ExecutionType {
     Stop,
 }
 
-/// When a completed attempt is followed by another one. The same form serves Frameworks and Tasks.
+/// When a completed attempt is followed by another one, for Frameworks and Tasks alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RetryPolicy {
-    /// Retry what failed transiently without counting it, and never retry what failed permanently.
+    /// Retry transient failures without counting them, and never retry permanent failures.
     pub fancy_retry_policy: bool,
     /// -2: always retry; -1: retry every failure; n ≥ 0: retry up to n failures.
     #[schemars(range(min = -2, max = 2_147_483_647))]
@@ -109,7 +110,7 @@ pub struct TaskRole {
     /// How completed Tasks of this role complete the whole FrameworkAttempt.
     #[serde(default)]
     pub framework_attempt_completion_policy: CompletionPolicy,
-    /// What each Task of this role is.
+    /// The retry policy and the Pod of each Task.
     pub task: TaskSpec,
 }
 
@@ -131,14 +132,14 @@ impl Default for CompletionPolicy {
     }
 }
 
-/// What each Task of a TaskRole is.
+/// The retry policy and the Pod of each Task of a TaskRole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSpec {
     /// Whether a completed TaskAttempt is followed by another.
     #[serde(default)]
     pub retry_policy: RetryPolicy,
-    /// Seconds a Pod may stay terminating before it is force-deleted; unset: for ever.
+    /// Seconds that a Pod may stay terminating before it is force-deleted. If unset, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub pod_graceful_deletion_timeout_sec: Option<i64>,

@@ -1,9 +1,9 @@
-//! What users write and read: the `Framework` resource, its status, completion codes, the
-//! controller's config file, the names and labels of the objects made for a Framework, and the
+//! The data that users write and read: the `Framework` resource, its status, completion codes, and the
+//! controller's config file. It also has the names and labels of the objects made for a Framework, and the
 //! `QueueUnit`s and `Queue`s in which jobs wait.
 //!
-//! This room holds data and its wire form only. It decides nothing, reads no clock, opens no file
-//! and knows no API server; every other room may use it and it uses none of them.
+//! This crate holds data and its wire form only. It decides nothing, reads no clock, opens no file and
+//! knows no API server. Every other crate may use it, and it uses none of them.
 
 pub mod code;
 pub mod codec;

@@ -8,7 +8,7 @@ pub const API_VERSION: &str = "frameworkcontroller.microsoft.com/v1";
 pub const KIND: &str = "Framework";
 /// Label of ConfigMaps and Pods: the slot of their Framework, decimal, 0 to 255.
 pub const SLOT_LABEL: &str = "frameworkcontroller.microsoft.com/slot";
-/// Finalizer of the ConfigMap: it goes only after all its Pods are gone.
+/// Finalizer of the ConfigMap: it is deleted only after all its Pods are gone.
 pub const FOREGROUND_DELETION: &str = "foregroundDeletion";
 
 /// Variables that a Pod gets as annotations and environment, and in part as labels.
@@ -45,12 +45,12 @@ pub mod variable {
     pub const TASK_ATTEMPT_INSTANCE_UID: &str = "FC_TASK_ATTEMPT_INSTANCE_UID";
 }
 
-/// Name of the ConfigMap that stands for an attempt of this Framework.
+/// Name of the ConfigMap that represents an attempt of this Framework.
 pub fn config_map_name(framework: &str) -> String {
     format!("{framework}-attempt")
 }
 
-/// The Framework whose attempts a ConfigMap of this name stands for.
+/// The Framework whose attempts a ConfigMap of this name represents.
 pub fn framework_of_config_map(config_map: &str) -> Option<&str> {
     config_map.strip_suffix("-attempt").filter(|name| is_dns_word(name))
 }
@@ -60,7 +60,7 @@ pub fn pod_name(framework: &str, task_role: &str, task_index: i32) -> String {
     format!("{framework}-{task_role}-{task_index}")
 }
 
-/// Instance UID of an attempt: its id and the UID of the object that stands for it.
+/// Instance UID of an attempt: its id and the UID of the object that represents it.
 pub fn attempt_instance_uid(id: i32, object_uid: &str) -> String {
     format!("{id}_{object_uid}")
 }

@@ -1,8 +1,8 @@
 //! `podFailureSpec`: how failed Pods are classified into completion codes.
 //!
-//! Data only, as the config file writes it: matching, and the checks that a rule must pass, are the core's.
-//! The default rules are a file (`data/frameworkcontroller.yaml`), and their table is another
-//! (`data/default_pod_failure_spec.csv`) that the tests and the manual read.
+//! Data only, as the config file has it: the core checks and matches the rules. The default rules are in
+//! `data/frameworkcontroller.yaml`. The tests and the manual read their table,
+//! `data/default_pod_failure_spec.csv`.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,7 +13,7 @@ use crate::null::null_as_default;
 /// The config file that is shipped; its `podFailureSpec` holds when there is no config file at all.
 pub const DEFAULT_CONFIG: &str = include_str!("../data/frameworkcontroller.yaml");
 
-/// The default rules as a table: code, phrase, type, and what is matched in words.
+/// The default rules as a table: code, phrase, type, and the pattern in words.
 pub const DEFAULT_TABLE: &str = include_str!("../data/default_pod_failure_spec.csv");
 
 /// An entry of `podFailureSpec`: a completion code, and the Pods that get it.
@@ -25,7 +25,7 @@ pub struct PodFailureRule {
     /// The code in one word; may be empty.
     #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
     pub phrase: String,
-    /// How such a Pod failed; unset: nobody knows.
+    /// How such a Pod failed; unset if it is not known.
     #[serde(default, deserialize_with = "failed_unless_named", skip_serializing_if = "Option::is_none")]
     pub r#type: Option<CompletionType>,
     /// The rule matches if any of these does.
@@ -107,7 +107,7 @@ pub fn default_rules() -> Vec<PodFailureRule> {
     serde_saphyr::from_str::<Config>(DEFAULT_CONFIG).map(|config| config.pod_failure_spec).unwrap_or_default()
 }
 
-/// A pattern that is not `null`: that would match everything, and nobody means it.
+/// A pattern that is not `null`: such a pattern would match every Pod.
 struct Present<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Present<T> {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_entry_may_leave_out() {
+    fn optional_fields_of_an_entry_may_be_left_out() {
         let bare = read("{code: 7}").unwrap();
         assert_eq!((bare.phrase.as_str(), bare.r#type, bare.pod_patterns), ("", None, Vec::new()));
         let unnamed = read("{code: 7, type: {attributes: null}, podPatterns: null}").unwrap();

@@ -1,10 +1,9 @@
 //! Queueing as users write and read it: the resources `QueueUnit` and `Queue`.
 //!
-//! A `QueueUnit` is what one job asks for, and says whether the job may run; a `Queue` is an order in which
-//! units are served. The form of `QueueUnit` is that of the proposal "Queue Unit" of the project kube-queue,
-//! so that what was written for it is understood here. What the API server refuses is in
-//! `crate::schema`: bounds, and what may change in which phase. The group `queue.k8s.io` is protected,
-//! hence the annotation of both definitions.
+//! A `QueueUnit` holds the requests of one job and says whether the job may run. A `Queue` is an order in
+//! which units are served. `QueueUnit` has the form of the proposal "Queue Unit" of the project kube-queue,
+//! so that objects written for it are understood here. `crate::schema` has the bounds, and what may change
+//! in which phase. The group `queue.k8s.io` is protected, hence the annotation of both definitions.
 
 pub(crate) mod limits;
 pub(crate) mod reason;
@@ -31,13 +30,14 @@ pub const QUEUE_KIND: &str = "Queue";
 
 /// Label of a job: the queue in which it waits. The Pods and units of that job carry it too.
 pub const QUEUE_NAME_LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
-/// Finalizer of a unit: it goes only after the last Pod of its job is gone, as the capacity does.
+/// Finalizer of a unit: the unit is deleted only after the last Pod of its job is gone.
 pub const FINALIZER: &str = "frameworkcontroller.microsoft.com/queue-unit";
 
-/// The queue of a unit that names none. Like any other it must exist.
+/// The queue of a unit that names none. It must exist, like any other queue.
 pub const DEFAULT_QUEUE: &str = "default";
 
-/// What a job asks for, and where it waits. Only `priority` may change, and only until the unit is released.
+/// The requests of one job, and the queue in which it waits. Only `priority` may change, and only until the
+/// unit is released.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "queue.k8s.io",
@@ -74,16 +74,16 @@ pub const DEFAULT_QUEUE: &str = "default";
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::queue::fixed_but_priority)]
 pub struct QueueUnitSpec {
-    /// The job that waits for this unit: an object of the unit's own namespace. Unset: none; the unit stands
-    /// for itself, and once it is released it holds what it asks for until it is deleted.
+    /// The job that waits for this unit: an object in the unit's own namespace. If unset, the unit stands
+    /// for itself: it keeps its quota from its release until it is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consumer_ref: Option<ConsumerRef>,
-    /// The `Queue` of the same namespace in which it waits: 1 to 63 characters. Unset: `default`.
+    /// The `Queue` of the same namespace in which it waits: 1 to 63 characters. If unset, `default`.
     #[serde(default = "default_queue")]
     #[schemars(length(max = MAX_QUEUE_NAME), transform = crate::schema::queue::queue_name)]
     pub queue: String,
-    /// Units with a higher one go first, in a queue whose policy is `Priority`: any 32-bit number. It goes
-    /// before `priorityClassName`; without both it is 0. It may change while the unit waits.
+    /// In a queue whose policy is `Priority`, units with a higher priority are released first. It takes
+    /// precedence over `priorityClassName`; without both it is 0. It may change while the unit waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = i32::MIN, max = i32::MAX))]
     pub priority: Option<i32>,
@@ -91,8 +91,8 @@ pub struct QueueUnitSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), transform = crate::schema::queue::class_name)]
     pub priority_class_name: Option<String>,
-    /// What the whole job asks for: up to 30 quantities, by resource. A resource is counted against the keys
-    /// `{resource}` and `requests.{resource}` of the namespace's ResourceQuotas; `pods` counts Pods.
+    /// The requests of the whole job: up to 30 quantities, by resource. A resource is counted against the
+    /// keys `{resource}` and `requests.{resource}` of the namespace's ResourceQuotas; `pods` counts Pods.
     #[serde(default)]
     #[schemars(schema_with = "crate::schema::queue::resource_list")]
     pub resource: BTreeMap<String, Quantity>,
@@ -115,45 +115,48 @@ pub struct ConsumerRef {
     /// Its name.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Its namespace; if given, the unit's own.
+    /// Its namespace. If set, it must be the unit's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub namespace: Option<String>,
-    /// Its UID; unset: whatever has that name.
+    /// Its UID. If unset, any object of that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub uid: Option<String>,
 }
 
-/// What has become of a unit. Users read it; only the controller writes it.
+/// The observed state of a unit. Only the controller writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::queue::one_owner)]
 pub struct QueueUnitStatus {
-    /// Whether it waits or is released; unset until the controller has seen it. It only goes forward.
+    /// Whether the unit waits or is released. It is unset until the controller has seen the unit, and only
+    /// goes forward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Why it waits, for people: what is missing, reserved and limited. Rewritten when the reason changes.
+    /// Why the unit waits, for people: the missing, reserved and limited amounts. It is rewritten when the
+    /// reason changes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 32_768))]
     pub message: String,
-    /// `Dequeued`: whether it is released, with the [`Reason`]; `Overtaken`: since when others pass it.
+    /// `Dequeued` says whether the unit is released, or the reason why not. `Overtaken` says since when
+    /// other units pass it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MAX_CONDITIONS), transform = crate::schema::queue::conditions)]
     pub conditions: Vec<Condition>,
 }
 
-/// Whether a unit waits. The proposal's `ScheduleSucced` and `ScheduleFailed` name what a scheduling round
-/// made of a unit before it is stored; no status ever has them.
+/// Whether a unit waits. No status has the proposal's `ScheduleSucced` and `ScheduleFailed`: they name the
+/// result of a scheduling round before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// It waits in its queue.
+    /// The unit waits in its queue.
     Enqueued,
-    /// It is released, for good: its job may run, and what it asks for is reserved.
+    /// The unit is released for good: its job may run, and its requests are reserved.
     Dequeued,
 }
 
-/// In which order the units of a namespace that name this queue are served.
+/// The order in which the units that name this queue are served.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "queue.k8s.io",
@@ -185,7 +188,7 @@ pub struct QueueSpec {
     /// The order of its units.
     #[serde(default)]
     pub queue_policy: QueuePolicy,
-    /// Queues of the namespace with a higher one are served first: any 32-bit number. It goes before
+    /// Queues of a namespace with a higher priority are served first. It takes precedence over
     /// `priorityClassName`; without both it is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = i32::MIN, max = i32::MAX))]
@@ -199,24 +202,24 @@ pub struct QueueSpec {
 /// The order of the units of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum QueuePolicy {
-    /// Who came first.
+    /// The oldest unit first.
     #[serde(rename = "FIFO")]
     Fifo,
-    /// Who has the higher priority, and among equals who came first.
+    /// The unit with the highest priority first; of equal ones, the oldest.
     #[default]
     Priority,
 }
 
-/// How full a queue was when the controller last wrote it down.
+/// The counts of a queue when the controller last wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = crate::schema::queue::one_owner)]
 pub struct QueueStatus {
-    /// Units that wait.
+    /// Waiting units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub waiting: Option<i32>,
-    /// Units that are released and still hold something.
+    /// Released units that still hold quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub released: Option<i32>,
@@ -255,7 +258,7 @@ impl ConsumerKind {
         }
     }
 
-    /// Which of them a reference is about, in whatever version; `None`: users make the units of that kind.
+    /// The kind that a reference names, in any version; `None`: users make the units of that kind.
     pub fn of(consumer: &ConsumerRef) -> Option<ConsumerKind> {
         let (group, _) = consumer.api_version.split_once('/')?;
         let is_it = |kind: &ConsumerKind| {
@@ -277,8 +280,8 @@ impl ConsumerKind {
     }
 }
 
-/// Name of the unit that asks for what a released job grew by: that of its first unit, and the
-/// `metadata.generation` of the job that asks for more.
+/// Name of the unit that requests the growth of a released job: the name of its first unit, and the
+/// `metadata.generation` of the job that grew.
 pub fn growth_unit_name(unit: &str, generation: i64) -> String {
     format!("{unit}-{generation}")
 }

@@ -1,8 +1,8 @@
-//! What the API server enforces of a `Framework` beyond its types: the parts of the schema that no derive can
-//! know, which are the CEL rules and the places whose content the schema leaves open.
+//! The parts of the schema of `Framework` that no derive can know: the CEL rules, and the fields whose
+//! content the schema leaves open.
 //!
-//! Every rule that a stored object of an older schema may break compares with the old object, so that such an
-//! object still takes status writes and unrelated edits. No rule needs a webhook.
+//! A stored object of an older schema may break a rule. Each such rule compares with the old object, so
+//! that status writes and unrelated edits still pass. No rule needs a webhook.
 
 pub(crate) mod queue;
 
@@ -18,7 +18,7 @@ pub const MAX_TASKS: usize = 10_000;
 /// The most TaskRoles that a Framework may have.
 pub const MAX_TASK_ROLES: usize = 100;
 
-/// The rule for the Framework's own name, which the names of its ConfigMap and Pods begin with.
+/// The rule for the Framework's own name: the names of its ConfigMap and Pods begin with it.
 pub(crate) fn name_rule() -> Rule {
     Rule::new("self.metadata.name.matches('^[a-z0-9]{1,63}$')")
         .message("the name of a Framework is 1 to 63 lower-case letters and digits, and nothing else")
@@ -63,8 +63,8 @@ fn bounded(schema: &mut Schema, bounds: RangeInclusive<i64>, way_out: &str) {
     add(schema, rule);
 }
 
-/// Two fields of the spec stay as they are, set or not. Only a rule of the object that they are in sees that
-/// one was added or removed; to it, null is as good as left out.
+/// Two fields of the spec never change, set or unset. Only a rule of the object that has them sees that one
+/// was added or removed. To such a rule, null is the same as unset.
 pub(crate) fn fixed_at_creation(schema: &mut Schema) {
     let fixed = "is fixed when the Framework is created: it cannot be added, changed or removed later";
     for (field, way_out) in [

@@ -1,16 +1,16 @@
-//! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: their bounds, and what becomes of other values.
+//! `activeDeadlineSeconds` and `ttlSecondsAfterFinished`: their bounds, and how other values are read.
 //!
-//! The CRD refuses such a value. A cluster whose CRD lacks the rules may have stored one all the same: it
-//! counts as not set, so that it neither deletes nor ends anything, and it hides nothing else of the object.
+//! The CRD refuses a value out of bounds. A cluster whose CRD lacks the rules may have stored one. It
+//! counts as not set, so that it deletes and ends nothing, and the rest of the object stays readable.
 
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// What `spec.activeDeadlineSeconds` may be: up to 100 years, so that every due time is a time.
+/// The bounds of `spec.activeDeadlineSeconds`: up to 100 years, so that every due time can be written.
 pub const ACTIVE_DEADLINE: RangeInclusive<i64> = 1..=3_153_600_000;
-/// What `spec.ttlSecondsAfterFinished` may be.
+/// The bounds of `spec.ttlSecondsAfterFinished`.
 pub const TTL_AFTER_FINISHED: RangeInclusive<i64> = 0..=i32::MAX as i64;
 
 /// `activeDeadlineSeconds`, if it is one.

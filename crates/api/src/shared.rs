@@ -1,8 +1,8 @@
 //! A value that its copies share until one of them changes it.
 //!
-//! A status has an entry for each of up to 10,000 Tasks, and one event changes one of them: with shared
-//! entries a copy of the status costs a pointer a Task, two copies are compared by their pointers first, and
-//! the copies that are kept meanwhile (persisted, being written) take the memory of one.
+//! A status has an entry for each of up to 10,000 Tasks, and one event changes one of them. With shared
+//! entries a copy of the status costs a pointer a Task, and two copies are compared by their pointers
+//! first. The persisted copy and the one being written take the memory of one.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,14 +14,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Shared<T>(Arc<T>);
 
 impl<T> Shared<T> {
-    /// Whether both are one value in memory, and hence equal; equal ones may be two.
+    /// Whether both are one value in memory, and so equal. Equal values may be two in memory.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl<T: Clone> Shared<T> {
-    /// The value, to be changed: from here on its own, no longer that of its copies.
+    /// The value, to be changed. From here on it is no longer shared with its copies.
     pub fn to_mut(&mut self) -> &mut T {
         Arc::make_mut(&mut self.0)
     }

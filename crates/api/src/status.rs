@@ -1,4 +1,4 @@
-//! The status of a `Framework`: what the controller has decided and persisted.
+//! The status of a `Framework`: the decisions that the controller has persisted.
 //!
 //! Which fields are written as `null` and which are left out when unset is part of the contract;
 //! the tests at the end hold it. `taskRoleStatuses` is opaque in the CRD's schema (a typed one triples
@@ -51,11 +51,11 @@ pub struct FrameworkStatus {
     /// When the Framework completed.
     #[serde(default)]
     pub completion_time: Option<Time>,
-    /// Where the current attempt is.
+    /// The state of the current attempt.
     pub state: State,
     /// When `state` last changed.
     pub transition_time: Time,
-    /// How often it was retried.
+    /// How often the Framework was retried.
     pub retry_policy_status: RetryPolicyStatus,
     /// The current, or last, attempt.
     pub attempt_status: FrameworkAttemptStatus,
@@ -66,7 +66,7 @@ pub struct FrameworkStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = crate::schema::condition_map)]
     pub conditions: Vec<Condition>,
-    /// Tasks by what they are doing, those being removed left out.
+    /// Tasks by state, without those that a scale-down removes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_counts: Option<TaskCounts>,
     /// `{succeeded + running}/{total}`-style summary for the `Tasks` column.
@@ -82,16 +82,16 @@ pub struct RetryPolicyStatus {
     pub total_retried_count: i32,
     /// The retries that count against `maxRetryCount`.
     pub accountable_retried_count: i32,
-    /// Set once a retry is decided: how long after the attempt's completion it starts.
+    /// Seconds from the completion of the attempt to its retry; set once the retry is decided.
     #[serde(default)]
     pub retry_delay_sec: Option<i64>,
 }
 
-/// Tasks of a Framework by what they are doing; Tasks being removed by a scale-down are not counted.
+/// Tasks of a Framework by state, without those that a scale-down removes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskCounts {
-    /// All of them.
+    /// All Tasks.
     pub total: i32,
     /// Neither running nor completed.
     pub pending: i32,
@@ -101,12 +101,12 @@ pub struct TaskCounts {
     pub succeeded: i32,
     /// Completed and failed.
     pub failed: i32,
-    /// Those whose Pod has an IP, whatever they are doing; unset in what an older controller wrote.
+    /// Tasks whose Pod has an IP, in any state. Unset in a status that an older controller wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addressed: Option<i32>,
 }
 
-/// One run of a Framework, stood for by a ConfigMap.
+/// One run of a Framework, represented by a ConfigMap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FrameworkAttemptStatus {
@@ -123,7 +123,7 @@ pub struct FrameworkAttemptStatus {
     /// `{id}_{configMapUID}`.
     #[serde(default, rename = "instanceUID")]
     pub instance_uid: Option<String>,
-    /// Name of the ConfigMap that stands for this attempt.
+    /// Name of the ConfigMap that represents this attempt.
     pub config_map_name: String,
     /// UID of that ConfigMap, once created.
     #[serde(default, rename = "configMapUID")]
@@ -152,7 +152,7 @@ pub struct FrameworkAttemptCompletionStatus {
     pub r#type: CompletionType,
     /// Details for people.
     pub diagnostics: String,
-    /// What completed the attempt, when Tasks did.
+    /// The Task that completed the attempt, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<CompletionTrigger>,
 }
@@ -161,7 +161,7 @@ pub struct FrameworkAttemptCompletionStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompletionTrigger {
-    /// Which rule was met, with its counts.
+    /// The completion rule that was met, with its counts.
     pub message: String,
     /// TaskRole of the Task.
     pub task_role_name: String,
@@ -175,10 +175,10 @@ pub struct CompletionTrigger {
 pub struct TaskRoleStatus {
     /// Name of the TaskRole.
     pub name: String,
-    /// Made by the controller; another one when the TaskRole is removed and added again.
+    /// Made by the controller; it changes when the TaskRole is removed and added again.
     #[serde(rename = "instanceUID")]
     pub instance_uid: String,
-    /// The effective value, kept here so that it outlives the TaskRole in the spec.
+    /// The effective value, stored here so that it outlives the TaskRole in the spec.
     #[serde(default)]
     pub pod_graceful_deletion_timeout_sec: Option<i64>,
     /// By index, without gaps.
@@ -191,7 +191,7 @@ pub struct TaskRoleStatus {
 pub struct TaskStatus {
     /// Position in its TaskRole, from 0.
     pub index: i32,
-    /// Made by the controller; another one when a scale-down and a scale-up replace the Task.
+    /// Made by the controller; it changes when a scale-down and a scale-up replace the Task.
     #[serde(rename = "instanceUID")]
     pub instance_uid: String,
     /// When the Task was added.
@@ -202,15 +202,15 @@ pub struct TaskStatus {
     /// When it completed.
     #[serde(default)]
     pub completion_time: Option<Time>,
-    /// Where its current attempt is.
+    /// The state of its current attempt.
     pub state: State,
     /// When `state` last changed.
     pub transition_time: Time,
     /// Whether a scale-down is removing it.
     #[serde(default)]
     pub deletion_pending: bool,
-    /// Of a Task that its Framework grew by after it had come through a queue: the `metadata.generation` in
-    /// the name of the QueueUnit that asks for it. Left out of any other Task.
+    /// For a Task that a released Framework grew by: the `metadata.generation` in the name of the QueueUnit
+    /// that requests it. Left out for any other Task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_unit_generation: Option<i64>,
     /// How often it was retried.
@@ -219,7 +219,7 @@ pub struct TaskStatus {
     pub attempt_status: TaskAttemptStatus,
 }
 
-/// One run of a Task, stood for by a Pod.
+/// One run of a Task, represented by a Pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskAttemptStatus {
@@ -236,7 +236,7 @@ pub struct TaskAttemptStatus {
     /// `{id}_{podUID}`.
     #[serde(default, rename = "instanceUID")]
     pub instance_uid: Option<String>,
-    /// Name of the Pod that stands for this attempt.
+    /// Name of the Pod that represents this attempt.
     pub pod_name: String,
     /// UID of that Pod, once created.
     #[serde(default, rename = "podUID")]
@@ -267,12 +267,12 @@ pub struct TaskAttemptCompletionStatus {
     pub r#type: CompletionType,
     /// Details for people.
     pub diagnostics: String,
-    /// What the Pod said, when it ended by itself.
+    /// The end of the Pod, if it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodCompletionStatus>,
 }
 
-/// What a Pod that ended by itself said of its end.
+/// The reason and message of a Pod that ended by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodCompletionStatus {
     /// `status.reason` of the Pod.
@@ -286,12 +286,12 @@ pub struct PodCompletionStatus {
     pub containers: Vec<ContainerCompletionStatus>,
 }
 
-/// How a container of a Pod ended: its `state.terminated`.
+/// The `state.terminated` of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerCompletionStatus {
     /// Name of the container.
     pub name: String,
-    /// A word of the container runtime, such as `OOMKilled`.
+    /// The reason that the container runtime gives, such as `OOMKilled`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The termination message.
@@ -355,8 +355,8 @@ impl TaskAttemptStatus {
 }
 
 impl FrameworkAttemptStatus {
-    /// Fills `taskRoleStatuses` from its compressed form, which is taken away. Says whether it was needed: a
-    /// raw field that is not null counts, whatever stands beside it. On an error nothing is changed.
+    /// Fills `taskRoleStatuses` from its compressed form, which is removed. Returns whether it did: a raw
+    /// field that is not null takes precedence. An error changes nothing.
     pub fn decompress(&mut self) -> Result<bool, DecodeError> {
         let mut was_compressed = false;
         if let (None, Some(text)) = (&self.task_role_statuses, &self.task_role_statuses_compressed) {
@@ -379,12 +379,12 @@ impl TaskRoleStatus {
 }
 
 impl FrameworkStatus {
-    /// Makes the TaskRole statuses readable; see [`FrameworkAttemptStatus::decompress`].
+    /// Makes the TaskRole statuses readable: see [`FrameworkAttemptStatus::decompress`].
     pub fn decompress(&mut self) -> Result<bool, DecodeError> {
         self.attempt_status.decompress()
     }
 
-    /// This status with its TaskRole statuses in this compressed form instead, or with none at all.
+    /// This status as it is stored: its TaskRole statuses in this compressed form, or none at all.
     pub fn stored(&self, compressed: Option<String>) -> FrameworkStatus {
         let attempt = &self.attempt_status;
         FrameworkStatus {

@@ -1,4 +1,4 @@
-//! Fields of a stored Framework that count as not set, and the sentence that tells its user so.
+//! Fields of a stored Framework that count as not set, and the sentence that says so.
 
 use std::ops::RangeInclusive;
 
@@ -13,8 +13,8 @@ const FIELDS: [(&str, RangeInclusive<i64>); 2] =
 /// Longer values are not repeated in full.
 const SHOWN: usize = 40;
 
-/// Says which of the two fields count as not set because they are not what they may be: of a spec and of the
-/// JSON that it was read from, which is looked into only if it names a field that the spec has not.
+/// Names the fields of a spec that count as not set because their values are out of bounds. `json` is the
+/// text that the spec was read from; it is parsed only if it names a field that the spec lacks.
 pub fn out_of_bounds(spec: &FrameworkSpec, json: &str) -> Option<String> {
     let unset = [spec.active_deadline_seconds.is_none(), spec.ttl_seconds_after_finished.is_none()];
     if !FIELDS.iter().zip(unset).any(|((field, _), unset)| unset && json.contains(field)) {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_within_bounds_is_taken_and_null_is_not_set() {
+    fn a_value_within_bounds_is_taken_and_null_is_not_set() {
         let most = (Some(3_153_600_000), Some(2_147_483_647), None);
         assert_eq!(read(json!(1), json!(0)), (Some(1), Some(0), None));
         assert_eq!(read(json!(3_153_600_000_i64), json!(2_147_483_647)), most);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_counts_as_not_set_and_is_named() {
+    fn a_value_out_of_bounds_counts_as_not_set_and_is_named() {
         let wrong = [
             (json!(0), json!(-1)),
             (json!(-7), json!(2_147_483_648_i64)),

@@ -1,4 +1,4 @@
-//! What to do now: the acts that the persisted status permits and the observation calls for.
+//! The acts that the persisted status permits and that the observation requires now.
 //!
 //! Nothing here depends on a status that is not persisted yet.
 
@@ -23,7 +23,7 @@ pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) ->
     }
 }
 
-/// Adds to `plan` what the persisted `status` permits, and when to look again.
+/// Adds the acts that the persisted `status` permits to `plan`, and when to look again.
 pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, m: &Moment, policy: &Policy) {
     let mut acts = Acts { plan, status, o, m, policy };
     acts.config_map();
@@ -80,7 +80,7 @@ impl Acts<'_> {
         }
     }
 
-    /// Whether no earlier create stands in the way: none is under way, and a refused one is due again.
+    /// Whether no earlier create prevents this one: none is in flight, and a refused one is due again.
     fn may_create(&mut self, create: Option<&Create>) -> bool {
         match create.map(|create| &create.outcome) {
             None => true,
@@ -92,7 +92,7 @@ impl Acts<'_> {
         }
     }
 
-    /// The ConfigMap goes once all its Pods are gone, so that nothing is left to the garbage collector.
+    /// Deletes the ConfigMap once all its Pods are gone, so that nothing is left to the garbage collector.
     fn finish_config_map(&mut self, map: &ConfigMapFacts) {
         let over = self.status.attempt_status.completion_status.is_some();
         if over && !map.deleting && !self.o.objects.deletes.contains(&map.uid) && self.pods_are_gone(&map.uid)
@@ -142,7 +142,7 @@ impl Acts<'_> {
         }
     }
 
-    /// Deletes Pods that no Task records: what a lost write, or a Task that is gone, left behind (rule A4).
+    /// Deletes Pods that no Task records: orphans of a lost write, or of a Task that is gone (rule A4).
     fn orphans(&mut self) {
         if self.policy.defects.has(Defect::KeepOrphans) {
             return;
@@ -171,8 +171,8 @@ impl Acts<'_> {
         }
     }
 
-    /// A Pod of another ConfigMap is judged only once the cache shows that ConfigMap's name absent, or held
-    /// by another UID: until then the cache of ConfigMaps may simply lag.
+    /// A Pod of another ConfigMap is judged only once the cache shows that the ConfigMap's name is free, or
+    /// has another UID. Until then the cache of ConfigMaps may lag.
     fn is_of_no_live_attempt_but_ours(&self, pod: &PodFacts) -> bool {
         self.is_of_the_attempt(pod)
             || self.o.objects.config_map.as_ref().is_none_or(|map| map.uid != pod.config_map_uid)
@@ -247,16 +247,16 @@ impl Acts<'_> {
         }
     }
 
-    /// Force-deletes a Pod that is still terminating at `due`, by the API server's clock. The deletion was
-    /// asked for up to 1 s after the whole second that its timestamp shows: no Pod gets less than its time.
+    /// Force-deletes a Pod that is still terminating at `due`, by the API server's clock. The deletion
+    /// began up to 1 s after the whole second of its timestamp: no Pod gets less than its time.
     fn force(&mut self, name: &str, pod: &PodFacts, due: Time) {
         if self.is_due(due.plus_seconds(1)) && !self.o.objects.forced_deletes.contains(&pod.uid) {
             self.act(Action::DeletePod { name: name.to_owned(), uid: pod.uid.clone(), force: true });
         }
     }
 
-    /// Whether `due` has passed on the API server's clock (rule A8). If that is not proved, asks for proof as
-    /// soon as there may be one.
+    /// Whether `due` has passed on the API server's clock (rule A8). If there is no proof yet, requests one
+    /// as soon as it may exist.
     fn is_due(&mut self, due: Time) -> bool {
         if self.policy.defects.has(Defect::TrustLocalClock) {
             self.wake_at(due);
@@ -269,7 +269,7 @@ impl Acts<'_> {
         proved
     }
 
-    /// A recorded Pod is not in the cache: waits for it to appear, or finds out whether it is gone (A6).
+    /// A recorded Pod is not in the cache: waits for it to appear, or confirms that it is gone (rule A6).
     fn confirm_pod(&mut self, task: &TaskStatus, uid: &str) {
         match task.state {
             State::AttemptCompleted | State::Completed => {}

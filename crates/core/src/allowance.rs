@@ -1,4 +1,4 @@
-//! How much of what a Pod said a completion status may show.
+//! How much of the texts of a Pod a completion status may show.
 
 /// How much of each text, and how many containers, a completion status may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,6 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// All of it.
+    /// No limit.
     pub const ALL: Allowance = Allowance { text: usize::MAX, containers: usize::MAX };
 }

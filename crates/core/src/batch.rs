@@ -1,4 +1,4 @@
-//! Many Frameworks at once, on all cores where that pays.
+//! Syncs many Frameworks at once, on all cores if that is faster.
 
 use rayon::prelude::*;
 
@@ -6,14 +6,14 @@ use crate::observed::{Moment, Observed, Policy};
 use crate::plan::Plan;
 use crate::sync::sync;
 
-/// From so much work on, a batch is worth waking other threads, in Tasks to be looked at: about 0.3 ms, some
-/// ten times what waking them takes. `docs/evaluation.md` has the measurement.
+/// The work, in Tasks, from which a batch is spread over threads: about 0.3 ms, some ten times the cost of
+/// waking them. `docs/evaluation.md` has the measurement.
 const WORTH_ALL_CORES: usize = 2000;
 
-/// What is done once for a Framework, however few Tasks it has, takes as long as looking at so many Tasks.
+/// The fixed cost of a Framework, in Tasks.
 const FRAMEWORK: usize = 5;
 
-/// Decides the next step of each; the plans come in the order of the observations.
+/// Decides the next step of each. The plans are in the order of the observations.
 pub fn sync_all(batch: &[(Observed<'_>, Moment)], policy: &Policy) -> Vec<Plan> {
     let plan = |(observed, moment): &(Observed<'_>, Moment)| sync(observed, *moment, policy);
     if is_worth_all_cores(batch) {
@@ -23,7 +23,7 @@ pub fn sync_all(batch: &[(Observed<'_>, Moment)], policy: &Policy) -> Vec<Plan> 
     }
 }
 
-/// Whether more than one thread would be done sooner.
+/// Whether several threads would be faster.
 pub fn is_worth_all_cores(batch: &[(Observed<'_>, Moment)]) -> bool {
     // A single one cannot be divided.
     batch.len() > 1 && batch.iter().map(|(observed, _)| work(observed)).sum::<usize>() >= WORTH_ALL_CORES

@@ -1,7 +1,7 @@
-//! What a cache holds of a Pod: the facts that the core reads, and of which version they are.
+//! A Pod in the cache: the facts that the core reads, and their version.
 //!
-//! One value, because a cache of 100,000 Pods pays for each map that it looks them up in, names and all. The
-//! core reads the facts alone: which version they are of, and who showed it, is the cache's own business.
+//! Both are one value, because a cache of 100,000 Pods pays for each map, with its keys. The core reads the
+//! facts only; the version and its source are for the cache.
 
 use std::ops::{Deref, DerefMut};
 
@@ -10,13 +10,13 @@ use crate::pod_facts::PodFacts;
 /// A Pod in the cache. Reads like its facts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CachedPod {
-    /// What the core is told.
+    /// The facts that the core reads.
     pub facts: PodFacts,
-    /// Of which version that is.
+    /// The version of the facts.
     pub version: Version,
 }
 
-/// Which version of an object is cached, and who showed it.
+/// The cached version of an object, and its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
     /// `metadata.resourceVersion`.
@@ -28,26 +28,26 @@ pub struct Version {
 }
 
 impl Version {
-    /// Of an object that a watch shows, or the LIST that it follows.
+    /// The version of an object that a watch shows, or the LIST before it.
     pub fn watched(resource_version: u128, epoch: u64) -> Self {
         Version { resource_version, epoch, unwatched: false }
     }
 
-    /// Of an object that a reply shows, and that was cached before or was not.
+    /// The version of an object that a reply shows. `before` is the cached version, if there is one.
     pub fn replied(resource_version: u128, before: Option<Version>) -> Self {
         let (epoch, unwatched) = before.map_or((0, true), |before| (before.epoch, before.unwatched));
         Version { resource_version, epoch, unwatched }
     }
 
-    /// Takes note that the watch shows the object again, in a version that is not newer. Says whether that is
-    /// news.
+    /// Notes that the watch shows the object again, in a version that is not newer. Returns whether it was
+    /// unwatched.
     pub fn see(&mut self, epoch: u64) -> bool {
         self.epoch = epoch;
         std::mem::replace(&mut self.unwatched, false)
     }
 
-    /// Whether a DELETED event of that version ends this one: what a GET showed at the same version, or a
-    /// later one, has lost its label and not its life.
+    /// Whether a DELETED event of that version means that the object is gone. An object that a GET showed
+    /// at the same version or later has only lost its label.
     pub fn ends_at(self, resource_version: u128) -> bool {
         !self.unwatched || resource_version > self.resource_version
     }
@@ -67,7 +67,7 @@ impl DerefMut for CachedPod {
     }
 }
 
-/// Of no version: what reads the facts alone needs none.
+/// Without a version: the core reads the facts only.
 impl From<PodFacts> for Box<CachedPod> {
     fn from(facts: PodFacts) -> Self {
         Box::new(CachedPod { facts, version: Version::default() })

@@ -1,9 +1,9 @@
 //! Classification: which completion code a Pod that ended by itself gets.
 //!
-//! A [`Classifier`] is made once, from the `podFailureSpec`; everything that can be wrong with its rules is
-//! found there and named. Classifying then always gives an answer, and the same one for the same Pod: the
-//! predefined codes of containers first, then the rules in their order, then the exit code of the container
-//! that failed last. The code is 0 if and only if the Pod succeeded.
+//! A [`Classifier`] is made once, from the `podFailureSpec`; that finds and names every error in its rules.
+//! Classifying then always gives an answer, and the same one for the same Pod. The predefined codes of
+//! containers come first, then the rules in their order, then the exit code of the container that failed
+//! last. The code is 0 if and only if the Pod succeeded.
 
 mod error;
 mod judged;
@@ -75,12 +75,12 @@ impl Classifier {
         Ok(Classifier { rules: compiled })
     }
 
-    /// How a TaskAttempt ended whose Pod ended by itself, with all that the Pod said.
+    /// The completion status of a Pod that ended by itself, with all its texts.
     pub fn classify(&self, pod: &TerminatedPod) -> TaskAttemptCompletionStatus {
         self.judge(pod).status(Allowance::ALL)
     }
 
-    /// How a TaskAttempt ended whose Pod ended by itself.
+    /// Judges a Pod that ended by itself.
     pub fn judge<'p>(&'p self, pod: &'p TerminatedPod) -> Judged<'p> {
         let judged = |code, phrase, r#type, shown| Judged { code, phrase, r#type, shown, pod };
         let predefined =
@@ -119,7 +119,7 @@ impl Rule {
         Ok(Rule { code: rule.code, phrase: rule.phrase.clone(), r#type, patterns })
     }
 
-    /// What its first matching pattern found.
+    /// The matches of its first matching pattern.
     fn find<'p>(&self, pod: &'p TerminatedPod) -> Option<PodFound<'p>> {
         self.patterns.iter().find_map(|pattern| pattern.find(pod))
     }

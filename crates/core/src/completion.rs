@@ -24,7 +24,7 @@ struct Met<'a> {
 
 /// The completion status of the attempt, if its Tasks complete it.
 ///
-/// Looks at Tasks that are Completed and not being removed; the caller has persisted every rescale before.
+/// Counts Tasks that are Completed and not being removed. The caller has persisted every rescale before.
 pub fn evaluate(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<FrameworkAttemptCompletionStatus> {
     let met = spec.task_roles.iter().enumerate().filter_map(|(position, role)| {
         let tasks = counted(roles, &role.name);

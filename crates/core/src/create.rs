@@ -1,17 +1,17 @@
-//! A create that was sent, and what came of it.
+//! A create that was sent, and its outcome.
 
 use jiff::Timestamp;
 
 /// A create that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
-    /// For which instance; a create for another one never stands for this one.
+    /// The instance that it creates; a create of another instance never counts for this one.
     pub instance: Instance,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// Which instance a create is for: names are used again, instances never.
+/// The instance that a create is for: names are used again, instances never.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Instance {
     /// An attempt of the Framework.
@@ -30,17 +30,17 @@ pub enum Instance {
     },
 }
 
-/// What came of a create.
+/// The outcome of a create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// No reply yet, or its outcome is unknown: the object may appear at any time.
+    /// There is no reply yet, or it is unknown: the object may appear at any time.
     InFlight,
     /// Created, with this UID.
     Acknowledged {
         /// `metadata.uid` of the object.
         uid: String,
     },
-    /// Not created, and no object of ours has that name.
+    /// It was not created, and no object of ours has that name.
     Refused {
         /// Whether, and how, that ends the attempt.
         refusal: Refusal,
@@ -54,9 +54,9 @@ pub enum Outcome {
 /// Why a create was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// May pass: it is tried again.
+    /// The reason may pass: the create is tried again.
     Transient,
-    /// The name is taken by an object that is not ours: it is tried again, the holder is never deleted.
+    /// An object that is not ours has the name. The create is tried again; that object is never deleted.
     NameConflict,
     /// The Pod is invalid or too large: PodCreationPermanentError.
     Permanent,

@@ -1,7 +1,7 @@
 //! Rules of the controller that a test switches off, to show that the checks find their absence.
 //!
-//! A shipped program is built without the feature `defects`: there every rule holds, whatever a policy says,
-//! and the compiler drops what a missing rule would do.
+//! A shipped program is built without the feature `defects`. There every rule holds under any policy, and
+//! the compiler drops the code of a missing rule.
 
 /// Whether rules can be switched off in this build.
 pub const SWITCHABLE: bool = cfg!(feature = "defects");

@@ -1,11 +1,11 @@
-//! Which news of a Pod can wait: it changes what the status says, and nothing that anybody does.
+//! Deferrable events of a Pod: they change the status, and no act depends on them.
 //!
-//! Most events of a Pod are such: it was seen, bound to a node, started. An evaluation that is made because
-//! of one alone plans no other act than the one before, and a status that may be written as late as any
-//! ([`Urgency::Record`](crate::Urgency)). So the shell evaluates once for all that gather until that write,
-//! and not once for each: what such an event costs does not grow with the number of Tasks.
+//! Most events of a Pod are deferrable: it was seen, bound to a node, started. A sync for such an event
+//! alone plans the same acts as the sync before, and a status that may be written late
+//! ([`Urgency::Record`](crate::Urgency)). So one sync serves all the events until that write, and the cost
+//! of such an event does not grow with the number of Tasks.
 //!
-//! Says so only where that is certain: of whatever is in doubt, the whole evaluation decides.
+//! An event is deferrable only if that is certain. In doubt, a sync decides.
 
 use framework_api::status::TaskStatus;
 use framework_api::{ExecutionType, FrameworkStatus, State};
@@ -13,7 +13,7 @@ use framework_api::{ExecutionType, FrameworkStatus, State};
 use crate::observed::{Observed, Outcome, PodFacts, PodPhase};
 use crate::permit::{role_of_pod, task_instance, task_of_pod};
 
-/// Whether the news of the Pod of this name, which the cache shows now, can wait.
+/// Whether the last event of the Pod of this name, as the cache shows it now, is deferrable.
 pub fn is_deferrable(o: &Observed<'_>, pod_name: &str) -> bool {
     let (Some(status), Some(pod)) = (running(o), o.objects.pods.get(pod_name)) else { return false };
     let Some(task) = task_of_pod(status, pod_name).filter(|task| !task.deletion_pending) else {
@@ -32,7 +32,7 @@ pub fn is_deferrable(o: &Observed<'_>, pod_name: &str) -> bool {
     lives && attempt.completion_status.is_none() && (recorded || is_awaited(status, task, pod, o))
 }
 
-/// Whether it can wait that the Pod of this name was created: its UID is recorded with what follows.
+/// Whether the creation of the Pod of this name is deferrable: its UID is recorded with the next write.
 pub fn is_deferrable_create(o: &Observed<'_>, pod_name: &str) -> bool {
     let Some(status) = running(o) else { return false };
     let Some(task) = task_of_pod(status, pod_name).filter(|task| !task.deletion_pending) else {
@@ -45,7 +45,7 @@ pub fn is_deferrable_create(o: &Observed<'_>, pod_name: &str) -> bool {
     }
 }
 
-/// The status of an attempt that runs, if nobody asks for anything else.
+/// The status of a running attempt, if neither a stop nor a deletion is requested.
 fn running<'a>(o: &Observed<'a>) -> Option<&'a FrameworkStatus> {
     let wanted = o.framework.metadata.deletion_timestamp.is_none()
         && o.framework.spec.execution_type == ExecutionType::Start;
@@ -65,7 +65,7 @@ fn is_awaited(status: &FrameworkStatus, task: &TaskStatus, pod: &PodFacts, o: &O
     }
 }
 
-/// What came of the create of a Task that has no Pod yet.
+/// The outcome of the create of a Task that has no Pod yet.
 fn outcome<'a>(status: &FrameworkStatus, task: &TaskStatus, o: &Observed<'a>) -> Option<&'a Outcome> {
     let create = o.objects.pod_creates.get(&task.attempt_status.pod_name)?;
     let current = task.state == State::AttemptCreationPending

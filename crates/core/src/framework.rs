@@ -1,8 +1,8 @@
-//! The state machine of a Framework: what its ConfigMap and its Tasks show becomes its next status.
+//! The state machine of a Framework: it derives the next status from the ConfigMap and the Tasks.
 //!
 //! The ground truth is `configMapUID` in the status and the ConfigMap in the cache. A state may be passed
-//! within one write where nothing needs it to be persisted. A retry needs AttemptCompleted: it forgets the
-//! attempt, which is told out of that status.
+//! within one write where nothing needs it to be persisted. A retry needs a persisted AttemptCompleted: it
+//! forgets the attempt, whose history snapshot is made from that status.
 
 use framework_api::code::{Code, CompletionType, DEADLINE_EXCEEDED};
 use framework_api::status::{
@@ -65,7 +65,7 @@ pub(crate) fn new_attempt(
     }
 }
 
-/// Whether the user asks for an end.
+/// Whether the user has stopped the Framework.
 pub(crate) fn is_stopped(o: &Observed<'_>) -> bool {
     o.framework.spec.execution_type == ExecutionType::Stop
 }
@@ -91,7 +91,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// Advances `next`, and reports what users should hear of.
+    /// Advances `next`, and adds reports for users.
     pub fn advance(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
         let persisted = next.state == State::AttemptCompleted;
         match next.state {
@@ -134,8 +134,8 @@ impl Step<'_> {
         self.end(next, completed);
     }
 
-    /// The deadline has passed: ends the attempt, unless what is seen ends it all the same. No Task is
-    /// retried any more.
+    /// The deadline has passed: ends the attempt, unless the observation ends it, too. No Task is retried
+    /// any more.
     fn run_out(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
         let (mut ended, told) = (next.clone(), reports.len());
         self.run(&mut ended, reports);
@@ -147,7 +147,7 @@ impl Step<'_> {
         }
     }
 
-    /// AttemptCreationPending: reads what came of the create.
+    /// AttemptCreationPending: reads the outcome of the create.
     fn created(&self, next: &mut FrameworkStatus) {
         if let Some(uid) = self.acknowledged(next) {
             record_config_map(next, uid);
@@ -158,8 +158,8 @@ impl Step<'_> {
         }
     }
 
-    /// Completes the removed Tasks of an attempt that has not begun: it may be long until it does, and no Pod
-    /// is to be waited for.
+    /// Completes the removed Tasks of an attempt that has not begun. It may be long until it begins, and
+    /// there is no Pod to wait for.
     fn let_go(&self, next: &mut FrameworkStatus) {
         let roles = next.attempt_status.task_role_statuses.iter_mut().flatten();
         let removed =

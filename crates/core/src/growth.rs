@@ -1,10 +1,10 @@
-//! What asks its queue for which Tasks, once a Framework came through a queue.
+//! The QueueUnits that request the Tasks of a Framework that a queue has released.
 //!
-//! Those that it came with are asked for by its first unit. Those that it grows by are stored with the
-//! generation of the spec that asks for them, and another unit, of that name, asks for these: until it is
-//! released they get no Pod. Guarantees: what was stored of a Task stays, also through its retries and those
-//! of the Framework; a Task that is being removed gives its share back for good, and the one that takes its
-//! index is asked for anew. So what a unit asks for never grows once all its Tasks are stored.
+//! Its first unit requests the Tasks that it was released with. New Tasks are stored with the generation of
+//! the spec that added them. Another unit, whose name has that generation, requests them: they get no Pod
+//! until it is released. Guarantees: the stored generation of a Task never changes, also through retries. A
+//! Task that is being removed gives its share back for good, and the Task that replaces it is requested
+//! again. So the demand of a unit never grows once all its Tasks are stored.
 
 use framework_api::queue::{ConsumerKind, growth_unit_name};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
@@ -14,10 +14,10 @@ use crate::observed::{Observed, Policy};
 use crate::plan::Report;
 use crate::queue::{self, Stage};
 
-/// Reason of the Event that says of a Framework which grew that its new Tasks wait.
+/// Reason of the Event about a Framework whose new Tasks wait.
 pub const GROWTH_QUEUED: &str = "GrowthQueued";
 
-/// Tasks that one unit asks for.
+/// The Tasks that one unit requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitDemand {
     /// The generation in the unit's name; `None`: the first unit.
@@ -28,7 +28,7 @@ pub struct UnitDemand {
     pub tasks: Vec<u64>,
 }
 
-/// All Tasks that units ask for, the first unit's first. Costs O(Tasks).
+/// The demands of all units, that of the first unit first. Costs O(Tasks).
 pub fn unit_demands(o: &Observed<'_>, policy: &Policy) -> Vec<UnitDemand> {
     let (framework, spec) = (o.framework, &o.framework.spec);
     let roles = o.status.map_or(&[][..], FrameworkStatus::task_roles);
@@ -66,7 +66,7 @@ pub fn unit_demands(o: &Observed<'_>, policy: &Policy) -> Vec<UnitDemand> {
     demands
 }
 
-/// The Tasks of a unit. Those that came together stand together: mostly it is the one of the last Task.
+/// The demand of a unit. Tasks of one generation are neighbours: usually it is the demand of the last Task.
 fn demand<'a>(
     demands: &'a mut Vec<UnitDemand>,
     generation: Option<i64>,
@@ -92,28 +92,28 @@ impl UnitDemand {
     }
 }
 
-/// What asks for Tasks that are added now.
+/// The unit that requests the Tasks that are added now.
 #[derive(Clone, Copy)]
 pub(crate) struct Adding<'a> {
-    /// Of the attempt that a new one follows.
+    /// The TaskRoles of the attempt that a new one follows.
     before: &'a [TaskRoleStatus],
     generation: Option<i64>,
 }
 
 impl<'a> Adding<'a> {
-    /// To the attempt with this status.
+    /// Tasks added to the attempt with this status.
     pub fn to(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Self {
         let grows = policy.queueing && queue::is_through(status, o, policy);
         Adding { before: &[], generation: o.framework.metadata.generation.filter(|_| grows) }
     }
 
-    /// To the attempt that follows the one with this status; `None`: to the first one.
+    /// Tasks of the attempt after the one with this status; `None`: of the first one.
     pub fn after(status: Option<&'a FrameworkStatus>, o: &Observed<'_>, policy: &Policy) -> Self {
         let Some(status) = status else { return Adding { before: &[], generation: None } };
         Adding { before: status.task_roles(), ..Self::to(status, o, policy) }
     }
 
-    /// What is stored of the Task.
+    /// The generation that is stored with the Task.
     pub fn tag(&self, role: &str, index: i32) -> Option<i64> {
         let before = self.before.iter().find(|before| before.name == role);
         let before = before.and_then(|role| role.task_statuses.get(usize::try_from(index).ok()?));
@@ -124,13 +124,13 @@ impl<'a> Adding<'a> {
     }
 }
 
-/// Whether the unit that asks for a Task has not been released yet.
+/// Whether the unit that requests a Task has not been released yet.
 pub(crate) fn waits(task: &TaskStatus, o: &Observed<'_>, policy: &Policy) -> bool {
     policy.queueing
         && task.queue_unit_generation.is_some_and(|generation| o.growths.binary_search(&generation).is_err())
 }
 
-/// What users should hear of Tasks that are stored first with `next`, and wait.
+/// The report about Tasks that are first stored with `next`, and wait.
 pub(crate) fn report(status: &FrameworkStatus, next: &FrameworkStatus, o: &Observed<'_>) -> Option<Report> {
     let generation = o.framework.metadata.generation?;
     let is_of_it = |task: &TaskStatus| task.queue_unit_generation == Some(generation);

@@ -1,8 +1,8 @@
 //! Instance UIDs that the controller makes itself: those of TaskRoles and Tasks.
 //!
-//! They are UUIDs of version 8 (RFC 9562, section 5.8): 74 bits from the moment's seed, shared by all that
-//! one evaluation makes, and a counter of 48 bits. As unique as random ones, and 10,000 of them
-//! compress to almost nothing.
+//! They are UUIDs of version 8 (RFC 9562, section 5.8): 74 bits from the moment's seed, shared by all UIDs
+//! of one sync, and a counter of 48 bits. They are as unique as random ones, and 10,000 of them compress to
+//! almost nothing.
 
 /// Makes the instance UIDs of one evaluation.
 #[derive(Clone, Debug)]

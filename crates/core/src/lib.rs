@@ -1,8 +1,8 @@
-//! What should happen next: the pure core of the controller.
+//! The pure core of the controller: it decides what happens next.
 //!
-//! [`sync`](sync::sync) maps what is observed of one Framework, a moment and a policy to a
-//! [`Plan`]: the status to persist, the acts that the *persisted* status permits, when to
-//! look again, and what to report. It never fails and never panics on input.
+//! [`sync`](sync::sync) maps an observation of one Framework, a moment and a policy to a [`Plan`]. A plan
+//! has the status to persist, the acts that the *persisted* status permits, the time of the next sync, and
+//! reports. `sync` never fails and never panics on input.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. Time and
 //! randomness enter only through [`Moment`]. `tests/architecture.rs` holds it.

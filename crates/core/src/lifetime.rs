@@ -1,9 +1,9 @@
 //! How long a Framework may be active, and how long it is kept once it has finished.
 //!
-//! Both ends are sums of a timestamp and a number of seconds that the object shows, so nothing has to be
-//! remembered: whoever reads the object knows when they come. That one has come is proved by a `Date` of the
-//! API server alone (rule A8). A `Date` is cut down to whole seconds as the timestamps are, so one that is
-//! not before the end is proof enough, and the end never comes early.
+//! Both ends are sums of a timestamp and a number of seconds in the object, so nothing has to be
+//! remembered. Only a `Date` of the API server proves that an end has come (rule A8). A `Date` is truncated
+//! to whole seconds, as the timestamps are. So a `Date` that is not before the end is proof, and no end
+//! comes early.
 
 use framework_api::code::{Code, DEADLINE_EXCEEDED};
 use framework_api::status::FrameworkAttemptCompletionStatus;
@@ -16,7 +16,7 @@ use crate::plan::Report;
 pub const SHORT_TTL: &str = "ShortTTLSecondsAfterFinished";
 /// Reason of the Event about a Framework whose deletion did not work.
 pub const DELETION_FAILED: &str = "DeletionFailed";
-/// Below so many seconds nobody may have read a finished Framework before it is deleted.
+/// Below so many seconds, a finished Framework may be deleted before its user has read it.
 const SHORT_SEC: i32 = 60;
 
 /// When a completed Framework is to be deleted, and by which of the two settings.
@@ -55,12 +55,12 @@ pub(crate) fn is_over(o: &Observed<'_>, m: &Moment) -> bool {
     m.server.max(o.server_date).is_some_and(|server| server >= due)
 }
 
-/// Whether the deadline may have passed: nothing new is begun until the API server's clock has told.
+/// Whether the deadline may have passed: nothing new begins until a `Date` of the API server decides.
 pub(crate) fn may_be_over(o: &Observed<'_>, m: &Moment) -> bool {
     deadline(o.framework).is_some_and(|due| m.time() >= due)
 }
 
-/// How an attempt ends that its Framework's deadline cut off.
+/// The completion status of an attempt that the deadline ended.
 pub(crate) fn exceeded(o: &Observed<'_>) -> FrameworkAttemptCompletionStatus {
     let code = Code::ActiveDeadlineExceeded;
     let (seconds, due) = (o.framework.spec.active_deadline_seconds, deadline(o.framework));
@@ -74,7 +74,7 @@ pub(crate) fn exceeded(o: &Observed<'_>) -> FrameworkAttemptCompletionStatus {
     FrameworkAttemptCompletionStatus::predefined(code, &text)
 }
 
-/// What users hear of a Framework that is seen for the first time.
+/// The warning about a Framework that is seen for the first time.
 pub(crate) fn warning(framework: &Framework) -> Option<Report> {
     let seconds = framework.spec.ttl_seconds_after_finished.filter(|seconds| *seconds < SHORT_SEC)?;
     let note = format!(

@@ -1,4 +1,4 @@
-//! What follows an attempt that has completed: another one, now or later, or the end of the Framework.
+//! The step after a completed attempt: another attempt, now or later, or the end of the Framework.
 
 use framework_api::status::FrameworkAttemptCompletionStatus;
 use framework_api::{FrameworkStatus, State, Time};

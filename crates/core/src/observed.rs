@@ -1,7 +1,7 @@
-//! What the core is told: the facts about one Framework and its objects, the moment, and the policy.
+//! The input of the core: the facts about one Framework and its objects, the moment, and the policy.
 //!
-//! Facts come from the caches (what the API server showed) and from the write queue (what was sent and
-//! what came of it). The core believes nothing else.
+//! Facts come from the caches, which hold what the API server showed, and from the requests that were sent,
+//! with their outcomes. The core believes nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub use crate::moment::Moment;
 pub use crate::pod_facts::{Deletion, PodFacts, PodPhase};
 pub use crate::policy::Policy;
 
-/// All that is known of one Framework when its next step is decided.
+/// The facts about one Framework when its next step is decided.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// Metadata and spec; of the same object version as `status` (rule A3).
@@ -22,42 +22,42 @@ pub struct Observed<'a> {
     pub stored_bytes: usize,
     /// The persisted status, decompressed: the newer of the cache and our last acknowledged write.
     pub status: Option<&'a FrameworkStatus>,
-    /// The latest `Date` that was asked for since the Framework was first seen: proof of a deadline that has
-    /// passed, which stays one.
+    /// The latest `Date` that was fetched since the Framework was first seen: it proves a deadline that has
+    /// passed.
     pub server_date: Option<Time>,
-    /// What its queue says; `None`: nothing yet, or there is none.
+    /// The answer of its queue; `None`: there is none yet, or no queue.
     pub admission: Option<&'a Admission>,
-    /// Which growths its queue has released: the generations that asked for them, sorted.
+    /// The growths that its queue has released: their generations, sorted.
     pub growths: &'a [i64],
     /// Its ConfigMap and Pods.
     pub objects: &'a Objects,
 }
 
-/// What its queue says to a Framework that asks to be let go.
+/// The answer of a queue to a Framework that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It has to wait.
     Waiting {
-        /// Why, in one word in CamelCase, from a closed set.
+        /// The reason, in one word in CamelCase, from a closed set.
         reason: String,
-        /// Why, in a sentence. While the reason stays, it is read once.
+        /// The reason, in a sentence. It is read only when the reason changes.
         message: String,
     },
-    /// It may begin as it stands in this generation of its spec; one that was changed since is to wait until
-    /// its queue says so of that, too. Once it begins, that is never taken back.
+    /// It may begin with this generation of its spec. If the spec has changed since, it waits until that
+    /// generation is released, too. Once it begins, the release is never taken back.
     Released {
         /// `metadata.generation`.
         generation: i64,
     },
 }
 
-/// What is known of the objects of one Framework.
+/// The facts about the objects of one Framework.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
-    /// The cached ConfigMap with the name of this Framework's, whoever controls it.
+    /// The cached ConfigMap with the name of this Framework's, under any controller.
     pub config_map: Option<ConfigMapFacts>,
-    /// The cached Pods by name whose controller is a ConfigMap with the name of this Framework's. Boxed: half
-    /// of the places in a map's nodes are empty.
+    /// The cached Pods by name whose controller is a ConfigMap with the name of this Framework's. They are
+    /// boxed because half of the slots in a map's nodes are empty.
     pub pods: BTreeMap<String, Box<CachedPod>>,
     /// Creates of the ConfigMap: sent, acknowledged and not yet persisted, or refused.
     pub config_map_create: Option<Create>,

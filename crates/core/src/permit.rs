@@ -1,7 +1,7 @@
 //! Which acts a status permits: "persist, then act" as one function.
 //!
-//! The core plans only what the persisted status permits; the shell asks again when an act is sent, of the
-//! persisted status and of the one being written (rule A1).
+//! The core plans only acts that the persisted status permits. When an act is sent, the persisted status
+//! and the one being written must both permit it (rule A1).
 
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, name};
@@ -43,13 +43,13 @@ pub fn permits(status: &FrameworkStatus, framework: &Framework, action: &Action)
     }
 }
 
-/// Whether a Pod may be deleted with no regard to what still runs in it.
+/// Whether a Pod may be force-deleted.
 fn may_be_forced(status: &FrameworkStatus, pod_name: &str) -> bool {
     role_of_pod(status, pod_name).is_some_and(|role| role.pod_graceful_deletion_timeout_sec.is_some())
 }
 
-/// Whether the garbage collector deletes the Pods, then the ConfigMap, then the Framework. A Pod started now
-/// could outlive all of them, because the API server takes it also when its owner is gone.
+/// Whether the garbage collector deletes the Pods, then the ConfigMap, then the Framework. A Pod created
+/// now could outlive all of them, because the API server accepts it even if its owner is gone.
 pub(crate) fn is_deleted_in_foreground(framework: &Framework) -> bool {
     let metadata = &framework.metadata;
     let mut finalizers = metadata.finalizers.iter().flatten();
@@ -64,7 +64,7 @@ fn awaits_pod(status: &FrameworkStatus, task: &TaskStatus, instance: &Instance) 
         && task_instance(status, task).as_ref() == Some(instance)
 }
 
-/// The instance that a Task's current attempt is, once its Framework's ConfigMap is recorded.
+/// The instance of a Task's current attempt, once its Framework's ConfigMap is recorded.
 pub fn task_instance(status: &FrameworkStatus, task: &TaskStatus) -> Option<Instance> {
     Some(Instance::TaskAttempt {
         config_map_uid: status.attempt_status.config_map_uid.clone()?,
@@ -73,13 +73,13 @@ pub fn task_instance(status: &FrameworkStatus, task: &TaskStatus) -> Option<Inst
     })
 }
 
-/// The Task that a Pod of this name would be of.
+/// The Task whose Pod would have this name.
 pub fn task_of_pod<'a>(status: &'a FrameworkStatus, pod_name: &str) -> Option<&'a TaskStatus> {
     let (role, index) = split(pod_name)?;
     status.task(role, index.parse().ok()?).filter(|task| task.attempt_status.pod_name == pod_name)
 }
 
-/// The TaskRole that a Pod of this name would be of.
+/// The TaskRole whose Pod would have this name.
 pub fn role_of_pod<'a>(status: &'a FrameworkStatus, pod_name: &str) -> Option<&'a TaskRoleStatus> {
     let (name, _) = split(pod_name)?;
     status.task_roles().iter().find(|role| role.name == name)

@@ -1,4 +1,4 @@
-//! What the core answers: a status to persist, permitted acts, when to look again, and what to report.
+//! The output of the core: a status to persist, permitted acts, the time of the next sync, and reports.
 
 use framework_api::{FrameworkStatus, Time};
 use jiff::Timestamp;
@@ -13,16 +13,16 @@ pub struct Plan {
     pub persist: Option<Box<FrameworkStatus>>,
     /// How soon `persist` is to be written.
     pub urgency: Urgency,
-    /// What to do; each act is permitted by the persisted status.
+    /// The acts; the persisted status permits each of them.
     pub act: Vec<Action>,
-    /// When to evaluate again though nothing happens.
+    /// When to sync again even if nothing happens.
     pub wake: Option<Timestamp>,
-    /// From when on something is due that a `Date` of the API server alone proves (rule A8): as soon as it
-    /// may be so late there, one is to be fetched, and then the Framework evaluated again.
+    /// When something becomes due that only a `Date` of the API server proves (rule A8). From then on, by
+    /// the estimated clock of the API server, a `Date` is to be fetched and the Framework synced again.
     pub proof_due: Option<Time>,
-    /// What users should hear of, once `persist` is written (at once if there is none).
+    /// The reports for users, to be sent once `persist` is written (at once if there is none).
     pub report: Vec<Report>,
-    /// What `persist` replaces for ever: to be told before that is written.
+    /// The history snapshots of what `persist` replaces: to be written before it.
     pub snapshots: Vec<Snapshot>,
 }
 
@@ -33,19 +33,19 @@ impl Plan {
     }
 }
 
-/// How soon a status is to be written. Whatever changes until then goes out in the same write.
+/// How soon a status is to be written. All changes until then are part of the same write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// Nothing waits for it: it records what was seen.
+    /// No act waits for it: it records facts.
     #[default]
     Record,
-    /// An act waits for it, and further Tasks are likely to join.
+    /// An act waits for it, and more Tasks are likely to change soon.
     Gather,
-    /// An act waits for it, and nothing is likely to join.
+    /// An act waits for it, and no more Tasks are likely to change soon.
     Now,
 }
 
-/// Something to be done to an object other than the Framework's status.
+/// A request for an object other than the Framework's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Create the ConfigMap of the current attempt.
@@ -64,7 +64,7 @@ pub enum Action {
         /// The attempt.
         instance: Instance,
     },
-    /// Delete a ConfigMap, by UID, leaving nothing to the garbage collector.
+    /// Delete a ConfigMap, by UID, in the background: nothing is left to the garbage collector.
     DeleteConfigMap {
         /// UID precondition.
         uid: String,
@@ -94,10 +94,10 @@ pub enum Action {
     DeleteFramework,
 }
 
-/// Something that users should hear of: an Event, and a line of the log.
+/// A report for users: an Event, and a line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Whether something went wrong.
+    /// Whether it is a warning.
     pub warning: bool,
     /// One word in CamelCase, from a closed set.
     pub reason: &'static str,

@@ -1,8 +1,8 @@
-//! The objects that stand for attempts: the Pod of a TaskAttempt and the ConfigMap of a FrameworkAttempt.
+//! The objects that represent attempts: the Pod of a TaskAttempt and the ConfigMap of a FrameworkAttempt.
 //!
-//! Both are rendered when they are sent, straight from the Framework's spec and its persisted status, so
-//! that a queue of creates holds no bodies. Rendering never fails: what a template says that makes no sense
-//! is passed on as it is, for the API server to refuse with its own words.
+//! Both are rendered when they are sent, from the Framework's spec and its persisted status, so that a
+//! queue of creates holds no bodies. Rendering never fails: a template that makes no sense is passed on,
+//! and the API server refuses it with its own message.
 
 mod placeholder;
 pub mod template;
@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::queue;
 use placeholder::Placeholders;
 
-/// What identifies a FrameworkAttempt, as its ConfigMap tells it.
+/// The identity of a FrameworkAttempt, as its ConfigMap has it.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptContext<'a> {
     /// Namespace of the Framework.
@@ -31,11 +31,11 @@ pub struct AttemptContext<'a> {
     pub attempt_id: i32,
     /// Name of its ConfigMap.
     pub config_map_name: &'a str,
-    /// The queue that the Framework came through, if it came through one.
+    /// The queue that released the Framework, if any.
     pub queue: Option<&'a str>,
 }
 
-/// What identifies a TaskAttempt, as its Pod tells it.
+/// The identity of a TaskAttempt, as its Pod has it.
 #[derive(Clone, Copy, Debug)]
 pub struct PodContext<'a> {
     /// The FrameworkAttempt.
@@ -73,7 +73,7 @@ impl<'a> AttemptContext<'a> {
 }
 
 impl<'a> PodContext<'a> {
-    /// None before the ConfigMap's UID is recorded: it owns the Pod.
+    /// `None` before the UID of the ConfigMap, which owns the Pod, is recorded.
     fn of(
         framework: &'a Framework,
         status: &'a FrameworkStatus,
@@ -99,8 +99,8 @@ pub fn config_map_of(framework: &Framework, status: &FrameworkStatus) -> Value {
     render_config_map(&AttemptContext::of(framework, status))
 }
 
-/// The Pod of the current attempt of a Task; none if the spec or the status does not know the Task, or if
-/// there is no ConfigMap to own it.
+/// The Pod of the current attempt of a Task. `None` if the spec or the status lacks the Task, or if there
+/// is no ConfigMap to own it.
 pub fn pod_of(framework: &Framework, status: &FrameworkStatus, role: &str, index: i32) -> Option<Value> {
     let spec = framework.spec.task_role(role)?;
     let task = status.task(role, index)?;
@@ -108,7 +108,7 @@ pub fn pod_of(framework: &Framework, status: &FrameworkStatus, role: &str, index
     Some(render_pod(&spec.task.pod, &PodContext::of(framework, status, role, task)?))
 }
 
-/// The ConfigMap that stands for a FrameworkAttempt, ready to be posted.
+/// The ConfigMap that represents a FrameworkAttempt, ready to be posted.
 pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
     let framework = owner(name::API_VERSION, name::KIND, attempt.framework_name, attempt.framework_uid);
     let mut labels = json!({
@@ -138,8 +138,8 @@ pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
     })
 }
 
-/// The Pod that stands for a TaskAttempt, ready to be posted: the template with its placeholders replaced,
-/// and with what tells the Pod, its owner and its containers who they are.
+/// The Pod that represents a TaskAttempt, ready to be posted. It is the template with its placeholders
+/// replaced, and with the identity of the attempt in its metadata and in the environment of its containers.
 pub fn render_pod(template: &Value, context: &PodContext<'_>) -> Value {
     let variables = variables(context);
     let mut pod = Placeholders::new(&variables).replace(template);
@@ -181,7 +181,7 @@ fn variables(context: &PodContext<'_>) -> [(&'static str, String); 13] {
     ]
 }
 
-/// Sets what the metadata of a Pod says of it, over whatever the template says.
+/// Sets the identity of a Pod in its metadata, over the values of the template.
 fn identify(metadata: &mut Map<String, Value>, context: &PodContext<'_>, variables: &[(&str, String)]) {
     metadata.insert("name".to_owned(), context.pod_name.into());
     metadata.insert("namespace".to_owned(), context.attempt.framework_namespace.into());
@@ -204,8 +204,8 @@ fn identify(metadata: &mut Map<String, Value>, context: &PodContext<'_>, variabl
     }
 }
 
-/// The environment of every container. The instance UID is composed by the kubelet, from the variable
-/// before it: the Pod's UID is not known before the Pod exists.
+/// The environment of every container. The kubelet composes the instance UID from the variable before it:
+/// the Pod's UID is not known before the Pod exists.
 fn environment(context: &PodContext<'_>, variables: &[(&str, String)]) -> Vec<Value> {
     let mut env: Vec<Value> =
         variables.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
@@ -216,8 +216,8 @@ fn environment(context: &PodContext<'_>, variables: &[(&str, String)]) -> Vec<Va
     env
 }
 
-/// Puts our variables before the user's own, so that these can refer to ours and win over them, and lets
-/// the end of the log explain a failure that has no message of its own.
+/// Puts our variables before the user's own, so that these can refer to ours and override them. A container
+/// without a termination message falls back to the end of its log.
 fn equip(container: &mut Map<String, Value>, ours: &[Value]) {
     match container.entry("env").or_insert(Value::Null) {
         Value::Array(env) => drop(env.splice(0..0, ours.iter().cloned())),
@@ -241,7 +241,7 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
     })
 }
 
-/// The object in that field, made if it is unset; none if the field holds something else.
+/// The object in that field, added if it is unset; `None` if the field has another type.
 fn object<'v>(fields: &'v mut Map<String, Value>, field: &str) -> Option<&'v mut Map<String, Value>> {
     let value = fields.entry(field).or_insert(Value::Null);
     if value.is_null() {

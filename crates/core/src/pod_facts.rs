@@ -1,4 +1,4 @@
-//! What the core reads of a Pod.
+//! The facts that the core reads of a Pod.
 
 use framework_api::Time;
 
@@ -52,7 +52,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// When the deletion was asked for.
+    /// When the deletion was requested.
     pub fn started(self) -> Time {
         self.at.plus_seconds(self.grace_sec.saturating_neg())
     }

@@ -21,9 +21,9 @@ pub struct Policy {
     pub framework_completed_retain_sec: i64,
     /// How many Pods of a Framework may exist, or be on their way, without being recorded (rule A7).
     pub unrecorded_creates_limit: usize,
-    /// What an object may take.
+    /// The size limits of an object.
     pub size: SizeLimits,
-    /// Which history snapshots are told.
+    /// Which history snapshots are written.
     pub log_object_snapshot: LogObjectSnapshot,
     /// Whether a Framework that names a queue waits to be released from it.
     pub queueing: bool,

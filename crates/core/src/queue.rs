@@ -1,8 +1,8 @@
-//! Whether a Framework waits in a queue, and whether it came through one.
+//! Whether a Framework waits in a queue, and whether a queue released it.
 //!
-//! A label asks for it, and is read until the ConfigMap of the first attempt is recorded. What came of it is
-//! kept in the condition [`QUEUED`]: what happens to the label later means nothing, and a restart forgets
-//! nothing. Who goes first is decided elsewhere; here only the answer is obeyed.
+//! A label names the queue, and is read until the ConfigMap of the first attempt is recorded. The condition
+//! [`QUEUED`] stores the result, so that later changes of the label have no effect and a restart forgets
+//! nothing. The scheduler of queues decides the order; this module only follows its answer.
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
@@ -18,14 +18,14 @@ pub const QUEUED: &str = "Queued";
 pub const PENDING: &str = "Pending";
 /// Reason of [`QUEUED`] once it is False: the queue released the Framework. It stays so.
 pub const ADMITTED: &str = "Admitted";
-/// Reason of [`QUEUED`] once it is False: the Framework waits no more, and was not released either.
+/// Reason of [`QUEUED`] once it is False: the Framework no longer waits, and was not released.
 pub const NOT_QUEUED: &str = "NotQueued";
 /// The message of a released Framework, before the name of the queue.
 const RELEASED: &str = "released from queue ";
-/// What the message of a condition may weigh.
+/// The largest weight of the message of a condition.
 const MOST_MESSAGE: usize = 2000;
 
-/// How far a Framework has come, as its queue sees it.
+/// The stage of a Framework, as its queue sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Nothing of its first attempt is recorded.
@@ -36,7 +36,7 @@ pub enum Stage {
     Finished,
 }
 
-/// How far a Framework with this status has come.
+/// The stage of a Framework with this status.
 pub fn stage(status: Option<&FrameworkStatus>) -> Stage {
     match status {
         Some(status) if status.state == State::Completed => Stage::Finished,
@@ -47,10 +47,10 @@ pub fn stage(status: Option<&FrameworkStatus>) -> Stage {
     }
 }
 
-/// The queue in which a Framework has to wait, or through which it came; with queueing switched on.
+/// The queue in which a Framework has to wait, or that released it, while queueing is on.
 ///
-/// While it waits the label says so, unless the Framework is not to be started (yet): held, stopped or being
-/// deleted. Later the condition does: one that was never released came through none.
+/// While it waits, the label names the queue, unless the Framework is held, stopped or being deleted. Later
+/// the condition names it; a Framework that was never released has none.
 pub fn is_queued<'a>(framework: &'a Framework, status: Option<&'a FrameworkStatus>) -> Option<&'a str> {
     match (stage(status), status) {
         (Stage::Started | Stage::Finished, Some(status)) => match queued_state(status) {
@@ -61,7 +61,7 @@ pub fn is_queued<'a>(framework: &'a Framework, status: Option<&'a FrameworkStatu
     }
 }
 
-/// Whether a Framework names a queue, and so may have a unit, whatever became of it.
+/// Whether a Framework names a queue, so that it may have a unit.
 pub fn names_one(framework: &Framework) -> bool {
     label(framework).is_some()
 }
@@ -90,8 +90,8 @@ pub fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> boo
         && !is_released(o)
 }
 
-/// Whether it came through a queue: that is stored, or its ConfigMap is on its way. Until then it begins
-/// with what its first unit asks for, and not at all if it asks for more by now.
+/// Whether a queue released it: that is stored, or its ConfigMap is being created. Until then it begins
+/// only with the Tasks of its first unit.
 pub(crate) fn is_through(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
     let is_begun = policy.queueing
         && stage(Some(status)) == Stage::Waiting
@@ -100,7 +100,7 @@ pub(crate) fn is_through(status: &FrameworkStatus, o: &Observed<'_>, policy: &Po
     is_begun || matches!(queued_state(status), QueuedState::Admitted(_))
 }
 
-/// How far a Framework has come: as its status says, but one that is through does not wait.
+/// The stage of a Framework, by its status and by creates in flight: a released one does not wait.
 pub fn stage_now(o: &Observed<'_>, policy: &Policy) -> Stage {
     match stage(o.status) {
         Stage::Waiting if o.status.is_some_and(|status| is_through(status, o, policy)) => Stage::Started,
@@ -121,20 +121,20 @@ fn asked(framework: &Framework) -> Option<&str> {
     label(framework).filter(|_| is_wanted)
 }
 
-/// Whether its queue lets it go, or has done so: a ConfigMap that is on its way is not taken back.
+/// Whether its queue releases it now, or has released it: a ConfigMap in flight is not taken back.
 fn is_released(o: &Observed<'_>) -> bool {
     let current = o.framework.metadata.generation.unwrap_or_default();
     let is_let_go = matches!(o.admission, Some(Admission::Released { generation }) if *generation == current);
     is_let_go || is_under_way(o)
 }
 
-/// Whether its ConfigMap is on its way.
+/// Whether its ConfigMap is being created.
 fn is_under_way(o: &Observed<'_>) -> bool {
     let create = o.objects.config_map_create.as_ref().map(|create| &create.outcome);
     matches!(create, Some(Outcome::InFlight | Outcome::Acknowledged { .. }))
 }
 
-/// What the condition says.
+/// The state that the condition stores.
 enum QueuedState<'a> {
     /// It is not there, or the Framework has left the queue without being released.
     None,
@@ -154,10 +154,10 @@ fn queue_of<'a>(admitted: &'a Condition, framework: &'a Framework) -> &'a str {
     admitted.message.strip_prefix(RELEASED).or_else(|| label(framework)).unwrap_or_default()
 }
 
-/// What is to become of the condition.
+/// The next value of the condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueuedCondition {
-    /// It stays as it is, if it is there.
+    /// It stays as it is, if it exists.
     Unchanged,
     /// It is True.
     True { reason: String, message: String },
@@ -165,7 +165,7 @@ pub(crate) enum QueuedCondition {
     False { reason: &'static str, message: String },
 }
 
-/// What is to become of the condition with this next status.
+/// The next value of the condition with this next status.
 pub(crate) fn queued_condition(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> QueuedCondition {
     let known = queued_state(next);
     if waits(next, o, policy) {
@@ -206,7 +206,7 @@ pub(crate) fn queued_condition(next: &FrameworkStatus, o: &Observed<'_>, policy:
     }
 }
 
-/// Why a Framework waits no more though it was not released.
+/// Why a Framework no longer waits although it was not released.
 fn why_not(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> &'static str {
     if next.attempt_status.completion_status.is_some() {
         "the Framework ended while it waited"
@@ -224,7 +224,7 @@ impl QueuedCondition {
         QueuedCondition::True { reason: known.reason.clone(), message: known.message.clone() }
     }
 
-    /// What a released Framework goes on to say until there is something else to write: its ConfigMap.
+    /// The value that a released Framework keeps until there is something else to write: its ConfigMap.
     pub fn postponed(&self, status: &FrameworkStatus) -> Option<QueuedCondition> {
         match (self, queued_state(status)) {
             (QueuedCondition::False { reason: ADMITTED, .. }, QueuedState::Waiting(known)) => {
@@ -235,7 +235,7 @@ impl QueuedCondition {
         }
     }
 
-    /// What users should hear of it. That it waits the condition says, and why the Events of its unit do.
+    /// The report for users. The condition shows that it waits, and the Events of its unit show why.
     pub fn report(&self) -> Option<Report> {
         match self {
             QueuedCondition::False { reason: ADMITTED, message } => {

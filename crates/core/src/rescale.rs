@@ -1,6 +1,6 @@
 //! Brings the Tasks of the status in line with the spec: adds, marks for removal, removes, replaces.
 //!
-//! What changes here is persisted before anything acts on it, and before the completion policy is evaluated.
+//! Changes are persisted before anything acts on them, and before the completion policy is evaluated.
 
 use framework_api::code::Code;
 use framework_api::name;
@@ -85,8 +85,8 @@ fn new_task(
     }
 }
 
-/// Applies the difference between spec and status to `next`, which starts as the persisted status.
-/// Says whether anything changed. While `is_too_large`, nothing is added.
+/// Applies the difference between spec and status to `next`, which starts as the persisted status. Returns
+/// whether anything changed. While `is_too_large`, nothing is added.
 pub(crate) fn rescale(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
@@ -125,9 +125,9 @@ pub(crate) fn rescale(
     changed
 }
 
-/// Takes over how long Pods may stay terminating, whatever else has been decided: a user may free a Framework
-/// whose Pods hang. That of a TaskRole which is no longer in the spec stays as it was. Says whether anything
-/// changed: it is persisted before a Pod is deleted by it.
+/// Copies the deletion timeouts of the spec in every state, so that a user can free a Framework whose Pods
+/// hang. The timeout of a TaskRole that is no longer in the spec stays. Returns whether anything changed:
+/// it is persisted before a Pod is deleted by it.
 pub(crate) fn follow_timeouts(next: &mut FrameworkStatus, o: &Observed<'_>) -> bool {
     let mut changed = false;
     for role in next.attempt_status.task_role_statuses.iter_mut().flatten() {
@@ -153,7 +153,7 @@ fn is_removed(task: &TaskStatus) -> bool {
     task.deletion_pending && task.state == State::Completed
 }
 
-/// A removed Task whose index the spec asks for again is another instance, never the old one again.
+/// A removed Task whose index the spec wants again becomes a new instance.
 fn replace(
     framework: &str,
     role: &mut TaskRoleStatus,

@@ -4,7 +4,7 @@ use framework_api::RetryPolicy;
 use framework_api::code::{Attribute, Code, CompletionType};
 use framework_api::status::RetryPolicyStatus;
 
-/// What follows a completed attempt.
+/// The step after a completed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// No further attempt.
@@ -18,7 +18,7 @@ pub enum Decision {
     },
 }
 
-/// Decides by policy, by how often was retried, and by how the attempt ended.
+/// Decides by the policy, the number of retries, and the end of the attempt.
 pub fn decide(policy: RetryPolicy, retried: RetryPolicyStatus, code: i32, end: &CompletionType) -> Decision {
     if Code::forbids_retry(code) {
         return Decision::Stop;

@@ -1,36 +1,36 @@
-//! How much of what Pods say fits into the status of their Framework, and whether its Tasks fit at all.
+//! How much of the texts of Pods fits into the status of their Framework, and whether its Tasks fit at all.
 //!
-//! An object has one size limit for metadata, spec and status, and a compressed status one of its own. Of
-//! what is left when every Task has what it needs in any case, one half is divided evenly among the Tasks,
-//! and of the other half a Task that ends may take a sixteenth of what its predecessors left. Whatever does
-//! not fit is cut when the completion status is first set, as that never changes later. What a Task near it
-//! says just the same costs nothing, as compression takes it for a repetition.
+//! An object has one size limit for metadata, spec and status, and a compressed status has its own limit.
+//! Every Task has a fixed share. Half of the rest is divided evenly among the Tasks. Of the other half, a
+//! Task that ends may take a sixteenth of what its predecessors left. Texts that do not fit are truncated
+//! when the completion status is first set, as it never changes later. The same text of a neighbouring Task
+//! costs nothing, as compression finds the repetition.
 //!
-//! All of it is a function of the persisted status and the spec, so that it holds however often they change:
-//! what Tasks said before a scale-up is counted, and a scale-up that would not fit waits.
+//! All of it is a function of the persisted status and the spec, so that it holds after any number of
+//! changes. Texts from before a scale-up are counted, and a scale-up that would not fit waits.
 
 use framework_api::status::{TaskAttemptCompletionStatus, TaskStatus};
 use framework_api::{FrameworkStatus, Shared, TaskRole};
 
 pub use crate::allowance::Allowance;
 use crate::observed::{Observed, Policy};
-use crate::size_limits::MOST;
+use crate::size_limits::MOST_PER_TASK;
 pub use crate::size_limits::SizeLimits;
 use crate::truncate::{self, WORD};
 
-/// What a Task may say at most: its texts stand once more, uncompressed, in the end of its Framework.
+/// The largest texts of a Task: the completion status of the Framework repeats them uncompressed.
 const MOST_TEXT: usize = 36_000;
 /// An even share below this is not worth dividing.
 const LEAST_SHARE: usize = 40;
-/// What the note takes that says how much is missing.
+/// The size of the note about missing bytes.
 const NOTE: usize = 20;
 /// Bytes of texts that are repetitions, before compression: readers have limits, too.
 const REPEATED: usize = 16 << 20;
-/// Containers that the Tasks of a Framework may name together. Ten a Task are always named.
+/// Containers that all Tasks of a Framework may list. Ten a Task are always listed.
 const CONTAINERS: usize = 100_000;
-/// How far a repetition may be from what it repeats: gzip looks back 32 KiB.
+/// The largest distance of a repetition: gzip looks back 32 KiB.
 const REACH: usize = 24 << 10;
-/// How many Tasks are looked through for one that says the same.
+/// How many Tasks are searched for the same text.
 const NEIGHBOURS: usize = 16;
 /// Bytes of a Task's status, texts apart, before compression.
 const PLAIN: usize = 900;
@@ -47,12 +47,12 @@ fn tasks(o: &Observed<'_>) -> usize {
     asked.sum::<usize>() + removed.map(|known| known.task_statuses.len()).sum::<usize>()
 }
 
-/// Why the Tasks that the spec asks for could make the object too large; `None`: they fit, whatever they do.
+/// Why the Tasks of the spec could make the object too large; `None`: they fit in any case.
 pub(crate) fn excess(o: &Observed<'_>, policy: &Policy) -> Option<String> {
     let tasks = tasks(o);
     let possible = policy.size.possible(o.stored_bytes);
-    let needed = MOST * (tasks + o.framework.spec.task_roles.len());
-    if needed <= possible && needed + said(o, LEAST_SHARE).all <= possible {
+    let needed = MOST_PER_TASK * (tasks + o.framework.spec.task_roles.len());
+    if needed <= possible && needed + text_usage(o, LEAST_SHARE).all <= possible {
         return None;
     }
     // In kB, as the metadata changes a little with every write.
@@ -72,35 +72,35 @@ pub(crate) fn grows(o: &Observed<'_>) -> bool {
     o.framework.spec.task_roles.iter().any(wanted)
 }
 
-/// Weight of what the Tasks of a Framework have said, repetitions apart.
+/// Weight of the texts of a Framework's Tasks, without repetitions.
 #[derive(Debug, Default)]
-struct Said {
+struct TextUsage {
     all: usize,
-    /// What each said beyond its even share.
+    /// The part of each beyond its even share.
     beyond: usize,
 }
 
-fn said(o: &Observed<'_>, even: usize) -> Said {
-    let mut said = Said::default();
+fn text_usage(o: &Observed<'_>, even: usize) -> TextUsage {
+    let mut text_usage = TextUsage::default();
     for role in o.status.map_or(&[][..], FrameworkStatus::task_roles) {
         for (position, task) in role.task_statuses.iter().enumerate() {
             let Some(end) = &task.attempt_status.completion_status else { continue };
             let weight: usize = texts(end).filter(is_counted).map(truncate::weight).sum();
-            let near = Near { before: role.task_statuses.split_at(position).0, after: &[] };
-            if weight > 0 && !near.says(end) {
-                said.all += weight;
-                said.beyond += weight.saturating_sub(even);
+            let neighbours = Neighbours { before: role.task_statuses.split_at(position).0, after: &[] };
+            if weight > 0 && !neighbours.have(end) {
+                text_usage.all += weight;
+                text_usage.beyond += weight.saturating_sub(even);
             }
         }
     }
-    said
+    text_usage
 }
 
 fn is_counted(text: &&str) -> bool {
     text.len() > WORD
 }
 
-/// The texts of a completion status that others wrote, and that stand in it but once.
+/// The texts of others in a completion status, each once.
 fn texts(end: &TaskAttemptCompletionStatus) -> impl Iterator<Item = &str> {
     let pod = end.pod.iter().flat_map(|pod| {
         let own = [pod.reason.as_str(), pod.message.as_str()];
@@ -113,14 +113,15 @@ fn texts(end: &TaskAttemptCompletionStatus) -> impl Iterator<Item = &str> {
 
 /// The Tasks around one, in their order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Near<'t> {
+pub(crate) struct Neighbours<'t> {
     pub before: &'t [Shared<TaskStatus>],
     pub after: &'t [Shared<TaskStatus>],
 }
 
-impl Near<'_> {
-    /// Whether a Task says just that, near enough for its repetition to be compressed away.
-    fn says(&self, end: &TaskAttemptCompletionStatus) -> bool {
+impl Neighbours<'_> {
+    /// Whether a neighbouring Task has the same completion status, so that compression removes the
+    /// repetition.
+    fn have(&self, end: &TaskAttemptCompletionStatus) -> bool {
         Self::found(self.before.iter().rev(), end) || Self::found(self.after.iter(), end)
     }
 
@@ -150,18 +151,18 @@ pub(crate) struct Room<'a> {
     account: Option<Account>,
 }
 
-/// What may be spent on texts.
+/// The budget for texts.
 #[derive(Clone, Copy, Debug)]
 struct Account {
-    /// By each Task.
+    /// The share of each Task.
     even: usize,
-    /// By those who come first.
+    /// The rest for the Tasks that end first.
     first_come: usize,
-    /// In all.
+    /// The total.
     left: usize,
-    /// By each Task that repeats another.
+    /// The share of each Task that repeats another.
     repeated: usize,
-    /// Containers of each Task.
+    /// The containers of each Task.
     containers: usize,
 }
 
@@ -170,11 +171,11 @@ impl Account {
         let tasks = tasks(o).max(1);
         let all = policy.size.texts(o.stored_bytes, tasks);
         let even = Some(all / 2 / tasks).filter(|even| *even >= LEAST_SHARE).unwrap_or(0);
-        let said = said(o, even);
+        let text_usage = text_usage(o, even);
         Account {
             even,
-            first_come: (all - even * tasks).saturating_sub(said.beyond),
-            left: all.saturating_sub(said.all),
+            first_come: (all - even * tasks).saturating_sub(text_usage.beyond),
+            left: all.saturating_sub(text_usage.all),
             repeated: (REPEATED / 2 / tasks).min(MOST_TEXT),
             containers: (CONTAINERS / tasks).max(10),
         }
@@ -196,10 +197,10 @@ impl<'a> Room<'a> {
         Room { o, policy, account: None }
     }
 
-    /// The completion status that `make` makes of as much of these texts as there is room for.
+    /// The completion status that `make` makes of as much of these texts as fits.
     pub fn fit<'t>(
         &mut self,
-        near: Near<'_>,
+        neighbours: Neighbours<'_>,
         texts: impl Iterator<Item = &'t str>,
         containers: usize,
         make: impl Fn(Allowance) -> TaskAttemptCompletionStatus,
@@ -215,7 +216,7 @@ impl<'a> Room<'a> {
         // Tasks that say the same are cut to the same.
         let level = truncate::level(weights.clone(), account.repeated);
         let lean = if level == usize::MAX { whole.clone() } else { make(Allowance { text: level, ..all }) };
-        if near.says(&lean) {
+        if neighbours.have(&lean) {
             return lean;
         }
         let weight = |text: usize| weights.iter().map(|weight| *weight.min(&text)).sum::<usize>();

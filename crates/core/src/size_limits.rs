@@ -1,10 +1,10 @@
 //! How large an object may become, and the room that its Tasks leave for texts.
 
-/// The most that an object, and a compressed status in it, may take.
+/// The size limits of an object, and of a compressed status in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeLimits {
-    /// Bytes of metadata, spec and task statuses. etcd takes 1.5 MiB in one request; what is missing here is
-    /// for the conditions and for how the attempt ended, which are never compressed.
+    /// Bytes of metadata, spec and task statuses. etcd takes 1.5 MiB in one request. The difference is for
+    /// the conditions and the completion status of the attempt, which are never compressed.
     pub object: usize,
     /// Bytes of `taskRoleStatusesCompressed`.
     pub compressed: usize,
@@ -16,32 +16,32 @@ impl Default for SizeLimits {
     }
 }
 
-/// What a Task takes in compressed bytes, texts apart, at the end of its life, with addresses, nodes,
-/// times and counts that differ from Task to Task.
-const USUAL: usize = 64;
-/// The same, when it is compressed in a hurry.
-pub(crate) const MOST: usize = 80;
+/// Compressed bytes of a Task without texts at the end of its life, with different addresses, nodes, times
+/// and counts in every Task.
+const USUAL_PER_TASK: usize = 64;
+/// The same with the fast compression.
+pub(crate) const MOST_PER_TASK: usize = 80;
 impl SizeLimits {
-    /// What is left of them beside so many bytes.
+    /// The limits that are left beside so many bytes.
     #[must_use]
     pub fn beside(&self, stored_bytes: usize) -> SizeLimits {
         SizeLimits { object: self.object.saturating_sub(stored_bytes), ..*self }
     }
 
-    /// What a compressed status may take before base64 makes four bytes of three.
+    /// The bytes for a compressed status, before base64 makes four bytes of three.
     fn wanted(&self, stored_bytes: usize) -> usize {
         self.object.saturating_sub(stored_bytes).min(self.compressed) / 4 * 3
     }
 
-    /// What it may take at the very most.
+    /// The same with only the limit of the object.
     pub(crate) fn possible(&self, stored_bytes: usize) -> usize {
         self.object.saturating_sub(stored_bytes) / 4 * 3
     }
 
-    /// What all texts of so many Tasks may take.
+    /// The bytes for all texts of so many Tasks.
     pub(crate) fn texts(&self, stored_bytes: usize, tasks: usize) -> usize {
-        let wanted = self.wanted(stored_bytes).saturating_sub(USUAL * tasks);
+        let wanted = self.wanted(stored_bytes).saturating_sub(USUAL_PER_TASK * tasks);
         // So that there is room for a scale-up.
-        wanted.min(self.possible(stored_bytes).saturating_sub(MOST * tasks) / 2)
+        wanted.min(self.possible(stored_bytes).saturating_sub(MOST_PER_TASK * tasks) / 2)
     }
 }

@@ -1,7 +1,7 @@
-//! History snapshots: what a status write replaces for ever, so that it can be told before it is gone.
+//! History snapshots: the state that a status write replaces, to be logged before it is gone.
 //!
-//! Guarantees: what is told is the persisted status that the decision was made from, never the one that is
-//! about to be written; everything that a write replaces is told, unless the policy switches it off.
+//! Guarantees: a snapshot shows the persisted status that the decision was made from, never the next one.
+//! Everything that a write replaces has a snapshot, unless the policy switches it off.
 
 use framework_api::config::LogObjectSnapshot;
 use framework_api::name::{self, variable};
@@ -10,7 +10,7 @@ use framework_api::{Framework, FrameworkSpec, FrameworkStatus, TaskSpec, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, ObjectMeta};
 use serde::Serialize;
 
-/// What is told, and why; of the objects as they are persisted.
+/// A snapshot of a persisted object, and its trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Snapshot {
     /// The attempt of the Framework is followed by another.
@@ -33,7 +33,7 @@ pub enum Snapshot {
     },
 }
 
-/// Why an object is told of.
+/// The trigger of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trigger {
     /// A Framework is retried.
@@ -82,7 +82,7 @@ impl Trigger {
 }
 
 impl Snapshot {
-    /// Why it is told.
+    /// The trigger of the snapshot.
     pub const fn trigger(&self) -> Trigger {
         match self {
             Snapshot::FrameworkRetry => Trigger::OnFrameworkRetry,
@@ -92,9 +92,9 @@ impl Snapshot {
     }
 }
 
-/// What is told before `next` replaces `status`, the persisted one.
+/// The snapshots to write before `next` replaces `status`, the persisted one.
 ///
-/// A new attempt of the Framework replaces all of its Tasks: they are in its own snapshot.
+/// A new attempt of the Framework replaces all its Tasks: they are part of its own snapshot.
 pub(crate) fn replaced(
     status: &FrameworkStatus,
     next: &FrameworkStatus,
@@ -125,7 +125,7 @@ fn replaced_tasks(role: &TaskRoleStatus, next: &FrameworkStatus, at: Time) -> im
     })
 }
 
-/// A Framework as one object: what is kept in two parts is told as a whole.
+/// A Framework with its decompressed status, as one object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FrameworkView<'a> {
@@ -156,7 +156,7 @@ pub struct TaskView<'a> {
     api_version: &'static str,
     kind: &'static str,
     metadata: ObjectMeta,
-    /// None if the TaskRole is gone from the spec.
+    /// `None` if the spec lacks the TaskRole.
     spec: Option<&'a TaskSpec>,
     status: &'a TaskStatus,
 }
@@ -165,7 +165,7 @@ pub struct TaskView<'a> {
 const TASK: &str = "Task";
 
 impl<'a> TaskView<'a> {
-    /// The Task of this index, being deleted since `deleted_at`; none if the status does not know it.
+    /// The Task of this index, being deleted since `deleted_at`; `None` if the status lacks it.
     pub fn new(
         framework: &'a Framework,
         status: &'a FrameworkStatus,

@@ -1,6 +1,7 @@
-//! What people and `kubectl wait` read: conditions, task counts and the `Tasks` column.
+//! The summary for people and `kubectl wait`: conditions, task counts and the `Tasks` column.
 //!
-//! Derived from the rest of the status and from what holds the Framework up; nothing decides by it.
+//! It is derived from the rest of the status and from the obstacles of the Framework. No decision depends
+//! on it.
 
 use framework_api::code::{Code, DEADLINE_EXCEEDED};
 use framework_api::status::{FrameworkAttemptCompletionStatus, TaskCounts};
@@ -24,8 +25,8 @@ pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
 /// Reason of [`RUNNING`] when the Tasks may not fit into the object.
 pub const FRAMEWORK_TOO_LARGE: &str = "FrameworkTooLarge";
 
-/// Brings the summary in `next` up to date. Returns a sentence for each newly found template error. `too_large`
-/// says why Tasks wait that may not fit, `queued` what becomes of the condition of its queue.
+/// Updates the summary in `next`. Returns a sentence for each new template error. `too_large` says why
+/// Tasks that may not fit wait, and `queued` is the next value of the condition of the queue.
 pub(crate) fn summarise(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
@@ -90,7 +91,7 @@ fn template_errors(o: &Observed<'_>) -> Vec<String> {
     o.framework.spec.task_roles.iter().enumerate().filter_map(check).collect()
 }
 
-/// Reason and message of the condition `Running`: what the Framework is at, or what holds it up.
+/// Reason and message of the condition `Running`: the state of the Framework, or its obstacle.
 fn why(
     next: &FrameworkStatus,
     objects: &Objects,

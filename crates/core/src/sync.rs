@@ -1,7 +1,7 @@
-//! One step of one Framework: from what is observed to a plan.
+//! One step of one Framework: from an observation to a plan.
 //!
-//! `sync` is a function: the same observation, moment and policy give the same plan. It never decides by a
-//! status that is not persisted, and it plans no act that the persisted status does not permit.
+//! `sync` is a function: the same observation, moment and policy give the same plan. Its decisions depend
+//! on persisted statuses only, and it plans no act that the persisted status does not permit.
 
 use framework_api::{FrameworkStatus, State};
 
@@ -77,8 +77,8 @@ fn too_large(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> Opt
     if asks { size::excess(o, policy) } else { None }
 }
 
-/// What is told of its queue. That it was released is told with what is written next: that alone is no reason
-/// to write, unless it cannot begin all the same.
+/// The next value of the condition of the queue. A release alone is no reason to write: it is written with
+/// the next change, unless the Framework cannot begin.
 fn queued_condition(
     next: &FrameworkStatus,
     status: &FrameworkStatus,
@@ -94,7 +94,7 @@ fn queued_condition(
     if same == *status { before } else { queued }
 }
 
-/// Brings the summary up to date, and reports what is found first now.
+/// Updates the summary, and reports new problems.
 fn trouble(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
@@ -115,7 +115,7 @@ fn trouble(
     excess_report.into_iter().chain(invalid).chain(released).collect()
 }
 
-/// A burst of Tasks that do the same is one report, however many they are.
+/// Merges the reports of Tasks with the same reason into one.
 fn merged(reports: Vec<Report>) -> Vec<Report> {
     let mut merged: Vec<(Report, usize)> = Vec::new();
     for report in reports {

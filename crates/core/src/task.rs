@@ -1,8 +1,9 @@
-//! The state machine of a Task: what its Pod shows becomes its next status.
+//! The state machine of a Task: it derives the next status from the Pod.
 //!
 //! The ground truth is `podUID` in the status and the Pod in the cache. A state may be passed within one
-//! write where nothing needs it to be persisted. A retry needs AttemptCompleted: it forgets the attempt,
-//! which is told out of that status. Who is not retried passes it on the way to Completed, which keeps it.
+//! write where nothing needs it to be persisted. A retry needs a persisted AttemptCompleted: it forgets the
+//! attempt, whose history snapshot is made from that status. Without a retry, the Task passes that state on
+//! the way to Completed, which keeps the attempt.
 
 use framework_api::code::Code;
 use framework_api::status::{TaskAttemptCompletionStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
@@ -14,7 +15,7 @@ use crate::observed::{Instance, Moment, Observed, Outcome, PodFacts, PodPhase, P
 use crate::permit;
 use crate::plan::Report;
 use crate::retry::{self, Decision};
-use crate::size::{Allowance, Near, Room};
+use crate::size::{Allowance, Neighbours, Room};
 use crate::truncate::truncate;
 
 /// Moves a Task to another state.
@@ -28,9 +29,9 @@ pub(crate) fn transition(task: &mut Shared<TaskStatus>, to: State, at: Time) {
 
 /// Ends the current attempt for a reason that is not its Pod's own, unless it has ended already.
 ///
-/// A Task without a Pod is AttemptCompleted at once. The shell writes that only after a create that is on its
-/// way was taken back or has settled (rule A1). What a lost write left behind is a Pod all the same: the
-/// attempt is over when it is gone.
+/// A Task without a Pod is AttemptCompleted at once. That is written only after a create in flight was
+/// withdrawn or has settled (rule A1). An orphan of a lost write counts as its Pod: the attempt is over
+/// when the orphan is gone.
 pub(crate) fn end(
     task: &mut Shared<TaskStatus>,
     o: &Observed<'_>,
@@ -65,7 +66,7 @@ fn instance(task: &TaskStatus, o: &Observed<'_>) -> Option<Instance> {
     permit::task_instance(o.status?, task)
 }
 
-/// What came of the create of this Task's current attempt.
+/// The outcome of the create of this Task's current attempt.
 pub(crate) fn outcome<'a>(task: &TaskStatus, o: &Observed<'a>) -> Option<&'a Outcome> {
     let create = o.objects.pod_creates.get(&task.attempt_status.pod_name)?;
     (create.instance == instance(task, o)?).then_some(&create.outcome)
@@ -77,7 +78,7 @@ fn record_pod(task: &mut Shared<TaskStatus>, uid: String) {
     attempt.pod_uid = Some(uid);
 }
 
-/// Records where the Pod is, as far as that is news.
+/// Records the node and the addresses of the Pod, if they changed.
 fn place(task: &mut Shared<TaskStatus>, pod: &PodFacts) {
     let seen = [&pod.node_name, &pod.pod_ip, &pod.host_ip];
     let attempt = &task.attempt_status;
@@ -111,17 +112,17 @@ pub(crate) fn complete(task: &mut Shared<TaskStatus>, at: Time) {
     transition(task, State::Completed, at);
 }
 
-/// What others say of the end of a Task, and the room that there is for it.
-struct Words<'r, 'o> {
+/// The texts of others about the end of a Task, and the room for them.
+struct EndTexts<'r, 'o> {
     room: &'r mut Room<'o>,
-    near: Near<'r>,
+    neighbours: Neighbours<'r>,
 }
 
-impl Words<'_, '_> {
+impl EndTexts<'_, '_> {
     /// The Pod ended by itself.
     fn ended(&mut self, judged: &Judged<'_>) -> TaskAttemptCompletionStatus {
         let make = |allowance| judged.status(allowance);
-        self.room.fit(self.near, judged.texts(), judged.containers(), make)
+        self.room.fit(self.neighbours, judged.texts(), judged.containers(), make)
     }
 
     /// The API server refused the Pod.
@@ -130,12 +131,12 @@ impl Words<'_, '_> {
             let message = truncate(message, allowance.text);
             TaskAttemptCompletionStatus::predefined(code, format!("the Pod could not be created: {message}"))
         };
-        self.room.fit(self.near, std::iter::once(message), 0, make)
+        self.room.fit(self.neighbours, std::iter::once(message), 0, make)
     }
 }
 
-/// What the Tasks of one TaskRole are advanced with. A Task that stays as it is stays shared: nothing of it
-/// is copied, and whoever compares the statuses sees it at once.
+/// The input for advancing the Tasks of one TaskRole. An unchanged Task stays shared: it is not copied, and
+/// comparing the statuses is fast.
 pub(crate) struct Advance<'a> {
     pub o: &'a Observed<'a>,
     pub m: &'a Moment,
@@ -150,8 +151,8 @@ impl Advance<'_> {
         for position in 0..role.task_statuses.len() {
             let (before, rest) = role.task_statuses.split_at_mut(position);
             let Some((task, after)) = rest.split_first_mut() else { return };
-            let words = &mut Words { room, near: Near { before, after } };
-            self.task(&role.name, task, words, reports);
+            let end_texts = &mut EndTexts { room, neighbours: Neighbours { before, after } };
+            self.task(&role.name, task, end_texts, reports);
         }
     }
 
@@ -159,28 +160,28 @@ impl Advance<'_> {
         &self,
         role: &str,
         task: &mut Shared<TaskStatus>,
-        words: &mut Words<'_, '_>,
+        end_texts: &mut EndTexts<'_, '_>,
         reports: &mut Vec<Report>,
     ) {
         let persisted =
             task.state == State::AttemptCompleted || self.policy.defects.has(Defect::RetryBeforePersist);
         match task.state {
-            State::AttemptCreationPending => self.created(task, words),
+            State::AttemptCreationPending => self.created(task, end_texts),
             State::AttemptCompleted | State::Completed => {}
-            _ => self.observe(task, words),
+            _ => self.observe(task, end_texts),
         }
         if task.state == State::AttemptCompleted {
             self.decide(role, task, persisted, reports);
         }
     }
 
-    /// AttemptCreationPending: reads what came of the create.
-    fn created(&self, task: &mut Shared<TaskStatus>, words: &mut Words<'_, '_>) {
+    /// AttemptCreationPending: reads the outcome of the create.
+    fn created(&self, task: &mut Shared<TaskStatus>, end_texts: &mut EndTexts<'_, '_>) {
         match outcome(task, self.o) {
             Some(Outcome::Acknowledged { uid }) => {
                 record_pod(task, uid.clone());
                 transition(task, State::AttemptCreationRequested, self.m.time());
-                self.observe(task, words);
+                self.observe(task, end_texts);
             }
             Some(Outcome::Refused { refusal, message, .. }) => {
                 let code = match refusal {
@@ -188,14 +189,14 @@ impl Advance<'_> {
                     Refusal::Unknown => Code::PodCreationUnknownError,
                     Refusal::Transient | Refusal::NameConflict => return,
                 };
-                end(task, self.o, self.m.time(), || words.refused(code, message));
+                end(task, self.o, self.m.time(), || end_texts.refused(code, message));
             }
             Some(Outcome::InFlight) | None => {}
         }
     }
 
     /// Any state with a recorded Pod: follows the Pod.
-    fn observe(&self, task: &mut Shared<TaskStatus>, words: &mut Words<'_, '_>) {
+    fn observe(&self, task: &mut Shared<TaskStatus>, end_texts: &mut EndTexts<'_, '_>) {
         let at = self.m.time();
         let Some(uid) = &task.attempt_status.pod_uid else {
             if !has_orphan(task, self.o) {
@@ -204,7 +205,7 @@ impl Advance<'_> {
             return;
         };
         match self.o.objects.pod(&task.attempt_status.pod_name, uid) {
-            Some(pod) => self.follow(task, pod, words),
+            Some(pod) => self.follow(task, pod, end_texts),
             None if self.is_gone(uid, task) => {
                 task.to_mut().attempt_status.completion_status.get_or_insert_with(|| {
                     TaskAttemptCompletionStatus::predefined(
@@ -237,7 +238,7 @@ impl Advance<'_> {
         }
     }
 
-    fn follow(&self, task: &mut Shared<TaskStatus>, pod: &PodFacts, words: &mut Words<'_, '_>) {
+    fn follow(&self, task: &mut Shared<TaskStatus>, pod: &PodFacts, end_texts: &mut EndTexts<'_, '_>) {
         let at = self.m.time();
         if pod.deletion.is_some() {
             if task.attempt_status.completion_status.is_none() {
@@ -267,7 +268,7 @@ impl Advance<'_> {
             PodPhase::Succeeded | PodPhase::Failed => {
                 if let Some(ended) = &pod.end {
                     let judged = self.policy.classifier.judge(ended);
-                    task.to_mut().attempt_status.completion_status = Some(Box::new(words.ended(&judged)));
+                    task.to_mut().attempt_status.completion_status = Some(Box::new(end_texts.ended(&judged)));
                     transition(task, State::AttemptDeletionPending, at);
                 }
             }

@@ -1,16 +1,16 @@
-//! Texts that others wrote, cut to a length that the status can hold.
+//! Truncates texts of others to a length that the status can hold.
 //!
-//! A text's weight is about what it may add to a compressed status: its bytes, and more for each character
-//! that JSON escapes, because such a character is not found again in the diagnostics, where the text stands
-//! as JSON inside JSON, and because it is stored escaped where the Framework repeats it uncompressed. Both
-//! ends of a text are kept: a log says at its end what went wrong.
+//! The weight of a text is about what it adds to a compressed status: its bytes, and more for each
+//! character that JSON escapes. Such a character does not compress with its copy in the diagnostics, which
+//! is JSON inside JSON, and the uncompressed copy in the Framework's own status is escaped. Both ends of a
+//! text are kept: the end of a log shows the error.
 
 use std::borrow::Cow;
 
-/// A text of no greater weight is a word: it counts nothing, and it is never cut.
+/// A text of at most this weight is a word: it is not counted and never truncated.
 pub const WORD: usize = 10;
 
-/// What a text may add to a compressed status, in bytes.
+/// The bytes that a text may add to a compressed status.
 pub fn weight(text: &str) -> usize {
     text.chars().map(weigh).sum()
 }
@@ -27,8 +27,8 @@ fn weigh(c: char) -> usize {
         }
 }
 
-/// The text, if it weighs no more than `limit`; else its two ends, which together do, and between them a note
-/// of how much is missing.
+/// The text, if it weighs at most `limit`. Otherwise its two ends, which together weigh at most that, with
+/// a note about the missing bytes between them.
 pub fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     if weight(text) <= limit.max(WORD) {
         return Cow::Borrowed(text);
@@ -45,7 +45,7 @@ pub fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     }
 }
 
-/// Length of the first characters that together weigh no more than `limit`.
+/// Length of the first characters that together weigh at most `limit`.
 fn fitting(chars: impl Iterator<Item = char>, limit: usize) -> usize {
     let mut left = limit;
     chars
@@ -56,8 +56,8 @@ fn fitting(chars: impl Iterator<Item = char>, limit: usize) -> usize {
         .sum()
 }
 
-/// The greatest weight that each text may have so that together they weigh no more than `budget`: what light
-/// ones leave over is for the heavy ones. `usize::MAX` if none has to be cut.
+/// The largest weight that each text may have so that together they weigh at most `budget`. Light texts
+/// leave their rest to heavy ones. `usize::MAX` if none has to be truncated.
 pub(crate) fn level(mut weights: Vec<usize>, budget: usize) -> usize {
     weights.sort_unstable();
     let mut left = budget;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_escapes_weighs_more() {
+    fn characters_that_json_escapes_weigh_more() {
         for (text, expected) in
             [("abc", 3), ("a\"b", 4), ("\n", 2), ("\u{1}", 4), ("<&>", 18), ("\u{2028}", 6), ("\u{1f600}", 4)]
         {

@@ -1,8 +1,8 @@
-//! An amount of a resource, exactly: what a Kubernetes quantity says, in billionths.
+//! An exact amount of a resource: the value of a Kubernetes quantity, in billionths.
 //!
-//! Reading follows the grammar in the API reference ("Quantity") with the suffixes `n` and `u`, which the API
-//! server takes and writes as well. What is finer than a billionth is rounded up, and what is beyond
-//! 2^63 - 1 is 2^63 - 1, both as there. Arithmetic stops at the ends of its range instead of wrapping.
+//! Reading follows the grammar in the API reference ("Quantity") with the suffixes `n` and `u`, which the
+//! API server takes and writes as well. As there, fractions of a billionth are rounded up, and 2^63 - 1 is
+//! the largest value. Arithmetic stops at the ends of its range instead of wrapping.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 #[repr(Rust, packed(8))]
 pub struct Amount(i128);
 
-/// A text that is no quantity.
+/// A text that is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no quantity such as 2, 500m or 1.5Gi")]
 pub struct QuantityError(pub String);
@@ -23,7 +23,7 @@ pub struct QuantityError(pub String);
 const BILLION: i128 = 1_000_000_000;
 /// The most that a quantity can say.
 const MOST: i128 = i64::MAX as i128 * BILLION;
-/// Digits after the point of a number that are looked at one by one; what follows only rounds up.
+/// Digits after the point that are read one by one; further digits only round up.
 const FINE: i64 = 20;
 
 const BINARY: [(&str, u32); 6] = [("Ki", 1), ("Mi", 2), ("Gi", 3), ("Ti", 4), ("Pi", 5), ("Ei", 6)];
@@ -33,12 +33,12 @@ const DECIMAL: [(&str, i64); 10] =
 impl Amount {
     /// Nothing.
     pub const ZERO: Self = Self(0);
-    /// As if there were no limit.
+    /// The largest amount: no limit.
     pub const MAX: Self = Self(i128::MAX);
-    /// The other end.
+    /// The smallest amount.
     pub const MIN: Self = Self(i128::MIN);
 
-    /// So many whole units.
+    /// A number of whole units.
     pub const fn units(units: i64) -> Self {
         Self(units as i128 * BILLION)
     }
@@ -48,31 +48,31 @@ impl Amount {
         self.0
     }
 
-    /// What a quantity says.
+    /// The amount of a quantity.
     pub fn of(quantity: &Quantity) -> Result<Self, QuantityError> {
         quantity.0.parse()
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// What is left of it without the other; less than nothing if the other is more.
+    /// The difference; negative if the other is larger.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// So many times.
+    /// The amount, `count` times.
     #[must_use]
     pub const fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count as i128))
     }
 
-    /// What it is in parts per billion of a whole; nothing is a part of everything, and all else is more than
-    /// any part of nothing.
+    /// The share of a whole in parts per billion. Zero is a share of 0 of any whole; of a whole of zero,
+    /// any other amount is more than any share.
     pub fn parts_per_billion(self, whole: Self) -> u64 {
         match (self.0 > 0, whole.0 > 0) {
             (false, _) => 0,
@@ -89,7 +89,7 @@ impl Amount {
     }
 }
 
-/// What a number is multiplied with: a power of 1024, or one of ten.
+/// The factor of a number: a power of 1024, or of ten.
 enum Scale {
     Binary(u32),
     Decimal(i64),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_grammar_allows_is_read_exactly() {
+    fn a_valid_quantity_is_read_exactly() {
         let unit = BILLION;
         let table = [
             ("0", 0),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_grammar_does_not_allow_is_refused() {
+    fn an_invalid_quantity_is_refused() {
         let table = [
             "",
             ".",
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_fine_is_rounded_up_and_what_is_too_large_is_the_largest() {
+    fn too_fine_is_rounded_up_and_too_large_is_the_largest() {
         assert_eq!(read("0.1n"), Some(1));
         assert_eq!(read("-0.1n"), Some(-1), "away from nothing");
         assert_eq!(read("1.0000000001"), Some(BILLION + 1));
@@ -340,20 +340,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_as_it_was(nanos in -MOST..=MOST, power in 0..9_u32) {
+        fn a_written_quantity_is_read_back(nanos in -MOST..=MOST, power in 0..9_u32) {
             // Round numbers, or suffixes would hardly ever be used.
             let nanos = nanos / 1000_i128.pow(power) * 1000_i128.pow(power);
             prop_assert_eq!(read(&Amount(nanos).to_string()), Some(nanos));
         }
 
         #[test]
-        fn what_is_written_in_binary_is_read_as_it_was(units in 0..i64::MAX, bits in 0..63_u32) {
+        fn a_written_binary_quantity_is_read_back(units in 0..i64::MAX, bits in 0..63_u32) {
             let amount = Amount::units(units >> bits << bits);
             prop_assert_eq!(amount.to_string().parse(), Ok(amount));
         }
 
         #[test]
-        fn no_text_is_too_strange_to_answer(text in "[-+.0-9eEKMGTPimnuk ]{0,40}|\\PC*") {
+        fn any_text_gets_an_answer(text in "[-+.0-9eEKMGTPimnuk ]{0,40}|\\PC*") {
             if let Some(nanos) = read(&text) {
                 prop_assert!((-MOST..=MOST).contains(&nanos));
             }

@@ -1,4 +1,4 @@
-//! What a round decides, as data: every number of a message is a field.
+//! The decisions of a round, as data: every number of a message is a field.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,41 +8,42 @@ use jiff::Timestamp;
 
 use crate::amount::Amount;
 
-/// What was decided of a unit.
+/// A decision about one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Of which.
+    /// The UID of the unit.
     pub uid: Arc<str>,
-    /// What.
+    /// The change.
     pub update: UnitUpdate,
 }
 
-/// What was decided. All but `Release` leave the unit where it is and say something of it.
+/// A change of a unit. All but `Release` leave the unit in its queue and change its conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitUpdate {
-    /// It goes: phase `Dequeued`. From here on the namespace counts its whole ask, until told otherwise.
+    /// It is released: phase `Dequeued`. From here on all its requests count as used, until its facts
+    /// change.
     Release,
-    /// It waits for another reason than the one last known.
+    /// It waits, for another reason than the last known one.
     Wait(WaitReason),
-    /// Somebody behind it was released for the first time: condition `Overtaken`, reason `Overtaken`.
+    /// A unit behind it was released for the first time: condition `Overtaken`, reason `Overtaken`.
     Overtaken {
         /// The moment of the round.
         since: Timestamp,
     },
-    /// It is overdue, and its ask is set aside from now on: condition `Overtaken`, reason `CapacityReserved`.
-    /// Given once.
+    /// It is overdue, and its requests are set aside from now on: condition `Overtaken`, reason
+    /// `CapacityReserved`. Decided once.
     Reserved,
 }
 
 /// Why a unit waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitReason {
-    /// There is no Queue of the name that it gives.
+    /// There is no Queue of the unit's queue name.
     QueueNotFound {
         /// The name.
         queue: Arc<str>,
     },
-    /// It asks more than a limit leaves even when all released units have ended.
+    /// It requests more than a limit leaves even when all released units have ended.
     ExceedsQuota(Arc<[Shortage]>),
     /// There is no room now.
     InsufficientQuota(Arc<[Shortage]>),
@@ -50,7 +51,7 @@ pub enum WaitReason {
     CapacityReserved(Arc<[Shortage]>),
 }
 
-/// Why one limit does not let a unit go: `limit - others - usage - set_aside < requested`.
+/// A limit that a unit exceeds: `limit - others - usage - set_aside < requested`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// The name of the quota.
@@ -59,15 +60,15 @@ pub struct Shortage {
     pub key: Arc<str>,
     /// The limit.
     pub limit: Amount,
-    /// What is used by Pods that belong to no released unit.
+    /// The usage of Pods that belong to no released unit.
     pub others: Amount,
-    /// What released units hold.
+    /// The usage of released units.
     pub usage: Amount,
-    /// What is set aside for overdue units; nothing unless that is why it waits.
+    /// The amount set aside for overdue units; zero unless it is the reason.
     pub set_aside: Amount,
-    /// What the unit asks.
+    /// The request of the unit.
     pub requested: Amount,
-    /// How much more would have to be free.
+    /// The amount that would have to become free.
     pub missing: Amount,
 }
 
@@ -82,7 +83,7 @@ impl WaitReason {
         }
     }
 
-    /// The limits that do not let it go; none where no limit is the reason.
+    /// The limits that the unit exceeds; empty if no limit is the reason.
     pub fn shortages(&self) -> &[Shortage] {
         match self {
             Self::QueueNotFound { .. } => &[],
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_says_what_is_asked_missing_used_and_allowed() {
+    fn a_message_names_the_requested_missing_used_and_allowed_amounts() {
         let refusal = WaitReason::InsufficientQuota([shortage()].into());
         assert_eq!(
             refusal.to_string(),

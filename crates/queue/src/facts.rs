@@ -1,4 +1,4 @@
-//! What a namespace is told: facts as they stand now, each replacing what was said before.
+//! The facts that a namespace takes. Each replaces the one before it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,27 +9,28 @@ use jiff::Timestamp;
 use crate::amount::Amount;
 use crate::requests::ResourceRequests;
 
-/// What is known of a Queue. A unit whose queue is not known waits with `QueueNotFound`.
+/// The facts about a Queue. A unit whose queue is not known waits with `QueueNotFound`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFacts {
-    /// In which order its units are served.
+    /// The order in which its units are served.
     pub policy: QueuePolicy,
     /// The queue's own priority, resolved. Higher is served first.
     pub priority: i32,
 }
 
-/// What is known of a unit.
+/// The facts about a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitFacts {
     /// The name of its queue.
     pub queue: Arc<str>,
     /// Its priority, resolved. Higher is served first, where the queue asks for priorities.
     pub priority: i32,
-    /// When its consumer was created, or grew: its place, whatever happened to the unit since.
+    /// When its consumer was created, or grew. It decides the unit's rank, even if the unit was created
+    /// again since.
     pub enqueued: Timestamp,
-    /// What the whole job asks for, or what it has grown by.
+    /// The requests of the whole job, or of its growth.
     pub requests: ResourceRequests,
-    /// Whether it is a growth of a job that has begun, and holds what it has while this waits.
+    /// Whether it is the growth of a job that runs and keeps its quota while this unit waits.
     pub grows: bool,
     /// Whether it waits or was released.
     pub phase: UnitPhase,
@@ -40,39 +41,39 @@ pub struct UnitFacts {
 pub enum UnitPhase {
     /// It waits: phase `Enqueued`.
     Waiting {
-        /// When somebody behind it was first released although it waited: since when its condition
-        /// `Overtaken` is true.
+        /// When a unit behind it was first released: since when its condition `Overtaken` is true.
         overtaken: Option<Timestamp>,
-        /// Whether that condition says already that capacity is reserved for it.
+        /// Whether that condition already says that capacity is reserved for it.
         reserved: bool,
         /// The reason that its condition `Dequeued` gives.
         reason: Option<Reason>,
     },
-    /// It was released: phase `Dequeued`, and its consumer has not given back everything. A unit that holds
-    /// nothing any more is not told at all.
+    /// It was released: phase `Dequeued`, and its consumer still has quota. Of a released unit without
+    /// usage, the namespace has no facts.
     Released {
-        /// What is reserved for it now: the smaller, resource by resource, of what the unit asks and what its
-        /// job asks now.
+        /// The quota that is reserved for it now: of each resource the smaller of the unit's request and
+        /// its job's current request.
         usage: ResourceRequests,
     },
 }
 
 impl UnitPhase {
-    /// Of a unit that nothing is known of but that it waits.
+    /// A unit that waits and has no condition yet.
     pub const NEW: Self = Self::Waiting { overtaken: None, reserved: false, reason: None };
 }
 
-/// What is known of a ResourceQuota without scopes. One with scopes is not told: it does not limit every Pod.
+/// The facts about a ResourceQuota without scopes. One with scopes is left out: it does not limit every
+/// Pod.
 ///
 /// Both maps are by the quota's own keys (`cpu`, `requests.cpu`, `pods` …).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaFacts {
     /// The limits.
     pub hard: BTreeMap<String, Amount>,
-    /// What all Pods of the namespace use, ours too. A key that is missing counts as unused: before the quota
-    /// controller has counted, tell what is in `hard`.
+    /// The usage of all Pods of the namespace, ours included. A missing key counts as unused: before the
+    /// quota controller has counted, give the amounts of `hard`.
     pub used: BTreeMap<String, Amount>,
-    /// How much of `used` may turn out to be our own, although nothing shows it yet. It leaves no room, but
-    /// of no unit it is said because of it that it never fits. A key that is missing counts as none.
+    /// How much of `used` may turn out to be our own usage, although no Pod shows it yet. It is not
+    /// available, but no unit counts as too large because of it. A missing key counts as zero.
     pub unattributed: BTreeMap<String, Amount>,
 }

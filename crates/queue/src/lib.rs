@@ -1,9 +1,9 @@
-//! Who is released next, and why the others wait: the pure scheduler of queues.
+//! The pure scheduler of queues: it decides which units are released next, and why the others wait.
 //!
-//! A [`Namespace`] is told facts (queues, units, quotas, what our own Pods use) one at a time, and decides in
-//! rounds: [`round`](Namespace::round) maps them and a moment to [`Decision`]s. What a round costs follows
-//! what changed since the last one. The rule is one paragraph of `docs/queue-scheduling.md`; it is written
-//! down as the order of the fields of [`order`].
+//! A [`Namespace`] takes facts one at a time: queues, units, quotas, the usage of our own Pods. It decides
+//! in rounds: [`round`](Namespace::round) maps the facts and a moment to [`Decision`]s. The cost of a round
+//! depends on what changed since the last one. The rule is one paragraph of `docs/queue-scheduling.md`; the
+//! order of the fields in [`order`] implements it.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. The time
 //! enters only through `round`. `tests/architecture.rs` holds it.

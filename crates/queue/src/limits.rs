@@ -1,4 +1,4 @@
-//! What quotas leave to us: limits, what others use of them, and the room that remains.
+//! The limits of the quotas, the usage of others, and the amounts that are available to us.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use crate::decision::Shortage;
 use crate::facts::QuotaFacts;
 use crate::requests::{ResourceRequests, Tally, resource_of};
 
-/// What may still be taken, by resource. A resource that is not here is not limited.
+/// Available amounts by resource. A resource that is not here is not limited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Available(BTreeMap<Arc<str>, Amount>);
 
 impl Available {
-    /// How much there is of a resource.
+    /// The available amount of a resource.
     pub fn get(&self, resource: &str) -> Amount {
         self.0.get(resource).copied().unwrap_or(Amount::MAX)
     }
 
-    /// The first resource of which too little is there, and how much of it is requested.
+    /// The first resource of which too little is available, and the request for it.
     pub fn lacking<'a>(&self, requests: &'a ResourceRequests) -> Option<(&'a Arc<str>, Amount)> {
         requests.iter().find(|(resource, amount)| self.get(resource) < *amount)
     }
 
-    /// Whether there is enough of everything that is requested.
+    /// Whether enough of every requested resource is available.
     pub fn fits(&self, requests: &ResourceRequests) -> bool {
         self.lacking(requests).is_none()
     }
 
-    /// Takes what is requested, whether it is there or not.
+    /// Subtracts requests, whether they fit or not.
     pub fn take(&mut self, requests: &ResourceRequests) {
         for (resource, amount) in requests.iter() {
             if let Some(left) = self.0.get_mut(resource) {
@@ -37,7 +37,7 @@ impl Available {
         }
     }
 
-    /// What is left of it when all that is in a sum is taken.
+    /// The available amounts without those of a sum.
     pub fn without(&self, taken: &Tally) -> Self {
         let left = |(resource, amount): (&Arc<str>, &Amount)| {
             (Arc::clone(resource), amount.minus(taken.get(resource)))
@@ -45,7 +45,7 @@ impl Available {
         Self(self.0.iter().map(left).collect())
     }
 
-    /// Of each resource whose amount differs, the lower and the higher one.
+    /// The lower and the higher amount of each resource whose amounts differ.
     fn changes(&self, other: &Self) -> Vec<(Arc<str>, Amount, Amount)> {
         let mut changes = Vec::new();
         for resource in self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name))) {
@@ -58,26 +58,26 @@ impl Available {
     }
 }
 
-/// The quotas of a namespace, and what our own Pods use of them.
+/// The quotas of a namespace, and the usage of our own Pods.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     quotas: BTreeMap<Arc<str>, QuotaFacts>,
     own: ResourceRequests,
-    /// Something was told since the last count.
+    /// Whether a fact changed since the last count.
     changed: bool,
     /// The smallest limit of each resource.
     hard: Available,
-    /// The least that any quota leaves to us of each resource, whatever of it is held by now.
+    /// The least amount of each resource that a quota leaves to us, before the usage of released units.
     free: Available,
-    /// The same, if nothing that is unattributed is others'.
+    /// The same, if none of the unattributed usage is that of others.
     capacity: Available,
 }
 
-/// What a count has changed.
+/// The changes of a count.
 pub(crate) struct Recount {
     /// Whether the limits themselves have changed, and so the shares of them.
     pub shares: bool,
-    /// Of each resource whose capacity has changed, the lower and the higher amount.
+    /// The lower and the higher amount of each resource whose capacity has changed.
     pub capacity: Vec<(Arc<str>, Amount, Amount)>,
 }
 
@@ -98,17 +98,17 @@ impl Limits {
         self.own = own;
     }
 
-    /// What no released unit may exceed together with all others.
+    /// The amounts that all released units together may use.
     pub fn free(&self) -> &Available {
         &self.free
     }
 
-    /// What asks for more than this never fits.
+    /// A unit that requests more than this never fits.
     pub fn capacity(&self) -> &Available {
         &self.capacity
     }
 
-    /// Takes in what was told since the last time.
+    /// Counts the facts that changed since the last time.
     pub fn recount(&mut self) -> Option<Recount> {
         if !std::mem::take(&mut self.changed) {
             return None;
@@ -129,7 +129,7 @@ impl Limits {
         Some(recount)
     }
 
-    /// The largest share, in parts per billion, that a sum has of any limit.
+    /// The largest share of a limit that a sum uses, in parts per billion.
     pub fn dominant(&self, usage: &Tally) -> u64 {
         let limited = |(resource, amount): (&str, Amount)| {
             self.hard.0.get(resource).map(|limit| amount.parts_per_billion(*limit))
@@ -137,7 +137,7 @@ impl Limits {
         usage.iter().filter_map(limited).max().unwrap_or(0)
     }
 
-    /// Every limit beside what is held and set aside of its resource.
+    /// Every limit with the usage and the set-aside amount of its resource.
     pub fn bounds(&self, usage: &Tally, set_aside: &Tally) -> Bounds {
         let bound = |Line { quota, key, resource, limit, others, surely }: Line<'_>| Bound {
             quota: Arc::clone(quota),
@@ -166,11 +166,11 @@ impl Limits {
     }
 }
 
-/// All limits, for asks that are held against them one after another.
+/// All limits, to compare requests with.
 #[derive(Debug)]
 pub(crate) struct Bounds(Vec<Bound>);
 
-/// One limit, and what of it is taken.
+/// One limit, and the amounts that reduce it.
 #[derive(Debug)]
 struct Bound {
     quota: Arc<str>,
@@ -184,8 +184,8 @@ struct Bound {
 }
 
 impl Bounds {
-    /// The limits that do not let an ask in: without what is unattributed, if that is enough to refuse it. Our
-    /// own would else be told of twice, once as others'.
+    /// The limits that requests exceed: without unattributed usage, if that is enough to refuse them.
+    /// Otherwise our own usage would be reported twice, once as that of others.
     pub fn shortages(&self, requests: &ResourceRequests) -> Arc<[Shortage]> {
         let surely = self.shortages_beside(requests, |bound| bound.surely);
         if surely.is_empty() { self.shortages_beside(requests, |bound| bound.others) } else { surely }
@@ -221,9 +221,9 @@ struct Line<'a> {
     key: &'a str,
     resource: &'a str,
     limit: Amount,
-    /// What others use at most.
+    /// The largest possible usage of others.
     others: Amount,
-    /// What of it is not unattributed.
+    /// The part of it that is certain.
     surely: Amount,
 }
 
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_use_is_what_our_own_pods_do_not() {
+    fn usage_of_others_is_all_usage_without_our_own_pods() {
         let limits = limits(&[("cpu", 10)], &[("cpu", 6)], &[("cpu", 4)]);
         assert_eq!(limits.capacity().get("cpu"), Amount::units(8));
         assert_eq!(limits.capacity().get("memory"), Amount::MAX);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recount_names_what_has_changed_and_only_that() {
+    fn a_recount_names_only_changed_resources() {
         let mut limits = limits(&[("cpu", 10), ("pods", 5)], &[], &[]);
         assert!(limits.recount().is_none());
         limits.set_own_usage(requests(&[("cpu", 1)]));
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_in_the_way_is_told_with_its_numbers() {
+    fn every_exceeded_limit_is_reported_with_its_numbers() {
         let limits =
             limits(&[("cpu", 10), ("requests.cpu", 20), ("memory", 4)], &[("cpu", 3)], &[("cpu", 1)]);
         let (mut usage, mut set_aside) = (Tally::default(), Tally::default());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubtful_leaves_no_room_but_is_told_of_only_where_nothing_else_is_in_the_way() {
+    fn unattributed_usage_blocks_but_is_named_only_if_nothing_else_does() {
         let mut limits = Limits::default();
         let facts = QuotaFacts {
             hard: amounts(&[("cpu", 10)]),

@@ -1,7 +1,7 @@
 //! The queues, units and quotas of one namespace.
 //!
-//! It holds no decision that could not be made again from the facts: what was told, with what the rounds have
-//! decided since, made into a new one, decides the same.
+//! Its state follows from the facts: a new namespace with the same facts, and with the decisions made
+//! since, decides the same.
 
 mod index;
 mod overtaken;
@@ -34,7 +34,7 @@ pub struct Namespace {
     now: Timestamp,
     fit_checks: u64,
     limits: Limits,
-    /// What released units hold.
+    /// The usage of released units.
     usage: Tally,
     queues: Queues,
     units: BTreeMap<Arc<str>, Unit>,
@@ -43,7 +43,7 @@ pub struct Namespace {
     overtaken: Overtaken,
     /// Growths that wait in queues that are there, the oldest first.
     growing: BTreeSet<(Timestamp, Arc<str>)>,
-    /// Units whose reason the next round compares with what is known of them.
+    /// Units whose reason the next round compares with the known one.
     unreported: BTreeSet<Arc<str>>,
     /// Queues whose turn or first unit may have changed.
     stale: BTreeSet<QueueId>,
@@ -52,7 +52,7 @@ pub struct Namespace {
 #[derive(Debug)]
 struct Unit {
     queue: QueueId,
-    /// While it waits in a queue that is there.
+    /// Set while the unit waits in a queue that exists.
     shape: ShapeId,
     facts: UnitFacts,
 }
@@ -76,7 +76,7 @@ impl Unit {
 }
 
 impl Namespace {
-    /// Of a namespace that nothing is known of. A unit is overdue `reserve_after` it was overtaken.
+    /// A namespace without facts. A unit is overdue `reserve_after` it was overtaken.
     pub fn new(reserve_after: Duration) -> Self {
         Self {
             now: Timestamp::MIN,
@@ -94,7 +94,7 @@ impl Namespace {
         }
     }
 
-    /// Tells what is known of a queue, or that it is gone.
+    /// Sets the facts about a queue, or that there is none of that name.
     pub fn set_queue(&mut self, name: &str, facts: Option<QueueFacts>) {
         let before = self.queues.named(name).and_then(|queue| queue.facts);
         if before == facts {
@@ -117,9 +117,10 @@ impl Namespace {
         self.forget_if_empty(id);
     }
 
-    /// Tells what is known of a unit, or that it is gone or holds nothing any more.
+    /// Sets the facts about a unit; `None` if it is gone or has no usage any more.
     ///
-    /// What is told replaces what was known or decided: tell a unit whose release is on its way as released.
+    /// The facts replace earlier facts and decisions: a unit whose release is being written must be given
+    /// as released.
     pub fn set_unit(&mut self, uid: &str, facts: Option<UnitFacts>) {
         let known = self.units.get_key_value(uid);
         if known.map(|(_, unit)| &unit.facts) == facts.as_ref() {
@@ -132,27 +133,27 @@ impl Namespace {
         }
     }
 
-    /// Tells what is known of a quota without scopes, or that it is gone.
+    /// Sets the facts about a quota without scopes, or that it is gone.
     pub fn set_quota(&mut self, name: &str, facts: Option<QuotaFacts>) {
         self.limits.set_quota(name, facts);
     }
 
-    /// Tells what the Pods of released units use, in sum: that much of `used` is not others'.
+    /// Sets the total usage of the Pods of released units: that much of `used` is not the usage of others.
     pub fn set_own_usage(&mut self, own: ResourceRequests) {
         self.limits.set_own_usage(own);
     }
 
-    /// How much of a resource released units hold.
+    /// The usage of a resource by released units.
     pub fn usage(&self, resource: &str) -> Amount {
         self.usage.get(resource)
     }
 
-    /// When a round may decide something though no fact has changed: somebody becomes overdue.
+    /// When a round may decide something although no fact has changed: a unit becomes overdue.
     pub fn next_wake(&self) -> Option<Timestamp> {
         self.overtaken.next_due()
     }
 
-    /// What is known of a unit, own decisions included.
+    /// The facts about a unit, with the decisions since.
     pub fn unit(&self, uid: &str) -> Option<&UnitFacts> {
         self.units.get(uid).map(|unit| &unit.facts)
     }
@@ -162,12 +163,12 @@ impl Namespace {
         self.index.waiting()
     }
 
-    /// How many asks were held against the room so far: what rounds cost, whatever the machine.
+    /// How often requests were compared with the available amounts: the cost of the rounds, on any machine.
     pub fn fit_checks(&self) -> u64 {
         self.fit_checks
     }
 
-    /// Forgets a queue that is not there and that no unit names.
+    /// Forgets a queue that does not exist and that no unit names.
     fn forget_if_empty(&mut self, id: QueueId) {
         if self.queues.remove_if_empty(id) {
             self.index.forget(id);
@@ -209,7 +210,7 @@ impl Namespace {
         self.forget_if_empty(unit.queue);
     }
 
-    /// Counts what a released unit holds.
+    /// Counts the usage of a released unit.
     fn add_usage(&mut self, queue: QueueId, usage: &ResourceRequests) {
         self.usage.add(usage);
         if let Some(queue) = self.queues.get_mut(queue) {
@@ -218,7 +219,7 @@ impl Namespace {
         self.stale.insert(queue);
     }
 
-    /// Puts a waiting unit in its place.
+    /// Adds a waiting unit to its queue.
     fn enqueue(&mut self, uid: &Arc<str>) {
         let Some(unit) = self.units.get_mut(uid).filter(|unit| unit.waits()) else { return };
         let Some(queue) = self.queues.get(unit.queue) else { return };
@@ -244,7 +245,7 @@ impl Namespace {
         self.stale.insert(queue);
     }
 
-    /// Takes a unit out of its place, if it has one.
+    /// Removes a waiting unit from its queue.
     fn dequeue(&mut self, uid: &Arc<str>) {
         let Some(unit) = self.units.get_mut(uid).filter(|unit| unit.waits()) else { return };
         self.unreported.remove(uid);

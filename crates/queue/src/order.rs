@@ -1,5 +1,5 @@
-//! Who is served first. In each type the least comes first, and an earlier field decides before a later one:
-//! this file is the policy.
+//! The order in which units are served. In each type the least comes first, and an earlier field decides
+//! before a later one: this file is the policy.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use jiff::Timestamp;
 
 use crate::facts::{QueueFacts, UnitFacts};
 
-/// Whose turn it is: overdue units before all others.
+/// The rank of a unit among all units of a namespace: overdue units come first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// Units that were overtaken for too long.
     Overdue(Overdue),
-    /// All others: the queue decides before the place in it.
+    /// All others: the rank of the queue decides before the rank within it.
     InLine(QueueRank, UnitRank),
 }
 
-/// Among overdue units: who was overtaken first.
+/// The rank among overdue units: the unit that was overtaken first comes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Overdue {
     /// Since when it has been overtaken.
@@ -29,12 +29,12 @@ pub struct Overdue {
     pub uid: Arc<str>,
 }
 
-/// Among queues.
+/// The rank among queues.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueRank {
     /// The queue's own priority: the higher one first.
     pub priority: Reverse<i32>,
-    /// What its released units hold: the smaller share first.
+    /// The usage of its released units: the smaller share first.
     pub share: Share,
     /// When the consumer of its first unit that could ever fit was created: the oldest first.
     pub oldest: Timestamp,
@@ -42,7 +42,7 @@ pub struct QueueRank {
     pub name: Arc<str>,
 }
 
-/// Among the units of a queue.
+/// The rank among the units of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnitRank {
     /// The unit's priority, the higher one first; the same for all where the policy is FIFO.
@@ -53,18 +53,18 @@ pub struct UnitRank {
     pub uid: Arc<str>,
 }
 
-/// The dominant share of what queues hold, in parts per billion of the limit: the largest, over all resources
-/// that a quota limits, of what is held of it. Nothing where nothing is limited.
+/// The dominant share of a queue, in parts per billion: over all limited resources, the largest share of
+/// the limit that the queue uses. Zero if nothing is limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(pub u64);
 
 impl UnitRank {
-    /// Before all others.
+    /// The rank before all others.
     pub(crate) fn first() -> Self {
         Self { priority: Reverse(i32::MAX), enqueued: Timestamp::MIN, uid: Arc::default() }
     }
 
-    /// Of a unit in a queue with this policy.
+    /// The rank of a unit in a queue with this policy.
     pub fn new(policy: QueuePolicy, uid: &Arc<str>, unit: &UnitFacts) -> Self {
         let priority = match policy {
             QueuePolicy::Priority => unit.priority,
@@ -75,7 +75,7 @@ impl UnitRank {
 }
 
 impl QueueRank {
-    /// Of a queue with these facts.
+    /// The rank of a queue with these facts.
     pub fn new(facts: QueueFacts, share: Share, oldest: Timestamp, name: &Arc<str>) -> Self {
         Self { priority: Reverse(facts.priority), share, oldest, name: Arc::clone(name) }
     }

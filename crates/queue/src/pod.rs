@@ -1,9 +1,9 @@
-//! What a Pod asks for, counted as the API server counts it for a ResourceQuota.
+//! The requests of a Pod, counted as the API server counts them for a ResourceQuota.
 //!
-//! Containers run together, init containers one after another, and a sidecar (an init container that is
-//! always restarted, KEP-753) together with all that come after it. Where a request is missing the limit
-//! stands in, as the API server's defaults have it. Requests of the Pod itself (KEP-2837) replace those of
-//! its containers. The overhead of its RuntimeClass comes on top.
+//! Containers run together and init containers one after another. A sidecar, which is an init container
+//! that is always restarted (KEP-753), runs together with all that come after it. A missing request is
+//! replaced by the limit, as the API server does. Requests of the Pod itself (KEP-2837) replace those of
+//! its containers. The overhead of its RuntimeClass is added.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use crate::amount::Amount;
 use crate::requests::{RequestsError, ResourceRequests, read};
 
-/// Amounts by resource, with those that are there and nothing.
+/// Amounts by resource, with entries of zero.
 type Amounts = BTreeMap<String, Amount>;
 type List = BTreeMap<String, Quantity>;
 
 impl ResourceRequests {
-    /// What a Pod of this spec asks for, and `pods: 1`. Overhead that admission fills in from the
-    /// RuntimeClass counts only if it is written in the spec.
+    /// The requests of a Pod of this spec, and `pods: 1`. Overhead that admission fills in from the
+    /// RuntimeClass counts only if it is in the spec.
     pub fn pod(spec: &PodSpec) -> Result<Self, RequestsError> {
         let mut running = Amounts::new();
         for container in &spec.containers {
@@ -51,7 +51,7 @@ fn amounts(list: Option<&List>) -> Result<Amounts, RequestsError> {
     list.into_iter().flatten().map(|(key, quantity)| Ok((key.clone(), read(key, quantity)?))).collect()
 }
 
-/// What a container asks for: its requests, and its limits where it has none.
+/// The requests of a container, and its limits where it has no requests.
 fn requests(container: &Container) -> Result<Amounts, RequestsError> {
     let Some(resources) = &container.resources else { return Ok(Amounts::new()) };
     let mut all = amounts(resources.limits.as_ref())?;
@@ -74,8 +74,8 @@ fn raise(to: &mut Amounts, other: Amounts) {
     }
 }
 
-/// Puts what the Pod asks for itself in the place of what its containers ask; its limits count where neither
-/// asks.
+/// Replaces the requests of the containers with those of the Pod; its limits count where neither has a
+/// request.
 fn replace(running: &mut Amounts, own: &ResourceRequirements) -> Result<(), RequestsError> {
     let for_pods =
         |(key, _): &(String, Amount)| key == "cpu" || key == "memory" || key.starts_with("hugepages-");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_pod_itself_asks_replaces_what_its_containers_ask() {
+    fn requests_of_the_pod_replace_those_of_its_containers() {
         let mut spec = pod(vec![asks(&[("cpu", "9")])], vec![asks(&[("cpu", "1"), ("gpu", "1")])]);
         spec.overhead = list(&[("cpu", "1")]);
         spec.resources = Some(ResourceRequirements {

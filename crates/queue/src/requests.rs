@@ -1,7 +1,7 @@
-//! What a job asks for: amounts by resource.
+//! The requests of a job: amounts by resource.
 //!
-//! An ask is compared, hashed and cloned more often than made: it is one shared slice, sorted by resource,
-//! and has no entry that asks for nothing.
+//! Requests are compared, hashed and cloned more often than made. They are one shared slice, sorted by
+//! resource, without entries of zero.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::amount::{Amount, QuantityError};
 
-/// What is asked for, by resource. `cpu` and `requests.cpu` are one resource, as they are to Kubernetes.
+/// Requested amounts by resource. `cpu` and `requests.cpu` are one resource, as in Kubernetes.
 ///
 /// It has no order, so that `min` means one thing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,19 +26,19 @@ pub(crate) type Amounts = Arc<[(Arc<str>, Amount)]>;
 pub struct RequestsError {
     /// The resource whose amount is no quantity.
     pub resource: String,
-    /// What is wrong with it.
+    /// The problem of the quantity.
     #[source]
     pub source: QuantityError,
 }
 
-/// The resource that a key of a list or a quota is about: both `cpu` and `requests.cpu` are about `cpu`.
+/// The resource that a key of a list or of a quota names: `cpu` for both `cpu` and `requests.cpu`.
 pub fn resource_of(key: &str) -> &str {
     key.strip_prefix("requests.").unwrap_or(key)
 }
 
 impl ResourceRequests {
-    /// What a resource list asks for. Less than nothing is nothing, and of two keys for one resource the
-    /// larger amount counts.
+    /// The requests in a resource list. A negative amount counts as zero, and of two keys for one resource
+    /// the larger amount counts.
     pub fn from_list(list: &BTreeMap<String, Quantity>) -> Result<Self, RequestsError> {
         let mut amounts = Vec::with_capacity(list.len());
         for (key, quantity) in list {
@@ -52,12 +52,12 @@ impl ResourceRequests {
         self.iter().map(|(resource, amount)| (resource.to_string(), amount.to_quantity())).collect()
     }
 
-    /// Whether nothing is asked for.
+    /// Whether nothing is requested.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How much of a resource is asked for.
+    /// The requested amount of a resource.
     pub fn get(&self, resource: &str) -> Amount {
         let found = self.0.binary_search_by(|(name, _)| (**name).cmp(resource)).ok();
         found.and_then(|at| self.0.get(at)).map_or(Amount::ZERO, |(_, amount)| *amount)
@@ -68,12 +68,12 @@ impl ResourceRequests {
         self.0.iter().map(|(resource, amount)| (resource, *amount))
     }
 
-    /// The amounts, for those who need an order to find an ask by.
+    /// The amounts, as a key that has an order.
     pub(crate) fn key(&self) -> Amounts {
         Arc::clone(&self.0)
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = Tally::default();
@@ -82,7 +82,7 @@ impl ResourceRequests {
         sum.0.into_iter().collect()
     }
 
-    /// So many times.
+    /// The requests, `count` times.
     #[must_use]
     pub fn times(&self, count: u64) -> Self {
         self.iter().map(|(resource, amount)| (Arc::clone(resource), amount.times(count))).collect()
@@ -123,7 +123,7 @@ impl fmt::Display for ResourceRequests {
     }
 }
 
-/// A sum of asks.
+/// A sum of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally(BTreeMap<Arc<str>, Amount>);
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_said_otherwise_is_the_same_ask() {
+    fn equal_amounts_in_other_units_are_equal_requests() {
         let one = requests(&[("cpu", "2"), ("memory", "1Gi")]);
         assert_eq!(one, requests(&[("memory", "1024Mi"), ("requests.cpu", "2000m"), ("gpu", "0")]));
         assert_eq!(one.to_list(), list(&[("cpu", "2"), ("memory", "1Gi")]));
@@ -180,20 +180,20 @@ mod tests {
     }
 
     #[test]
-    fn of_two_keys_for_one_resource_the_larger_counts_and_less_than_nothing_is_nothing() {
+    fn the_larger_of_two_keys_counts_and_a_negative_amount_is_zero() {
         assert_eq!(requests(&[("cpu", "2"), ("requests.cpu", "3")]), requests(&[("cpu", "3")]));
         assert_eq!(requests(&[("cpu", "-2")]), ResourceRequests::default());
     }
 
     #[test]
-    fn what_is_no_quantity_is_named() {
+    fn an_invalid_quantity_is_named() {
         let error = ResourceRequests::from_list(&list(&[("cpu", "2"), ("memory", "lots")])).unwrap_err();
         assert_eq!(error.to_string(), "memory is not read");
         assert_eq!(error.source.0, "lots");
     }
 
     #[test]
-    fn asks_are_added_multiplied_and_cut_by_resource() {
+    fn requests_are_added_multiplied_and_limited_by_resource() {
         let (one, other) =
             (requests(&[("cpu", "2"), ("memory", "1Gi")]), requests(&[("cpu", "1"), ("gpu", "4")]));
         assert_eq!(one.plus(&other), requests(&[("cpu", "3"), ("memory", "1Gi"), ("gpu", "4")]));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_added_and_taken_away_leaves_nothing() {
+    fn amounts_added_and_subtracted_leave_nothing() {
         let (one, other) = (requests(&[("cpu", "2")]), requests(&[("cpu", "1"), ("gpu", "4")]));
         let mut tally = Tally::default();
         tally.add(&one);

@@ -1,8 +1,8 @@
-//! The different asks of the units that wait. Units that ask the same have one shape: whether it fits is
-//! found out once for all of them.
+//! The different requests of the waiting units. Units with equal requests have one shape: whether it fits
+//! is checked once for all of them.
 //!
-//! A shape that does not fit is parked at the resource of which too little is there, by how much it asks of
-//! it, and is not looked at again until there is that much.
+//! A shape that does not fit is parked at the resource that it lacks, by its request for it. It is not
+//! checked again until that much is available.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included};
@@ -19,28 +19,28 @@ use crate::requests::{Amounts, ResourceRequests};
 pub(crate) struct ShapeId(u64);
 
 impl ShapeId {
-    /// That of units whose queue is missing: they are held against nothing.
+    /// The shape of units whose queue is missing: they are compared with nothing.
     pub const NONE: Self = Self(0);
     const LAST: Self = Self(u64::MAX);
 }
 
-/// What is known of the units that ask the same.
+/// The units with equal requests.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub requests: ResourceRequests,
     /// How many units wait with it.
     units: usize,
-    /// It asks more than the capacity.
+    /// It requests more than the capacity.
     pub exceeds: bool,
-    /// Why its units wait, as the last round left it. It says nothing of a shape that exceeds.
+    /// Why its units wait since the last round. It has no meaning for a shape that exceeds the capacity.
     pub reason: Option<Reason>,
     /// The resource at which it is parked.
     parked: Option<Arc<str>>,
 }
 
 impl Shape {
-    /// Says why its units wait, and whether they waited for another reason before. Where they had none, each
-    /// of them came after the last round or was judged anew, and so is told in any case.
+    /// Sets why its units wait. Returns whether they waited for another reason before. Units without a
+    /// reason are new or have changed, and are reported in any case.
     fn give_reason(&mut self, reason: Reason) -> bool {
         self.reason.replace(reason).is_some_and(|before| before != reason)
     }
@@ -53,11 +53,11 @@ type ByAmount = BTreeMap<Arc<str>, BTreeSet<(Amount, ShapeId)>>;
 pub(crate) struct Shapes {
     all: BTreeMap<ShapeId, Shape>,
     by_requests: BTreeMap<Amounts, ShapeId>,
-    /// By how much they ask of each resource.
+    /// By their request for each resource.
     by_amount: ByAmount,
-    /// Those that did not fit, at one resource each.
+    /// The shapes that did not fit, at one resource each.
     parked: ByAmount,
-    /// Those that are new, or that fit and were kept out: the next round fit_checks at them.
+    /// New shapes, and shapes that fit and were kept out: the next round checks them.
     unsettled: BTreeSet<ShapeId>,
     last: u64,
 }
@@ -67,7 +67,7 @@ impl Shapes {
         self.all.get(&id)
     }
 
-    /// Whether units of this shape could be released some time.
+    /// Whether units of this shape could ever be released.
     pub fn can_fit(&self, id: ShapeId) -> bool {
         self.get(id).is_some_and(|shape| !shape.exceeds)
     }
@@ -77,7 +77,7 @@ impl Shapes {
         self.get(id).is_some_and(|shape| shape.units > 1)
     }
 
-    /// Counts a unit, and says its shape.
+    /// Counts a unit. Returns its shape.
     pub fn add(&mut self, requests: &ResourceRequests, capacity: &Available) -> ShapeId {
         if let Some(id) = self.by_requests.get(&requests.key()).copied() {
             if let Some(shape) = self.all.get_mut(&id) {
@@ -118,13 +118,13 @@ impl Shapes {
         }
     }
 
-    /// The shapes whose fate is decided by whether the capacity of a resource is the lower or the higher one.
+    /// The shapes that fit only with the higher of two capacities of a resource.
     pub fn between(&self, resource: &str, low: Amount, high: Amount) -> Vec<ShapeId> {
         let range = (Excluded((low, ShapeId::LAST)), Included((high, ShapeId::LAST)));
         self.by_amount.get(resource).into_iter().flat_map(|ids| ids.range(range)).map(|(_, id)| *id).collect()
     }
 
-    /// Says whether a shape exceeds the capacity, and whether that is new.
+    /// Checks a shape against the capacity. Returns whether the result is new.
     pub fn judge(&mut self, id: ShapeId, capacity: &Available) -> bool {
         let Some(shape) = self.all.get_mut(&id) else { return false };
         let exceeds = !capacity.fits(&shape.requests);
@@ -139,8 +139,8 @@ impl Shapes {
         true
     }
 
-    /// Takes out all shapes that may fit into the room: the unsettled ones, and those parked at an amount
-    /// that is there.
+    /// Removes and returns all shapes that may fit: the unsettled ones, and those parked at an amount that
+    /// is available.
     pub fn take_candidates(&mut self, available: &Available) -> BTreeSet<ShapeId> {
         let mut woken = Vec::new();
         for (resource, ids) in &self.parked {
@@ -153,8 +153,8 @@ impl Shapes {
         std::mem::take(&mut self.unsettled)
     }
 
-    /// Parks a shape for which there is not enough room: the next round finds it if there is then. Says
-    /// whether its units waited for another reason before; `None`: there is enough.
+    /// Parks a shape that does not fit. Returns whether its units waited for another reason before; `None`
+    /// if the shape fits.
     pub fn park(&mut self, id: ShapeId, available: &Available) -> Option<bool> {
         let shape = self.all.get_mut(&id)?;
         let (resource, amount) = available.lacking(&shape.requests)?;
@@ -163,8 +163,8 @@ impl Shapes {
         Some(shape.give_reason(Reason::InsufficientQuota))
     }
 
-    /// Leaves a shape for which there is room to the next round. Says whether its units waited for another
-    /// reason before.
+    /// Leaves a shape that fits to the next round. Returns whether its units waited for another reason
+    /// before.
     pub fn keep_out(&mut self, id: ShapeId) -> bool {
         let Some(shape) = self.all.get_mut(&id) else { return false };
         self.unsettled.insert(id);

@@ -40,7 +40,7 @@ fn a_waiting_unit_takes_less_than_a_kilobyte() {
 }
 
 #[test]
-fn the_first_round_over_units_that_all_ask_something_else_makes_little_for_each() {
+fn the_first_round_over_unique_requests_allocates_little_per_unit() {
     let mut load = SyntheticLoad::new(1000, UNITS, all_different);
     let begun = std::time::Instant::now();
     let mut decided = 0;

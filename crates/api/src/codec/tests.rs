@@ -37,7 +37,7 @@ fn tool(program: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_encoded_decodes_to_itself() {
+fn encoded_data_decodes_to_itself() {
     for json in [b"[]".to_vec(), b"null".to_vec(), Vec::new(), statuses(3000)] {
         for codec in BOTH {
             for effort in [Effort::Fast, Effort::Best] {
@@ -68,7 +68,7 @@ fn the_first_bytes_say_which_codec_it_is() {
 }
 
 #[test]
-fn real_zstd_and_gzip_streams_are_read_whatever_their_level() {
+fn real_zstd_and_gzip_streams_of_every_level_are_read() {
     let json = statuses(20_000);
     for (program, level) in [
         ("zstd", "-1"),
@@ -133,7 +133,7 @@ fn no_flipped_bit_goes_unnoticed_and_none_panics() {
 }
 
 #[test]
-fn what_is_neither_says_how_it_begins() {
+fn unknown_data_is_refused_with_its_first_bytes() {
     for (bytes, begins) in [
         (&b""[..], "nothing"),
         (b"[]", "5b 5d"),
@@ -150,7 +150,7 @@ fn what_is_neither_says_how_it_begins() {
 }
 
 #[test]
-fn what_follows_the_first_frame_is_refused() {
+fn trailing_data_is_refused() {
     for codec in BOTH {
         let one = BASE64_STANDARD.decode(encode(b"[]", codec, Effort::Fast).unwrap()).unwrap();
         let skippable = b"\x50\x2a\x4d\x18\x04\0\0\0junk".to_vec();
@@ -174,7 +174,7 @@ fn a_frame_that_wants_a_dictionary_or_a_large_window_is_refused() {
 }
 
 #[test]
-fn a_bomb_is_refused_and_what_just_fits_is_not() {
+fn a_bomb_is_refused_and_data_at_the_limit_is_not() {
     for codec in BOTH {
         let bomb = |size: u64| {
             compress(codec, Effort::Fast, |sink| io::copy(&mut io::repeat(b' ').take(size), sink).map(|_| ()))
@@ -210,7 +210,7 @@ fn a_compressed_status_becomes_a_raw_one() {
 }
 
 #[test]
-fn a_raw_status_counts_whatever_stands_beside_it() {
+fn a_raw_status_wins_over_a_compressed_one() {
     let mut status = attempt(json!([]), Some("not base64".to_owned()));
     assert_eq!(status.decompress(), Ok(false));
     assert_eq!(status, attempt(json!([]), None));

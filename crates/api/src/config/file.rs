@@ -1,6 +1,6 @@
 //! The config file as it is written: every key may be missing or `null`.
 //!
-//! Decodes, refuses what a key does not allow, names the line, and fills in what is missing.
+//! Decodes the file, refuses values out of bounds with their line, and fills in defaults.
 
 use std::net::SocketAddr;
 
@@ -64,7 +64,7 @@ struct PodKeys {
     on_pod_deletion: Option<bool>,
 }
 
-/// A whole number from `MIN` to `MAX`; without a `MAX` what a signed 32-bit number can say.
+/// A whole number from `MIN` to `MAX`; the default `MAX` is the largest signed 32-bit number.
 #[derive(Clone, Copy)]
 struct Whole<const MIN: u64, const MAX: u64 = { i32::MAX as u64 }>(u64);
 
@@ -140,7 +140,7 @@ impl From<Address> for SocketAddr {
 }
 
 impl File {
-    /// The settings that the file means: its values, and the default for each key that it does not set.
+    /// The settings of the file: its values, and the default of each key that it does not set.
     pub(super) fn fill(self) -> Config {
         let mut config = Config {
             kube_api_server_address: self.kube_api_server_address,
@@ -199,7 +199,7 @@ fn set<T>(setting: &mut T, written: Option<impl Into<T>>) {
     }
 }
 
-/// Decodes a config file, and names the place of what cannot be decoded.
+/// Decodes a config file. An error names the place of the problem.
 pub(super) fn read(text: &str) -> Result<File, Error> {
     let mut key = String::new();
     let decoded: Result<Option<File>, yaml::Error> = yaml::with_deserializer_from_str(text, |decoder| {
@@ -225,7 +225,7 @@ fn place(key: String, error: &yaml::Error) -> Error {
     }
 }
 
-/// What is wrong, in the words of the file's author instead of the library's.
+/// The problem in words of the config file instead of those of the library.
 fn reason(error: &yaml::Error) -> String {
     match error {
         yaml::Error::Message { msg, .. } => msg.clone(),

@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of `QueueUnit` and `Queue`: what the API server refuses.
+//! The CustomResourceDefinitions of `QueueUnit` and `Queue`.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSON};
 use kube::CustomResourceExt;

@@ -4,18 +4,18 @@ use std::fmt;
 
 /// Type of the condition that says whether a unit is released (`True`) or why not (`False`).
 pub const DEQUEUED: &str = "Dequeued";
-/// Type of the condition of a waiting unit that others have passed; its `lastTransitionTime` is when the
-/// first one did.
+/// Type of the condition of a waiting unit that other units have passed. Its `lastTransitionTime` is when
+/// the first one did.
 pub const OVERTAKEN: &str = "Overtaken";
 
 /// Why a unit waits or does not: the closed set of reasons of its conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// There is room for it; others go first.
+    /// There is room for the unit; others go first.
     Waiting,
     /// There is no Queue of that name in the namespace.
     QueueNotFound,
-    /// There is no PriorityClass of that name, be it the unit's or its queue's.
+    /// There is no PriorityClass of the name that the unit or its queue gives.
     PriorityClassNotFound,
     /// There is no such job.
     ConsumerNotFound,
@@ -23,14 +23,14 @@ pub enum Reason {
     ConsumerNotAllowed,
     /// A ResourceQuota has no room for it now.
     InsufficientQuota,
-    /// It asks for more than a ResourceQuota leaves even when all released units have ended.
+    /// The unit requests more than a ResourceQuota leaves even when all released units have ended.
     ExceedsQuota,
-    /// There is room, which is kept for a unit that was overtaken for too long; of the condition `Overtaken`:
-    /// it is kept for this one.
+    /// There is room, but it is kept for a unit that was overtaken for too long. In the condition
+    /// `Overtaken`: it is kept for this unit.
     CapacityReserved,
-    /// It is released.
+    /// The unit is released.
     Admitted,
-    /// A unit that came later was released although this one waits.
+    /// A younger unit was released although this one waits.
     Overtaken,
 }
 
@@ -65,7 +65,7 @@ impl Reason {
         }
     }
 
-    /// The reason that this word stands for.
+    /// The reason that this word names.
     pub fn parse(word: &str) -> Option<Reason> {
         Reason::ALL.into_iter().find(|reason| reason.as_str() == word)
     }

@@ -1,10 +1,9 @@
-//! What the API server enforces of a `QueueUnit` and a `Queue` beyond their types.
+//! The parts of the schemas of `QueueUnit` and `Queue` that no derive can know.
 //!
-//! Only a unit's priority may change, and only until the unit is released; its phase only goes forward. The
-//! definition says all of it, because a rule of the whole object sees the stored status when the spec is
-//! written, and the stored spec when the status is. One thing it cannot say: that a consumer is of the unit's
-//! own namespace, as no rule of a definition sees `metadata.namespace`. `deploy/base/queue_unit_policy.yaml`
-//! does, when a unit is created.
+//! Only a unit's priority may change, and only until the unit is released; its phase only goes forward. A
+//! rule of the whole object can enforce both: it sees the stored status when the spec is written, and the
+//! stored spec when the status is written. No rule of a definition sees `metadata.namespace`, so
+//! `deploy/base/queue_unit_policy.yaml` checks that a consumer is in the unit's own namespace.
 
 use kube::core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -27,7 +26,7 @@ pub(crate) fn forward_only() -> Rule {
         .field_path(".status.phase")
 }
 
-/// Of a released unit nothing changes: not even what may change before.
+/// The priority of a released unit never changes.
 pub(crate) fn priority_while_it_waits() -> Rule {
     let released = "has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase == 'Dequeued'";
     let same = unchanged("self.spec.priority", "oldSelf.spec.priority");
@@ -65,8 +64,8 @@ pub(crate) fn fixed_but_priority(schema: &mut Schema) {
     }
 }
 
-/// That an optional field is as it was. Not `self.?x == oldSelf.?x`: Kubernetes 1.30 cannot bound what
-/// comparing two optionals costs.
+/// An optional field is as it was. Not `self.?x == oldSelf.?x`: Kubernetes 1.30 cannot bound the cost of
+/// comparing two optionals.
 fn unchanged(now: &str, old: &str) -> String {
     format!("has({now}) == has({old}) && (!has({now}) || {now} == {old})")
 }
@@ -88,10 +87,10 @@ fn object_name(schema: &mut Schema, what: &str, without: &str) {
     add(schema, rule);
 }
 
-/// Quantities by resource. Whole numbers are quantities, too; a rule says what is wrong with others, as the
-/// message of a `pattern` is the pattern. It is written such that Kubernetes 1.30 allows it for
-/// [`MAX_RESOURCES`]: to that, what is a number or a text is as large as a request may be, so that each look
-/// at it costs (`type(self) == int` is one, `type(self) in [int]` is not).
+/// Quantities by resource; whole numbers are quantities, too. A rule explains a refusal, because the
+/// message of a `pattern` is the pattern. Kubernetes 1.30 must allow its cost for [`MAX_RESOURCES`]. It
+/// estimates a value that may be a number or a text as large as a request, so each use of the value is
+/// expensive. `type(self) == int` is a use, `type(self) in [int]` is not.
 pub(crate) fn resource_list(_: &mut SchemaGenerator) -> Schema {
     let quantity = Rule::new("type(self) in [int] ? self >= 0 : isQuantity(self) && !self.startsWith('-')")
         .message(
@@ -110,8 +109,8 @@ pub(crate) fn resource_list(_: &mut SchemaGenerator) -> Schema {
     list
 }
 
-/// A status is owned as a whole: one controller writes all of it. To know the owner of each field, the API
-/// server would compare field by field in every write, and keep a tree of names as large as the status.
+/// A status is owned as a whole: one controller writes all of it. To track the owner of each field, the API
+/// server would compare every field in every write, and store a tree of names as large as the status.
 pub(crate) fn one_owner(schema: &mut Schema) {
     schema.insert("x-kubernetes-map-type".into(), "atomic".into());
 }

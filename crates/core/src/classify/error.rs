@@ -1,6 +1,6 @@
-//! What can be wrong with a `podFailureSpec`.
+//! The errors of a `podFailureSpec`.
 
-/// What is wrong with an entry of the `podFailureSpec`.
+/// An error in an entry of the `podFailureSpec`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("podFailureSpec[{entry}].{field} (code {code}): {problem}")]
 pub struct Error {
@@ -10,14 +10,14 @@ pub struct Error {
     pub code: i32,
     /// Path of the field in the entry.
     pub field: String,
-    /// What is wrong with the field.
+    /// The problem of the field.
     pub problem: Problem,
 }
 
-/// What is wrong with a field of the `podFailureSpec`.
+/// The problem of a field of the `podFailureSpec`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The contract keeps the code for itself.
+    /// The code is reserved.
     #[error("codes from 200 to 219 and from -999 to 0 are reserved")]
     ReservedCode,
     /// An entry before it has the same code.
@@ -35,9 +35,9 @@ pub enum Problem {
     /// The regex cannot be read.
     #[error("cannot use the regex `{pattern}`: {reason}")]
     Regex {
-        /// As the config has it.
+        /// The regex as the config has it.
         pattern: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }

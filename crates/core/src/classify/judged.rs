@@ -1,4 +1,4 @@
-//! How a Pod that ended by itself was judged, before its words are fitted into a status.
+//! The judgement of a Pod that ended by itself, before its texts are fitted into a status.
 
 use framework_api::code::CompletionType;
 use framework_api::status::{ContainerCompletionStatus, PodCompletionStatus, TaskAttemptCompletionStatus};
@@ -9,7 +9,7 @@ use super::terminated::TerminatedPod;
 use crate::allowance::Allowance;
 use crate::truncate::truncate;
 
-/// How a Pod was judged.
+/// The judgement of a Pod.
 #[derive(Debug)]
 pub struct Judged<'p> {
     pub(super) code: i32,
@@ -19,7 +19,7 @@ pub struct Judged<'p> {
     pub(super) pod: &'p TerminatedPod,
 }
 
-/// What the diagnostics show.
+/// The content of the diagnostics.
 #[derive(Debug)]
 pub(super) enum Shown<'p> {
     Success,
@@ -28,7 +28,7 @@ pub(super) enum Shown<'p> {
 }
 
 impl Judged<'_> {
-    /// What others wrote and the completion status quotes.
+    /// The texts of others that the completion status quotes.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let pod = [self.pod.reason.as_str(), self.pod.message.as_str()];
         let containers = self.pod.containers.iter().filter_map(|container| container.terminated.as_ref());
@@ -40,8 +40,8 @@ impl Judged<'_> {
         self.pod.containers.iter().filter(|container| container.terminated.is_some()).count()
     }
 
-    /// The completion status, with as much of the texts as is allowed. The only place where what a Pod said
-    /// enters a status.
+    /// The completion status, with as much of the texts as is allowed. Only here do texts of a Pod enter a
+    /// status.
     pub fn status(&self, allowance: Allowance) -> TaskAttemptCompletionStatus {
         let facts = self.facts(allowance);
         let left_out = self.containers() - facts.containers.len();
@@ -59,7 +59,7 @@ impl Judged<'_> {
         TaskAttemptCompletionStatus { code, phrase, r#type, diagnostics, pod: Some(facts) }
     }
 
-    /// What the Pod said of its end: its terminated containers only.
+    /// The reason and message of the Pod, and of its terminated containers.
     fn facts(&self, allowance: Allowance) -> PodCompletionStatus {
         let short = |text| truncate(text, allowance.text).into_owned();
         let containers = self.pod.containers.iter().filter_map(|container| {

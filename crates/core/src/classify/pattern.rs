@@ -1,7 +1,7 @@
-//! Compiled pod and container patterns, and what they find.
+//! Compiled pod and container patterns, and their matches.
 //!
-//! A pattern matches if every field that it gives does. What it found is just those fields, each text being
-//! the part of it that matched: it becomes the diagnostics, where empty texts are left out.
+//! A pattern matches if every field that it gives does. Its match has just those fields, each with the
+//! matched part of the text. It becomes the diagnostics, where empty texts are left out.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use super::regexes::Regexes;
 use super::terminated::{ContainerEnd, TerminatedPod};
 use crate::truncate::truncate;
 
-/// Path of a field in a pod pattern, and what is wrong with it.
+/// Path of a field in a pod pattern, and its problem.
 type Wrong = (String, Problem);
 
 /// A pod pattern, ready to match.
@@ -24,7 +24,7 @@ pub(super) struct Pattern {
     containers: Vec<OfContainer>,
 }
 
-/// The texts that Pods and containers have alike; none: not asked for.
+/// The texts that Pods and containers have in common; `None`: not given.
 #[derive(Clone, Debug)]
 struct Texts {
     name: Option<Regex>,
@@ -39,7 +39,7 @@ struct OfContainer {
     codes: Option<Int32Range>,
 }
 
-/// What a pod pattern found.
+/// The match of a pod pattern.
 #[derive(Debug, Serialize)]
 pub(super) struct PodFound<'p> {
     #[serde(flatten)]
@@ -105,7 +105,7 @@ impl Pattern {
         Ok(Pattern { texts, containers })
     }
 
-    /// What it finds in the Pod; none: the Pod does not match.
+    /// The match in the Pod; `None`: the Pod does not match.
     pub(super) fn find<'p>(&self, pod: &'p TerminatedPod) -> Option<PodFound<'p>> {
         let texts = self.texts.find(&pod.pod_name, &pod.reason, &pod.message)?;
         let met_by =
@@ -173,7 +173,7 @@ impl Texts {
     }
 }
 
-/// The part of the text that matches: empty if nothing is asked for, none if it does not match.
+/// The part of the text that matches: empty without a regex, `None` if it does not match.
 fn found<'t>(regex: &Option<Regex>, text: &'t str) -> Option<&'t str> {
     match regex {
         None => Some(""),

@@ -11,7 +11,7 @@ pub(super) const REGEX_SIZE_LIMIT: usize = 4 << 20;
 /// How deep groups may nest in a regex.
 const REGEX_NEST_LIMIT: u32 = 100;
 
-/// Compiled regexes by their text: the rules repeat a few of them all over.
+/// Compiled regexes by their text: the rules repeat a few of them often.
 #[derive(Default)]
 pub(super) struct Regexes {
     by_pattern: BTreeMap<String, Regex>,

@@ -1,8 +1,8 @@
 //! The syntax of the regexes in a config file: RE2's, as far as the `regex` crate reads it in the same way.
 //!
-//! Both engines find the same leftmost-first match. Four escapes are ASCII in RE2 and Unicode here: `\d`, `\s`,
-//! `\w` and `\b`; they are written as ASCII. Every other construct that the two read differently is refused by
-//! its name, and so is what RE2 does not have: a pattern never silently means something else.
+//! Both engines find the same leftmost-first match. Four escapes are ASCII in RE2 and Unicode here: `\d`,
+//! `\s`, `\w` and `\b`; they are written as ASCII. Any other construct that the two read differently, or
+//! that RE2 does not have, is refused by its name. So a pattern never silently means something else.
 
 use regex_syntax::ast::parse::ParserBuilder;
 use regex_syntax::ast::{
@@ -23,7 +23,7 @@ pub(super) fn checked(pattern: &str, nest_limit: u32) -> Result<String, String> 
 
 struct Check<'p> {
     pattern: &'p str,
-    /// What to write instead of parts of the pattern, in their order.
+    /// Replacements of parts of the pattern, in their order.
     ascii: Vec<(Span, &'static str)>,
     /// The counts of the repetitions around the current item.
     factor: Vec<u32>,

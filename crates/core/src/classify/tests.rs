@@ -396,7 +396,7 @@ fn a_bad_entry_is_named_with_its_field_and_pattern() {
         ),
         (
             r#"{"code": 8, "podPatterns": [{"reasonRegex": "(?x)a"}]}"#,
-            "podFailureSpec[1].podPatterns[0].reasonRegex (code 8): cannot use the regex `(?x)a`: (?x",
+            "podFailureSpec[1].podPatterns[0].reasonRegex (code 8): cannot use the regex `(?x)a`: the flags",
         ),
         (
             r#"{"code": 8, "podPatterns": [{"reasonRegex": "\\pL{1000}"}]}"#,

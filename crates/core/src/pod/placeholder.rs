@@ -1,7 +1,7 @@
 //! Placeholders in a pod template: `{{FC_TASK_INDEX}}` and its like, anywhere in its strings and keys.
 //!
-//! Each text is read once from its start: what a placeholder is replaced by is never read again, and a text
-//! without two braces is only copied.
+//! Each text is read once from its start. A replacement is never read again, and a text without two braces
+//! is only copied.
 
 use serde_json::Value;
 
@@ -11,13 +11,13 @@ const PLACEHOLDERS: usize = 6;
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 
-/// The placeholders, by the name between their braces, and what replaces them.
+/// The placeholders, by the name between their braces, and their values.
 pub(super) struct Placeholders<'v> {
     values: &'v [(&'static str, String)],
 }
 
 impl<'v> Placeholders<'v> {
-    /// Of the variables, the first few are placeholders too.
+    /// The first few of the variables are placeholders, too.
     pub(super) fn new(variables: &'v [(&'static str, String)]) -> Self {
         Placeholders { values: variables.get(..PLACEHOLDERS).unwrap_or(variables) }
     }

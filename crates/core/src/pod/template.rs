@@ -1,9 +1,8 @@
-//! A strict look at a pod template: would Kubernetes read it as its author means it?
+//! A strict check of a pod template: whether Kubernetes reads it as it is written.
 //!
-//! Templates are stored as they are written, so a slip shows only once a Pod is refused, or worse, when the
-//! API server drops a field that it does not know. [`check`] finds both kinds beforehand, to warn with the
-//! field's path. It judges form only, never whether a Pod would be valid, and it decides nothing: what
-//! becomes of the Pod is the API server's to say.
+//! Templates are stored as they are written. A mistake shows only when a Pod is refused or, worse, when the
+//! API server drops an unknown field. [`check`] finds both in advance, to warn with the field's path. It
+//! checks the form only, never whether a Pod would be valid, and it decides nothing: the API server does.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
@@ -14,7 +13,7 @@ use serde_json::Value;
 pub struct TemplateError {
     /// Path of the field in the template, such as `spec.containers[0].image`.
     pub path: String,
-    /// What is wrong with it.
+    /// The problem of the field.
     pub message: String,
 }
 
@@ -34,7 +33,7 @@ pub fn check(template: &Value) -> Result<(), TemplateError> {
     }
 }
 
-/// Path of the first field that is written and not known. A field that is null is not there.
+/// Path of the first written field that is unknown. A field that is null counts as unset.
 fn first_unknown(written: &Value, known: &Value, path: &str) -> Option<String> {
     match (written, known) {
         (Value::Object(written), Value::Object(known)) => {
@@ -70,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_reads_is_fine() {
+    fn a_valid_template_passes() {
         let container = json!({
             "name": "main", "image": "busybox", "command": ["sh", "-c", "exit 0"], "args": null,
             "env": [{ "name": "A", "value": "{{FC_TASK_INDEX}}" },

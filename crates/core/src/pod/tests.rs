@@ -121,7 +121,7 @@ fn a_pod_says_which_task_attempt_it_stands_for() {
 }
 
 #[test]
-fn what_the_template_says_beside_ours_stays() {
+fn the_other_fields_of_the_template_stay() {
     let other = json!({ "apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u" });
     let pod = render(json!({
         "metadata": {
@@ -211,7 +211,7 @@ fn every_container_gets_our_variables_before_its_own() {
 }
 
 #[test]
-fn what_makes_no_sense_is_passed_on() {
+fn a_template_that_makes_no_sense_is_passed_on() {
     for template in [json!(null), json!("x"), json!([1]), json!(3)] {
         assert_eq!(render(template.clone()), template);
     }

@@ -66,7 +66,7 @@ fn while_a_create_is_in_flight_its_pod_is_not_judged() {
 }
 
 #[test]
-fn the_pod_of_a_create_that_settled_without_a_reply_is_deleted_not_adopted() {
+fn a_pod_whose_create_got_no_reply_is_deleted_not_adopted() {
     let mut world = with_outcome(Outcome::InFlight);
     let map = world.status().attempt_status.config_map_uid.clone().unwrap();
     world.objects.pod_creates.clear();
@@ -90,7 +90,7 @@ fn orphans_are_deleted_in_every_state() {
 }
 
 #[test]
-fn an_attempt_is_not_over_while_what_a_lost_write_left_behind_lives() {
+fn an_attempt_is_not_over_while_a_pod_of_a_lost_write_lives() {
     let ends: [fn(&mut World); 2] =
         [|world| _ = world.stop(), |world| _ = world.edit(|spec| spec.task_roles[0].task_number = 1)];
     for end in ends {
@@ -117,7 +117,7 @@ fn an_attempt_is_not_over_while_what_a_lost_write_left_behind_lives() {
 }
 
 #[test]
-fn a_pod_of_another_config_map_is_judged_only_when_that_one_is_surely_gone() {
+fn a_pod_of_another_config_map_is_judged_once_that_config_map_is_gone() {
     let mut world = framework().role("a", 1).world();
     world.settle().run().exit("a", 0, 0).settle();
     world.objects.config_map = Some(ConfigMapFacts {

@@ -37,7 +37,7 @@ fn pods(world: &World) -> Vec<&str> {
 }
 
 #[test]
-fn what_a_released_framework_grows_by_waits_until_its_queue_releases_that_too() {
+fn new_tasks_of_a_released_framework_wait_for_their_own_release() {
     let mut world = released(framework().role("a", 2));
     assert_eq!(asks(&world), [(None, 2)]);
     world.pass(60);
@@ -93,7 +93,7 @@ fn growths_wait_apart_and_a_new_role_is_one_too() {
 }
 
 #[test]
-fn a_shrink_takes_what_waits_and_what_grows_again_is_asked_for_anew() {
+fn a_shrink_takes_waiting_tasks_and_the_next_growth_asks_again() {
     let mut world = released(framework().role("a", 3));
     scale(&mut world, 4);
     scale(&mut world, 2);
@@ -106,7 +106,7 @@ fn a_shrink_takes_what_waits_and_what_grows_again_is_asked_for_anew() {
 }
 
 #[test]
-fn one_that_shrank_to_nothing_gave_back_all_and_asks_anew() {
+fn a_framework_that_shrank_to_nothing_asks_for_every_new_task() {
     let mut world = released(framework().role("a", 1).policy(1, 1));
     scale(&mut world, 0);
     assert_eq!(tags(&world), []);
@@ -116,7 +116,7 @@ fn one_that_shrank_to_nothing_gave_back_all_and_asks_anew() {
 }
 
 #[test]
-fn a_task_that_comes_instead_of_one_that_goes_belongs_to_the_growth_that_asks_for_it() {
+fn a_task_that_replaces_a_removed_one_belongs_to_the_new_growth() {
     let mut world = released(framework().role("a", 3));
     world.hangs = true;
     scale(&mut world, 1);
@@ -205,7 +205,7 @@ fn one_begins_only_once_all_is_stored_that_was_released() {
 }
 
 #[test]
-fn stop_and_the_end_of_the_others_take_no_notice_of_what_waits() {
+fn stop_and_completion_take_no_notice_of_waiting_tasks() {
     let mut stopped = released(framework().role("a", 1));
     scale(&mut stopped, 3).stop().settle();
     stopped.assert_completed(Code::StopFrameworkRequested);
@@ -216,7 +216,7 @@ fn stop_and_the_end_of_the_others_take_no_notice_of_what_waits() {
 }
 
 #[test]
-fn what_came_through_no_queue_grows_as_ever_and_so_does_all_where_queueing_is_off() {
+fn growth_waits_only_after_a_queue_and_with_queueing_on() {
     let grown = |queueing: bool, label: Option<&str>| {
         let mut world = framework().role("a", 1).world();
         world.policy.queueing = queueing;

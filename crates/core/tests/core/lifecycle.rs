@@ -7,7 +7,7 @@ use framework_core::Action;
 use crate::world::framework;
 
 #[test]
-fn an_undisturbed_attempt_takes_seven_status_writes_whatever_its_size() {
+fn without_a_limit_of_creates_an_attempt_takes_seven_status_writes() {
     for tasks in [1, 20, 300] {
         let mut world = framework().role("a", tasks).world();
         world.settle().run();
@@ -45,7 +45,7 @@ fn states_are_persisted_before_what_they_permit() {
 }
 
 #[test]
-fn what_is_not_retried_passes_attempt_completed_and_what_is_retried_does_not() {
+fn only_a_retry_stops_at_attempt_completed() {
     let mut world = framework().role("a", 1).task_retry(false, 1).retry(false, 1).world();
     world.settle();
     for _ in 0..4 {
@@ -265,7 +265,7 @@ fn a_completed_framework_is_deleted_after_its_retention() {
 }
 
 #[test]
-fn conditions_and_counts_say_what_happened() {
+fn conditions_and_counts_show_the_outcome() {
     let mut world = framework().role("a", 2).world();
     world.settle().run();
     assert_eq!(world.status().tasks.as_deref(), Some("2/2"));

@@ -88,7 +88,7 @@ fn a_retry_that_would_begin_after_the_deadline_does_not() {
 }
 
 #[test]
-fn what_has_ended_before_the_deadline_stays_as_it_ended() {
+fn an_attempt_that_ended_before_the_deadline_keeps_its_result() {
     let mut world = framework().role("a", 1).deadline(20).world();
     world.settle().run().pass(19).exit("a", 0, 0).settle().pass(100).settle();
     world.assert_completed(Code::Succeeded);
@@ -104,7 +104,7 @@ fn a_stop_that_came_first_stays_a_stop() {
 }
 
 #[test]
-fn a_deadline_that_came_first_stays_one_whatever_the_user_asks_for() {
+fn a_deadline_that_came_first_wins_over_a_later_stop() {
     let mut world = framework().role("a", 1).deadline(20).world();
     world.hangs = true;
     world.settle().run().pass(20).settle().stop().settle();
@@ -279,7 +279,7 @@ fn the_longest_times_do_not_overflow() {
 }
 
 #[test]
-fn a_held_framework_that_is_started_late_has_only_what_is_left() {
+fn a_held_framework_that_is_started_late_has_the_remaining_time() {
     let mut world = framework().role("a", 1).deadline(100).execution("Create").world();
     world.settle().pass(90).edit(|spec| spec.execution_type = ExecutionType::Start).settle();
     world.run().pass(10).settle();

@@ -86,7 +86,7 @@ fn waiting_costs_a_write_only_when_its_reason_changes() {
 }
 
 #[test]
-fn that_it_was_released_is_told_with_the_write_that_records_its_config_map() {
+fn a_release_is_recorded_with_the_config_map() {
     let mut world = queued(framework().role("a", 3));
     world.settle();
     assert_eq!(world.writes, 1);
@@ -101,7 +101,7 @@ fn that_it_was_released_is_told_with_the_write_that_records_its_config_map() {
 }
 
 #[test]
-fn one_that_is_released_before_it_is_first_looked_at_never_waits() {
+fn a_framework_released_before_its_first_sync_never_waits() {
     let mut world = queued(framework().role("a", 1));
     world.admit().settle().run();
     assert_eq!(world.state(), State::AttemptRunning);
@@ -110,7 +110,7 @@ fn one_that_is_released_before_it_is_first_looked_at_never_waits() {
 }
 
 #[test]
-fn what_names_no_queue_or_is_not_to_be_queued_lives_as_ever() {
+fn a_framework_without_a_queue_never_waits() {
     let life = |queueing: bool, label: Option<&str>| {
         let mut world = framework().role("a", 2).retry(false, 1).world();
         world.policy.queueing = queueing;
@@ -188,7 +188,7 @@ fn a_rescale_while_it_waits_takes_effect_and_its_reason_stays() {
 }
 
 #[test]
-fn one_that_is_being_deleted_begins_nothing_whatever_its_queue_says() {
+fn a_framework_being_deleted_begins_nothing_even_if_released() {
     let mut world = queued(framework().role("a", 1));
     world.settle();
     world.framework.metadata.deletion_timestamp = Some(MetaTime(world.now.timestamp()));
@@ -256,7 +256,7 @@ fn the_config_map_and_the_pods_are_labelled_with_the_queue() {
 }
 
 #[test]
-fn a_retry_does_not_wait_again_whoever_looks_after_it() {
+fn a_retry_does_not_wait_again_even_after_a_restart() {
     let mut world = queued(framework().role("a", 1).retry(true, 1));
     world.settle().admit().settle().run();
     world.admission = None;
@@ -284,7 +284,7 @@ fn a_config_map_that_is_on_its_way_is_not_taken_back() {
 }
 
 #[test]
-fn one_that_was_released_stays_so_though_its_config_map_is_refused_and_the_controller_started_anew() {
+fn a_release_outlives_a_refused_config_map_and_a_restart() {
     let mut world = queued(framework().role("a", 1));
     world.settle().admit();
     let instance = Instance::FrameworkAttempt { attempt_id: 0 };
@@ -315,7 +315,7 @@ fn one_that_is_held_is_in_no_queue_until_it_is_started() {
 }
 
 #[test]
-fn what_will_stop_it_once_it_is_released_is_told_while_it_waits() {
+fn an_obstacle_after_the_release_is_shown_while_it_waits() {
     let mut invalid = queued(framework().role("a", 1));
     invalid.framework.spec.task_roles[0].task.pod["spec"]["containers"] = json!("none");
     invalid.settle();
@@ -333,7 +333,7 @@ fn what_will_stop_it_once_it_is_released_is_told_while_it_waits() {
 }
 
 #[test]
-fn what_a_queue_says_is_cut() {
+fn the_message_of_a_queue_is_truncated() {
     let mut world = queued(framework().role("a", 1));
     world.refuse("InsufficientQuota", &"\u{1F980}".repeat(100_000)).settle();
     let conditions = serde_json::to_string(&world.status().conditions).unwrap();

@@ -117,7 +117,7 @@ fn a_removed_task_that_was_completed_keeps_its_completion() {
 }
 
 #[test]
-fn what_remains_completes_the_attempt_once_the_spec_shrinks() {
+fn the_remaining_tasks_complete_the_attempt_after_a_shrink() {
     let mut fewer_tasks = framework().role("a", 2).world();
     fewer_tasks.settle().run().exit("a", 0, 0).settle();
     assert_eq!(fewer_tasks.state(), State::AttemptRunning);

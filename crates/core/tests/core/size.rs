@@ -69,7 +69,7 @@ fn small_frameworks_keep_what_their_tasks_say() {
 }
 
 #[test]
-fn what_is_cut_says_how_much_and_stays_as_it_was_first() {
+fn a_truncated_text_names_its_size_and_never_changes() {
     let mut world = running(20);
     world.policy.size = limits(40_000, 30_000);
     for index in 0..20 {
@@ -104,7 +104,7 @@ fn the_first_to_fail_may_say_more_than_the_last() {
 }
 
 #[test]
-fn what_all_tasks_say_alike_is_kept() {
+fn a_text_that_all_tasks_share_is_kept() {
     let mut world = running(300);
     world.policy.size = limits(400_000, 300_000);
     let message = noise(1, 3000);
@@ -117,7 +117,7 @@ fn what_all_tasks_say_alike_is_kept() {
 }
 
 #[test]
-fn a_refusal_of_the_api_server_is_cut_too() {
+fn a_refusal_of_the_api_server_is_truncated() {
     let mut world = framework().role("a", 1).world();
     world.policy.size = limits(20_000, 20_000);
     while !matches!(world.plan().act[..], [Action::CreatePod { .. }]) {
@@ -138,7 +138,7 @@ fn a_refusal_of_the_api_server_is_cut_too() {
 }
 
 #[test]
-fn a_pod_of_very_many_containers_is_cut() {
+fn a_pod_of_very_many_containers_is_truncated() {
     let mut world = running(1);
     fail(&mut world, 0, "");
     let end = world.objects.pods.get_mut("job-a-0").unwrap().end.as_mut().unwrap();
@@ -163,7 +163,7 @@ fn too_large() -> World {
 }
 
 #[test]
-fn tasks_that_cannot_fit_are_held_before_the_config_map_until_the_spec_is_smaller() {
+fn an_attempt_that_cannot_fit_waits_until_the_spec_is_smaller() {
     let mut world = too_large();
     assert_eq!((world.state(), reason(&world)), (State::AttemptCreationPending, "FrameworkTooLarge"));
     assert_eq!(world.acts, []);

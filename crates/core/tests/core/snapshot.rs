@@ -44,7 +44,7 @@ fn rescaled() -> World {
 }
 
 #[test]
-fn a_retry_is_told_of_the_completed_attempt_that_is_persisted() {
+fn a_retry_snapshot_shows_the_persisted_completed_attempt() {
     let world = retried();
     let told = told(&world);
     let [(task_at, Snapshot::TaskRetry { task_role, task_index: 1 }), (whole_at, Snapshot::FrameworkRetry)] =
@@ -64,7 +64,7 @@ fn a_retry_is_told_of_the_completed_attempt_that_is_persisted() {
 }
 
 #[test]
-fn a_removed_task_and_one_that_is_replaced_are_told() {
+fn removed_and_replaced_tasks_have_a_snapshot() {
     let mut world = rescaled();
     let removed: Vec<_> = told(&world)
         .into_iter()
@@ -88,7 +88,7 @@ fn a_removed_task_and_one_that_is_replaced_are_told() {
 }
 
 #[test]
-fn a_removed_task_role_is_told_task_by_task() {
+fn a_removed_task_role_has_a_snapshot_of_each_task() {
     let mut world = framework().role("a", 1).role("b", 2).world();
     world.settle().run();
     world.edit(|spec| drop(spec.task_roles.pop())).settle();
@@ -101,7 +101,7 @@ fn a_removed_task_role_is_told_task_by_task() {
 }
 
 #[test]
-fn a_framework_that_is_neither_retried_nor_rescaled_tells_nothing() {
+fn a_framework_without_retry_or_rescale_has_no_snapshot() {
     let mut world = framework().role("a", 2).world();
     world.settle().run();
     world.exit("a", 0, 0).exit("a", 1, 0).settle();
@@ -185,7 +185,7 @@ fn a_task_is_shown_as_an_object_of_its_own() {
 }
 
 #[test]
-fn what_is_not_known_of_a_task_is_left_out() {
+fn unknown_fields_of_a_task_are_left_out() {
     let mut world = framework().execution("Create").role("a", 1).world();
     world.settle();
     let view = TaskView::new(&world.framework, world.status(), "a", 0, None).unwrap();

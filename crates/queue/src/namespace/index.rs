@@ -1,7 +1,8 @@
-//! Where waiting units stand: all of them by queue and shape, and the first of each shape in each queue.
+//! An index of waiting units: all of them by queue and shape, and the first unit of each shape in each
+//! queue.
 //!
-//! Only those heads are ever looked at. A head whose shape is known not to fit is put to sleep when a round
-//! comes across it, and woken when its shape may fit again; so a round walks over it once and not every time.
+//! A round looks at those heads only. It puts a head to sleep whose shape does not fit, and wakes it when
+//! its shape may fit again. So later rounds do not visit it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,14 +21,14 @@ pub(super) struct Member {
     pub rank: UnitRank,
 }
 
-/// The first of the units of a queue that ask the same.
+/// The first of the units of a queue that have one shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Head {
     pub shape: ShapeId,
     pub queue: QueueId,
 }
 
-/// A head that could be released some time, in the order of its queue.
+/// A head that could ever be released, in the order of its queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Contender {
     pub queue: QueueId,
@@ -35,12 +36,12 @@ pub(super) struct Contender {
     pub shape: ShapeId,
 }
 
-/// Under what a queue stands in the orders among queues.
+/// The position of a queue among queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// While one of its heads is awake.
+    /// Set while one of its heads is awake.
     pub rank: Option<QueueRank>,
-    /// When its first contender came, if nobody has overtaken that one yet.
+    /// When its first contender came, if no unit has overtaken that one yet.
     pub not_overtaken: Option<Timestamp>,
 }
 
@@ -64,7 +65,7 @@ impl Index {
         self.members.len()
     }
 
-    /// Takes a unit in. Says who is a contender now and was none before.
+    /// Adds a unit. Returns the UID of the unit that becomes a contender.
     pub fn insert(&mut self, member: Member, can_fit: bool) -> Option<Arc<str>> {
         let head = Head { queue: member.queue, shape: member.shape };
         let before = self.first(head);
@@ -72,7 +73,7 @@ impl Index {
         self.replace(head, before, can_fit)
     }
 
-    /// Takes a unit out. Says who is a contender now and was none before.
+    /// Removes a unit. Returns the UID of the unit that becomes a contender.
     pub fn remove(&mut self, member: &Member, can_fit: bool) -> Option<Arc<str>> {
         let head = Head { queue: member.queue, shape: member.shape };
         let before = self.first(head);
@@ -80,7 +81,7 @@ impl Index {
         self.replace(head, before, can_fit)
     }
 
-    /// Says of a class whether it could fit some time.
+    /// Notes whether the units of a class could ever fit.
     pub fn judge(&mut self, head: Head, can_fit: bool) {
         let first = self.first(head);
         self.replace(head, first, can_fit);
@@ -103,12 +104,12 @@ impl Index {
         own.map(|member| Arc::clone(&member.rank.uid)).collect()
     }
 
-    /// All units that wait in queues that are there.
+    /// All units that wait in queues that exist.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.shape != ShapeId::NONE)
     }
 
-    /// Those that wait in one queue and ask the same, in their order.
+    /// The units that wait in one queue with one shape, in their order.
     pub fn class(&self, head: Head) -> impl Iterator<Item = &UnitRank> {
         let Head { queue, shape } = head;
         let from = Member { queue, shape, rank: UnitRank::first() };
@@ -133,7 +134,7 @@ impl Index {
         self.heads.get(&head) == Some(&true) && self.class(head).next() == Some(rank)
     }
 
-    /// Puts the first of a class into the place of the one that was first before.
+    /// Replaces the former first unit of a class with the current one.
     fn replace(&mut self, head: Head, before: Option<UnitRank>, can_fit: bool) -> Option<Arc<str>> {
         let Head { queue, shape } = head;
         if shape == ShapeId::NONE {
@@ -165,7 +166,7 @@ impl Index {
         Some(uid)
     }
 
-    /// The first unit of a queue that could be released some time.
+    /// The first unit of a queue that could ever be released.
     pub fn first_contender(&self, queue: QueueId) -> Option<&Contender> {
         let (awake, sleeping) = (self.first_awake(queue), first_of(&self.sleeping, queue));
         awake.into_iter().chain(sleeping).min()
@@ -176,7 +177,7 @@ impl Index {
         first_of(&self.awake, queue)
     }
 
-    /// The queue whose turn it is.
+    /// The queue with the least rank.
     pub fn next_queue(&self) -> Option<QueueId> {
         self.by_rank.first_key_value().map(|(_, queue)| *queue)
     }
@@ -189,7 +190,7 @@ impl Index {
         }
     }
 
-    /// Wakes the heads with a shape. Says in which queues they are.
+    /// Wakes the heads with a shape. Returns their queues.
     pub fn wake(&mut self, shape: ShapeId) -> Vec<QueueId> {
         let from = Head { shape, queue: QueueId(0) };
         let sleepers: Vec<Head> =
@@ -203,7 +204,7 @@ impl Index {
         sleepers.into_iter().map(|head| head.queue).collect()
     }
 
-    /// Puts a queue where it belongs among the others.
+    /// Updates the position of a queue among the others.
     pub fn enter(&mut self, queue: QueueId, entry: Entry) {
         let before = self.entries.entry(queue).or_default();
         if *before == entry {

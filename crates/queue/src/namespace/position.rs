@@ -1,4 +1,4 @@
-//! Where a waiting unit stands.
+//! The position of a waiting unit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::requests::Tally;
 pub struct Position {
     /// How many units of its own queue stand before it in the queue's order.
     pub place: usize,
-    /// How many units of all queues would be served before it if there were room for each in its turn. Those
-    /// that exceed a quota, or whose queue is missing, are not counted: nobody waits for them.
+    /// How many units of all queues would be served before it, if each fitted in its turn. Units that
+    /// exceed a quota, or whose queue is missing, are not counted: no unit waits for them.
     pub before: usize,
-    /// The last of those.
+    /// The last of them.
     pub directly_before: Option<Arc<str>>,
 }
 
 impl Namespace {
-    /// Where a waiting unit stands; nowhere if its queue is missing. It is found by serving all units before
-    /// it in thought, so it is for who asks, not for every unit in every round.
+    /// The position of a waiting unit; `None` if its queue is missing. It simulates serving all units
+    /// before it, so it is meant for single queries, not for every unit in every round.
     ///
-    /// What was told since the last round counts from the next one on.
+    /// Facts set since the last round count from the next one on.
     pub fn position(&self, uid: &str) -> Option<Position> {
         let (uid, unit) = self.units.get_key_value(uid)?;
         let (queue, own) = self.rank(uid)?;
@@ -45,11 +45,11 @@ impl Namespace {
     }
 }
 
-/// All units served in their order, as if there were room for all.
+/// Serves all units in their order, as if all fitted.
 struct Service<'a> {
     namespace: &'a Namespace,
     lines: BTreeMap<QueueId, Line>,
-    /// Everybody who is overdue, and the first of each line.
+    /// All overdue units, and the first unit of each line.
     by_rank: BTreeSet<Rank>,
 }
 
@@ -63,7 +63,7 @@ struct Line {
 }
 
 impl<'a> Service<'a> {
-    /// Serves all units that could fit some time, and one besides.
+    /// Serves all units that could ever fit, and one more.
     fn new(namespace: &'a Namespace, besides: Option<&Arc<str>>) -> Self {
         let mut service = Self { namespace, lines: BTreeMap::new(), by_rank: BTreeSet::new() };
         for (id, queue) in namespace.queues.iter() {
@@ -95,7 +95,7 @@ impl<'a> Service<'a> {
         self.namespace.overtaken.overdue().contains(&overdue).then_some(overdue)
     }
 
-    /// Puts a queue where it belongs among the others.
+    /// Updates the rank of a queue.
     fn line_up(&mut self, id: QueueId) {
         let (Some(queue), Some(line)) = (self.namespace.queues.get(id), self.lines.get_mut(&id)) else {
             return;
@@ -110,7 +110,7 @@ impl<'a> Service<'a> {
         self.by_rank.extend(line.rank.clone());
     }
 
-    /// Who is next.
+    /// The UID of the next unit.
     fn serve(&mut self) -> Option<Arc<str>> {
         let rank = self.by_rank.pop_first()?;
         let uid = match &rank {

@@ -16,7 +16,7 @@ pub(super) struct Queue {
     pub name: Arc<str>,
     /// Unset while there is no such Queue; its units are known all the same.
     pub facts: Option<QueueFacts>,
-    /// What its released units hold.
+    /// The usage of its released units.
     pub usage: Tally,
     /// How many units name it.
     pub units: usize,

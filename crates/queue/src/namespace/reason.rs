@@ -1,8 +1,8 @@
-//! What is said of units that wait: the reason, when it is another than the one that is known.
+//! The reasons of waiting units: a reason is reported when it differs from the known one.
 //!
-//! One release must not cost a message to everybody who waits. Between the two reasons that come and go with
-//! every release, `InsufficientQuota` and `CapacityReserved`, only the first of the units of a queue that ask
-//! the same is told of a change. Everything else, and the first reason of all, is said to each.
+//! One release must not cost a message to every waiting unit. `InsufficientQuota` and `CapacityReserved`
+//! come and go with every release: a change between them is reported only to the first unit of each shape
+//! in a queue. Every other reason, and the first one, is reported to each unit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,7 @@ use crate::order::UnitRank;
 use crate::requests::Tally;
 use crate::shape::{ShapeId, Shapes};
 
-/// Where one in so many units is to be looked at, going over all of them in order is quicker than looking
-/// each up.
+/// From one unit in so many, walking over all of them in order is faster than looking each up.
 const MANY: usize = 8;
 
 impl Namespace {
@@ -68,7 +67,7 @@ impl Namespace {
         }
     }
 
-    /// What is set aside for overdue units.
+    /// The amounts set aside for overdue units.
     fn set_aside(&self) -> Tally {
         let mut set_aside = Tally::default();
         for overdue in self.overtaken.overdue() {
@@ -81,8 +80,8 @@ impl Namespace {
     }
 }
 
-/// What the reasons of one round are made of. Units that ask the same are refused with the same numbers, and
-/// all of them by the same bounds.
+/// The state from which the reasons of one round are made. Units of one shape get the same numbers, and all
+/// units are compared with the same bounds.
 struct Reasons<'a> {
     queues: &'a Queues,
     shapes: &'a Shapes,
@@ -106,7 +105,7 @@ impl Reasons<'_> {
         if shape.exceeds { Some(Reason::ExceedsQuota) } else { shape.reason }
     }
 
-    /// The reason that is to be said of a unit, if any is.
+    /// The reason to report of a unit, if it changed.
     fn news(&self, uid: &Arc<str>, unit: &Unit) -> Option<Reason> {
         let UnitPhase::Waiting { reason: known, .. } = unit.facts.phase else { return None };
         let reason = self.reason(unit)?;

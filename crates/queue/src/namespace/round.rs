@@ -1,10 +1,10 @@
-//! A round: who is released now.
+//! A round: it decides which units are released now.
 //!
-//! First the overdue units, in their order. Each takes its ask out of what is left for those behind it: if it
-//! fits because it is released, and if it does not because its ask is set aside. Then the others, in theirs:
-//! who fits into what is left goes. Last come growths: what is set aside is not kept from them. What is left
-//! only shrinks in a round, so a shape that did not fit once is not looked at again in it; when no shape is
-//! left that may fit, the round is over, whoever still waits.
+//! First come the overdue units, in their order. Each reduces what is available to the units behind it: if
+//! it fits it is released, and if not its requests are set aside. Then come the others, in their order: a
+//! unit that fits is released. Last come growths, which may use what is set aside. The available amounts
+//! only shrink in a round, so a shape that did not fit once is not checked again. When no shape is left
+//! that may fit, the round is over, even if units still wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::limits::Available;
 use crate::order::{Overdue, QueueRank, Share, UnitRank};
 use crate::shape::ShapeId;
 
-/// What a round knows on its way.
+/// The state of a round.
 #[derive(Debug, Default)]
 struct Round {
-    /// What is not held.
+    /// Amounts that no released unit uses.
     available: Available,
-    /// What is neither held nor set aside.
+    /// Amounts that are neither used nor set aside.
     left: Available,
     /// The shapes that fit at its beginning.
     candidates: BTreeSet<ShapeId>,
-    /// Those of them that may still fit into what is left.
+    /// Those of them that may still fit.
     open: BTreeSet<ShapeId>,
     passed: Passed,
     decisions: Vec<Decision>,
 }
 
-/// Whom the released units have passed.
+/// The units that the released ones have passed.
 #[derive(Debug, Default)]
 struct Passed {
     /// When the youngest released unit came, and its queue.
     youngest: Option<(Timestamp, QueueId)>,
-    /// When the youngest came of those of other queues.
+    /// When the youngest released unit of another queue came.
     second: Option<Timestamp>,
-    /// The hindmost place that was released in each queue.
+    /// The greatest released rank of each queue.
     last_released: BTreeMap<QueueId, UnitRank>,
 }
 
@@ -63,15 +63,15 @@ impl Passed {
         }
     }
 
-    /// When the youngest unit came that was released from any other queue.
+    /// When the youngest unit that was released from any other queue came.
     fn youngest_elsewhere(&self, queue: QueueId) -> Option<Timestamp> {
         self.youngest.filter(|(_, of)| *of != queue).map(|(came, _)| came).or(self.second)
     }
 }
 
 impl Namespace {
-    /// Decides: releases, in their order, and then what is to be said of those who wait. Of one unit more
-    /// than one thing may be said.
+    /// Decides: first the releases, in their order, and then the changes of waiting units. There may be
+    /// several of one unit.
     pub fn round(&mut self, at: Timestamp) -> Vec<Decision> {
         self.now = self.now.max(at);
         self.recount();
@@ -89,7 +89,7 @@ impl Namespace {
         decisions
     }
 
-    /// Takes in what was told of limits.
+    /// Counts the changes of limits.
     fn recount(&mut self) {
         let Some(recount) = self.limits.recount() else { return };
         if recount.shares {
@@ -129,7 +129,7 @@ impl Namespace {
         }
     }
 
-    /// Finds out anew when it is the turn of a queue.
+    /// Updates the rank of a queue.
     fn refresh_queue(&mut self, id: QueueId) {
         self.stale.remove(&id);
         let Some(queue) = self.queues.get(id) else { return };
@@ -147,8 +147,8 @@ impl Namespace {
         self.index.enter(id, entry);
     }
 
-    /// Looks at the shapes that may fit, and puts away those that do not: there will be no more room than
-    /// now.
+    /// Checks the shapes that may fit, and parks those that do not: nothing becomes available during a
+    /// round.
     fn open(&mut self) -> Round {
         let available = self.limits.free().without(&self.usage);
         let looked_at = self.shapes.take_candidates(&available).into_iter().filter(|shape| {
@@ -220,8 +220,8 @@ impl Namespace {
         }
     }
 
-    /// A job that has begun keeps what it holds until it gets what it has grown by. If that were kept for who
-    /// is overdue, and who is overdue waited for what the job holds, both would wait for ever.
+    /// A running job keeps its quota until its growth is released. If the growth waited for an overdue
+    /// unit, and that unit for the quota of the job, both would wait for ever.
     fn serve_growths(&mut self, round: &mut Round) {
         if self.overtaken.overdue().is_empty() || round.candidates.is_empty() {
             return;
@@ -248,14 +248,14 @@ impl Namespace {
         round.decisions.push(Decision { uid: Arc::clone(uid), update: UnitUpdate::Release });
     }
 
-    /// Where a unit waits whose queue is there.
+    /// The queue and the rank of a waiting unit whose queue exists.
     pub(super) fn rank(&self, uid: &Arc<str>) -> Option<(QueueId, UnitRank)> {
         let unit = self.units.get(uid).filter(|unit| unit.waits())?;
         let facts = self.queues.get(unit.queue)?.facts?;
         Some((unit.queue, UnitRank::new(facts.policy, uid, &unit.facts)))
     }
 
-    /// Puts away the shapes that fit at the beginning, with the reason why their units still wait.
+    /// Parks the shapes that fitted at the beginning, with the reason why their units still wait.
     fn close(&mut self, round: &mut Round) {
         for shape in std::mem::take(&mut round.candidates) {
             let parked = self.shapes.park(shape, &round.available);
@@ -303,7 +303,7 @@ impl Namespace {
         true
     }
 
-    /// Says to whom capacity is reserved from now on.
+    /// Decides for which units capacity is reserved from now on.
     fn report_reserved(&mut self, decisions: &mut Vec<Decision>) {
         for uid in self.overtaken.unreserved() {
             let Some(unit) = self.units.get_mut(&uid) else { continue };

@@ -10,7 +10,7 @@ use crate::world::{World, at, quota, requests, unit, with_priority};
 const NONE: [String; 0] = [];
 
 #[test]
-fn without_a_quota_everybody_goes() {
+fn without_a_quota_every_unit_is_released() {
     let mut world = World::new("");
     world.set_unit("u1", unit("a", 1, "cpu 1000"));
     world.set_unit("u2", unit("b", 2, "gpu 1000"));
@@ -43,7 +43,7 @@ fn a_priority_goes_before_the_time_in_a_queue_that_asks_for_it() {
 }
 
 #[test]
-fn who_came_at_the_same_time_goes_by_uid() {
+fn units_of_the_same_time_go_by_uid() {
     let mut world = World::new("cpu 10");
     for uid in ["c", "a", "b"] {
         world.set_unit(uid, unit("a", 1, "cpu 1"));
@@ -62,7 +62,7 @@ fn a_queue_of_a_higher_priority_goes_first() {
 }
 
 #[test]
-fn between_equal_queues_the_one_that_holds_less_goes_first() {
+fn of_equal_queues_the_one_with_less_usage_goes_first() {
     let mut world = World::new("cpu 10 memory 100");
     for (uid, queue, came, requests) in [
         ("a1", "a", 1, "cpu 2 memory 1"),
@@ -78,7 +78,7 @@ fn between_equal_queues_the_one_that_holds_less_goes_first() {
 }
 
 #[test]
-fn between_queues_that_hold_as_much_the_oldest_unit_and_then_the_name_decides() {
+fn queues_with_equal_usage_go_by_oldest_unit_and_then_by_name() {
     let mut world = World::new("");
     world.set_unit("u1", unit("b", 1, "cpu 1"));
     world.set_unit("u2", unit("a", 2, "cpu 1"));
@@ -87,7 +87,7 @@ fn between_queues_that_hold_as_much_the_oldest_unit_and_then_the_name_decides() 
 }
 
 #[test]
-fn the_oldest_unit_of_a_queue_is_its_first_in_its_own_order() {
+fn the_oldest_unit_of_a_queue_is_the_first_in_its_own_order() {
     let mut world = World::new("");
     world.set_unit("u1", unit("b", 1, "cpu 1"));
     world.set_unit("u2", with_priority(1, unit("b", 9, "cpu 1")));
@@ -110,7 +110,7 @@ fn a_smaller_unit_goes_past_one_that_does_not_fit() {
 }
 
 #[test]
-fn an_overdue_unit_has_what_becomes_free_set_aside() {
+fn capacity_that_becomes_free_is_set_aside_for_an_overdue_unit() {
     let mut world = World::new("cpu 10");
     world.set_unit("s1", unit("a", 1, "cpu 5"));
     world.set_unit("s2", unit("a", 2, "cpu 5"));
@@ -130,7 +130,7 @@ fn an_overdue_unit_has_what_becomes_free_set_aside() {
 }
 
 #[test]
-fn what_is_set_aside_is_only_what_the_overdue_unit_asks_for() {
+fn only_the_requests_of_the_overdue_unit_are_set_aside() {
     let mut world = World::new("cpu 10 gpu 8");
     let overdue = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
     let mut big = unit("a", 1, "cpu 10");
@@ -147,7 +147,7 @@ fn what_is_set_aside_is_only_what_the_overdue_unit_asks_for() {
 
 /// It holds what it has until it gets the rest: whoever is overdue would wait for it, and it for them.
 #[test]
-fn what_is_set_aside_is_not_kept_from_what_has_begun_and_grows() {
+fn a_growing_job_may_use_capacity_that_is_set_aside() {
     let mut world = World::new("cpu 10");
     let overdue = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
     world.set_unit("runs", unit("a", 0, "cpu 5"));
@@ -181,7 +181,7 @@ fn several_overdue_units_are_served_one_after_another() {
 }
 
 #[test]
-fn a_unit_that_can_never_fit_sets_nothing_aside_and_is_never_overtaken() {
+fn a_unit_that_can_never_fit_reserves_nothing_and_is_not_overtaken() {
     let mut world = World::new("cpu 10");
     world.set_unit("huge", unit("a", 1, "cpu 11"));
     world.set_unit("u1", unit("a", 2, "cpu 6"));
@@ -202,7 +202,7 @@ fn a_unit_that_can_never_fit_sets_nothing_aside_and_is_never_overtaken() {
 }
 
 #[test]
-fn an_overdue_unit_that_can_no_longer_fit_gives_back_what_was_set_aside() {
+fn an_overdue_unit_that_can_no_longer_fit_has_nothing_set_aside() {
     let mut world = World::new("cpu 10");
     let mut big = unit("a", 1, "cpu 10");
     big.phase = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };
@@ -221,7 +221,7 @@ fn an_overdue_unit_that_can_no_longer_fit_gives_back_what_was_set_aside() {
 }
 
 #[test]
-fn what_others_use_is_not_ours() {
+fn usage_of_others_is_not_available() {
     let mut world = World::new("");
     world.namespace.set_quota("team", Some(quota("cpu 10", "cpu 7")));
     world.namespace.set_own_usage(requests("cpu 3"));
@@ -246,7 +246,7 @@ fn every_quota_must_have_room() {
 }
 
 #[test]
-fn a_job_that_shrinks_gives_back_what_it_no_longer_holds() {
+fn a_job_that_shrinks_gives_back_its_unused_quota() {
     let mut world = World::new("cpu 10");
     let mut running = unit("a", 0, "cpu 10");
     running.phase = UnitPhase::Released { usage: requests("cpu 10") };
@@ -259,7 +259,7 @@ fn a_job_that_shrinks_gives_back_what_it_no_longer_holds() {
 }
 
 #[test]
-fn a_release_counts_until_told_otherwise() {
+fn a_release_counts_until_the_facts_change() {
     let mut world = World::new("cpu 10");
     world.set_unit("u1", unit("a", 1, "cpu 10"));
     world.set_unit("u2", unit("a", 2, "cpu 10"));
@@ -318,7 +318,7 @@ fn the_numbers_of_a_refusal_are_those_of_the_limit() {
 }
 
 #[test]
-fn a_reason_that_is_known_is_not_said_again_not_even_by_one_who_starts_anew() {
+fn a_known_reason_is_not_repeated_even_after_a_restart() {
     let mut world = World::new("cpu 1");
     world.set_unit("u1", unit("a", 1, "cpu 1"));
     world.set_unit("u2", unit("a", 2, "cpu 1"));
@@ -331,7 +331,7 @@ fn a_reason_that_is_known_is_not_said_again_not_even_by_one_who_starts_anew() {
 }
 
 #[test]
-fn what_comes_and_goes_is_said_to_the_first_of_those_who_ask_the_same() {
+fn a_passing_reason_is_reported_to_the_first_unit_of_a_shape() {
     let mut world = World::new("cpu 10");
     let mut big = unit("b", 1, "cpu 10");
     big.phase = UnitPhase::Waiting { overtaken: Some(at(0)), reserved: true, reason: None };

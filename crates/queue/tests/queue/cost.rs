@@ -15,32 +15,32 @@ fn refused(decisions: &[Decision]) -> usize {
 }
 
 #[test]
-fn a_round_over_fifty_thousand_waiting_units_looks_at_what_has_changed() {
+fn a_round_over_fifty_thousand_units_checks_only_changes() {
     let mut load = SyntheticLoad::new(QUEUES, UNITS, mixed);
     assert_eq!(load.namespace.waiting(), UNITS);
     let (decisions, fit_checks) = load.counted();
-    println!("{UNITS} units in {QUEUES} queues, the first round: {fit_checks} fit_checks");
+    println!("{UNITS} units in {QUEUES} queues, the first round: {fit_checks} fit checks");
     assert_eq!((refused(&decisions), released(&decisions).len()), (UNITS, 0), "each is told why it waits");
-    assert!(fit_checks <= 3, "{fit_checks}: one for each different ask");
+    assert!(fit_checks <= 3, "{fit_checks}: one for each shape");
 
     let (decisions, fit_checks) = load.counted();
     assert_eq!((decisions.len(), fit_checks), (0, 0), "nothing has changed");
 
     load.end();
     let (decisions, fit_checks) = load.counted();
-    println!("one has ended: {fit_checks} fit_checks, {} decisions", decisions.len());
+    println!("one has ended: {fit_checks} fit checks, {} decisions", decisions.len());
     assert_eq!((released(&decisions).len(), refused(&decisions)), (1, 0));
     assert!(fit_checks <= 5, "{fit_checks}");
 
     load.come();
     let (decisions, fit_checks) = load.counted();
-    println!("one has come: {fit_checks} fit_checks");
+    println!("one has come: {fit_checks} fit checks");
     assert_eq!((decisions.len(), fit_checks), (1, 0), "it asks what many ask in vain");
 
     (0..25).for_each(|_| load.end());
     let (decisions, fit_checks) = load.counted();
     let gone = released(&decisions).len();
-    println!("25 have ended: {fit_checks} fit_checks, {gone} released");
+    println!("25 have ended: {fit_checks} fit checks, {gone} released");
     assert!(gone > 1 && fit_checks <= u64::try_from(gone).unwrap() + 15, "{fit_checks}");
 }
 
@@ -63,22 +63,22 @@ fn a_round_costs_little_more_when_each_queue_has_an_overdue_unit() {
     load.pass(300);
     let (decisions, fit_checks) = load.counted();
     assert_eq!(decisions.len(), overtaken, "each has its ask set aside");
-    println!("{overtaken} become overdue: {fit_checks} fit_checks");
+    println!("{overtaken} become overdue: {fit_checks} fit checks");
     load.end();
     let (decisions, fit_checks) = load.counted();
-    println!("one has ended: {fit_checks} fit_checks, {} decisions", decisions.len());
+    println!("one has ended: {fit_checks} fit checks, {} decisions", decisions.len());
     assert!(fit_checks <= 5, "{fit_checks}");
 }
 
 #[test]
-fn when_no_two_units_ask_the_same_a_round_looks_at_those_for_which_there_may_be_room() {
+fn a_round_over_unique_requests_checks_only_units_that_may_fit() {
     let mut load = SyntheticLoad::new(1, UNITS, all_different);
     let (_, fit_checks) = load.counted();
-    println!("{UNITS} different asks in one queue, the first round: {fit_checks} fit_checks");
+    println!("{UNITS} different requests in one queue, the first round: {fit_checks} fit checks");
     assert!(fit_checks <= UNITS as u64);
     (0..2).for_each(|_| load.end());
     let (decisions, fit_checks) = load.counted();
-    println!("two have ended: {fit_checks} fit_checks, {} decisions", decisions.len());
+    println!("two have ended: {fit_checks} fit checks, {} decisions", decisions.len());
     // 2000m are free: 1001 units ask no more than that.
     assert_eq!(released(&decisions).len(), 1);
     assert!(fit_checks <= 3 * 1_001 + 5, "{fit_checks}");

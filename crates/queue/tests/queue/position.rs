@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn who_has_nobody_before_it_goes_first_if_it_fits(
+    fn a_unit_without_predecessors_goes_first_if_it_fits(
         units in prop::collection::vec(told(), 1..30), cpu in 0..8_i64, gpu in 1..3_i64)
     {
         let mut namespace = waiting(&units);

@@ -132,8 +132,8 @@ fn across(reports: &[Report]) -> String {
     let arrival = report(FAIRNESS[0]).and_then(|report| Some(arrival(report, report.runs.first()?)));
     if let (Some((rise, shown)), Some(arrival)) = (rise(COMPLETED), arrival) {
         out += &format!(
-            "- p99 of small Frameworks from creation to completion: {shown}; target at most {:+.0} %: {}. They \
-             arrive at {arrival} ({}).\n",
+            "- p99 of small Frameworks from creation to completion: {shown}; target at most {:+.0} %: {}. \
+             They arrive at {arrival} ({}).\n",
             LARGEST_RISE * 100.0,
             outcome(rise <= LARGEST_RISE),
             FAIRNESS.join(", "),

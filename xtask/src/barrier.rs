@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use framework_access::{Directions, client};
-use framework_barrier::barrier::{Answer, Question};
-use framework_barrier::request::Asker;
+use framework_barrier::barrier::{Query, Reply};
+use framework_barrier::request::Reader;
 use framework_barrier::settings::Settings;
-use framework_barrier::{document, roster};
+use framework_barrier::{addresses, document};
 use framework_testcluster::{Cluster, Component, Options};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -50,8 +50,8 @@ enum Way {
 /// What a run took from the API server.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
-    glimpses: f64,
-    wholes: f64,
+    tables: f64,
+    objects: f64,
     bytes: f64,
     cpu: f64,
 }
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     install(&cluster, &root().join("deploy/crds"))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        println!("| way | barriers | glimpses each | whole reads each | kB each | API server CPU, ms each |");
+        println!("| way | barriers | tables each | whole reads each | kB each | API server CPU, ms each |");
         println!("|---|---|---|---|---|---|");
         let first = arguments.barriers.first().map(|count| (Way::TheOriginals, *count));
         for (way, count) in arguments.barriers.iter().map(|count| (Way::Ours, *count)).chain(first) {
@@ -70,8 +70,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             let each = |sum: f64| sum / count as f64;
             println!(
                 "| {way:?} | {count} | {:.1} | {:.1} | {:.1} | {:.1} |",
-                each(cost.glimpses),
-                each(cost.wholes),
+                each(cost.tables),
+                each(cost.objects),
                 each(cost.bytes) / 1000.0,
                 each(cost.cpu) * 1000.0,
             );
@@ -101,11 +101,11 @@ async fn measure(cluster: &Arc<Cluster>, arguments: &Arguments, way: Way, count:
     }
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let (glimpses, wholes) = counts(cluster, mark, &namespace)?;
-        if glimpses + wholes >= count * arguments.looks {
+        let (tables, objects) = counts(cluster, mark, &namespace)?;
+        if tables + objects >= count * arguments.looks {
             break;
         }
-        ensure!(Instant::now() < deadline, "{glimpses} glimpses and {wholes} whole reads are too few");
+        ensure!(Instant::now() < deadline, "{tables} tables and {objects} whole reads are too few");
         sleep(PAUSE).await;
     }
     write_status(&client, &path, arguments.tasks, arguments.tasks).await?;
@@ -114,8 +114,8 @@ async fn measure(cluster: &Arc<Cluster>, arguments: &Arguments, way: Way, count:
     }
     let cpu = cpu(cluster)? - before - idle * begun.elapsed().as_secs_f64();
     let bytes = sent(&client).await? - bytes;
-    let (glimpses, wholes) = counts(cluster, mark, &namespace)?;
-    Ok(Cost { glimpses: glimpses as f64, wholes: wholes as f64, bytes, cpu })
+    let (tables, objects) = counts(cluster, mark, &namespace)?;
+    Ok(Cost { tables: tables as f64, objects: objects as f64, bytes, cpu })
 }
 
 fn settings(cluster: &Cluster, namespace: &str) -> Settings {
@@ -137,10 +137,10 @@ async fn one(settings: Settings, way: Way) -> Result<()> {
     if way == Way::Ours {
         return Ok(framework_barrier::run(&settings, client, fastrand::Rng::new(), &[]).await?);
     }
-    let asker = Asker::new(client, &settings.namespace, &settings.name);
+    let reader = Reader::new(client, &settings.namespace, &settings.name);
     loop {
-        if let Answer::Body(body) = asker.ask(Question::Whole, None).await
-            && roster::look(&document::decompress(body)?)?.found.is_ok()
+        if let Reply::Body(body) = reader.send(Query::Object, None).await
+            && addresses::read(&document::decompress(body)?)?.found.is_ok()
         {
             return Ok(());
         }
@@ -158,9 +158,9 @@ fn counts(
     let ours = records
         .iter()
         .filter(|record| record.namespace == namespace && record.user_agent == "frameworkbarrier/measured");
-    let (glimpses, wholes): (Vec<_>, Vec<_>) =
+    let (tables, objects): (Vec<_>, Vec<_>) =
         ours.partition(|record| record.request_uri.contains("includeObject=None"));
-    Ok((glimpses.len(), wholes.len()))
+    Ok((tables.len(), objects.len()))
 }
 
 /// Seconds of CPU that the API server has used.

@@ -1,90 +1,90 @@
-//! The barrier itself: from what the API server answers to what is asked next, and when it is over.
+//! The barrier itself: decides from each reply of the API server on the next query, and on the end.
 //!
-//! It reads no clock and sends nothing: time and answers come from outside. A [`Question::Glimpse`] costs
-//! a kilobyte or two and is asked again and again; the [`Question::Whole`] object is asked for only when a
-//! glimpse says that all are there, or cannot say it and the object has changed. So one barrier reads the
-//! whole object once, if our columns are there, and otherwise at most once a version.
+//! Must never read a clock or send anything: time and replies are arguments. A [`Query::Table`] costs one or
+//! two kilobytes and is repeated. The [`Query::Object`] is sent only when a table says that all Tasks have an
+//! IP, or when a table cannot say it and the object has changed. So one barrier reads the whole object once
+//! if our columns are there, and otherwise at most once a version.
 //!
-//! A glimpse names the newest version seen, or any, so that the API server answers from its memory: reading a
-//! large object from the store costs it far more, and a thousand barriers that start together
-//! and do so bring it down. The whole object is read from the store: what makes a barrier pass is never from
-//! before its own start, when perhaps the Tasks of an earlier attempt had IPs.
+//! A query for a table names the newest known version, or any version, so that the API server answers from
+//! its memory. Reading a large object from the store costs it far more, and a thousand barriers that start
+//! together would bring it down. The whole object is read from the store. A barrier must not pass by a state
+//! from before its own start: the Tasks of an earlier attempt may have had IPs.
 
 use std::time::Duration;
 
+use crate::addresses::{self, Addresses, Reading};
 use crate::document;
-use crate::glimpse::{self, Count, Glimpse};
 use crate::pace::Pace;
-use crate::roster::{self, Look, Roster};
+use crate::table::{self, Count, Table};
 
-/// What can be asked of the API server.
+/// A query for the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// A [`Glimpse`].
-    Glimpse,
+pub enum Query {
+    /// The Framework as a [`Table`].
+    Table,
     /// The whole Framework.
-    Whole,
+    Object,
 }
 
-/// What came of it.
+/// The reply to a query.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    /// What was asked for.
+pub enum Reply {
+    /// The body of a successful reply.
     Body(Vec<u8>),
-    /// There is no such Framework, or nothing like Frameworks.
+    /// There is no such Framework, or no such kind.
     NotFound(String),
-    /// The account is not known (401), or may not (403).
+    /// The account is unknown (401), or has no right (403).
     Denied {
-        /// Which of the two.
+        /// 401 or 403.
         code: u16,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
-    /// Nothing useful: it may be better later.
+    /// The query failed, and may succeed later.
     Failed {
-        /// What went wrong.
+        /// The reason of the failure.
         problem: String,
-        /// How long the API server wants to be left alone.
+        /// The delay that the API server asks for.
         retry_after: Option<Duration>,
     },
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub enum Next {
-    /// Wait, then ask; name [`Barrier::since`].
+    /// Wait, then send a query with the version of [`Barrier::since`].
     Ask {
-        /// What.
-        question: Question,
-        /// How long to wait before.
+        /// The query.
+        query: Query,
+        /// How long to wait before it.
         after: Duration,
     },
-    /// All are there.
+    /// All Tasks have an IP.
     Pass(Passed),
-    /// It is over.
+    /// The barrier fails.
     Fail(Failure),
 }
 
-/// Everything that the Task was waiting for.
+/// The result of a barrier that passes.
 #[derive(Debug)]
 pub struct Passed {
     /// The Framework, decompressed, as JSON.
     pub document: Vec<u8>,
-    /// Who is there.
-    pub roster: Roster,
+    /// The addresses of its Tasks.
+    pub addresses: Addresses,
 }
 
-/// Why nothing more is awaited.
+/// Why the barrier fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// In all the time some Tasks got no IP.
+    /// Some Tasks got no IP before the time-out.
     TimedOut {
-        /// Who was missing.
+        /// The Tasks without an IP.
         missing: String,
     },
-    /// The time is over, and the last read had failed.
+    /// The last query before the time-out failed.
     Unread {
-        /// How.
+        /// The reason of the failure.
         problem: String,
     },
     /// There is no such Framework.
@@ -93,47 +93,47 @@ pub enum Failure {
     Denied {
         /// 401 or 403.
         code: u16,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
 }
 
-/// A barrier that waits.
+/// A waiting barrier.
 #[derive(Debug)]
 pub struct Barrier {
     pace: Pace,
     timeout: Duration,
     version: Option<String>,
     /// The version of the last whole object.
-    judged: Option<String>,
+    checked: Option<String>,
     denials: u32,
     failures: u32,
     last: Result<String, Failure>,
 }
 
 impl Barrier {
-    /// One that gives up after `timeout`.
+    /// A barrier that gives up after `timeout`.
     pub fn new(timeout: Duration, pace: Pace) -> Self {
         let last = Err(Failure::Unread { problem: "nothing was asked yet".to_owned() });
-        Barrier { pace, timeout, version: None, judged: None, denials: 0, failures: 0, last }
+        Barrier { pace, timeout, version: None, checked: None, denials: 0, failures: 0, last }
     }
 
-    /// What to do first.
+    /// The first step.
     pub fn first(&self) -> Next {
-        Next::Ask { question: Question::Glimpse, after: Duration::ZERO }
+        Next::Ask { query: Query::Table, after: Duration::ZERO }
     }
 
-    /// The version that an answer must not be older than. Without one it comes from the store.
-    pub fn since(&self, question: Question) -> Option<&str> {
-        /// Whatever is in the API server's memory.
+    /// The oldest version that the reply may have. Without one it comes from the store.
+    pub fn since(&self, query: Query) -> Option<&str> {
+        /// Any version in the API server's memory.
         const ANY: &str = "0";
-        match question {
-            Question::Glimpse => Some(self.version.as_deref().unwrap_or(ANY)),
-            Question::Whole => None,
+        match query {
+            Query::Table => Some(self.version.as_deref().unwrap_or(ANY)),
+            Query::Object => None,
         }
     }
 
-    /// In words, what is awaited.
+    /// The missing Tasks or the last failure, for the log.
     pub fn awaited(&self) -> &str {
         match &self.last {
             Ok(missing) => missing,
@@ -146,25 +146,25 @@ impl Barrier {
         }
     }
 
-    /// Takes an answer that came `elapsed` after the start.
-    pub fn hear(&mut self, question: Question, answer: Answer, elapsed: Duration) -> Next {
-        match answer {
-            Answer::Body(body) => {
+    /// Handles a reply that came `elapsed` after the start.
+    pub fn handle(&mut self, query: Query, reply: Reply, elapsed: Duration) -> Next {
+        match reply {
+            Reply::Body(body) => {
                 self.denials = 0;
-                match question {
-                    Question::Glimpse => self.glimpsed(&body, elapsed),
-                    Question::Whole => self.judge(body, elapsed),
+                match query {
+                    Query::Table => self.read_table(&body, elapsed),
+                    Query::Object => self.read_object(body, elapsed),
                 }
             }
-            Answer::NotFound(message) => Next::Fail(Failure::NotFound(message)),
-            Answer::Denied { code, message } => self.denied(code, message, elapsed),
-            Answer::Failed { problem, retry_after } => self.failed(problem, retry_after, elapsed),
+            Reply::NotFound(message) => Next::Fail(Failure::NotFound(message)),
+            Reply::Denied { code, message } => self.denied(code, message, elapsed),
+            Reply::Failed { problem, retry_after } => self.failed(problem, retry_after, elapsed),
         }
     }
 
-    fn glimpsed(&mut self, body: &[u8], elapsed: Duration) -> Next {
-        let Glimpse { version, count } = match glimpse::read(body) {
-            Ok(glimpse) => glimpse,
+    fn read_table(&mut self, body: &[u8], elapsed: Duration) -> Next {
+        let Table { version, count } = match table::read(body) {
+            Ok(table) => table,
             Err(error) => {
                 return self.failed(
                     format!("cannot understand the API server's answer: {error}"),
@@ -174,29 +174,29 @@ impl Barrier {
             }
         };
         self.version = Some(version).filter(|version| !version.is_empty());
-        let judged = self.judged.is_some() && self.judged == self.version;
+        let checked = self.checked.is_some() && self.checked == self.version;
         match count {
-            // What was said of the whole object still holds.
-            _ if judged => self.wait(elapsed),
+            // The result of the whole object still holds.
+            _ if checked => self.wait(elapsed),
             Some(count) if !count.is_complete() => {
                 self.last = Ok(missing(count));
                 self.wait(elapsed)
             }
-            _ => Next::Ask { question: Question::Whole, after: Duration::ZERO },
+            _ => Next::Ask { query: Query::Object, after: Duration::ZERO },
         }
     }
 
-    fn judge(&mut self, body: Vec<u8>, elapsed: Duration) -> Next {
-        // Also if it cannot be read: then it need not be asked for again before it has changed.
-        self.judged.clone_from(&self.version);
+    fn read_object(&mut self, body: Vec<u8>, elapsed: Duration) -> Next {
+        // Also if it cannot be read: it need not be queried again before it has changed.
+        self.checked.clone_from(&self.version);
         let document = match document::decompress(body) {
             Ok(document) => document,
             Err(error) => return self.broken(error.to_string(), elapsed),
         };
-        match roster::look(&document) {
-            Ok(Look { found: Ok(roster), .. }) => Next::Pass(Passed { document, roster }),
-            Ok(Look { found: Err(missing), version }) => {
-                self.judged = Some(version.clone());
+        match addresses::read(&document) {
+            Ok(Reading { found: Ok(addresses), .. }) => Next::Pass(Passed { document, addresses }),
+            Ok(Reading { found: Err(missing), version }) => {
+                self.checked = Some(version.clone());
                 self.version = Some(version);
                 self.last = Ok(missing.to_string());
                 self.wait(elapsed)
@@ -226,13 +226,13 @@ impl Barrier {
     }
 
     fn wait(&mut self, elapsed: Duration) -> Next {
-        // Not before: a glimpse that succeeds says nothing of the whole object that failed before it.
+        // Not before: a table that succeeds does not mean that the whole object can be read.
         self.failures = 0;
-        let after = self.pace.after_look();
+        let after = self.pace.after_query();
         self.ask_again(after, elapsed)
     }
 
-    /// Asks once more at the very end, so that a long delay does not shorten the time that was granted.
+    /// Queries once more at the time-out itself, so that a long delay does not shorten the time.
     fn ask_again(&self, after: Duration, elapsed: Duration) -> Next {
         let left = self.timeout.saturating_sub(elapsed);
         if left.is_zero() {
@@ -241,7 +241,7 @@ impl Barrier {
                 Err(failure) => failure.clone(),
             });
         }
-        Next::Ask { question: Question::Glimpse, after: after.min(left) }
+        Next::Ask { query: Query::Table, after: after.min(left) }
     }
 }
 

@@ -1,6 +1,6 @@
-//! The Framework object as it goes into `framework.json`: the API server's own bytes, decompressed.
+//! The Framework object for `framework.json`: the API server's own bytes, decompressed.
 //!
-//! Nothing is decoded that need not be: a Framework of 10,000 Tasks is many megabytes, and an init container
+//! Decodes only the compressed part: a Framework of 10,000 Tasks has many megabytes, and an init container
 //! has little memory.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 /// Why an object cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is not what the API server should send.
+    /// The body is not a Framework.
     #[error("cannot understand the Framework that the API server sent: {0}")]
     NoFramework(#[from] serde_json::Error),
-    /// What is compressed in it is broken.
+    /// The compressed statuses are broken.
     #[error("cannot decompress taskRoleStatuses: {0}")]
     Compressed(#[from] codec::DecodeError),
 }
@@ -24,7 +24,7 @@ const COMPRESSED: &str = "taskRoleStatusesCompressed";
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The object with `taskRoleStatuses` in the open. One that has them so already stays byte by byte as it is.
+/// The object with decompressed `taskRoleStatuses`. An object without compressed ones is returned unchanged.
 pub fn decompress(object: Vec<u8>) -> Result<Vec<u8>, Error> {
     let mut whole: Fields<'_> = serde_json::from_slice(&object)?;
     let Some(mut status) = fields(&whole, "status")? else { return Ok(object) };
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn both_codecs_are_opened_and_all_else_stays() {
+    fn both_codecs_are_decompressed_and_other_fields_stay() {
         let raw = json!([{"name": "a", "taskStatuses": []}]);
         let expected = json!({"spec": {"x": 1}, "status": {"tasks": "0/1", "attemptStatus": {
             "id": 0, "taskRoleStatuses": raw.clone(),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compressed_stays_byte_by_byte() {
+    fn an_uncompressed_object_stays_byte_by_byte() {
         for text in [
             "{ \"spec\": {} }\n",
             "{\"status\": null, \"spec\": {}}",
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_statuses_go_before_compressed_ones() {
+    fn raw_statuses_win_over_compressed_ones() {
         let mut object = compressed(CompressionCodec::Zstd, &json!([{"name": "old"}]));
         object["status"]["attemptStatus"]["taskRoleStatuses"] = json!([{"name": "new"}]);
         let attempt = open(&object).unwrap()["status"]["attemptStatus"].clone();
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_named() {
+    fn a_broken_part_is_named() {
         let mut object = compressed(CompressionCodec::Zstd, &json!([]));
         object["status"]["attemptStatus"]["taskRoleStatusesCompressed"] = "AAAA".into();
         assert!(open(&object).unwrap_err().starts_with("cannot decompress taskRoleStatuses: "));

@@ -1,20 +1,20 @@
-//! What to grant, and to whom, when the API server does not let the account read its Framework.
+//! The grant that is missing when the API server does not let the account read its Framework.
 
 /// The Role and RoleBinding that we ship, for the ServiceAccount `default` of namespace `default`.
 const SHIPPED: &str = include_str!("../../../deploy/barrier/role.yaml");
 
-/// Whom the API server refused.
+/// The account that the API server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Account {
-    /// The usual: a Pod's.
+    /// A Pod's ServiceAccount, the usual case.
     Service { namespace: String, name: String },
-    /// Of a kubeconfig.
+    /// A user of a kubeconfig.
     User(String),
-    /// The message does not tell.
+    /// The message does not name it.
     Unknown,
 }
 
-/// What is to be said of a 403: who may not do what, and the manifest that changes it.
+/// The error message for a 403: the account, the missing right, and the manifest that grants it.
 pub fn forbidden(namespace: &str, name: &str, message: &str) -> String {
     let account = Account::of(message);
     format!(
@@ -59,7 +59,7 @@ impl Account {
             Account::Service { namespace, name } => {
                 format!("- kind: ServiceAccount\n  name: {name}\n  namespace: {namespace}")
             }
-            // JSON, which is YAML, whatever is in the name.
+            // JSON is YAML, and quotes any name.
             Account::User(user) => {
                 format!("- kind: User\n  name: {}", serde_json::Value::from(user.as_str()))
             }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shipped_manifest_is_what_is_printed_for_the_default_account() {
+    fn the_shipped_manifest_is_printed_for_the_default_account() {
         let shipped: Vec<&str> = SHIPPED.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
             Account::of(&message("system:serviceaccount:default:default")).manifest("default"),

@@ -1,49 +1,49 @@
 //! `injector.sh`: the IPs and addresses of all Tasks as variables of the shell that sources it.
 //!
-//! Nothing in it can be anything but a name and addresses, whoever wrote the Framework: names of TaskRoles
-//! are letters and digits, addresses were parsed.
+//! It can run no commands of the Framework's author: names of TaskRoles are letters and digits, and addresses
+//! were parsed.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use framework_api::name::is_dns_word;
 
-use crate::roster::{Role, Roster};
+use crate::addresses::{Addresses, Role};
 
-/// More than Linux lets one variable of a process have, name and value.
+/// The limit of Linux for one variable of a process, name and value together.
 const VARIABLE_LIMIT: usize = 128 << 10;
 
-/// A TaskRole whose name cannot be part of a variable's.
+/// A TaskRole whose name cannot be part of the name of a variable.
 #[derive(Debug, thiserror::Error)]
 #[error("the TaskRole {0:?} cannot be named in a shell: only lower-case letters and digits may be in a name")]
 pub struct BadName(String);
 
 /// The script. All `_IPS` come before all `_ADDRESSES`.
-pub fn render(roster: &Roster) -> Result<String, BadName> {
-    if let Some(role) = roster.roles.iter().find(|role| !is_dns_word(&role.name)) {
+pub fn render(addresses: &Addresses) -> Result<String, BadName> {
+    if let Some(role) = addresses.roles.iter().find(|role| !is_dns_word(&role.name)) {
         return Err(BadName(role.name.clone()));
     }
     let mut script = String::from(
         "#!/bin/sh\n# Made by frameworkbarrier, to be sourced. Each FB_{ROLE}_PORT is the caller's to set.\n",
     );
-    for role in &roster.roles {
+    for role in &addresses.roles {
         export(&mut script, &role_variable(role, "IPS"), &ips(role));
     }
-    for role in &roster.roles {
-        export(&mut script, &role_variable(role, "ADDRESSES"), &addresses(role));
+    for role in &addresses.roles {
+        export(&mut script, &role_variable(role, "ADDRESSES"), &ips_with_port(role));
     }
     Ok(script)
 }
 
 /// The variables of the script that are too long for a process to inherit.
-pub fn too_long(roster: &Roster) -> Vec<String> {
+pub fn too_long(addresses: &Addresses) -> Vec<String> {
     let long = |role: &Role| {
         let name = role_variable(role, "ADDRESSES");
         // A port has up to five digits.
         let length: usize = role.ips.iter().map(|ip| address(*ip, "65535").len() + 1).sum();
         (name.len() + 1 + length > VARIABLE_LIMIT).then_some(name)
     };
-    roster.roles.iter().filter_map(long).collect()
+    addresses.roles.iter().filter_map(long).collect()
 }
 
 fn export(script: &mut String, name: &str, value: &str) {
@@ -60,7 +60,7 @@ fn ips(role: &Role) -> String {
     all.join(",")
 }
 
-fn addresses(role: &Role) -> String {
+fn ips_with_port(role: &Role) -> String {
     let port = format!("${{{}}}", role_variable(role, "PORT"));
     let all: Vec<String> = role.ips.iter().map(|ip| address(*ip, &port)).collect();
     all.join(",")
@@ -69,7 +69,7 @@ fn addresses(role: &Role) -> String {
 fn address(ip: IpAddr, port: &str) -> String {
     match ip {
         IpAddr::V4(ip) => format!("{ip}:{port}"),
-        // RFC 3986, section 3.2.2: without the brackets nobody could tell where the port begins.
+        // RFC 3986, section 3.2.2: without the brackets the start of the port would be ambiguous.
         IpAddr::V6(ip) => format!("[{ip}]:{port}"),
     }
 }
@@ -78,18 +78,18 @@ fn address(ip: IpAddr, port: &str) -> String {
 mod tests {
     use super::*;
 
-    fn roster(roles: &[(&str, &[&str])]) -> Roster {
+    fn addresses(roles: &[(&str, &[&str])]) -> Addresses {
         let role = |(name, ips): &(&str, &[&str])| Role {
             name: (*name).to_owned(),
             ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
         };
-        Roster { roles: roles.iter().map(role).collect() }
+        Addresses { roles: roles.iter().map(role).collect() }
     }
 
     #[test]
     fn ips_come_before_addresses_and_names_are_in_capitals() {
         let script =
-            render(&roster(&[("server", &["10.0.0.1", "10.0.0.2"]), ("w2", &["10.0.0.3"])])).unwrap();
+            render(&addresses(&[("server", &["10.0.0.1", "10.0.0.2"]), ("w2", &["10.0.0.3"])])).unwrap();
         let expected = "\
 export FB_SERVER_IPS=\"10.0.0.1,10.0.0.2\"
 echo \"FB_SERVER_IPS=${FB_SERVER_IPS}\"
@@ -106,14 +106,14 @@ echo \"FB_W2_ADDRESSES=${FB_W2_ADDRESSES}\"
 
     #[test]
     fn an_address_of_ipv6_stands_in_brackets() {
-        let script = render(&roster(&[("a", &["fd00::1"])])).unwrap();
+        let script = render(&addresses(&[("a", &["fd00::1"])])).unwrap();
         assert!(script.contains("FB_A_IPS=\"fd00::1\"") && script.contains("=\"[fd00::1]:${FB_A_PORT}\""));
     }
 
     #[test]
     fn a_name_that_could_say_more_is_refused() {
         for name in ["a;reboot", "A", "", "a-b", "a$b", "a\nb"] {
-            let error = render(&roster(&[("good", &[]), (name, &[])])).unwrap_err();
+            let error = render(&addresses(&[("good", &[]), (name, &[])])).unwrap_err();
             assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
         }
     }
@@ -121,6 +121,6 @@ echo \"FB_W2_ADDRESSES=${FB_W2_ADDRESSES}\"
     #[test]
     fn variables_beyond_what_linux_passes_on_are_named() {
         let ips = vec!["10.100.100.100"; 10_000];
-        assert_eq!(too_long(&roster(&[("a", &ips), ("b", &ips[..5_000])])), ["FB_A_ADDRESSES"]);
+        assert_eq!(too_long(&addresses(&[("a", &ips), ("b", &ips[..5_000])])), ["FB_A_ADDRESSES"]);
     }
 }

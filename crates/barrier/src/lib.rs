@@ -1,19 +1,19 @@
 //! FrameworkBarrier: waits until every Task of a Framework has an IP, and leaves their addresses in files.
 //!
-//! It runs as an init container of a Framework's Pods. What is asked next, and when it is over, is decided by
-//! [`barrier`], which does neither I/O nor time; [`request`] asks, [`files`] writes, and here it is put
-//! together. It only reads, and needs no other right than `get` on its Framework.
+//! It runs as an init container of a Framework's Pods. [`barrier`] decides the next query and the end,
+//! without I/O or a clock; [`request`] sends queries, [`files`] writes, and this file connects them. It only
+//! reads, and needs no other right than `get` on its Framework.
 
+pub mod addresses;
 pub mod barrier;
 pub mod document;
 pub mod files;
-pub mod glimpse;
 pub mod grant;
 pub mod injector;
 pub mod pace;
 pub mod request;
-pub mod roster;
 pub mod settings;
+pub mod table;
 
 use std::path::PathBuf;
 
@@ -22,18 +22,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use barrier::{Barrier, Failure, Next, Passed, Question};
+use barrier::{Barrier, Failure, Next, Passed, Query};
 use pace::Pace;
-use request::Asker;
+use request::Reader;
 use settings::Settings;
 
-/// Where the containers of the original's examples look for the files.
+/// Where the containers of the original's examples expect the files.
 pub const MOUNT: &str = "/mnt/frameworkbarrier";
 
 /// Why the barrier was not passed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The environment is not good.
+    /// The environment is not valid.
     #[error(transparent)]
     Settings(#[from] settings::Error),
     /// No API server is known.
@@ -45,30 +45,30 @@ pub enum Error {
     /// The operating system gives no thread, or no signals.
     #[error("the operating system refuses what the program needs: {0}")]
     System(#[from] std::io::Error),
-    /// In all the time some Tasks got no IP.
+    /// Some Tasks got no IP before the time-out.
     #[error("gave up after {after} s: {missing}")]
     TimedOut {
-        /// In seconds.
+        /// The time-out in seconds.
         after: u64,
-        /// Who was missing.
+        /// The Tasks without an IP.
         missing: String,
     },
-    /// The time is over, and the last read had failed.
+    /// The last query before the time-out failed.
     #[error("gave up after {after} s, as the Framework could not be read: {problem}")]
     Unread {
-        /// In seconds.
+        /// The time-out in seconds.
         after: u64,
-        /// How it failed.
+        /// The reason of the failure.
         problem: String,
     },
     /// There is no such Framework.
     #[error("there is no Framework {name} in namespace {namespace}: {message}")]
     NotFound {
-        /// Of the Framework.
+        /// The namespace of the Framework.
         namespace: String,
-        /// Of the Framework.
+        /// The name of the Framework.
         name: String,
-        /// The API server's words.
+        /// The API server's message.
         message: String,
     },
     /// The account may not read the Framework.
@@ -80,24 +80,25 @@ pub enum Error {
          token mounted, and not out of date?"
     )]
     Unauthorized(String),
-    /// A TaskRole has a name that no shell could take.
+    /// The name of a TaskRole cannot be used in a shell.
     #[error(transparent)]
     Injector(#[from] injector::BadName),
     /// A file cannot be written.
     #[error(transparent)]
     Files(#[from] files::Error),
-    /// It was told to stop.
-    #[error("told to stop by signal {0}")]
+    /// A signal stopped it.
+    #[error("stopped by signal {0}")]
     Stopped(u8),
 }
 
 impl Error {
-    /// The exit code of the program. The controller knows 201 as a transient conflict and 210 as permanent.
+    /// The exit code of the program. The controller classifies 201 as a transient conflict and 210 as
+    /// permanent.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::TimedOut { .. } => 201,
             Error::Settings(_) | Error::NotFound { .. } => 210,
-            // As a shell has it.
+            // The convention of shells.
             Error::Stopped(signal) => 128 + signal,
             Error::Access(_)
             | Error::Client(_)
@@ -120,18 +121,18 @@ pub fn start() -> Result<(), Error> {
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         tokio::select! {
             biased;
-            error = told(&mut terminate, SignalKind::terminate()) => Err(error),
-            error = told(&mut interrupt, SignalKind::interrupt()) => Err(error),
+            error = stopped(&mut terminate, SignalKind::terminate()) => Err(error),
+            error = stopped(&mut interrupt, SignalKind::interrupt()) => Err(error),
             ended = work(&settings) => ended,
         }
     });
-    // A name that is being looked up is waited for by nobody any more.
+    // Does not wait for a DNS lookup that is under way.
     runtime.shutdown_background();
     ended
 }
 
-/// Nobody else does it: the first process of a container is not ended by a signal that it does not catch.
-async fn told(signal: &mut Signal, kind: SignalKind) -> Error {
+/// Waits for a signal. Without a handler, the signal would not end the first process of a container.
+async fn stopped(signal: &mut Signal, kind: SignalKind) -> Error {
     signal.recv().await;
     Error::Stopped(u8::try_from(kind.as_raw_value()).unwrap_or_default())
 }
@@ -146,47 +147,47 @@ async fn work(settings: &Settings) -> Result<(), Error> {
         "waiting until every Task has an IP"
     );
     let client = client::connect(config, concat!("frameworkbarrier/", env!("CARGO_PKG_VERSION")))?;
-    // The same directory twice is no harm.
-    let places = [PathBuf::from("."), settings.mount.clone()];
-    run(settings, client, fastrand::Rng::new(), &places).await
+    // The two may be the same directory.
+    let dirs = [PathBuf::from("."), settings.mount.clone()];
+    run(settings, client, fastrand::Rng::new(), &dirs).await
 }
 
-/// Waits, and writes the files into `places`.
+/// Waits, and writes the files into `dirs`.
 pub async fn run(
     settings: &Settings,
     client: kube::Client,
     random: fastrand::Rng,
-    places: &[PathBuf],
+    dirs: &[PathBuf],
 ) -> Result<(), Error> {
-    let Passed { document, roster } = wait(settings, client, random).await?;
-    let script = injector::render(&roster)?;
-    for variable in injector::too_long(&roster) {
+    let Passed { document, addresses } = wait(settings, client, random).await?;
+    let script = injector::render(&addresses)?;
+    for variable in injector::too_long(&addresses) {
         warn!(variable, "too long for Linux to pass on to a program: read framework.json instead");
     }
-    files::write(places, &document, &script)?;
-    let tasks: usize = roster.roles.iter().map(|role| role.ips.len()).sum();
+    files::write(dirs, &document, &script)?;
+    let tasks: usize = addresses.roles.iter().map(|role| role.ips.len()).sum();
     info!(tasks, "every Task has an IP");
     Ok(())
 }
 
 async fn wait(settings: &Settings, client: kube::Client, random: fastrand::Rng) -> Result<Passed, Error> {
-    let asker = Asker::new(client, &settings.namespace, &settings.name);
+    let reader = Reader::new(client, &settings.namespace, &settings.name);
     let mut barrier = Barrier::new(settings.timeout, Pace::new(settings.interval, random));
-    let (begun, mut next, mut said) = (Instant::now(), barrier.first(), String::new());
+    let (began, mut next, mut logged) = (Instant::now(), barrier.first(), String::new());
     loop {
-        let (question, after) = match next {
-            Next::Ask { question, after } => (question, after),
+        let (query, after) = match next {
+            Next::Ask { query, after } => (query, after),
             Next::Pass(passed) => return Ok(passed),
             Next::Fail(failure) => return Err(ended(failure, settings)),
         };
         sleep(after).await;
-        let answer = asker.ask(question, barrier.since(question)).await;
-        next = barrier.hear(question, answer, begun.elapsed());
-        if let Next::Ask { question: Question::Glimpse, .. } = next
-            && said != barrier.awaited()
+        let reply = reader.send(query, barrier.since(query)).await;
+        next = barrier.handle(query, reply, began.elapsed());
+        if let Next::Ask { query: Query::Table, .. } = next
+            && logged != barrier.awaited()
         {
-            barrier.awaited().clone_into(&mut said);
-            info!("waiting: {said}");
+            barrier.awaited().clone_into(&mut logged);
+            info!("waiting: {logged}");
         }
     }
 }

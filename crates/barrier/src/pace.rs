@@ -1,56 +1,56 @@
-//! How long to wait before asking again: growing, so that long waits cost little, and jittered, so that
+//! The delay before the next query: it grows, so that long waits cost little, and is jittered, so that
 //! thousands of barriers do not ask at once.
 
 use std::time::Duration;
 
-/// An interval grows to so many times itself.
+/// The factor to which an interval grows.
 const GROWTH: u32 = 3;
-/// After the first failure.
+/// The delay after the first failure.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// After the first two refusals for lack of rights: three tries then take less than 10 s.
+/// The delays after the first two refusals for lack of rights: three tries take less than 10 s.
 const DENIED: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(4)];
 
 /// The pace of one barrier.
 #[derive(Debug)]
 pub struct Pace {
     interval: Duration,
-    looks: u32,
+    queries: u32,
     random: fastrand::Rng,
 }
 
 impl Pace {
     /// Starts with `interval`.
     pub fn new(interval: Duration, random: fastrand::Rng) -> Self {
-        Pace { interval, looks: 0, random }
+        Pace { interval, queries: 0, random }
     }
 
-    /// After a look that showed that somebody is missing: the interval, then a quarter longer each time. It
+    /// The delay after a query that showed missing Tasks: the interval, then a quarter longer each time. It
     /// is lengthened at random by up to a quarter, never shortened.
-    pub fn after_look(&mut self) -> Duration {
+    pub fn after_query(&mut self) -> Duration {
         let longest = self.interval.saturating_mul(GROWTH);
-        let whole = (0..self.looks).try_fold(self.interval, |delay, _| {
+        let whole = (0..self.queries).try_fold(self.interval, |delay, _| {
             let next = delay.saturating_add(delay / 4);
             if next < longest { Ok(next) } else { Err(longest) }
         });
-        self.looks = self.looks.saturating_add(1);
+        self.queries = self.queries.saturating_add(1);
         let whole = whole.unwrap_or_else(|longest| longest);
         whole.saturating_add(self.share(whole / 4))
     }
 
-    /// After so many failures in a row: a second, doubling up to three intervals, shortened at random by up
-    /// to half; but not before the time that the API server asked for.
+    /// The delay after this many failures in a row: one second, doubled up to three intervals, shortened at
+    /// random by up to half. It is never shorter than the time that the API server asked for.
     pub fn after_failure(&mut self, failures: u32, asked_for: Option<Duration>) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);
         let whole = FIRST_RETRY.saturating_mul(1 << doublings).min(self.interval.saturating_mul(GROWTH));
         let own = whole - self.share(whole / 2);
-        // Who were all asked to wait for as long should not come back together either.
+        // Barriers that were asked to wait for the same time must not come back together either.
         asked_for.map_or(own, |asked_for| own.max(asked_for.saturating_add(self.share(FIRST_RETRY))))
     }
 
-    /// After so many refusals for lack of rights, if it is worth another try.
+    /// The delay after this many refusals for lack of rights; `None` after the last try.
     pub fn after_denial(&mut self, denials: u32) -> Option<Duration> {
-        let place = usize::try_from(denials).ok()?.checked_sub(1)?;
-        let whole = *DENIED.get(place)?;
+        let index = usize::try_from(denials).ok()?.checked_sub(1)?;
+        let whole = *DENIED.get(index)?;
         Some(whole - self.share(whole / 4))
     }
 
@@ -75,7 +75,7 @@ mod tests {
             let mut pace = pace(seed);
             for whole in [10_000, 12_500, 15_625, 19_531, 24_414, 30_000, 30_000, 30_000] {
                 let whole = Duration::from_millis(whole);
-                let delay = pace.after_look();
+                let delay = pace.after_query();
                 assert!(delay >= whole && delay <= whole * 5 / 4 + TEN / 1000, "{whole:?}: {delay:?}");
             }
         }
@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn barriers_that_start_together_spread() {
         let delays: std::collections::BTreeSet<_> =
-            (0..100).map(|seed| pace(seed).after_look().as_millis()).collect();
+            (0..100).map(|seed| pace(seed).after_query().as_millis()).collect();
         assert!(delays.len() > 80, "{delays:?}");
     }
 
     #[test]
-    fn failures_are_retried_ever_later_and_a_server_that_asks_for_time_gets_it() {
+    fn delays_after_failures_grow_and_never_undercut_retry_after() {
         let mut pace = pace(1);
         for (failures, seconds) in [(1, 1), (2, 2), (5, 16), (6, 30), (u32::MAX, 30)] {
             let (delay, whole) = (pace.after_failure(failures, None), Duration::from_secs(seconds));
@@ -111,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_interval_is_no_panic() {
+    fn the_longest_interval_does_not_panic() {
         let mut pace = Pace::new(Duration::MAX, fastrand::Rng::with_seed(1));
-        assert_eq!(pace.after_look(), Duration::MAX);
-        assert_eq!(pace.after_look(), Duration::MAX);
+        assert_eq!(pace.after_query(), Duration::MAX);
+        assert_eq!(pace.after_query(), Duration::MAX);
     }
 }

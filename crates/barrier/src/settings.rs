@@ -1,7 +1,7 @@
-//! The environment becomes settings that are known to be good.
+//! Validates the environment into settings.
 //!
-//! Names, defaults and bounds are those of the original, so that its manifests work as they stand; new is
-//! that the volume may be elsewhere.
+//! Names, defaults and bounds are those of the original, so that its manifests work unchanged. The path of
+//! the volume is new.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -11,40 +11,40 @@ use std::time::Duration;
 use framework_access::Directions;
 use framework_api::name::{is_dns_word, variable};
 
-/// Variable: seconds between two looks, at first.
+/// Variable: seconds between the first two queries.
 pub const INTERVAL: &str = "BARRIER_CHECK_INTERVAL_SEC";
-/// Variable: seconds after which nothing is awaited any more.
+/// Variable: seconds after which the barrier gives up.
 pub const TIMEOUT: &str = "BARRIER_CHECK_TIMEOUT_SEC";
-/// Variable: where the volume is that the app containers share.
+/// Variable: the mount path of the volume that the app containers share.
 pub const MOUNT: &str = "BARRIER_MOUNT_PATH";
 
 const DEFAULT_INTERVAL: u64 = 10;
 const DEFAULT_TIMEOUT: u64 = 600;
-/// The original knows no longest one; what is longer than the time-out means the time-out.
+/// The original has no upper bound; an interval longer than the time-out means the time-out.
 const INTERVALS: RangeInclusive<u64> = 5..=u32::MAX as u64;
 const TIMEOUTS: RangeInclusive<u64> = 60..=1200;
 
-/// Settings that are known to be good.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Of the Framework.
+    /// The namespace of the Framework.
     pub namespace: String,
-    /// Of the Framework.
+    /// The name of the Framework.
     pub name: String,
-    /// Between two looks, at first.
+    /// The time between the first two queries.
     pub interval: Duration,
-    /// After so long nothing is awaited any more.
+    /// The time after which the barrier gives up.
     pub timeout: Duration,
-    /// Where the files go, besides the working directory.
+    /// The directory for the files, besides the working directory.
     pub mount: PathBuf,
-    /// What the environment says of the API server.
+    /// How the environment names the API server.
     pub directions: Directions,
 }
 
-/// What is wrong with the environment.
+/// Why the environment is not valid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A variable must be there.
+    /// A required variable is not set.
     #[error("{0} is not set: the controller sets it in every container of a Framework's Pods")]
     Missing(&'static str),
     /// A variable has a bad value.
@@ -52,15 +52,15 @@ pub enum Error {
     Bad {
         /// The variable.
         name: &'static str,
-        /// As given.
+        /// Its value.
         value: OsString,
-        /// What would be good.
+        /// The allowed values.
         allowed: String,
     },
 }
 
 impl Settings {
-    /// Reads them; `variable` is the environment. An empty variable is as good as none.
+    /// Reads the environment through `variable`. An empty variable counts as not set.
     pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
         let read = |name: &str| variable(name).filter(|value| !value.is_empty());
         let text = |name: &str| read(name).and_then(|value| value.into_string().ok());

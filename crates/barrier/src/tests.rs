@@ -1,4 +1,4 @@
-//! Whole waits against a scripted API server, on a clock that runs as fast as it can.
+//! Whole waits against a scripted API server, on a paused clock.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// What the API server was asked, and when.
+/// The requests to the API server, and their times.
 type Asked = Arc<Mutex<Vec<(Duration, String)>>>;
 
 /// A reply: its code, its headers and its body.
@@ -83,7 +83,7 @@ async fn ten_minutes_of_waiting_are_some_twenty_small_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_left_alone_as_long_as_it_asks_for_and_then_it_goes_on() {
+async fn the_wait_goes_on_after_the_time_that_a_busy_server_asks_for() {
     let busy: Reply = (429, &[("retry-after", "17")], json!({"message": "too many requests"}));
     let (ended, asked) = ends(vec![busy, table(1, 1), whole(1)]).await;
     ended.unwrap();
@@ -101,7 +101,7 @@ async fn a_busy_server_is_left_alone_as_long_as_it_asks_for_and_then_it_goes_on(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_fails_to_the_end_is_no_time_out_of_waiting() {
+async fn a_server_that_fails_to_the_end_is_not_a_time_out() {
     let down: Reply = (503, &[], json!("down"));
     let (ended, _) = ends(vec![table(1, 0), down]).await;
     let error = ended.unwrap_err();

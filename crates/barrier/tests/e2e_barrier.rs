@@ -1,4 +1,4 @@
-//! The barrier against a real API server: what it waits for, what it asks for, and what it leaves behind.
+//! The barrier against a real API server: its end, its requests and its files.
 
 mod stand;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 use stand::{Job, PATIENCE, Task, at, cluster, status};
 use tempfile::TempDir;
 
-/// What a shell has in its environment and prints after it has sourced the injector.
+/// The environment and the output of a shell after it has sourced the injector.
 fn sourced(shell: &str, place: &TempDir, ports: &str) -> (Vec<String>, String) {
     let line =
         format!("{ports} . ./injector.sh && echo --- && env | grep -E '^FB_.*_(IPS|ADDRESSES)=' | sort");
@@ -114,11 +114,11 @@ async fn each_barrier_asks_for_the_whole_object_once_however_many_there_are() {
         for one in all {
             one.await.unwrap().unwrap();
         }
-        let (glimpses, wholes) = job.gets();
-        assert_eq!(wholes.len(), barriers, "{wholes:#?}");
+        let (tables, objects) = job.gets();
+        assert_eq!(objects.len(), barriers, "{objects:#?}");
         let from_memory = |record: &&Record| record.request_uri.contains("resourceVersion=");
-        assert_eq!(glimpses.iter().filter(from_memory).count(), glimpses.len());
-        assert_eq!(wholes.iter().filter(from_memory).count(), 0, "what lets it pass comes from the store");
+        assert_eq!(tables.iter().filter(from_memory).count(), tables.len());
+        assert_eq!(objects.iter().filter(from_memory).count(), 0, "what lets it pass comes from the store");
     }
 }
 

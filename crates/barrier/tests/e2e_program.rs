@@ -121,7 +121,7 @@ fn credentials_that_are_not_accepted_end_it_after_three_tries() {
 }
 
 #[test]
-fn a_missing_right_is_named_after_three_tries_and_the_shipped_role_grants_it() {
+fn the_shipped_role_grants_the_right_that_a_failed_barrier_names() {
     let job = Job::create("default");
     job.status(&[at("10.0.0.1")], &[at("10.0.0.2"), at("10.0.0.3")]);
     let dir = tempfile::tempdir().unwrap();

@@ -1,17 +1,17 @@
-//! Who of a Framework is there: each Task of its spec with the IP of its Pod.
+//! The IP addresses of a Framework: each Task of its spec with the IP of its Pod.
 //!
-//! A Task that a scale-down is removing is not there, although it may still have an IP: its replacement is
-//! awaited. One that completed is, if it had an IP.
+//! A Task that a scale-down removes is missing, although it may still have an IP: the barrier waits for its
+//! replacement. A Task that completed is not missing if it had an IP.
 
 use std::net::IpAddr;
 
 use framework_api::name::pod_name;
 use serde::Deserialize;
 
-/// All Tasks of the spec are there.
+/// The addresses of all Tasks of the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roster {
-    /// In the order of the spec.
+pub struct Addresses {
+    /// The TaskRoles, in the order of the spec.
     pub roles: Vec<Role>,
 }
 
@@ -24,7 +24,7 @@ pub struct Role {
     pub ips: Vec<IpAddr>,
 }
 
-/// Some are not there yet.
+/// Some Tasks have no IP yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// How many Tasks the spec has.
@@ -33,23 +33,23 @@ pub struct Missing {
     pub tasks: Vec<String>,
 }
 
-/// Why it cannot be told who is there.
+/// Why the addresses cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is not what the API server should send.
+    /// The body is not a Framework.
     #[error("cannot understand the Framework that the API server sent: {0}")]
     NoFramework(#[from] serde_json::Error),
-    /// What stands where an IP should.
-    #[error("Task {task} has the pod IP {ip:?}, which is none")]
-    NoIp {
-        /// Named like its Pod.
+    /// A pod IP is not an IP address.
+    #[error("Task {task} has the pod IP {ip:?}, which is not valid")]
+    BadIp {
+        /// The Task, named like its Pod.
         task: String,
-        /// As given.
+        /// The pod IP.
         ip: String,
     },
 }
 
-/// What is read of a Framework; the rest is skipped.
+/// The fields of a Framework that are read; the rest is skipped.
 #[derive(Deserialize)]
 struct Framework {
     metadata: Metadata,
@@ -111,17 +111,17 @@ struct TaskAttempt {
     pod_ip: Option<String>,
 }
 
-/// A look at a whole Framework.
+/// The result of reading a whole Framework.
 #[derive(Debug)]
-pub struct Look {
-    /// The version of the object that was looked at.
+pub struct Reading {
+    /// The version of the object.
     pub version: String,
-    /// Who is there.
-    pub found: Result<Roster, Missing>,
+    /// All addresses, or the Tasks without one.
+    pub found: Result<Addresses, Missing>,
 }
 
-/// Looks at a Framework whose task statuses are in the open.
-pub fn look(object: &[u8]) -> Result<Look, Error> {
+/// Reads a Framework whose task statuses are decompressed.
+pub fn read(object: &[u8]) -> Result<Reading, Error> {
     let Framework { metadata, spec, status } = serde_json::from_slice(object)?;
     let statuses = status.and_then(|status| status.attempt_status.task_role_statuses).unwrap_or_default();
     let (mut roles, mut tasks, mut total) = (Vec::new(), Vec::new(), 0);
@@ -133,7 +133,7 @@ pub fn look(object: &[u8]) -> Result<Look, Error> {
             total += 1;
             let task = usize::try_from(index).ok().and_then(|index| known.get(index));
             match task.filter(|task| !task.deletion_pending).and_then(ip) {
-                Some(ip) => role.ips.push(ip.parse().map_err(|_| Error::NoIp {
+                Some(ip) => role.ips.push(ip.parse().map_err(|_| Error::BadIp {
                     task: pod_name(&metadata.name, &role.name, index),
                     ip: ip.to_owned(),
                 })?),
@@ -142,8 +142,8 @@ pub fn look(object: &[u8]) -> Result<Look, Error> {
         }
         roles.push(role);
     }
-    let found = if tasks.is_empty() { Ok(Roster { roles }) } else { Err(Missing { total, tasks }) };
-    Ok(Look { version: metadata.resource_version, found })
+    let found = if tasks.is_empty() { Ok(Addresses { roles }) } else { Err(Missing { total, tasks }) };
+    Ok(Reading { version: metadata.resource_version, found })
 }
 
 fn ip(task: &Task) -> Option<&str> {
@@ -152,7 +152,7 @@ fn ip(task: &Task) -> Option<&str> {
 
 impl std::fmt::Display for Missing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        /// So many Tasks are named; the count tells of the others.
+        /// How many Tasks are named; the others are only counted.
         const NAMED: usize = 5;
         let Missing { total, tasks } = self;
         write!(f, "{} of {total} Tasks have no IP yet: ", tasks.len())?;
@@ -189,10 +189,10 @@ mod tests {
         })
     }
 
-    fn found(framework: &Value) -> Result<Roster, Missing> {
-        let look = look(framework.to_string().as_bytes()).unwrap();
-        assert_eq!(look.version, "7");
-        look.found
+    fn found(framework: &Value) -> Result<Addresses, Missing> {
+        let reading = read(framework.to_string().as_bytes()).unwrap();
+        assert_eq!(reading.version, "7");
+        reading.found
     }
 
     fn missing(workers: &[Value], servers: &[Value]) -> Vec<String> {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_there_once_each_task_of_the_spec_has_an_ip() {
+    fn all_addresses_are_found_once_each_task_of_the_spec_has_an_ip() {
         let [one, two, six] = ["10.0.0.1", "10.0.0.2", "fd00::6"].map(|ip| task(ip.into()));
         let all = framework(&[one, two], &[six]);
         let role = |name: &str, ips: &[&str]| Role {
@@ -208,7 +208,7 @@ mod tests {
             ips: ips.iter().map(|ip| ip.parse().unwrap()).collect(),
         };
         let roles = vec![role("worker", &["10.0.0.1", "10.0.0.2"]), role("server", &["fd00::6"])];
-        assert_eq!(found(&all), Ok(Roster { roles }));
+        assert_eq!(found(&all), Ok(Addresses { roles }));
     }
 
     #[test]
@@ -236,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ip_is_refused() {
+    fn a_pod_ip_that_is_not_an_ip_is_refused() {
         let harm = task("1.1.1.1; reboot".into());
-        let error = look(framework(&[harm], &[]).to_string().as_bytes()).unwrap_err().to_string();
-        assert_eq!(error, "Task train-worker-0 has the pod IP \"1.1.1.1; reboot\", which is none");
+        let error = read(framework(&[harm], &[]).to_string().as_bytes()).unwrap_err().to_string();
+        assert_eq!(error, "Task train-worker-0 has the pod IP \"1.1.1.1; reboot\", which is not valid");
     }
 
     #[test]
-    fn a_spec_without_tasks_waits_for_nobody() {
+    fn a_spec_without_tasks_misses_no_address() {
         let mut empty = framework(&[], &[]);
         empty["spec"]["taskRoles"] = json!([{"name": "worker", "taskNumber": 0}]);
         assert_eq!(found(&empty).unwrap().roles.len(), 1);

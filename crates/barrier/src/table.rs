@@ -1,36 +1,36 @@
-//! What a cheap look at a Framework shows: its version and, by its columns, how many Tasks have an IP.
+//! A Framework as a table: its version and, by its columns, how many Tasks have an IP.
 //!
-//! The API server makes a table of the object, as it does for `kubectl get`: a kilobyte or two, whatever the
-//! size of the object. Columns that are not there (a CRD of somebody else) leave the version alone.
+//! The API server makes the table, as it does for `kubectl get`: one or two kilobytes for an object of any
+//! size. If the columns are missing, as with the CRD of another controller, only the version is read.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How to ask for it. Who cannot make a table may send the object.
+/// The header `Accept` of the query. A server that cannot make tables may send the object.
 pub const ACCEPT: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 
-/// A cheap look.
+/// The contents of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glimpse {
-    /// The version of the object that was looked at.
+pub struct Table {
+    /// The version of the object.
     pub version: String,
     /// How many Tasks have an IP, and how many there are.
     pub count: Option<Count>,
 }
 
-/// Tasks, those that are being removed left out.
+/// The number of Tasks, without those that are being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// Those with an IP.
+    /// The Tasks with an IP.
     pub addressed: u64,
-    /// All of them.
+    /// All Tasks.
     pub total: u64,
 }
 
-/// What stands in the answer, of a table or of an object.
+/// The body of a reply: a table, or an object.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct Body {
     metadata: Metadata,
     #[serde(default)]
     column_definitions: Vec<Column>,
@@ -55,22 +55,22 @@ struct Row {
     cells: Vec<Value>,
 }
 
-/// Reads the API server's answer.
-pub fn read(answer: &[u8]) -> Result<Glimpse, serde_json::Error> {
-    let answer: Answer = serde_json::from_slice(answer)?;
+/// Reads the body of the API server's reply.
+pub fn read(body: &[u8]) -> Result<Table, serde_json::Error> {
+    let table: Body = serde_json::from_slice(body)?;
     let cell = |name: &str| {
-        let place = answer.column_definitions.iter().position(|column| column.name == name)?;
-        answer.rows.first()?.cells.get(place)
+        let position = table.column_definitions.iter().position(|column| column.name == name)?;
+        table.rows.first()?.cells.get(position)
     };
     let addressed = cell("Addressed").and_then(Value::as_u64);
-    // `3/20`: the ones that run or succeeded, of all.
+    // `3/20`: the Tasks that run or succeeded, and all Tasks.
     let total = cell("Tasks").and_then(Value::as_str).and_then(|tasks| tasks.split('/').nth(1)?.parse().ok());
     let count = addressed.zip(total).map(|(addressed, total)| Count { addressed, total });
-    Ok(Glimpse { version: answer.metadata.resource_version, count })
+    Ok(Table { version: table.metadata.resource_version, count })
 }
 
 impl Count {
-    /// Whether it is all of them.
+    /// Whether all Tasks have an IP.
     pub fn is_complete(self) -> bool {
         self.addressed >= self.total
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn table(columns: &[&str], cells: Value) -> Glimpse {
+    fn table(columns: &[&str], cells: Value) -> Table {
         let columns: Vec<Value> =
             columns.iter().map(|name| json!({"name": name, "type": "string"})).collect();
         let table = json!({
@@ -96,17 +96,17 @@ mod tests {
     }
 
     #[test]
-    fn columns_tell_how_many_tasks_have_an_ip() {
+    fn the_columns_count_the_tasks_with_an_ip() {
         let columns = ["Name", "State", "Tasks", "Addressed"];
-        let glimpse = table(&columns, json!(["train", "AttemptPreparing", "0/20", 17]));
-        assert_eq!(glimpse, Glimpse { version: "42".into(), count: count(17, 20) });
-        assert!(!glimpse.count.unwrap().is_complete());
+        let partial = table(&columns, json!(["train", "AttemptPreparing", "0/20", 17]));
+        assert_eq!(partial, Table { version: "42".into(), count: count(17, 20) });
+        assert!(!partial.count.unwrap().is_complete());
         assert!(table(&columns, json!(["train", "", "20/20", 20])).count.unwrap().is_complete());
     }
 
     #[test]
-    fn without_our_columns_there_is_the_version_alone() {
-        let none = Glimpse { version: "42".into(), count: None };
+    fn without_our_columns_only_the_version_is_read() {
+        let none = Table { version: "42".into(), count: None };
         assert_eq!(table(&["Name", "Age"], json!(["train", "5s"])), none);
         assert_eq!(table(&["Tasks", "Addressed"], json!(["0/20", null])), none, "not written yet");
         let object = r#"{"kind":"Framework","metadata":{"resourceVersion":"42"},"spec":{}}"#;

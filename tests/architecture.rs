@@ -14,17 +14,31 @@ use source::{has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 12] = [
+const ROOMS: [Room; 16] = [
     ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
     ("framework-audit", &[], &[]),
     ("framework-barrier", &["framework-access", "framework-api"], &["framework-testcluster"]),
+    (
+        "framework-bench",
+        &[
+            "framework-access",
+            "framework-api",
+            "framework-barrier",
+            "framework-programs",
+            "framework-testcluster",
+        ],
+        &[],
+    ),
     ("framework-core", &["framework-api"], &[]),
+    ("framework-demo", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
+    ("framework-differential", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-loadtest", &["framework-access", "framework-api", "framework-audit"], &[]),
+    ("framework-programs", &[], &[]),
     ("framework-queue", &["framework-api"], &[]),
     ("framework-runtime", &["framework-access", "framework-api", "framework-core", "framework-queue"], &[]),
     ("framework-sim", &["framework-api"], &["framework-testcluster"]),
-    ("framework-testcluster", &["framework-api", "framework-audit"], &[]),
+    ("framework-testcluster", &["framework-audit", "framework-programs"], &[]),
     (
         "frameworkcontroller",
         &["framework-access", "framework-api", "framework-core", "framework-runtime"],
@@ -36,7 +50,7 @@ const ROOMS: [Room; 12] = [
             "framework-testcluster",
         ],
     ),
-    ("xtask", &["framework-access", "framework-api", "framework-barrier", "framework-testcluster"], &[]),
+    ("xtask", &["framework-programs"], &[]),
 ];
 
 /// Rooms that play a cluster, for tests and commands.

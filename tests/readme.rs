@@ -28,11 +28,14 @@ use Held::{Less, Run, There};
 
 /// Every command, in the order of the README.
 const COMMANDS: [(&str, Held); 19] = [
-    ("cargo xtask demo", There("xtask/tests/demo.rs", &["CARGO_BIN_EXE_xtask", ".arg(\"demo\")"])),
+    (
+        "cargo xtask demo",
+        There("crates/demo/tests/demo.rs", &["CARGO_BIN_EXE_framework-demo", ".arg(\"demo\")"]),
+    ),
     ("cargo xtask test", Less("it runs this test", the_gate_can_be_asked_for)),
     (
         "export KUBECONFIG=\"$(cargo xtask cluster up)\"",
-        There("xtask/tests/cluster.rs", &["home.cluster(\"up\")", "last_line(&first)"]),
+        There("crates/demo/tests/cluster.rs", &["home.cluster(\"up\")", "last_line(&first)"]),
     ),
     ("cargo run --release", Less("the stand runs the same program, built for tests", there_is_one_program)),
     (
@@ -43,7 +46,7 @@ const COMMANDS: [(&str, Held); 19] = [
     ("kubectl wait --for=condition=Complete fw/flaky --timeout=60s", Run("condition met")),
     ("kubectl describe fw flaky", Run("worker-1 is retried after attempt 0")),
     ("kubectl delete fw flaky", Run("deleted")),
-    ("cargo xtask cluster down", There("xtask/tests/cluster.rs", &["home.cluster(\"down\")"])),
+    ("cargo xtask cluster down", There("crates/demo/tests/cluster.rs", &["home.cluster(\"down\")"])),
     (
         "docker build -f deploy/Dockerfile -t registry.example.com/frameworkcontroller:0.1 .",
         Less("a test machine has no container engine", the_image_can_be_built_as_far_as_one_can_see),

@@ -1,24 +1,25 @@
-//! `cargo xtask test`: the gate, all that a change has to pass in one command.
+//! `cargo xtask test`: the gate, everything that a change has to pass in one command.
 //!
-//! The steps run in order, and the first failure ends the gate with the command that repeats it. Only the
-//! programs of the test cluster are built beside the other steps: their first build takes minutes, and tests
-//! that waited for it would run out of time. That build ends with this process, however this process ends.
+//! All steps run in order, also after a failure, so that one run shows every failure. At the end the gate
+//! lists each step with its result and time, the tests that failed, and the commands that repeat them. Only
+//! the programs of the test cluster are built beside the other steps: their first build takes minutes, and
+//! tests that waited for it would run out of time. That build ends with this process, however this process
+//! ends.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use framework_testcluster::Binaries;
-use rustix::process::{Signal, getpid, kill_process_group};
+use framework_programs::Binaries;
+use framework_programs::workspace::{root, set_by_cargo};
 
-use crate::cluster::root;
-use crate::environment::told_by_cargo;
+use crate::leash::{Leashed, end_with_input};
+use crate::took::Took;
 
-/// What of the gate is to run.
+/// The part of the gate to run.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Run this step alone.
@@ -34,9 +35,9 @@ pub(crate) struct Arguments {
 enum Step {
     /// The formatting is rustfmt's.
     Fmt,
-    /// No lint fires, neither in all that can be compiled nor in what ships.
+    /// No lint fires, with all features and tests, and without them.
     Clippy,
-    /// The documentation builds, and its links lead somewhere.
+    /// The documentation builds, and its links are valid.
     Docs,
     /// Rules can be switched off one by one, and the tests of each notice.
     Defects,
@@ -47,7 +48,7 @@ enum Step {
 }
 
 impl Step {
-    /// What it runs, as one would type it.
+    /// Its commands, as one would type them.
     fn commands(self) -> &'static [&'static str] {
         match self {
             Step::Fmt => &["cargo fmt --all --check"],
@@ -57,36 +58,35 @@ impl Step {
                 "cargo clippy --workspace -- -D warnings",
             ],
             Step::Docs => &["RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps"],
-            // Only these tests: what runs on a real API server is to be the program as it ships. All of the
-            // workspace, because the libraries are then compiled as for the last step, not once more.
-            Step::Defects => &["cargo test --workspace --all-features --lib --test core --test sim_defects \
-                 --test sim_queue_defects"],
+            // Only these tests: on a real API server, the program must run as it ships. All of the workspace,
+            // because the libraries are then compiled as for the last step, and not twice.
+            Step::Defects => &["cargo test --workspace --no-fail-fast --all-features --lib --test core \
+                 --test sim_defects --test sim_queue_defects"],
             Step::Programs => &["cargo xtask test --only programs"],
-            Step::Tests => &["cargo test --workspace"],
+            Step::Tests => &["cargo test --workspace --no-fail-fast"],
         }
     }
 
-    /// Runs it until one of its commands fails.
+    /// Runs all its commands, also after one has failed.
     fn run(self) -> Result<Outcome> {
         let began = Instant::now();
         let mut tally = Tally::default();
-        let mut failed = None;
+        let mut failed = Vec::new();
         if self == Step::Programs {
             say("programs: looking for the programs of the test cluster");
             if let Err(error) = Binaries::locate() {
                 say(&error.to_string());
-                failed = Some(self.commands()[0]);
+                failed.push(self.commands()[0]);
             }
         } else {
             for command in self.commands() {
                 say(&format!("{self}: {command}"));
                 if !shell(command, &mut tally)?.success() {
-                    failed = Some(*command);
-                    break;
+                    failed.push(*command);
                 }
             }
         }
-        Ok(Outcome { step: self, took: began.elapsed(), failed, note: tally.to_string() })
+        Ok(Outcome { step: self, took: began.elapsed(), failed, tally, note: "" })
     }
 }
 
@@ -97,21 +97,23 @@ impl fmt::Display for Step {
     }
 }
 
-/// What became of a step.
+/// The result of a step.
 struct Outcome {
     step: Step,
     took: Duration,
-    failed: Option<&'static str>,
-    note: String,
+    /// The commands that failed.
+    failed: Vec<&'static str>,
+    tally: Tally,
+    note: &'static str,
 }
 
 impl Outcome {
     fn word(&self) -> &'static str {
-        if self.failed.is_none() { "passed" } else { "failed" }
+        if self.failed.is_empty() { "passed" } else { "failed" }
     }
 }
 
-/// Runs the gate or a part of it; an error names the command that repeats what failed.
+/// Runs the gate or a step of it; an error names the commands that repeat the failed steps.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.leashed {
         end_with_input();
@@ -119,50 +121,54 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     let began = Instant::now();
-    let mut outcomes = Vec::new();
-    match arguments.only {
-        Some(step) => outcomes.push(step.run()?),
-        None => gate(&mut outcomes)?,
-    }
+    let outcomes = match arguments.only {
+        Some(step) => vec![step.run()?],
+        None => gate()?,
+    };
     conclude(&outcomes, began.elapsed())
 }
 
-fn gate(outcomes: &mut Vec<Outcome>) -> Result<()> {
+fn gate() -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::new();
     let mut build = Build::start()?;
     for step in Step::value_variants() {
         let outcome = if *step == Step::Programs { build.finish()? } else { step.run()? };
         say(&format!("{step} {} after {}", outcome.word(), Took(outcome.took)));
-        let failed = outcome.failed.is_some();
         outcomes.push(outcome);
-        if failed {
-            break;
-        }
     }
-    Ok(())
+    Ok(outcomes)
 }
 
-/// The summary: a line for each step, and how to repeat what failed.
+/// The summary: a line for each step, the failed tests, and the commands that repeat failed steps.
 fn conclude(outcomes: &[Outcome], took: Duration) -> Result<()> {
     eprintln!();
     for outcome in outcomes {
-        let Outcome { step, took, note, .. } = outcome;
-        eprintln!("{step:10}{:8}{:>12}   {note}", outcome.word(), Took(*took).to_string());
+        let Outcome { step, took, tally, note, .. } = outcome;
+        eprintln!("{step:10}{:8}{:>12}   {tally}{note}", outcome.word(), Took(*took).to_string());
+        tally.names.iter().for_each(|name| eprintln!("{:12}failed: {name}", ""));
     }
-    if let Some((step, command)) =
-        outcomes.iter().find_map(|one| one.failed.map(|command| (one.step, command)))
-    {
-        bail!(
-            "{step} failed: repeat it with `cargo xtask test --only {step}`, or the one command:\n  {command}"
-        );
+    let failed: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.failed.is_empty()).collect();
+    if failed.is_empty() {
+        eprintln!("all passed in {}", Took(took));
+        return Ok(());
     }
-    eprintln!("all passed in {}", Took(took));
-    Ok(())
+    let repeat = failed.iter().map(|outcome| {
+        let step = outcome.step;
+        let commands = outcome.failed.join("\n    ");
+        format!("\n  {step}: `cargo xtask test --only {step}`, or its failed commands alone:\n    {commands}")
+    });
+    let (count, all) = (failed.len(), outcomes.len());
+    bail!(
+        "{count} of {all} steps failed after {}; to repeat them:{}",
+        Took(took),
+        repeat.collect::<String>()
+    );
 }
 
-/// Runs a command in the root of the tree, and counts the tests of what it prints.
+/// Runs a command in the root of the tree, and counts the tests of its output.
 fn shell(command: &str, tally: &mut Tally) -> Result<ExitStatus> {
     let mut shell = Command::new("sh");
-    for name in told_by_cargo() {
+    for name in set_by_cargo() {
         shell.env_remove(name);
     }
     let mut child = shell
@@ -175,7 +181,7 @@ fn shell(command: &str, tally: &mut Tally) -> Result<ExitStatus> {
     let mut output = BufReader::new(child.stdout.take().context("the output is piped")?);
     let mut line = Vec::new();
     while output.read_until(b'\n', &mut line).with_context(|| format!("reading from `{command}`"))? > 0 {
-        // Line by line, so that a test that hangs can be told from the one before it.
+        // Line by line, so that the last line names the test before one that hangs.
         std::io::stdout().write_all(&line)?;
         tally.count(&String::from_utf8_lossy(&line));
         line.clear();
@@ -183,66 +189,42 @@ fn shell(command: &str, tally: &mut Tally) -> Result<ExitStatus> {
     Ok(child.wait()?)
 }
 
-/// The build of the programs that goes on beside the other steps, and ends with this value or this process.
+/// The build of the programs beside the other steps. It ends with this value or this process.
 struct Build {
-    child: Child,
-    leash: Option<ChildStdin>,
+    child: Leashed,
     began: Instant,
 }
 
 impl Build {
     fn start() -> Result<Build> {
-        let mut child = Command::new(std::env::current_exe().context("finding this program")?)
-            .args(["test", "--only=programs", "--leashed"])
-            .stdin(Stdio::piped())
-            // A group of its own, so that it can end what it started and nothing else.
-            .process_group(0)
-            .spawn()
-            .context("starting the build of the programs")?;
-        let leash = child.stdin.take();
-        Ok(Build { child, leash, began: Instant::now() })
+        let child = Leashed::start(&["test", "--only=programs", "--leashed"], Stdio::inherit())?;
+        Ok(Build { child, began: Instant::now() })
     }
 
-    /// Waits for its end. The time that it took is counted from its start.
+    /// Waits for its end. Its time is counted from its start.
     fn finish(&mut self) -> Result<Outcome> {
-        say("programs: waiting for those that are still being built");
-        let status = self.child.wait().context("waiting for the build of the programs")?;
         let step = Step::Programs;
-        let failed = (!status.success()).then(|| step.commands()[0]);
-        Ok(Outcome { step, took: self.began.elapsed(), failed, note: "beside the steps before".into() })
+        say("programs: waiting for those that are still being built");
+        let failed = if self.child.wait()?.success() { Vec::new() } else { step.commands().to_vec() };
+        let (took, tally) = (self.began.elapsed(), Tally::default());
+        Ok(Outcome { step, took, failed, tally, note: "beside the steps before" })
     }
 }
 
-impl Drop for Build {
-    fn drop(&mut self) {
-        drop(self.leash.take());
-        // An error here would mean that it is gone already.
-        let _ = self.child.wait();
-    }
-}
-
-/// Ends this process and all of its group once the standard input is closed.
-fn end_with_input() {
-    std::thread::spawn(|| {
-        // An error is an end as well.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        // An interrupt, because that is what `go build` cleans up after.
-        let _ = kill_process_group(getpid(), Signal::INT);
-        // What a script starts in the background ignores interrupts, and is still here.
-        let _ = kill_process_group(getpid(), Signal::TERM);
-    });
-}
-
-/// How many tests ran, by the last line of each test program.
+/// The tests that ran, by the last line of each test program, and the names of those that failed.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
+pub(crate) struct Tally {
     programs: u64,
     passed: u64,
     failed: u64,
+    pub(crate) names: Vec<String>,
 }
 
 impl Tally {
-    fn count(&mut self, line: &str) {
+    /// Counts a line of the output of `cargo test`.
+    pub(crate) fn count(&mut self, line: &str) {
+        let failed = line.trim_end().strip_prefix("test ").and_then(|test| test.strip_suffix(" ... FAILED"));
+        self.names.extend(failed.map(str::to_owned));
         let Some(result) = line.strip_prefix("test result: ") else { return };
         let number = |of: &str| -> u64 {
             let word = result.split(of).next().and_then(|before| before.split_whitespace().last());
@@ -263,18 +245,6 @@ impl fmt::Display for Tally {
     }
 }
 
-/// A duration for people.
-struct Took(Duration);
-
-impl fmt::Display for Took {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_secs() {
-            0..60 => write!(f, "{:.1} s", self.0.as_secs_f64()),
-            seconds => write!(f, "{} min {:02} s", seconds / 60, seconds % 60),
-        }
-    }
-}
-
 fn say(line: &str) {
     eprintln!("gate: {line}");
 }
@@ -290,30 +260,43 @@ mod tests {
             "running 2 tests\n",
             "test a ... ok\n",
             "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; finished in 0.53s\n",
+            "test wave::b ... FAILED\n",
             "test result: FAILED. 7 passed; 1 failed; 0 ignored; 0 measured; finished in 1s\n",
         ] {
             tally.count(line);
         }
-        assert_eq!(tally, Tally { programs: 2, passed: 19, failed: 1 });
+        assert_eq!(tally, Tally { programs: 2, passed: 19, failed: 1, names: vec!["wave::b".into()] });
         assert_eq!(tally.to_string(), "19 passed, 1 failed in 2 programs");
         assert_eq!(Tally::default().to_string(), "");
     }
 
     #[test]
-    fn a_long_step_is_told_in_minutes() {
-        assert_eq!(Took(Duration::from_millis(4_250)).to_string(), "4.2 s");
-        assert_eq!(Took(Duration::from_secs(186)).to_string(), "3 min 06 s");
+    fn every_failed_step_is_named_with_the_commands_that_repeat_it() {
+        let outcome = |step: Step, failed| {
+            let (took, tally, note) = Default::default();
+            Outcome { step, took, failed, tally, note }
+        };
+        let [all, shipped] = Step::Clippy.commands() else { panic!("two passes of clippy") };
+        assert!(all.contains("--all-features") && !shipped.contains("--all-features"));
+        let tests = Step::Tests.commands();
+        let outcomes = [
+            outcome(Step::Fmt, Vec::new()),
+            outcome(Step::Clippy, vec![*shipped]),
+            outcome(Step::Tests, tests.to_vec()),
+        ];
+        let error = conclude(&outcomes, Duration::ZERO).unwrap_err().to_string();
+        assert!(error.starts_with("2 of 3 steps failed"), "{error}");
+        assert!(!error.contains("--only fmt") && error.contains("cargo xtask test --only clippy"), "{error}");
+        assert!(error.contains(shipped) && !error.contains(all) && error.ends_with(tests[0]), "{error}");
+        assert!(conclude(&outcomes[..1], Duration::ZERO).is_ok());
     }
 
     #[test]
-    fn a_failure_names_what_repeats_it() {
-        let outcome =
-            |step: Step, failed| Outcome { step, took: Duration::ZERO, failed, note: String::new() };
-        let [all, shipped] = Step::Clippy.commands() else { panic!("two passes of clippy") };
-        assert!(all.contains("--all-features") && !shipped.contains("--all-features"));
-        let outcomes = [outcome(Step::Fmt, None), outcome(Step::Clippy, Some(*shipped))];
-        let error = conclude(&outcomes, Duration::ZERO).unwrap_err().to_string();
-        assert!(error.contains("cargo xtask test --only clippy") && error.ends_with(shipped), "{error}");
-        assert!(conclude(&outcomes[..1], Duration::ZERO).is_ok());
+    fn no_failing_test_program_hides_another() {
+        for step in Step::value_variants() {
+            for command in step.commands().iter().filter(|command| command.contains("cargo test")) {
+                assert!(command.contains("--no-fail-fast"), "{command}");
+            }
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test` as somebody types it, with a `go` that only pretends.
+//! `cargo xtask test` as users run it, with a fake `go` and a fake `cargo`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Ends with all that it started, also if the test fails.
+/// Ends with everything that it started, also if the test fails.
 struct Build(Child);
 
 impl Drop for Build {
@@ -22,8 +22,8 @@ impl Drop for Build {
     }
 }
 
-/// Starts `cargo xtask test` as the gate starts it for its build, with a `go build` that writes its pid to
-/// `pid` in `dir` and takes forever. `before` is what a shell does before it becomes that command.
+/// Starts the build of the gate, with a `go build` that writes its pid to `pid` in `dir` and takes forever.
+/// A shell runs `before` before it becomes that command.
 fn start(dir: &Path, before: &str) -> Build {
     let go = dir.join("go");
     let script =
@@ -60,7 +60,7 @@ fn ends_with_its_leash(before: &str) {
         fs::read_to_string(dir.path().join("pid")).is_ok_and(|pid| pid.ends_with('\n'))
     });
     let pid = fs::read_to_string(dir.path().join("pid")).unwrap();
-    // A process that nobody has reaped yet has no arguments any more, and one in its exec none yet.
+    // A process that is not reaped yet has no arguments any more, and one in its exec has none yet.
     let runs =
         || fs::read(Path::new("/proc").join(pid.trim()).join("cmdline")).is_ok_and(|line| !line.is_empty());
     until("go runs", runs);
@@ -74,8 +74,39 @@ fn the_build_beside_the_gate_ends_with_it() {
     ends_with_its_leash("");
 }
 
-/// As in what a script starts in the background.
+/// As in a program that a script starts in the background.
 #[test]
 fn the_build_beside_a_gate_that_ignores_interrupts_ends_with_it() {
     ends_with_its_leash("trap '' INT");
+}
+
+#[test]
+fn a_failing_step_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, script) in [
+        ("cargo", format!("echo \"$@\" >>{}/log\necho 'test late ... FAILED'\nexit 1", dir.path().display())),
+        ("go", "[ $1 = version ]".to_owned()),
+    ] {
+        let program = dir.path().join(name);
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .arg("test")
+        .env("PATH", format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap()))
+        .env("FRAMEWORK_TESTCLUSTER_CACHE", dir.path().join("cache"))
+        .env_remove("KUBEBUILDER_ASSETS")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("error: 6 of 6 steps failed after "), "{stderr}");
+    for step in ["fmt", "clippy", "docs", "defects", "programs", "tests"] {
+        assert!(stderr.contains(&format!("`cargo xtask test --only {step}`")), "{step}: {stderr}");
+    }
+    assert_eq!(stderr.matches("failed: late").count(), 6, "one for each command: {stderr}");
+    let log = fs::read_to_string(dir.path().join("log")).unwrap();
+    let commands: Vec<&str> = log.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(commands, ["fmt", "clippy", "clippy", "doc", "test", "test"], "{log}");
 }

@@ -1,6 +1,7 @@
 //! The certificates and keys of one cluster: its authority, the API server's certificate, the key of tokens.
 //!
-//! All are made before anything starts, so that kubeconfigs can be written at once; no other cluster's fits.
+//! All are made before a component starts, so that kubeconfigs can be written at once. Every cluster has its
+//! own.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -15,15 +16,15 @@ use crate::error::Error;
 pub(crate) struct Certificates {
     /// The certificate of the authority, for kubeconfigs.
     pub(crate) authority_pem: PathBuf,
-    /// The same, for our own client.
+    /// The certificate of the authority, for our own client.
     pub(crate) authority_der: Vec<u8>,
-    /// What the API server shows.
+    /// The certificate of the API server.
     pub(crate) server_certificate: PathBuf,
-    /// The key that belongs to it.
+    /// Its key.
     pub(crate) server_key: PathBuf,
     /// Signs the tokens of ServiceAccounts.
     pub(crate) account_private_key: PathBuf,
-    /// Checks them.
+    /// Verifies the tokens of ServiceAccounts.
     pub(crate) account_public_key: PathBuf,
 }
 

@@ -1,8 +1,8 @@
 //! One running control plane, from start to removal.
 //!
-//! Guarantees: when `start` returns, Pods can be created and run in namespace `default`; whatever ends this
-//! value or this process ends every component. Must never: touch the user's kubeconfig, or listen anywhere
-//! but on 127.0.0.1.
+//! Guarantees: when `start` returns, Pods can be created and run in namespace `default`; every component ends
+//! with this value, and with this process however it ends. Must never: touch the user's kubeconfig, or listen
+//! on another address than 127.0.0.1.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use framework_audit as audit;
+use framework_programs::{Binaries, Program};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, PostParams};
 use rustix::process::Signal;
 
-use crate::binaries::{Binaries, Program};
 use crate::certificates::Certificates;
 use crate::components::{self, Component, Ports};
+use crate::definitions;
 use crate::error::Error;
 use crate::kubeconfig::{ADMIN, Users};
 use crate::kubectl::{self, Output};
@@ -27,26 +28,28 @@ use crate::ready;
 /// How long the control plane may take to get ready: seconds usually, more on a busy machine.
 const READY: Duration = Duration::from_secs(120);
 
-/// What components log when their port is not free.
+/// The log message of a component whose port is not free.
 const TAKEN: &str = "address already in use";
 
-/// What a cluster is started with.
+/// The options of a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many Nodes there are, each with room for everything.
+    /// The number of Nodes, each with room for everything.
     pub nodes: usize,
-    /// Users that may do what RBAC grants them by name, at first nothing.
+    /// Users without rights, until RBAC grants them some by name.
     pub users: Vec<String>,
     /// Whether the audit log carries the bodies of writes to Frameworks, ConfigMaps and Pods.
     pub audit_bodies: bool,
-    /// Whether the directory with logs and data is left behind. By default if `FRAMEWORK_KEEP` is `1`.
+    /// Whether kubectl is there, for [`Cluster::kubectl`] and in [`Cluster::programs`]: its build takes time.
+    pub kubectl: bool,
+    /// Whether the directory with logs and data stays. By default if `FRAMEWORK_KEEP` is `1`.
     pub keep: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let keep = std::env::var_os("FRAMEWORK_KEEP").is_some_and(|value| value == "1");
-        Options { nodes: 3, users: vec!["controller".into()], audit_bodies: true, keep }
+        Options { nodes: 3, users: vec!["controller".into()], audit_bodies: true, kubectl: true, keep }
     }
 }
 
@@ -64,11 +67,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane and waits until it is ready. Builds the programs first if nobody has done so.
+    /// Starts a control plane and waits until it is ready. Builds missing programs first.
     ///
     /// Blocks, and may be called from within a runtime.
     pub fn start(options: Options) -> Result<Cluster, Error> {
-        let binaries = Binaries::locate()?;
+        let wanted = if options.kubectl { &Program::ALL[..] } else { &Program::OF_A_CLUSTER };
+        let binaries = Binaries::with(wanted, &framework_programs::say)?;
         // A port that was free may be taken by the time that it is listened on.
         let mut retries = 0..2;
         loop {
@@ -100,7 +104,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Makes the directory with everything that components read.
+    /// Makes the directory with all files that components read.
     fn prepare(options: &Options, binaries: Binaries) -> Result<Cluster, Error> {
         let temporary = tempfile::Builder::new().prefix("testcluster-").tempdir();
         let dir = temporary.map_err(Error::io("making a directory for the cluster"))?.keep();
@@ -117,7 +121,7 @@ impl Cluster {
         Ok(Cluster { dir, binaries, ports, certificates, users, components, guests, warden })
     }
 
-    /// The kubeconfig of a user who may do everything.
+    /// The kubeconfig of a user with all rights.
     pub fn kubeconfig_path(&self) -> &Path {
         self.kubeconfig_for(ADMIN).expect("every cluster has this user")
     }
@@ -127,7 +131,7 @@ impl Cluster {
         self.users.kubeconfig(user)
     }
 
-    /// Where the API server listens.
+    /// The URL of the API server.
     pub fn url(&self) -> &str {
         self.users.url()
     }
@@ -142,7 +146,7 @@ impl Cluster {
         self.binaries.dir()
     }
 
-    /// A client that may do everything. It re-sends nothing by itself, and needs the runtime it is made in.
+    /// A client with all rights. It re-sends nothing by itself, and needs the runtime that it is made in.
     pub fn client(&self) -> kube::Client {
         self.client_for(ADMIN).expect("every cluster has this user")
     }
@@ -152,7 +156,7 @@ impl Cluster {
         kube::Client::try_from(self.users.config(user)?).map_err(Error::request("making a client"))
     }
 
-    /// Runs kubectl as the user who may do everything.
+    /// Runs kubectl as the user with all rights.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<Output, Error> {
         self.kubectl_as(ADMIN, arguments, "")
     }
@@ -161,6 +165,23 @@ impl Cluster {
     pub fn kubectl_as(&self, user: &str, arguments: &[&str], input: &str) -> Result<Output, Error> {
         let program = self.binaries.path(Program::Kubectl);
         kubectl::run(&program, self.users.kubeconfig(user)?, &self.dir, arguments, input)
+    }
+
+    /// Installs the CustomResourceDefinitions of a directory, and waits until all are established.
+    ///
+    /// Blocks, and may be called from within a runtime.
+    pub fn install(&self, crds: &Path) -> Result<(), Error> {
+        let files = definitions::files(crds)?;
+        ready::block_on(async {
+            let client = self.client();
+            for file in &files {
+                let name = definitions::apply(client.clone(), file).await?;
+                let what = format!("the CustomResourceDefinition {name} was not established");
+                let look = || definitions::established(client.clone(), &name);
+                ready::until(&what, READY, || self.check(), look).await?;
+            }
+            Ok(())
+        })
     }
 
     /// Creates a namespace and waits until Pods can be created in it.
@@ -177,7 +198,7 @@ impl Cluster {
         ready::until(&what, READY, || self.check(), account).await
     }
 
-    /// What the API server was asked, since the cluster started.
+    /// The audit log of the API server, since the cluster started.
     pub fn audit(&self) -> audit::Log {
         audit::Log::new(components::audit_log(&self.dir))
     }
@@ -198,11 +219,11 @@ impl Cluster {
         ready::block_on(self.apiserver_ready())
     }
 
-    /// Starts a second API server on the same store, as clusters with several have, and returns a client of
-    /// it that may do everything.
+    /// Starts a second API server on the same store, as a cluster with several has, and returns a client of
+    /// it with all rights.
     ///
-    /// It sees all that happens, also while the first one is paused or dead. The components keep to the
-    /// first one, and the audit log is that one's. It ends with the cluster.
+    /// It sees every change, also while the first one is paused or dead. The components use only the first
+    /// one, and [`audit`](Self::audit) is the log of the first one. It ends with the cluster.
     pub fn witness(&self) -> Result<kube::Client, Error> {
         let ports = Ports { apiserver: Ports::free()?.apiserver, ..self.ports };
         let arguments = components::witness(&self.dir, ports, &self.certificates, &self.users);
@@ -237,8 +258,8 @@ impl Cluster {
 
     /// Starts another program beside the components, such as the controller under test, and returns its pid.
     ///
-    /// It finds the kubeconfig of the user who may do everything in `KUBECONFIG`, and logs to
-    /// `<dir>/<name>.log`. However the cluster ends, it ends with it.
+    /// `KUBECONFIG` names the kubeconfig of the user with all rights. It logs to `<dir>/<name>.log`, and ends
+    /// with the cluster.
     pub fn host(
         &self,
         name: &'static str,
@@ -253,13 +274,15 @@ impl Cluster {
         Ok(pid)
     }
 
-    /// Kills a program that [`host`](Self::host) started, as a crash would. Nobody misses it afterwards.
+    /// Kills a program that [`host`](Self::host) started, as a crash would. [`check`](Self::check) ignores it
+    /// afterwards.
     pub fn kill_hosted(&self, pid: u32) -> Result<(), Error> {
         self.dismiss(pid)?.kill(&self.warden)
     }
 
-    /// Asks a program that [`host`](Self::host) started to end, and says how it did. Nobody misses it
-    /// afterwards. One that does not end in time is killed, and that is an error.
+    /// Asks a program that [`host`](Self::host) started to end, and returns its status.
+    /// [`check`](Self::check) ignores it afterwards. A program that does not end in time is killed, which is
+    /// an error.
     pub fn terminate_hosted(&self, pid: u32, patience: Duration) -> Result<ExitStatus, Error> {
         self.dismiss(pid)?.terminate(&self.warden, patience)
     }
@@ -267,22 +290,22 @@ impl Cluster {
     fn dismiss(&self, pid: u32) -> Result<Process, Error> {
         let mut guests = self.lock_guests();
         match guests.iter().position(|process| process.pid() == pid) {
-            Some(place) => Ok(guests.swap_remove(place)),
+            Some(position) => Ok(guests.swap_remove(position)),
             None => Err(Error::NotRunning { component: "a hosted program of that pid" }),
         }
     }
 
-    /// Stops a component from running without ending it: it answers nothing, its connections stay.
+    /// Pauses a component without ending it: it does not reply, and its connections stay.
     pub fn pause(&self, component: Component) -> Result<(), Error> {
         self.with(component, |process| process.signal(Signal::STOP))
     }
 
-    /// Lets a paused component go on.
+    /// Resumes a paused component.
     pub fn resume(&self, component: Component) -> Result<(), Error> {
         self.with(component, |process| process.signal(Signal::CONT))
     }
 
-    /// A function that makes the directory stay when the cluster ends, for somebody to look at.
+    /// A function that makes the directory stay when the cluster ends, for a look at the logs.
     pub(crate) fn keeper(&self) -> impl Fn() + Send + Sync + 'static {
         let dir = self.dir.clone();
         move || {
@@ -290,7 +313,7 @@ impl Cluster {
         }
     }
 
-    /// An error if a component, or a program hosted beside them, has ended by itself.
+    /// Fails if a component, or a program hosted beside them, has ended by itself.
     pub fn check(&self) -> Result<(), Error> {
         self.lock_guests().iter_mut().try_for_each(|process| process.check(&self.warden))?;
         self.lock().values_mut().try_for_each(|process| process.check(&self.warden))
@@ -321,7 +344,7 @@ impl Cluster {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Component, Process>> {
-        // A test that panicked with the lock left the map whole: each change is one insertion or removal.
+        // The map is consistent after a panic of a test: each change is one insertion or removal.
         self.components.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -333,13 +356,13 @@ impl Drop for Cluster {
             eprintln!("the test cluster's logs are left in {}", self.dir.display());
         }
         for process in self.lock_guests().iter_mut().chain(self.lock().values_mut()) {
-            // What cannot be killed here is left to the warden.
+            // The warden kills a process that cannot be killed here.
             let _ = process.kill(&self.warden);
         }
     }
 }
 
 fn leave_behind(dir: &Path) {
-    // The worst that can follow is that the directory is removed.
+    // After an error the directory is removed, which does no harm.
     let _ = std::fs::write(dir.join(KEEP_FILE), "");
 }

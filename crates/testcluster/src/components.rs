@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
-use crate::binaries::Program;
+use framework_programs::Program;
+
 use crate::certificates::Certificates;
 use crate::error::Error;
 use crate::kubeconfig::{CONTROLLER_MANAGER, KWOK, SCHEDULER, Users};
@@ -11,7 +12,7 @@ use crate::kubeconfig::{CONTROLLER_MANAGER, KWOK, SCHEDULER, Users};
 const POD_STAGES: &str = include_str!("stages/pod.yaml");
 const NODE_STAGES: &str = include_str!("stages/node.yaml");
 
-/// What the API server writes to its audit log, with the bodies of writes that tests look into.
+/// The audit policy of the API server, with the bodies of writes that tests read.
 const AUDIT_POLICY: &str = include_str!("audit-policy.yaml");
 
 /// A component of the control plane.
@@ -25,7 +26,7 @@ pub enum Component {
     ControllerManager,
     /// The scheduler.
     Scheduler,
-    /// The player of nodes and kubelets.
+    /// Simulates nodes and kubelets.
     Kwok,
 }
 
@@ -59,8 +60,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Three ports that are free now, below the range that the kernel gives to outgoing connections: a port
-    /// of that range could be taken by anybody's client between this check and the component's start.
+    /// Three ports that are free now, below the range of outgoing connections: a port of that range could be
+    /// taken by a client between this check and the component's start.
     pub(crate) fn free() -> Result<Ports, Error> {
         let mut found = Vec::with_capacity(3);
         for _ in 0..1000 {
@@ -136,11 +137,11 @@ fn apiserver(dir: &Path, ports: Ports, certificates: &Certificates, users: &User
         file("service-account-key-file", &certificates.account_public_key),
         file("service-account-signing-key-file", &certificates.account_private_key),
         "--service-cluster-ip-range=10.0.0.0/24".into(),
-        // An address of the loopback cannot be an endpoint of the `kubernetes` Service; nobody needs one.
+        // A loopback address cannot be an endpoint of the `kubernetes` Service, and no test needs one.
         "--endpoint-reconciler-type=none".into(),
         file("audit-policy-file", &dir.join("audit-policy.yaml")),
         file("audit-log-path", &audit_log(dir)),
-        // One file, however large: places in it are remembered. In megabytes; the default is 100.
+        // One file of any size, because positions in it are remembered. In megabytes; the default is 100.
         "--audit-log-maxsize=100000".into(),
     ]
 }
@@ -153,7 +154,7 @@ pub(crate) fn witness(dir: &Path, ports: Ports, certificates: &Certificates, use
     arguments
 }
 
-/// Where the API server of a cluster in this directory writes its audit log.
+/// The audit log of the API server of a cluster in this directory.
 pub fn audit_log(dir: &Path) -> std::path::PathBuf {
     dir.join("audit.log")
 }
@@ -168,7 +169,7 @@ fn controller_manager(kubeconfig: &Path) -> Vec<String> {
         "resourcequota-controller",
         "serviceaccount-controller",
         "ttl-after-finished-controller",
-        // Says whether the expressions of a policy are right by the schema that they are about.
+        // Checks the expressions of a policy against the schema of their objects.
         "validatingadmissionpolicy-status-controller",
     ];
     vec![

@@ -1,4 +1,4 @@
-//! What can go wrong with a test cluster, named for the step that failed.
+//! The errors of a test cluster, named for the step that failed.
 //!
 //! A component that dies quotes the end of its log: a test's output is often all that is left of it.
 
@@ -8,31 +8,27 @@ use std::time::Duration;
 /// The step that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The Go toolchain that builds the control plane is not installed.
-    #[error(
-        "the test cluster is built with Go, and `go` is not on the PATH; install Go 1.26 or newer:\n  \
-         curl -fsSL https://go.dev/dl/go1.26.0.linux-amd64.tar.gz | sudo tar -C /usr/local -xz && \
-         export PATH=$PATH:/usr/local/go/bin"
-    )]
-    GoMissing,
-    /// `go build` of one program failed.
-    #[error("building {program} failed: {output}")]
-    BuildFailed {
-        /// The program that was built.
-        program: &'static str,
-        /// The end of what the Go toolchain said.
-        output: String,
+    /// A program of the control plane is missing and could not be built.
+    #[error(transparent)]
+    Programs(#[from] framework_programs::Error),
+    /// The user or the system asked the command to end.
+    #[error("interrupted; nothing is left running")]
+    Interrupted,
+    /// A manifest is not a CustomResourceDefinition.
+    #[error("{} is not a CustomResourceDefinition: {problem}", file.display())]
+    BadManifest {
+        /// The file.
+        file: PathBuf,
+        /// The problem.
+        problem: String,
     },
-    /// No directory for the built programs is known.
-    #[error("set FRAMEWORK_TESTCLUSTER_CACHE or HOME: there is no directory to keep the built programs in")]
-    NoCacheDirectory,
     /// Certificates could not be made.
     #[error("making certificates failed: {0}")]
     Certificates(#[from] rcgen::Error),
     /// A file or process operation failed.
     #[error("{step} failed: {source}")]
     Io {
-        /// What was being done.
+        /// The step that failed.
         step: String,
         /// Why it failed.
         source: std::io::Error,
@@ -42,7 +38,7 @@ pub enum Error {
     ComponentDied {
         /// The component.
         component: &'static str,
-        /// How it ended.
+        /// Its exit status.
         status: String,
         /// Its log.
         log: PathBuf,
@@ -58,11 +54,11 @@ pub enum Error {
     /// A component or object did not get ready in time.
     #[error("{what} after {after:?}: {last}")]
     NotReady {
-        /// What was awaited.
+        /// The component or object.
         what: String,
-        /// For how long.
+        /// The time-out.
         after: Duration,
-        /// What was seen last.
+        /// Its last state.
         last: String,
     },
     /// A user was named that the cluster was not started with.
@@ -71,7 +67,7 @@ pub enum Error {
     /// A request to the API server failed.
     #[error("{step} failed: {source}")]
     Request {
-        /// What was being done.
+        /// The step that failed.
         step: String,
         /// Why it failed.
         #[source]

@@ -1,4 +1,4 @@
-//! Who may talk to the API server: users with their tokens, and a kubeconfig for each.
+//! The users of the API server, with a token and a kubeconfig for each.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::certificates::Certificates;
 use crate::error::Error;
 
-/// The user of tests: may do everything.
+/// The user of tests, with all rights.
 pub(crate) const ADMIN: &str = "admin";
-/// The users of the control plane's own components, apart from the API server and etcd. They may do
-/// everything as well, but the audit log tells their requests from ours.
+/// The users of the control plane's own components, apart from the API server and etcd. They have all rights,
+/// too; the audit log distinguishes their requests from ours.
 pub(crate) const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "system:kube-scheduler";
 pub(crate) const KWOK: &str = "kwok";
@@ -32,7 +32,7 @@ struct User {
 impl Users {
     /// Writes the API server's token file and one kubeconfig per user into `dir`.
     ///
-    /// `named` users are in no group: they may do what RBAC grants them by name, at first nothing.
+    /// `named` users are in no group: they have no rights until RBAC grants them some by name.
     pub(crate) fn write(
         dir: &Path,
         url: &str,

@@ -1,4 +1,4 @@
-//! The real kubectl, for tests of what users type.
+//! The real kubectl, for tests of users' commands.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use crate::error::Error;
 
-/// What kubectl said, and how it ended.
+/// The output of kubectl, and its exit status.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: String,
@@ -36,7 +36,7 @@ pub(crate) fn run(
         .spawn()
         .map_err(Error::io("starting kubectl"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // It may end without reading: what it then says is what the caller wants to see.
+        // It may end without reading; its output then says why.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.wait_with_output().map_err(Error::io("running kubectl"))?;

@@ -10,15 +10,15 @@
 //!
 //! - The programs are built on first use from the Go module proxy ([`Binaries`]) and cached outside the work
 //!   tree. Set `KUBEBUILDER_ASSETS` to use ready ones, `FRAMEWORK_TESTCLUSTER_CACHE` to choose the cache.
-//! - Another version: change `go/<module>/go.mod`, run `go mod tidy` there, adapt [`KUBERNETES_VERSION`].
-//!   The new programs get a directory of their own in the cache. `go/kubernetes-oldest` and
-//!   [`Binaries::oldest`] are of the oldest version that is supported.
+//! - For another version, change `crates/programs/go/<module>/go.mod`, run `go mod tidy` there, and adapt
+//!   [`KUBERNETES_VERSION`]. The new programs get a directory of their own in the cache.
+//!   `go/kubernetes-oldest` and [`Binaries::oldest`] have the oldest supported version.
 //! - A cluster lives in a temporary directory and on free ports of 127.0.0.1. It ends with its [`Cluster`],
 //!   or with the process however that ends. `FRAMEWORK_KEEP=1` leaves the directory behind.
 //! - Every request to the API server is in the audit log ([`audit`]).
-//! - Nodes and kubelets are kwok's: no container ever runs. What becomes of a Pod is told by its annotations.
+//! - kwok simulates nodes and kubelets: no container ever runs. Annotations decide the life of a Pod.
 //!
-//! # What becomes of a Pod
+//! # The life of a Pod
 //! Without annotations a bound Pod starts at once and runs until it is deleted, and is then gone at once.
 //! These annotations, all with the prefix `test.frameworkcontroller.microsoft.com/` ([`pod`] has them as
 //! constants), change that:
@@ -36,26 +36,27 @@
 //! | `exit-code.<container>` and so on | as above | the same for the container of that name |
 //! | `pod-reason` | text, such as `Evicted` | the Pod as a whole fails with this reason |
 //! | `pod-message` | text | the message that goes with it |
-//! | `only-task-index` | number | only Pods with this annotation `FC_TASK_INDEX` end as told, others with 0 |
+//! | `only-task-index` | number | only Pods with this annotation `FC_TASK_INDEX` end so, others with 0 |
 //! | `only-task-attempt` | number | the same for `FC_TASK_ATTEMPT_ID` |
 //! | `stop-delay` | duration | stays terminating for so long |
 //! | `hang-terminating` | `true` | stays terminating until it is deleted with a grace period of 0 |
 //!
-//! - Without `run-duration`, a Pod that is told an exit code, a signal or a `pod-reason` ends as soon as it
-//!   runs; any other runs until it is deleted.
+//! - Without `run-duration`, a Pod with an exit code, a signal or a `pod-reason` ends as soon as it runs; any
+//!   other Pod runs until it is deleted.
 //! - The phase at the end is Failed if any container ended with another code than 0 or by a signal, or if
 //!   `pod-reason` is there; else it is Succeeded.
 //! - With `pod-reason` and neither exit code nor signal, the container states are gone, as after an eviction.
-//! - Any change to a Pod, other than kwok's own, starts the delay that the Pod is in afresh.
-//! - Restart policies are not played: no container is ever started twice.
+//! - Any change to a Pod, except by kwok itself, restarts the current delay of the Pod.
+//! - Restart policies are ignored: no container is ever started twice.
 
+pub mod interrupt;
 pub mod pod;
 pub mod running;
 
-mod binaries;
 mod certificates;
 mod cluster;
 mod components;
+mod definitions;
 mod error;
 mod kubeconfig;
 mod kubectl;
@@ -64,8 +65,8 @@ mod ready;
 mod shared;
 
 pub use framework_audit as audit;
+pub use framework_programs::{Binaries, KUBERNETES_VERSION, OLDEST_KUBERNETES_VERSION, Program};
 
-pub use binaries::{Binaries, KUBERNETES_VERSION, OLDEST_KUBERNETES_VERSION, Program};
 pub use cluster::{Cluster, Options};
 pub use components::{Component, audit_log};
 pub use error::Error;

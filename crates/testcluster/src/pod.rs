@@ -1,4 +1,4 @@
-//! The annotations that tell what becomes of a Pod; the crate's documentation says what each does.
+//! The annotations that decide the life of a Pod; the crate's documentation describes each.
 
 /// A duration: how long a bound Pod stays Pending.
 pub const START_DELAY: &str = "test.frameworkcontroller.microsoft.com/start-delay";
@@ -14,7 +14,7 @@ pub const SIGNAL: &str = "test.frameworkcontroller.microsoft.com/signal";
 pub const REASON: &str = "test.frameworkcontroller.microsoft.com/reason";
 /// The termination message of the first container, or with `.<container>` appended that container's.
 pub const MESSAGE: &str = "test.frameworkcontroller.microsoft.com/message";
-/// A number: how many characters of noise the termination message of the first container has.
+/// A number: the length of the random termination message of the first container.
 pub const RANDOM_MESSAGE: &str = "test.frameworkcontroller.microsoft.com/random-message";
 /// The reason for which the Pod as a whole fails.
 pub const POD_REASON: &str = "test.frameworkcontroller.microsoft.com/pod-reason";
@@ -24,9 +24,9 @@ pub const POD_MESSAGE: &str = "test.frameworkcontroller.microsoft.com/pod-messag
 pub const STOP_DELAY: &str = "test.frameworkcontroller.microsoft.com/stop-delay";
 /// `true`: a deleted Pod stays terminating until it is deleted with a grace period of 0.
 pub const HANG_TERMINATING: &str = "test.frameworkcontroller.microsoft.com/hang-terminating";
-/// The index of the only Task whose end the annotations tell; the other Tasks succeed.
+/// The index of the only Task that ends by the annotations; the other Tasks succeed.
 pub const ONLY_TASK_INDEX: &str = "test.frameworkcontroller.microsoft.com/only-task-index";
-/// The id of the only TaskAttempt whose end the annotations tell; the other attempts succeed.
+/// The id of the only TaskAttempt that ends by the annotations; the other attempts succeed.
 pub const ONLY_TASK_ATTEMPT: &str = "test.frameworkcontroller.microsoft.com/only-task-attempt";
 
 #[cfg(test)]

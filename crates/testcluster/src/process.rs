@@ -1,8 +1,8 @@
 //! Child processes that cannot outlive their parent.
 //!
-//! One small shell, the warden, reads the pids of all children from a pipe. When the pipe closes, be it by a
-//! drop or by a SIGKILL of this process, it kills them and removes their directory. No child is ever
-//! signalled after it was reaped, so a recycled pid is never hit.
+//! One small shell, the warden, reads the pids of all children from a pipe. When the pipe closes, by a drop
+//! or by a SIGKILL of this process, it kills them and removes their directory. No child is ever signalled
+//! after it was reaped, so a recycled pid is never hit.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -16,13 +16,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{Error, tail};
 
-/// The file in the cluster's directory whose presence tells the warden to leave the directory behind.
+/// If this file is in the cluster's directory, the warden keeps the directory.
 pub(crate) const KEEP_FILE: &str = "keep";
 
-/// Between two looks at a process that is to end.
+/// The time between two checks of a process that must end.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// `+ pid` adds a child, `- pid` says that it was reaped. At the end of the input the rest is killed.
+/// `+ pid` adds a child, `- pid` removes one that was reaped. At the end of the input the rest is killed.
 const WARDEN: &str = r#"
 dir=$1 keep=$2 pids=
 while read -r sign pid; do
@@ -39,7 +39,7 @@ done
 [ -e "$keep" ] || rm -rf "$dir"
 "#;
 
-/// The shell that ends what this process leaves behind.
+/// The shell that ends the children of this process.
 pub(crate) struct Warden {
     shell: Child,
     // None only while it is being dropped.
@@ -83,7 +83,7 @@ impl Drop for Warden {
     }
 }
 
-/// A running component: its process, and where it logs.
+/// A running component: its process and its log.
 pub(crate) struct Process {
     name: &'static str,
     child: Child,
@@ -92,8 +92,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program; its output is appended to `<dir>/<name>.log`. It is told of `kubeconfig`, and of no
-    /// other.
+    /// Starts a program; its output is appended to `<dir>/<name>.log`. It gets `kubeconfig`, and no other.
     pub(crate) fn start(
         warden: &Warden,
         dir: &Path,
@@ -133,7 +132,7 @@ impl Process {
 
     /// An error with the end of the log if the process has ended.
     pub(crate) fn check(&mut self, warden: &Warden) -> Result<(), Error> {
-        let ended = self.child.try_wait().map_err(Error::io(format!("looking after {}", self.name)))?;
+        let ended = self.child.try_wait().map_err(Error::io(format!("checking {}", self.name)))?;
         let Some(status) = ended else { return Ok(()) };
         self.forget(warden)?;
         Err(Error::ComponentDied {
@@ -170,7 +169,7 @@ impl Process {
         self.signal(Signal::TERM)?;
         let deadline = Instant::now() + patience;
         loop {
-            let ended = self.child.try_wait().map_err(Error::io(format!("looking after {}", self.name)))?;
+            let ended = self.child.try_wait().map_err(Error::io(format!("checking {}", self.name)))?;
             if let Some(status) = ended {
                 self.forget(warden)?;
                 return Ok(status);
@@ -219,7 +218,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap().keep();
         let warden = Warden::start(&dir).unwrap();
         let mut process = sleeper(&warden, &dir);
-        // What the kernel does when this process is killed: the pipe closes, nobody reaps the child.
+        // As when this process is killed: the kernel closes the pipe, and the child is not reaped.
         warden.pids.lock().unwrap().take();
         eventually("the child is dead", || !alive(process.pid()));
         process.child.wait().unwrap();
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_asked_to_end_says_how_it_did() {
+    fn a_process_that_is_asked_to_end_returns_its_status() {
         let dir = tempfile::tempdir().unwrap().keep();
         let warden = Warden::start(&dir).unwrap();
         let end = |script: &str, patience| {

@@ -1,4 +1,4 @@
-//! Waits for the control plane: the API server first, then what Pods need before they can be created and run.
+//! Waits for the control plane: for the API server first, then for the objects that Pods need.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use crate::error::Error;
 
 const EVERY: Duration = Duration::from_millis(25);
-/// One request gets this long; a paused API server accepts connections and says nothing.
+/// The time-out of a request: a paused API server accepts connections and does not reply.
 const REQUEST: Duration = Duration::from_secs(5);
 
-/// Polls until `look` finds it. `Err` from `look` is what was seen instead; `check` may end the wait early.
+/// Polls until `look` succeeds. An error of `look` is the current state; `check` may end the wait early.
 pub(crate) async fn until<F: Future<Output = Result<(), String>>>(
     what: &str,
     within: Duration,
@@ -35,7 +35,7 @@ pub(crate) async fn until<F: Future<Output = Result<(), String>>>(
     }
 }
 
-/// Whether the API server says that it is ready.
+/// Whether the API server is ready.
 pub(crate) async fn apiserver(client: kube::Client) -> Result<(), String> {
     let request = http::Request::get("/readyz").body(Vec::new()).expect("a constant request");
     match client.request_text(request).await {
@@ -44,7 +44,7 @@ pub(crate) async fn apiserver(client: kube::Client) -> Result<(), String> {
     }
 }
 
-/// Creates the Nodes `node-0`, `node-1`, ... as kwok's, with room for everything; the ones that exist stay.
+/// Creates the Nodes `node-0`, `node-1`, ... for kwok, with room for everything; existing Nodes stay.
 pub(crate) async fn create_nodes(client: kube::Client, count: usize) -> Result<(), Error> {
     let nodes: Api<Node> = Api::all(client);
     for name in (0..count).map(|n| format!("node-{n}")) {
@@ -91,7 +91,7 @@ fn takes_pods(node: &Node) -> bool {
     ready && !tainted
 }
 
-/// Whether the ServiceAccount that Pods of this namespace run as exists: before, they are Forbidden.
+/// Whether the ServiceAccount of the Pods of this namespace exists: before that, Pods are Forbidden.
 pub(crate) async fn default_account(client: kube::Client, namespace: &str) -> Result<(), String> {
     let found = Api::<ServiceAccount>::namespaced(client, namespace).get_opt("default").await;
     match found {
@@ -101,8 +101,8 @@ pub(crate) async fn default_account(client: kube::Client, namespace: &str) -> Re
     }
 }
 
-/// Runs a future to its end on a thread and runtime of its own, so that it may be called from anywhere, also
-/// from within another runtime.
+/// Runs a future to its end on a thread and runtime of its own, so that it may be called from within another
+/// runtime, too.
 pub(crate) fn block_on<T: Send>(future: impl Future<Output = T> + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How long it may take to say or do what a test waits for.
+/// How long a test waits for a line of the log, or for the end.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Between two looks.
+/// The time between two checks.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running program. It ends with this value.
 ///
 /// # Panics
-/// Every method panics with the program's log if what it is asked for does not come: it is for tests.
+/// For tests: every method panics with the program's log if the awaited line or end does not come.
 pub struct Running {
     child: Child,
     dir: TempDir,
 }
 
 impl Running {
-    /// Starts a program in a directory, with these arguments and this environment and no other.
+    /// Starts a program in a directory, with exactly these arguments and this environment.
     pub fn start(
         program: &Path,
         dir: TempDir,
@@ -45,7 +45,7 @@ impl Running {
         Running { child, dir }
     }
 
-    /// Where it runs.
+    /// Its working directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -55,12 +55,12 @@ impl Running {
         self.child.id()
     }
 
-    /// What it has logged.
+    /// Its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).expect("the log is there")
     }
 
-    /// Waits for a line of the log that holds `words`, and gives it.
+    /// Waits for a line of the log that contains `words`, and returns it.
     pub fn says(&mut self, words: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -8,8 +8,8 @@ static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
 
 /// The cluster of this test program, started with the default [`Options`] by the first test that asks.
 ///
-/// It ends with the process. Tests keep out of each other's way by a namespace each; the ones that disturb
-/// the control plane need a cluster of their own. If a test panics, the cluster's directory is left behind.
+/// It ends with the process. Each test uses a namespace of its own; tests that disturb the control plane need
+/// a cluster of their own. If a test panics, the cluster's directory stays.
 ///
 /// # Panics
 /// If the cluster cannot be started: in every test that asks, with the reason.
@@ -25,7 +25,7 @@ pub fn shared() -> &'static Cluster {
     }
 }
 
-/// Statics are never dropped, so that no drop can see the panic of a failing test: the panic hook has to.
+/// Statics are never dropped, so the panic hook keeps the directory after the panic of a failing test.
 fn keep_logs_of_failures(cluster: &Cluster) {
     let (keep, dir) = (cluster.keeper(), cluster.dir().to_owned());
     let previous = std::panic::take_hook();

@@ -1,4 +1,4 @@
-//! What happens when parts of the control plane stop, crash or lose their parent. Each test has its cluster.
+//! Parts of the control plane stop, crash or lose their parent. Each test has its cluster.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,0 +1,345 @@
+//! `cargo xtask bench`: a scenario of the load test on a fresh control plane, with an optimised controller.
+//!
+//! Each system gets a control plane of its own, one after another on the same machine, because their ratio
+//! counts. The audit log has no bodies there, as on clusters that carry load.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use framework_api::pod_failure::DEFAULT_CONFIG;
+use framework_programs::workspace::{build_optimised, root};
+use framework_testcluster::{Cluster, Component, Options, audit_log};
+use tokio::signal::unix::{SignalKind, signal};
+
+mod missed;
+mod suite;
+
+/// How long a controller may take until it serves its metrics.
+const READY: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_millis(50);
+const NODES: usize = 10;
+const CONTROLLER: &str = "frameworkcontroller";
+
+/// The scenario, the systems that run it, and the directory of the report.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A scenario of loadtest/scenarios, without its extension, or another file. Without it all are run,
+    /// which takes most of an hour, and docs/performance.md and docs/capacity.md are rewritten.
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// The directory for report.json and report.html; for all scenarios, it has a directory for each.
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    out: PathBuf,
+    /// The systems that run it, one after another; the report is about the first.
+    #[arg(
+        long = "as",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "framework",
+        value_name = "SYSTEMS"
+    )]
+    systems: Vec<System>,
+    /// The requests that a controller of Frameworks may send in a second. Without --scenario, each has its
+    /// own.
+    #[arg(long, default_value_t = 5000)]
+    qps: u32,
+    /// The program of the original controller, for `--as reference`.
+    #[arg(long, value_name = "PROGRAM")]
+    reference: Option<PathBuf>,
+    /// Multiplies the number of jobs and their arrival rate.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    scale: f64,
+    /// Multiplies the duration of the scenario and of its jobs, at the same arrival rate.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    shorten: f64,
+    /// Measure the cost of a status write for the API server instead, by its size and form.
+    #[arg(long, conflicts_with = "scenario")]
+    status_cost: bool,
+    /// Build nothing: take frameworkcontroller and loadtest from this directory.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+}
+
+/// A system that runs a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum System {
+    /// This project's controller with the original's defaults, apart from its request budget.
+    Framework,
+    /// The same with the settings for large clusters: statuses are compressed from 4 KiB on.
+    Recommended,
+    /// The original, as `--reference` names it.
+    Reference,
+    /// Kubernetes' controller of batch/v1 Jobs.
+    Job,
+    /// The fewest requests that a Framework takes, sent by the load test itself.
+    Floor,
+}
+
+/// The settings that `recommended` adds to the defaults.
+const RECOMMENDED: &str = "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 4096\n";
+
+/// One scenario with its settings.
+struct Task {
+    scenario: String,
+    systems: Vec<System>,
+    shorten: f64,
+    /// The requests that a controller of Frameworks may send in a second.
+    qps: u32,
+    out: PathBuf,
+}
+
+/// The programs that a scenario needs.
+struct Programs {
+    controller: PathBuf,
+    loadtest: PathBuf,
+}
+
+/// Runs it; fails if a service level was missed, or if it could not be run.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.status_cost {
+        return status_cost(&programs(arguments)?);
+    }
+    let out = std::path::absolute(&arguments.out)?;
+    let tasks = match &arguments.scenario {
+        Some(scenario) => {
+            let (scenario, systems) = (scenario.clone(), arguments.systems.clone());
+            vec![Task { scenario, systems, shorten: arguments.shorten, qps: arguments.qps, out }]
+        }
+        None => suite::tasks(&out, arguments.reference.is_some()),
+    };
+    for task in &tasks {
+        let is_there = scenario_file(&task.scenario).exists();
+        ensure!(is_there, "there is no scenario {}: there are {}", task.scenario, scenarios()?.join(", "));
+        ensure!(
+            arguments.reference.is_some() || !task.systems.contains(&System::Reference),
+            "--as reference needs --reference PROGRAM"
+        );
+    }
+    let programs = programs(arguments)?;
+    let mut missed = Vec::new();
+    for task in &tasks {
+        missed.extend(compare(task, arguments, &programs)?);
+    }
+    if arguments.scenario.is_none() {
+        suite::keep(&tasks, &programs.loadtest)?;
+    }
+    ensure!(missed.is_empty(), "not all was kept:\n  {}", missed.join("\n  "));
+    Ok(())
+}
+
+/// Options of every control plane here: kubectl is not needed.
+fn options() -> Options {
+    Options { audit_bodies: false, kubectl: false, ..Options::default() }
+}
+
+/// Prints a table of the cost of status writes.
+fn status_cost(programs: &Programs) -> Result<()> {
+    eprintln!("starting a control plane");
+    let cluster = Cluster::start(Options { nodes: 1, ..options() })?;
+    cluster.install(&root().join("deploy/crds"))?;
+    let mut command = std::process::Command::new(&programs.loadtest);
+    command.arg("status-cost").arg("--kubeconfig").arg(cluster.kubeconfig_path());
+    command.arg("--api-server").arg(cluster.pid(Component::Apiserver)?.to_string());
+    ensure!(command.status().context("starting the load test")?.success(), "it could not be measured");
+    Ok(())
+}
+
+/// Runs a scenario by each of its systems, and leaves one report. Returns the missed service levels.
+fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Vec<String>> {
+    let mut reports = Vec::new();
+    let mut missed = Vec::new();
+    for system in &task.systems {
+        let dir = match task.systems.len() {
+            1 => task.out.clone(),
+            _ => task.out.join(format!("{system:?}").to_lowercase()),
+        };
+        fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+        let report = dir.join("report.json");
+        // A report of an earlier run would be taken for this one's.
+        if report.exists() {
+            fs::remove_file(&report).with_context(|| format!("removing {}", report.display()))?;
+        }
+        if !perform(*system, task, arguments, programs, &dir)? {
+            let what = missed::of(&report)?;
+            missed.push(format!("{} by {system:?}: {}", task.scenario, what.join("; ")));
+        }
+        // A system that gave up at once has no report.
+        if report.exists() {
+            reports.push(report);
+        }
+    }
+    if task.systems.len() > 1 {
+        let mut merge = std::process::Command::new(&programs.loadtest);
+        let merged = merge.arg("merge").args(&reports).arg("--out").arg(&task.out).status();
+        ensure!(merged.context("starting the load test")?.success(), "the reports could not be merged");
+    }
+    Ok(missed)
+}
+
+/// The file of a scenario: a name with a `/` is a path.
+fn scenario_file(name: &str) -> PathBuf {
+    if name.contains('/') {
+        return name.into();
+    }
+    root().join("loadtest/scenarios").join(name).with_extension("yaml")
+}
+
+/// Whether QueueUnits wait in a scenario: then it has a section `queue`.
+fn has_queues(name: &str) -> Result<bool> {
+    let text = fs::read_to_string(scenario_file(name)).context("reading the scenario")?;
+    Ok(text.lines().any(|line| line.starts_with("queue:")))
+}
+
+/// The names of all scenarios.
+fn scenarios() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root().join("loadtest/scenarios")).context("listing the scenarios")? {
+        names.push(entry?.path().file_stem().unwrap_or_default().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The programs of `--programs`, or newly built ones.
+fn programs(arguments: &Arguments) -> Result<Programs> {
+    let built = match &arguments.programs {
+        Some(built) => built.canonicalize().with_context(|| format!("finding {}", built.display()))?,
+        None => build_optimised(&[CONTROLLER, "loadtest"]).context("building the programs")?,
+    };
+    let programs = Programs { controller: built.join(CONTROLLER), loadtest: built.join("loadtest") };
+    for program in [&programs.controller, &programs.loadtest] {
+        ensure!(program.is_file(), "{} is not there", program.display());
+    }
+    Ok(programs)
+}
+
+/// Runs the scenario by one system. Returns whether all service levels were kept.
+fn perform(
+    system: System,
+    task: &Task,
+    arguments: &Arguments,
+    programs: &Programs,
+    out: &Path,
+) -> Result<bool> {
+    eprintln!("starting a control plane");
+    let cluster = Cluster::start(Options { nodes: NODES, ..options() })?;
+    cluster.install(&root().join("deploy/crds"))?;
+    let mut command = tokio::process::Command::new(&programs.loadtest);
+    command.arg("run").arg(scenario_file(&task.scenario)).arg("--out").arg(out);
+    command.arg("--kubeconfig").arg(cluster.kubeconfig_path());
+    command.arg("--audit-log").arg(audit_log(cluster.dir()));
+    // The control plane goes with the run.
+    command.args(["--cleanup", "false", "--scale", &arguments.scale.to_string()]);
+    command.args(["--shorten", &task.shorten.to_string()]);
+    for (name, component) in [
+        ("kube-apiserver", Component::Apiserver),
+        ("etcd", Component::Etcd),
+        ("kwok", Component::Kwok),
+        ("kube-controller-manager", Component::ControllerManager),
+    ] {
+        command.arg("--process").arg(format!("{name}={}", cluster.pid(component)?));
+    }
+    match system {
+        System::Framework | System::Recommended => {
+            let (config, profile) = match system {
+                System::Recommended => (RECOMMENDED, "recommended"),
+                _ if has_queues(&task.scenario)? => ("queueing: true\n", "queueing"),
+                _ => ("", "drop-in defaults"),
+            };
+            let pid = start(&cluster, &programs.controller, config, task.qps)?;
+            let address = metrics_address(&cluster)?;
+            command.args(["--controller-metrics", &format!("http://{address}")]);
+            command.args(["--process", &format!("{CONTROLLER}={pid}")]);
+            command.args(["--profile", &format!("{profile}, kubeClientQps {}", task.qps)]);
+        }
+        System::Reference => {
+            let program = arguments.reference.as_deref().context("--reference is needed")?;
+            let pid = start(&cluster, &by_its_name(program, cluster.dir())?, "", task.qps)?;
+            command.args([
+                "--levels",
+                "false",
+                "--name",
+                "the original",
+                "--process",
+                &format!("{CONTROLLER}={pid}"),
+            ]);
+            command.args(["--profile", &format!("defaults, kubeClientQps {}", task.qps)]);
+        }
+        System::Job => {
+            command.args(["--as", "job"]);
+        }
+        System::Floor => {
+            command.args(["--as", "floor"]);
+        }
+    }
+    let kept = watch(&cluster, command)?;
+    let _ = fs::copy(cluster.dir().join(format!("{CONTROLLER}.log")), out.join("controller.log"));
+    Ok(kept)
+}
+
+/// A link to the program under the name of a controller: its user agent has the name of its file, and its
+/// requests are counted by it.
+fn by_its_name(program: &Path, dir: &Path) -> Result<PathBuf> {
+    let found = program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
+    let named = dir.join("reference").join(CONTROLLER);
+    fs::create_dir_all(dir.join("reference")).context("making a directory for the program")?;
+    symlink(found, &named).context("naming the program")?;
+    Ok(named)
+}
+
+/// Starts a controller of Frameworks in the directory with its config file: the original reads it there.
+fn start(cluster: &Cluster, program: &Path, config: &str, qps: u32) -> Result<u32> {
+    let text = format!(
+        "kubeClientQps: {qps}\nkubeClientBurst: {qps}\n{config}metricsAddress: 127.0.0.1:0\n{}",
+        &DEFAULT_CONFIG
+            [DEFAULT_CONFIG.find("\npodFailureSpec:").context("the default config has rules")?..]
+    );
+    fs::write(cluster.dir().join("frameworkcontroller.yaml"), text).context("writing the config file")?;
+    Ok(cluster.host(CONTROLLER, program, &[], cluster.dir())?)
+}
+
+/// The address of the controller's metrics, by its log.
+fn metrics_address(cluster: &Cluster) -> Result<String> {
+    let path = cluster.dir().join(format!("{CONTROLLER}.log"));
+    let deadline = Instant::now() + READY;
+    loop {
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        let line = log.lines().find(|line| line.contains("serving metrics and probes"));
+        if let Some(address) = line.and_then(|line| line.split("address=").nth(1)) {
+            return Ok(address.split_whitespace().next().unwrap_or_default().to_owned());
+        }
+        cluster.check()?;
+        ensure!(Instant::now() < deadline, "the controller does not serve its metrics:\n{log}");
+        std::thread::sleep(EVERY);
+    }
+}
+
+/// Waits for the load test, also after an interrupt: the load test handles it and writes a report.
+fn watch(cluster: &Cluster, mut command: tokio::process::Command) -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let _interrupts = signal(SignalKind::interrupt())?;
+        let status = command.kill_on_drop(true).status().await.context("starting the load test")?;
+        cluster.check()?;
+        Ok(status.success())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_controller_is_started_under_the_name_of_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("the-original");
+        fs::write(&program, "x").unwrap();
+        let named = by_its_name(&program, dir.path()).unwrap();
+        assert_eq!(named.file_name().unwrap(), CONTROLLER);
+        assert_eq!(fs::read_to_string(named).unwrap(), "x");
+        assert!(by_its_name(Path::new("/nowhere"), dir.path()).is_err());
+    }
+}

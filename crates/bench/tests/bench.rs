@@ -1,0 +1,86 @@
+//! The program behind `cargo xtask bench`, with a scenario of a few seconds and the programs built for tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+/// The directory of the programs: beside this one, as `cargo test --workspace` builds them. Without it, as by
+/// `cargo test -p framework-bench`, they are built first.
+fn programs() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let built = Path::new(env!("CARGO_BIN_EXE_framework-bench")).parent().unwrap().to_owned();
+        if !["frameworkcontroller", "loadtest"].iter().all(|program| built.join(program).exists()) {
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap());
+            assert!(cargo.args(["build", "--workspace", "--bins"]).status().unwrap().success());
+        }
+        built
+    })
+}
+
+/// Runs three Frameworks of two Tasks, with these service levels.
+fn bench(dir: &Path, levels: &str) -> Output {
+    let file = dir.join("tiny.yaml");
+    let text = format!(
+        "description: A few.\n\
+         groups:\n\
+         - {{name: job, jobs: 3, taskRoles: [{{name: worker, taskNumber: 2, runSeconds: 1}}]}}\n\
+         levels: {levels}\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
+    program.arg("bench").arg("--scenario").arg(&file).arg("--out").arg(dir.join("out"));
+    program.arg("--programs").arg(programs()).stdin(Stdio::null()).output().unwrap()
+}
+
+fn report(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("out/report.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_scenario_that_keeps_its_levels_succeeds_and_leaves_a_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench(dir.path(), "{writeEfficiency: 0.5, refused: 0, reads: 0, unreconciled: 0}");
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    let report = report(dir.path());
+    assert!(report["writeEfficiency"].as_f64().is_some_and(|share| share >= 0.5), "{report}");
+    let run = &report["runs"][0];
+    assert_eq!(run["totals"]["outcomes"]["Succeeded"], 3, "{report}");
+    assert_eq!(run["requests"]["source"], "audit log");
+    assert!(run["levels"].as_array().unwrap().len() >= 4 && run["processes"].as_array().unwrap().len() >= 5);
+    let page = std::fs::read_to_string(dir.path().join("out/report.html")).unwrap();
+    assert!(page.contains("write efficiency") && page.contains("drop-in defaults"));
+    assert!(dir.path().join("out/controller.log").exists(), "the log of the controller is kept");
+}
+
+#[test]
+fn a_missed_level_fails_the_command_by_name_after_the_report() {
+    let dir = tempfile::tempdir().unwrap();
+    // A report of an earlier run must not be taken for this one's.
+    std::fs::create_dir(dir.path().join("out")).unwrap();
+    std::fs::write(dir.path().join("out/report.json"), "{}").unwrap();
+    let output = bench(dir.path(), "{writeEfficiency: 9, refused: 0}");
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!output.status.success(), "{told}\n{noise}");
+    let missed = noise.split_once("error: not all was kept:").map(|(_, missed)| missed);
+    let missed = missed.unwrap_or_else(|| panic!("{told}\n{noise}"));
+    assert!(missed.contains("writeEfficiency ≥ 9, and it was ") && !missed.contains("refused"), "{missed}");
+    assert!(report(dir.path())["writeEfficiency"].as_f64().is_some_and(|share| share < 9.0));
+    assert!(dir.path().join("out/report.html").exists());
+}
+
+#[test]
+fn an_unknown_scenario_is_refused_before_anything_is_built() {
+    let refused = |name: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
+        let output = program.args(["bench", "--scenario", name]).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = refused("brust");
+    assert!(said.contains("there is no scenario brust: there are burst, "), "{said}");
+    assert!(refused("./brust.yaml").contains("there is no scenario ./brust.yaml"));
+}

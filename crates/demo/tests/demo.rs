@@ -1,0 +1,155 @@
+//! The program behind `cargo xtask demo`: without a terminal, and interrupted.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The controller beside the demo, as `cargo test --workspace` builds it. Without it, as by
+/// `cargo test -p framework-demo`, it is built first.
+fn controller() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let built = Path::new(env!("CARGO_BIN_EXE_framework-demo")).with_file_name("frameworkcontroller");
+        if !built.exists() {
+            let mut cargo = Command::new(std::env::var_os("CARGO").unwrap());
+            assert!(cargo.args(["build", "--workspace", "--bins"]).status().unwrap().success());
+        }
+        built
+    })
+}
+
+fn demo(home: &Path, controller: &Path, arguments: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_framework-demo"))
+        .arg("demo")
+        .arg("--controller")
+        .arg(controller)
+        .args(arguments)
+        .env("FRAMEWORK_CLUSTER_HOME", home)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The cluster's directory and the controller's process, by the output of the demo.
+struct Started {
+    dir: PathBuf,
+    controller: PathBuf,
+}
+
+impl Started {
+    fn read(stderr: &str) -> Option<Started> {
+        let dir = stderr.split_once("the control plane is in ")?.1.lines().next()?;
+        let controller = stderr.split_once("the controller is process ")?.1.split_once(' ')?.0;
+        Some(Started { dir: dir.into(), controller: Path::new("/proc").join(controller) })
+    }
+
+    fn assert_gone(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.dir.exists() || self.controller.exists() {
+            assert!(
+                Instant::now() < deadline,
+                "left behind: {} {}",
+                self.dir.display(),
+                self.controller.display()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn four_frameworks_end_as_expected_and_nothing_is_left() {
+    let home = tempfile::tempdir().unwrap();
+    let output = demo(home.path(), controller(), &[]).wait_with_output().unwrap();
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    // The log, for there is no terminal, and the four summaries.
+    assert!(told.contains("s flaky: AttemptRunning, attempt 0, tasks 4/4"), "{told}");
+    assert!(!told.contains('\u{1b}'), "no table is drawn: {told}");
+    for (name, end) in [
+        ("\nflaky: ", "Task worker-1: attempt 0 ended as ContainerTransientFailed (200)"),
+        ("\ntraining: ", "still unfinished then, and ended with it: ps-0, ps-1"),
+        ("\noutofmemory: ", "ContainerDockerOOMKilled (-1200)"),
+        ("\nstopped: ", "StopFrameworkRequested (-210)"),
+    ] {
+        let summary = told.split_once(name).map(|(_, rest)| rest.split("\n\n").next().unwrap_or_default());
+        let summary = summary.unwrap_or_else(|| panic!("no{name:?} in {told}"));
+        // Lines are broken between words.
+        let words: Vec<&str> = summary.split_whitespace().collect();
+        assert!(words.join(" ").contains(end), "{summary}");
+        assert!(summary.contains(" status writes") && summary.contains("2n + 11 is "), "{summary}");
+    }
+    Started::read(&noise).unwrap().assert_gone();
+}
+
+#[test]
+fn a_kept_cluster_can_be_reached_until_it_is_taken_down() {
+    let home = tempfile::tempdir().unwrap();
+    let output = demo(home.path(), controller(), &["--keep"]).wait_with_output().unwrap();
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    let (kubeconfig, rest) = told.split_once("export KUBECONFIG=").unwrap().1.split_once('\n').unwrap();
+    let mut kubectl = rest.lines().next().unwrap().split_whitespace();
+    let listed = Command::new(kubectl.next().unwrap()).args(kubectl).env("KUBECONFIG", kubeconfig).output();
+    let listed = listed.unwrap();
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    assert_eq!(listed.lines().filter(|line| line.contains("Completed")).count(), 5, "{listed}");
+    let down = Command::new(env!("CARGO_BIN_EXE_framework-demo"))
+        .args(["cluster", "down"])
+        .env("FRAMEWORK_CLUSTER_HOME", home.path())
+        .status();
+    assert!(down.unwrap().success());
+    Started::read(&noise).unwrap().assert_gone();
+}
+
+#[test]
+fn an_interrupt_cleans_up() {
+    let home = tempfile::tempdir().unwrap();
+    // Any program that does not end.
+    let stays = home.path().join("stays");
+    std::fs::write(&stays, "#!/bin/sh\nexec sleep 600\n").unwrap();
+    Command::new("chmod").arg("+x").arg(&stays).status().unwrap();
+    for keep in [&["--keep"][..], &[]] {
+        let mut demo = demo(home.path(), &stays, keep);
+        let mut stderr = BufReader::new(demo.stderr.take().unwrap());
+        let mut said = String::new();
+        let started = loop {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+            if let Some(started) = Started::read(&said) {
+                break started;
+            }
+        };
+        assert!(started.dir.exists() && started.controller.exists(), "{said}");
+        kill_process(Pid::from_raw(demo.id().try_into().unwrap()).unwrap(), Signal::INT).unwrap();
+        assert!(!demo.wait().unwrap().success());
+        started.assert_gone();
+        stderr.read_to_string(&mut said).unwrap();
+        assert!(said.contains("interrupted; nothing is left running"), "{said}");
+    }
+}
+
+#[test]
+fn two_gangs_hang_without_a_queue_and_run_one_after_the_other_in_it() {
+    let home = tempfile::tempdir().unwrap();
+    let output = demo(home.path(), controller(), &["--queue"]).wait_with_output().unwrap();
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    let (without, with) = told.split_once("In a queue one goes first:").expect("both are shown");
+    assert!(without.contains("this would last for ever"), "{told}");
+    assert!(!without.contains("40 of 40 Tasks run"), "{told}");
+    for gang in ["alpha", "beta"] {
+        assert!(with.contains(&format!("{gang}: AttemptRunning, 40 of 40 Tasks run")), "{told}");
+        assert!(with.contains(&format!("{gang}: Completed")), "{told}");
+    }
+    assert!(with.contains("InsufficientQuota"), "{told}");
+    assert!(!with.contains("ExceedsQuota"), "{told}");
+    Started::read(&noise).unwrap().assert_gone();
+}

@@ -1,0 +1,143 @@
+//! The program behind `cargo xtask differential`: plays the same Frameworks on the original's program and on
+//! ours, and compares.
+//!
+//! Each side gets a control plane of its own, because the original brings a CRD of its own and writes status
+//! through the main resource. Each seed draws a Framework and the steps that happen to it. Both sides play
+//! the steps in lockstep: the next step is done only when the Framework is at rest, so that no race decides
+//! the outcome. The observations after each step are compared, and the history snapshots at the end. A
+//! difference that no row of `docs/compatibility.md` explains fails the command.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use framework_programs::workspace::{cluster_home, root};
+use framework_testcluster::interrupt;
+use futures::StreamExt;
+
+mod compare;
+mod draw;
+mod ending;
+mod facts;
+mod form;
+mod kubelet;
+mod plan;
+mod play;
+mod report;
+mod rest;
+mod side;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use compare::Record;
+use plan::Plan;
+use play::Timeline;
+use report::Report;
+use side::Side;
+
+/// How long the last lines of a controller may take to reach its log.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Play the same Frameworks on another controller's program and on ours, and compare.
+#[derive(Parser)]
+#[command(name = "cargo xtask differential")]
+struct Arguments {
+    /// The program of the original; it brings its own CRD.
+    #[arg(long, value_name = "PROGRAM", required_unless_present = "itself")]
+    reference: Option<PathBuf>,
+    /// Compare our controller with itself, to see that the comparison works.
+    #[arg(long, conflicts_with = "reference")]
+    itself: bool,
+    /// Compare this controller; `cargo xtask` builds one if none is named.
+    #[arg(long, value_name = "PROGRAM")]
+    controller: PathBuf,
+    /// How many seeds to play.
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// How many Frameworks there are at a time.
+    #[arg(long, default_value_t = 20)]
+    at_once: usize,
+}
+
+fn main() -> ExitCode {
+    match interrupt::run(run(&Arguments::parse()), &AtomicBool::new(false)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not as `main` would return it, which adds a backtrace where RUST_BACKTRACE is set.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Plays and compares; fails if a difference is unexplained, or if the sides cannot be compared.
+async fn run(arguments: &Arguments) -> Result<()> {
+    let absolute =
+        |path: &PathBuf| path.canonicalize().with_context(|| format!("finding {}", path.display()));
+    let reference = arguments.reference.as_ref().map(absolute).transpose()?;
+    let own = absolute(&arguments.controller)?;
+    let crds = Some(root().join("deploy/crds"));
+    let (reference, reference_crds) =
+        reference.map_or_else(|| (own.clone(), crds.clone()), |program| (program, None));
+    let dir = |name: &str| cluster_home().join("differential").join(name);
+    eprintln!("starting two control planes; the controllers log below {}", dir("").display());
+    let began = Instant::now();
+    let (reference, ours) = tokio::try_join!(
+        Side::start("reference", reference, reference_crds, dir("reference")),
+        Side::start("ours", own, crds, dir("ours")),
+    )?;
+    eprintln!("both controllers are ready after {:.0} s", began.elapsed().as_secs_f64());
+    let plans = (arguments.from..arguments.from.saturating_add(arguments.seeds)).map(draw::plan);
+    let began = Instant::now();
+    let timelines = tokio::select! {
+        biased;
+        ended = reference.work() => return ended,
+        ended = ours.work() => return ended,
+        timelines = play_all(&reference, &ours, plans, arguments.at_once) => timelines?,
+    };
+    tokio::time::sleep(LAST_LINES).await;
+    let (their_log, own_log) = (snapshot::read(&reference.log()?), snapshot::read(&ours.log()?));
+    // A program that logs no snapshot of anything does not have them.
+    let compared = !their_log.is_empty() && !own_log.is_empty();
+    let mut report = Report::new(compared);
+    for (plan, theirs, own) in timelines {
+        let name = plan.name();
+        let record = |timeline: Timeline, log: &snapshot::Log| Record {
+            timeline,
+            snapshots: compared.then(|| log.get(&name).cloned().unwrap_or_default()),
+        };
+        report.add(&plan, &record(theirs, &their_log), &record(own, &own_log));
+    }
+    print!("{}", report.text(began.elapsed()));
+    ensure!(report.is_clean(), "the two differ without a reason: see above");
+    Ok(())
+}
+
+async fn play_all(
+    reference: &Side,
+    ours: &Side,
+    plans: impl Iterator<Item = Plan>,
+    at_once: usize,
+) -> Result<Vec<(Plan, Timeline, Timeline)>> {
+    let mut playing = futures::stream::iter(plans)
+        .map(async |plan| {
+            let (theirs, own) = tokio::try_join!(play::play(reference, &plan), play::play(ours, &plan))?;
+            anyhow::Ok((plan, theirs, own))
+        })
+        .buffered(at_once.max(1));
+    let mut played = Vec::new();
+    while let Some(one) = playing.next().await {
+        played.push(one?);
+        if played.len().is_multiple_of(20) {
+            eprintln!("{} seeds are played", played.len());
+        }
+    }
+    Ok(played)
+}

@@ -1,0 +1,15 @@
+//! The programs that tests and commands start.
+//!
+//! - [`Binaries`]: the programs of a control plane, found ready or built by Go.
+//! - [`workspace`]: this work tree, and the programs of it that cargo builds.
+//!
+//! `cargo xtask` links this crate and nothing of Kubernetes, so that it is compiled in seconds and both
+//! builds start at once. Must therefore never depend on a crate that takes long to compile.
+
+pub mod workspace;
+
+mod binaries;
+mod error;
+
+pub use binaries::{Binaries, KUBERNETES_VERSION, OLDEST_KUBERNETES_VERSION, Program, Report, say};
+pub use error::Error;

@@ -1,0 +1,295 @@
+//! `cargo xtask soak NAME`: tests of the gate once more, longer, larger or more often.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Subcommand, ValueEnum};
+use framework_programs::workspace::{build_optimised, cargo};
+use framework_programs::{Binaries, OLDEST_KUBERNETES_VERSION};
+
+use crate::took::Took;
+
+mod flakes;
+
+/// The soak test to run.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    test: Test,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Test {
+    /// Run every end-to-end program many times over, and list the tests that failed even once.
+    Flakes(flakes::Arguments),
+    /// Run a Framework of 10,000 Tasks on a real control plane, and print its cost.
+    Large {
+        /// How many Tasks it has.
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        tasks: u32,
+        /// All Tasks fail, each with another message of 4 kB.
+        #[arg(long)]
+        failing: bool,
+        /// The compression of the status of Tasks that fail.
+        #[arg(long, requires = "failing", default_value = "zstd", value_parser = ["zstd", "gzip"])]
+        codec: String,
+    },
+    /// Run the tests that depend on the API server most on the oldest supported version of Kubernetes.
+    Oldest {
+        /// Run this test program instead; may be given several times.
+        #[arg(long)]
+        test: Vec<String>,
+    },
+    /// Walk more seeds through the simulated cluster.
+    Sim {
+        /// How many seeds to walk.
+        #[arg(long, default_value_t = 20_000)]
+        seeds: u64,
+        /// The first seed.
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+    },
+    /// Rescale more Frameworks at random on a real control plane.
+    Storm {
+        /// How many Frameworks there are.
+        #[arg(long, default_value_t = 100)]
+        frameworks: u64,
+        /// How many rescales there are, over all Frameworks.
+        #[arg(long, default_value_t = 1_000)]
+        rescales: u64,
+        /// The seed of the users' actions.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Let deadlines pass and Frameworks expire in one second, print the delays, and hold the service levels.
+    Wave {
+        /// The kind of the wave.
+        #[arg(long, value_enum)]
+        scenario: Scenario,
+        /// How many Frameworks there are; each scenario has a default of its own.
+        #[arg(long)]
+        frameworks: Option<usize>,
+        /// Over how many seconds their expiries are spread.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        over_seconds: u32,
+        /// The requests that the controller may send in a second.
+        #[arg(long, default_value_t = 5_000)]
+        qps: u32,
+    },
+}
+
+/// The kind of a wave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Completed Frameworks expire (5,000 of them).
+    TtlWave,
+    /// Running Frameworks reach their deadline (150 of them).
+    DeadlineWave,
+    /// Frameworks that fail and are retried have both (500 of them).
+    Both,
+}
+
+/// A run of test programs.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Run {
+    /// The programs, and the names of tests of which one must be part of a test's name; none means all.
+    programs: &'static [&'static str],
+    tests: &'static [&'static str],
+    /// The size of the test, as the test reads it.
+    environment: Vec<(&'static str, String)>,
+    /// Whether it runs an optimised controller.
+    optimised: bool,
+}
+
+/// The tests for the oldest version: programs, and parts of the names of their tests.
+const ON_THE_OLDEST: [(&[&str], &[&str]); 2] = [
+    (&["api"], &[]),
+    (&["chaos", "e2e", "manual"], &["deadline", "force_deletion::", "skew", "smoke::", "ttl"]),
+];
+
+/// Runs a soak test; fails if a test of it failed.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.test {
+        Test::Flakes(arguments) => flakes::run(arguments),
+        Test::Oldest { test } => oldest(test),
+        test => soak(&test.run()),
+    }
+}
+
+impl Test {
+    /// The run of a test that is one run.
+    fn run(&self) -> Run {
+        match self {
+            Test::Sim { seeds, from } => Run {
+                programs: &["sim"],
+                tests: &["queue::", "walk::"],
+                environment: vec![(
+                    "FRAMEWORK_SIM_SEEDS",
+                    format!("{from}..{}", from.saturating_add(*seeds)),
+                )],
+                ..Run::default()
+            },
+            Test::Storm { frameworks, rescales, seed } => Run {
+                programs: &["chaos"],
+                tests: &["rescale::"],
+                environment: vec![
+                    ("FRAMEWORK_STORM_FRAMEWORKS", frameworks.to_string()),
+                    ("FRAMEWORK_STORM_RESCALES", rescales.to_string()),
+                    ("FRAMEWORK_STORM_SEED", seed.to_string()),
+                ],
+                ..Run::default()
+            },
+            Test::Large { tasks, failing, codec } => Run {
+                programs: &["e2e"],
+                tests: match failing {
+                    true => &["large_failures::tasks_that_all_fail_with_long_messages_fit"],
+                    false => &["large::a_large_framework_runs_to_its_end_within_its_bounds"],
+                },
+                environment: vec![
+                    ("FRAMEWORK_LARGE_TASKS", tasks.to_string()),
+                    ("FRAMEWORK_LARGE_CODEC", codec.clone()),
+                ],
+                optimised: true,
+            },
+            Test::Wave { scenario, frameworks, over_seconds, qps } => {
+                let mut environment = vec![
+                    ("FRAMEWORK_WAVE_SCENARIO", scenario.name()),
+                    ("FRAMEWORK_WAVE_OVER_SECONDS", over_seconds.to_string()),
+                    ("FRAMEWORK_WAVE_QPS", qps.to_string()),
+                ];
+                environment.extend(frameworks.map(|count| ("FRAMEWORK_WAVE_FRAMEWORKS", count.to_string())));
+                Run { programs: &["e2e"], tests: &["wave::"], environment, optimised: true }
+            }
+            Test::Flakes(_) | Test::Oldest { .. } => Run::default(),
+        }
+    }
+}
+
+impl Scenario {
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl Run {
+    fn command(&self) -> Command {
+        let mut cargo = cargo(&["test"]);
+        cargo.args(self.programs.iter().map(|program| format!("--test={program}")));
+        cargo.arg("--").args(self.tests).arg("--nocapture").envs(self.environment.iter().cloned());
+        cargo
+    }
+}
+
+fn soak(run: &Run) -> Result<()> {
+    let mut command = run.command();
+    if run.optimised {
+        let built: PathBuf = build_optimised(&["frameworkcontroller"]).context("building the controller")?;
+        command.env("FRAMEWORK_CONTROLLER", built.join("frameworkcontroller"));
+    }
+    ensure!(command.status().context("starting cargo")?.success(), "the soak test failed, or none ran");
+    Ok(())
+}
+
+/// The gate runs on the newest version only: the programs of another version take minutes to build.
+fn oldest(tests: &[String]) -> Result<()> {
+    let began = Instant::now();
+    let programs = Binaries::oldest()?;
+    eprintln!("Kubernetes {OLDEST_KUBERNETES_VERSION} is ready after {}", Took(began.elapsed()));
+    let mut failed = Vec::new();
+    let mut run = |programs_to_run: &[&str], filters: &[&str]| {
+        let mut cargo = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        cargo.args(programs_to_run.iter().map(|program| format!("--test={program}")));
+        cargo.arg("--").args(filters).env("KUBEBUILDER_ASSETS", programs.dir());
+        if !cargo.status().context("starting cargo")?.success() {
+            failed.push(programs_to_run.join(", "));
+        }
+        anyhow::Ok(())
+    };
+    if tests.is_empty() {
+        ON_THE_OLDEST.iter().try_for_each(|(programs, filters)| run(programs, filters))?;
+    } else {
+        run(&tests.iter().map(String::as_str).collect::<Vec<_>>(), &[])?;
+    }
+    if !failed.is_empty() {
+        bail!("tests failed on Kubernetes {OLDEST_KUBERNETES_VERSION} in {}", failed.join(", "));
+    }
+    eprintln!("all tests passed on Kubernetes {OLDEST_KUBERNETES_VERSION}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use framework_programs::workspace::root;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parse(line: &str) -> Test {
+        Line::parse_from(std::iter::once("soak").chain(line.split(' '))).arguments.test
+    }
+
+    fn source(program: &str, module: &str) -> String {
+        let file = root().join("tests").join(program).join(module).with_extension("rs");
+        std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    }
+
+    #[test]
+    fn every_named_test_is_there_and_reads_its_variables() {
+        for line in [
+            "sim",
+            "storm",
+            "large",
+            "large --failing",
+            "wave --scenario ttl-wave --frameworks 1",
+            "wave --scenario deadline-wave",
+            "wave --scenario both",
+        ] {
+            let run = parse(line).run();
+            let texts: String = run
+                .tests
+                .iter()
+                .map(|test| {
+                    let (module, name) = test.split_once("::").expect("a module and a name");
+                    let text = source(run.programs[0], module);
+                    assert!(name.is_empty() || text.contains(&format!("fn {name}(")), "{line}: {test}");
+                    text
+                })
+                .collect();
+            for (name, value) in &run.environment {
+                let reads = texts.contains(name) || *name == "FRAMEWORK_LARGE_CODEC";
+                assert!(reads, "{line}: no test reads {name}");
+                let known =
+                    *name != "FRAMEWORK_WAVE_SCENARIO" || texts.contains(&format!("Some(\"{value}\")"));
+                assert!(known, "{line}: no test knows {value}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_filter_of_the_oldest_version_finds_a_module() {
+        for (programs, filters) in ON_THE_OLDEST {
+            assert!(programs.iter().all(|program| root().join("tests").join(program).is_dir()));
+            for filter in filters {
+                let module = filter.trim_end_matches("::");
+                let found = programs.iter().any(|program| {
+                    root().join("tests").join(program).join(module).with_extension("rs").exists()
+                });
+                assert!(found, "no program of {programs:?} has a module {module}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_seeds_are_a_range_from_the_first() {
+        let seeds = |line: &str| parse(line).run().environment[0].1.clone();
+        assert_eq!(seeds("sim --seeds 10 --from 5"), "5..15");
+        assert_eq!(seeds(&format!("sim --seeds 10 --from {}", u64::MAX)), format!("{0}..{0}", u64::MAX));
+    }
+}

@@ -2,7 +2,7 @@
 //! its middle: every promise and every guarantee is kept, by watch history and audit log.
 //!
 //! `FRAMEWORK_STORM_FRAMEWORKS`, `FRAMEWORK_STORM_RESCALES` and `FRAMEWORK_STORM_SEED` choose another storm
-//! than that of the gate; `cargo xtask storm` sets them.
+//! than that of the gate; `cargo xtask soak storm` sets them.
 
 mod guarantees;
 mod stand;

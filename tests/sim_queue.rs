@@ -2,7 +2,7 @@
 //! while units are released, lost replies, slow watches, and a controller that is killed again and again.
 //! What was released never exceeds a quota, nothing is released twice, and nothing that fits waits for ever.
 //!
-//! `FRAMEWORK_SIM_SEEDS=from..to` chooses the seeds; `cargo xtask sim --seeds 100000` runs many.
+//! `FRAMEWORK_SIM_SEEDS=from..to` chooses the seeds; `cargo xtask soak sim --seeds 100000` runs many.
 
 mod simulation;
 

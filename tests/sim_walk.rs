@@ -1,7 +1,7 @@
 //! The promises over thousands of random lives: users, Pods, faults and a controller that dies again and
 //! again, each walk from one seed.
 //!
-//! `FRAMEWORK_SIM_SEEDS=from..to` chooses the seeds; `cargo xtask sim --seeds 100000` runs many.
+//! `FRAMEWORK_SIM_SEEDS=from..to` chooses the seeds; `cargo xtask soak sim --seeds 100000` runs many.
 
 mod simulation;
 

@@ -1,4 +1,4 @@
-//! Which API server, and with whose rights: what the config file says goes before the environment.
+//! The API server and the account: the config file overrides the environment.
 
 use framework_access::{Directions, Error};
 use framework_api::config::Config;
@@ -25,7 +25,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_config_file_goes_before_the_environment() {
+    fn the_config_file_overrides_the_environment() {
         let environment = Environment {
             api_server_address: Some("10.2.2.2".into()),
             kubeconfig: Some("a:b".into()),

@@ -5,18 +5,18 @@ use std::path::PathBuf;
 
 /// Runs Frameworks on a Kubernetes cluster.
 ///
-/// Ends with 0 when it was told to stop, 2 for a bad argument or config file, 3 when the
-/// CustomResourceDefinition is not installed, and 1 for anything else.
+/// Exits with 0 after SIGTERM or SIGINT, 2 for a bad argument or config file, 3 when the
+/// CustomResourceDefinition is not installed, and 1 for any other error.
 #[derive(Clone, Debug, Default, clap::Parser)]
 #[command(name = "frameworkcontroller", version)]
 pub struct Args {
     /// The config file [default: frameworkcontroller.yaml in the working directory, if there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where metrics and probes are served; overrides the config file's metricsAddress
+    /// The address of metrics and probes; overrides metricsAddress of the config file
     #[arg(long, value_name = "IP:PORT")]
     pub metrics_address: Option<SocketAddr>,
-    /// What is logged: a level, or directives as in RUST_LOG, which goes before this [default: info]
+    /// The log level, or directives as in RUST_LOG, which overrides this [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
 }

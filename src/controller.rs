@@ -21,13 +21,13 @@ use tracing::info;
 use crate::settings::Settings;
 use crate::startup::{self, Patience};
 
-/// Why the controller ended that was not told to.
+/// Why the controller ended without a signal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A start-up check was given up.
+    /// A start-up check failed.
     #[error(transparent)]
     NotReady(#[from] startup::Error),
-    /// Nobody can listen where metrics and probes are to be served.
+    /// The address for metrics and probes cannot be listened on.
     #[error("cannot serve metrics and probes on metricsAddress {address}: {source}")]
     NoListener {
         /// The address.
@@ -50,16 +50,16 @@ pub enum Error {
 pub struct Controller {
     /// Its settings.
     pub settings: Settings,
-    /// The way to the API server.
+    /// The client of the API server.
     pub client: kube::Client,
-    /// Takes the history.
+    /// Receives the history.
     pub journal: Arc<dyn Journal>,
-    /// Names this replica.
+    /// The name of this replica.
     pub instance: String,
 }
 
 impl Controller {
-    /// Runs until `stop` is done, and then stops gracefully.
+    /// Runs until `stop` resolves, and then stops gracefully.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
         let address = self.settings.metrics_address;
         let listener = TcpListener::bind(address).await;
@@ -100,7 +100,7 @@ impl Controller {
             info!("stopped");
             Ok(())
         };
-        // One heart beats here, on the thread of the loop, and one where the runtime has it beat.
+        // One heartbeat runs here, on the thread of the loop, and one on a worker of the runtime.
         let mut hearts = JoinSet::new();
         hearts.spawn(stall::beat(Arc::clone(&metrics), Threads::Workers));
         let heart = stall::beat(Arc::clone(&metrics), Threads::Loop);

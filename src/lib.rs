@@ -1,8 +1,7 @@
 //! The program: arguments, environment and config file become settings, a client and a running controller.
 //!
-//! Nothing here knows what a Framework is; that is `framework-core`, and how it gets done is
-//! `framework-runtime`. A test that wants a controller in its own process makes a [`Controller`] around any
-//! [`kube::Client`].
+//! This crate knows nothing of Frameworks: `framework-core` decides, and `framework-runtime` acts. A test
+//! that runs a controller in its own process makes a [`Controller`] around any [`kube::Client`].
 
 pub mod access;
 pub mod args;
@@ -29,10 +28,10 @@ use signals::Signals;
 /// Why the program ends with an error.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The settings are not good.
+    /// The settings are not valid.
     #[error(transparent)]
     Settings(#[from] settings::Error),
-    /// No API server is known.
+    /// No API server is configured.
     #[error(transparent)]
     Access(#[from] framework_access::Error),
     /// No client can be made.
@@ -45,7 +44,7 @@ pub enum Error {
     #[error(transparent)]
     Controller(#[from] controller::Error),
     /// A second signal came while stopping.
-    #[error("told again to stop: ended at once")]
+    #[error("second signal: exiting immediately")]
     Forced,
 }
 
@@ -60,14 +59,14 @@ impl Error {
     }
 }
 
-/// Runs the program until it is told to stop.
+/// Runs the program until a signal stops it.
 pub fn start(args: &Args, environment: &Environment) -> Result<(), Error> {
     let log = Log::start(args.log_level.as_deref())?;
     let settings = Settings::load(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // The loop stays on this thread; the runtime's workers decode what it reads and send what it decides.
+    // The loop stays on this thread; the runtime's workers decode its input and send its requests.
     let ended = runtime.block_on(work(settings, environment, log.stderr()));
-    // Whatever else runs then has no reader any more.
+    // Does not wait for work whose result is no longer needed.
     runtime.shutdown_background();
     ended
 }
@@ -81,10 +80,10 @@ async fn work(settings: Settings, environment: &Environment, stderr: &Stderr) ->
     let host = environment.host.as_deref().unwrap_or("frameworkcontroller");
     let (journal, instance) = (Arc::new(stderr.clone()), format!("{host}-{incarnation}"));
     let controller = Controller { settings, client, journal, instance };
-    let (stop, told) = tokio::sync::oneshot::channel();
+    let (stop, stopped) = tokio::sync::oneshot::channel();
     let running = controller.run(async {
-        // An error means that nobody can tell any more, which ends the program as well.
-        let _ = told.await;
+        // An error means that the sender is gone, which ends the program as well.
+        let _ = stopped.await;
     });
     let forced = async {
         signals.next().await;

@@ -6,18 +6,18 @@ use std::time::Duration;
 use framework_runtime::stderr::Stderr;
 use tracing_subscriber::EnvFilter;
 
-/// Parts that say at `info` what only their authors need.
+/// Dependencies whose `info` lines help only their authors.
 const QUIET: &str = "kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn";
-/// How long the last lines may hold up the end of the program.
+/// How long the last lines may delay the end of the program.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// The running log. When it goes, what it still has is written.
+/// The running log. Dropping it writes the buffered lines.
 #[derive(Debug)]
 pub struct Log(Stderr);
 
 impl Log {
-    /// Starts logging: by `RUST_LOG`, else by `level`, else at `info`. Only the first one in a process gets
-    /// what is logged; history goes to any, whatever the level.
+    /// Starts logging: by `RUST_LOG`, else by `level`, else at `info`. Only the first log of a process
+    /// receives log lines; history lines go to each, at any level.
     pub fn start(level: Option<&str>) -> io::Result<Log> {
         let filter = EnvFilter::try_from_default_env()
             .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},{}", level.unwrap_or("info"))));
@@ -33,7 +33,7 @@ impl Log {
         Ok(Log(stderr))
     }
 
-    /// The way to standard error.
+    /// The writer to standard error.
     pub fn stderr(&self) -> &Stderr {
         &self.0
     }
@@ -45,7 +45,7 @@ impl Drop for Log {
     }
 }
 
-/// Takes lines of the log; each comes in one piece.
+/// Writes lines of the log, each in one piece.
 struct Lines(Stderr);
 
 impl Write for Lines {

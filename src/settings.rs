@@ -1,6 +1,6 @@
-//! Arguments, environment and config file become settings that are known to be good.
+//! Validates arguments, environment and config file into settings.
 //!
-//! A bad one is refused here with one line that names the file, the key, the value and what is allowed.
+//! A bad value is refused with one line that names the file, the key, the value and the allowed values.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,10 +18,10 @@ use crate::args::Args;
 
 /// The config file that is read if none is named.
 pub const FILE: &str = "frameworkcontroller.yaml";
-/// So many unrecorded Pods of a Framework a crash may always lose.
+/// The smallest limit of unrecorded creates of a Framework: a crash may lose this many Pods.
 const LEAST_UNRECORDED: usize = 64;
 
-/// What the program reads from its environment.
+/// The environment variables of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `KUBE_APISERVER_ADDRESS`.
@@ -35,7 +35,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// That of this process. An empty variable is as good as none.
+    /// Reads the environment of this process. An empty variable counts as not set.
     pub fn read() -> Self {
         let read = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let text = |name: &str| read(name).and_then(|value| value.into_string().ok());
@@ -48,20 +48,20 @@ impl Environment {
     }
 }
 
-/// Settings that are known to be good.
+/// Validated settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The config file, or what holds without one.
+    /// The config file, or the defaults without one.
     pub config: Config,
-    /// Where metrics and probes are served.
+    /// The address of metrics and probes.
     pub metrics_address: SocketAddr,
-    /// Of the core.
+    /// The settings of the core.
     pub policy: Policy,
-    /// Of the engine.
+    /// The settings of the engine.
     pub engine: EngineSettings,
 }
 
-/// Why the settings are not good.
+/// Why the settings are not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The config file cannot be read.
@@ -72,12 +72,12 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
-    /// Something in it is wrong.
+    /// The config file is not valid.
     #[error("config file {}: {source}", path.display())]
     BadConfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: config::Error,
     },
     /// A rule of the podFailureSpec is wrong.
@@ -85,7 +85,7 @@ pub enum Error {
     BadRule {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         source: classify::Error,
     },
 }
@@ -134,7 +134,7 @@ fn policy(config: &Config, classifier: Classifier) -> Policy {
     policy.framework_completed_retain_sec = signed(config.framework_completed_retain_sec);
     policy.log_object_snapshot = config.log_object_snapshot;
     policy.queueing = config.queueing;
-    // Two seconds' worth of creates.
+    // The creates of two seconds.
     policy.unrecorded_creates_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
     policy
 }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_config_is_one_line_with_key_value_and_what_is_allowed() {
+    fn a_bad_config_is_one_line_with_key_value_and_allowed_values() {
         let error = load("workerNumber: 0\n").unwrap_err();
         assert!(
             error.starts_with("config file FILE: line 1: workerNumber: 0 is not allowed, give 1 to "),

@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks for a graceful stop, the second for an end at once.
+//! SIGTERM and SIGINT: the first signal asks for a graceful stop, the second for an immediate exit.
 
 use std::io;
 
@@ -11,7 +11,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on the signals are caught.
+    /// Catches the signals from now on.
     pub fn catch() -> io::Result<Self> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
@@ -19,7 +19,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             biased;

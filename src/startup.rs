@@ -1,7 +1,7 @@
-//! What must be so before the controller may act, each checked until it is, with one clear line while it is
-//! not: the API server answers, the account has its rights, and the CustomResourceDefinition is established.
+//! The checks before the controller may act: the API server answers, the account has its rights, and the
+//! CustomResourceDefinition is established. Each is repeated until it passes, with one line while it fails.
 //!
-//! Only the last is given up on, because only for that somebody must run a command.
+//! Only the last check has a time-out, because only there a user must run a command.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
-/// How long to wait before another look at what is not so.
+/// The time between two tries of a failing check.
 const PAUSE: Duration = Duration::from_secs(1);
-/// After this a line is repeated.
+/// The time after which a line is repeated.
 const REMIND: Duration = Duration::from_secs(30);
 
 /// Why the controller does not start.
@@ -28,23 +28,23 @@ pub enum Error {
         "gave up after {} s: {problem}; install it with: kubectl apply -f deploy/crds/", after.as_secs()
     )]
     NoDefinition {
-        /// For how long it was awaited.
+        /// The time-out.
         after: Duration,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
-/// How long to wait for the CustomResourceDefinition, and how often to look.
+/// How long to wait for the CustomResourceDefinition, and how often to check it.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// Between two looks.
+    /// The time between two checks.
     pub interval: Duration,
-    /// In all.
+    /// The time-out.
     pub timeout: Duration,
 }
 
-/// Waits until everything is so.
+/// Waits until every check passes.
 pub async fn ready(client: &Client, patience: Patience, health: &Health) -> Result<(), Error> {
     let mut line = Line { health, last: None };
     while let Err(problem) = answers(client).await {
@@ -67,7 +67,7 @@ pub async fn ready(client: &Client, patience: Patience, health: &Health) -> Resu
     Ok(())
 }
 
-/// Says what is awaited: once, and again after a while.
+/// Logs the failing check: once, and again after a while.
 struct Line<'a> {
     health: &'a Health,
     last: Option<(String, Instant)>,
@@ -75,7 +75,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn say(&mut self, problem: &str) {
-        if self.last.as_ref().is_none_or(|(said, at)| said != problem || at.elapsed() >= REMIND) {
+        if self.last.as_ref().is_none_or(|(logged, at)| logged != problem || at.elapsed() >= REMIND) {
             warn!("waiting: {problem}");
             self.last = Some((problem.to_owned(), Instant::now()));
             self.health.set_waiting(Some(format!("waiting: {problem}")));
@@ -103,7 +103,7 @@ async fn answers(client: &Client) -> Result<(), String> {
     }
 }
 
-/// What the controller must be allowed to do: group, resource, verbs.
+/// The rights of the controller: group, resource, verbs.
 const RIGHTS: [(&str, &str, &[&str]); 5] = [
     (name::GROUP, "frameworks", &["list", "watch", "get", "delete"]),
     (name::GROUP, "frameworks/status", &["update", "patch"]),
@@ -112,7 +112,7 @@ const RIGHTS: [(&str, &str, &[&str]); 5] = [
     ("apiextensions.k8s.io", "customresourcedefinitions", &["get"]),
 ];
 
-/// Asks for every right in all namespaces.
+/// Checks every right in all namespaces.
 async fn rights(client: &Client) -> Result<(), String> {
     let mut missing = Vec::new();
     for (group, resource, verbs) in RIGHTS {
@@ -149,7 +149,7 @@ async fn allowed(client: &Client, group: &str, resource: &str, verb: &str) -> Re
     let post = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
     match request(client, post, Some(&review)).await {
         Ok(review) => Ok(review["status"]["allowed"] == true),
-        // An API server that tells nobody its rights: the watches will say what is missing.
+        // The API server does not answer such reviews: the watches will report missing rights.
         Err(kube::Error::Api(status)) if status.code == 403 || status.code == 404 => Ok(true),
         Err(error) => Err(format!("the account's rights cannot be asked for: {}", causes(&error))),
     }
@@ -207,7 +207,7 @@ async fn request(
     timeout(REPLY_TIMEOUT, client.request(request)).await.map_err(silent)?
 }
 
-/// The innermost cause, which says what happened; what is around it says only that something did.
+/// The innermost cause: it describes the problem, the outer errors only name the step.
 fn causes(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return status.message.clone();

@@ -1,4 +1,4 @@
-//! Start-up checks against an API server of few words, under a paused clock.
+//! Start-up checks against a fake API server, under a paused clock.
 
 use super::*;
 
@@ -9,7 +9,7 @@ use http::Response;
 use kube::client::Body;
 use tower::BoxError;
 
-/// An API server of few words.
+/// A fake API server.
 #[derive(Clone, Default)]
 struct Fake {
     state: Arc<Mutex<State>>,
@@ -91,7 +91,7 @@ fn health() -> Health {
 
 const PATIENCE: Patience = Patience { interval: Duration::from_secs(1), timeout: Duration::from_secs(60) };
 
-/// What probes are told after the checks have run for a while.
+/// The answer to probes after the checks have run for a while.
 async fn waiting_for(fake: &Fake) -> Option<String> {
     let health = health();
     let client = fake.client();
@@ -101,7 +101,7 @@ async fn waiting_for(fake: &Fake) -> Option<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_missing_starts_at_once() {
+async fn a_complete_cluster_starts_at_once() {
     let fake = Fake::default();
     fake.change(|state| state.definition = Some(installed(true)));
     let begun = Instant::now();
@@ -110,7 +110,7 @@ async fn nothing_missing_starts_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_api_server_that_does_not_answer_is_awaited() {
+async fn an_unreachable_api_server_is_waited_for() {
     let fake = Fake::default();
     fake.change(|state| state.down = true);
     let words = waiting_for(&fake).await.unwrap();
@@ -123,7 +123,7 @@ async fn an_api_server_that_does_not_answer_is_awaited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missing_rights_are_named_with_who_lacks_them() {
+async fn missing_rights_are_named_with_the_account() {
     let fake = Fake::default();
     fake.change(|state| {
         state.denied = vec![("create", "pods"), ("delete", "pods"), ("list", "frameworks")];
@@ -136,7 +136,7 @@ async fn missing_rights_are_named_with_who_lacks_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_that_never_comes_is_given_up_with_the_command_that_installs_it() {
+async fn a_missing_definition_fails_with_the_command_that_installs_it() {
     let fake = Fake::default();
     let begun = Instant::now();
     let error = ready(&fake.client(), PATIENCE, &health()).await.unwrap_err().to_string();

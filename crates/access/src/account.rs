@@ -1,6 +1,7 @@
-//! The Pod's own account: what Kubernetes tells and mounts into every Pod that may talk to the API server.
+//! The Pod's own account, by the variables and files that Kubernetes gives to every Pod with a
+//! ServiceAccount.
 //!
-//! Token and certificate are read again from their files as they are renewed.
+//! Token and certificate are read again from their files when they are renewed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,11 +12,11 @@ use kube::config::{
     NamedContext,
 };
 
-/// Where the token, the certificate and the name of the namespace are mounted.
+/// The directory of the token, the certificate and the name of the namespace.
 pub const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// Variable: the API server's host.
+/// Variable: the host of the API server.
 pub const HOST: &str = "KUBERNETES_SERVICE_HOST";
-/// Variable: its port.
+/// Variable: the port of the API server.
 pub const PORT: &str = "KUBERNETES_SERVICE_PORT";
 
 const NAME: &str = "own";
@@ -23,11 +24,11 @@ const NAME: &str = "own";
 /// Why there is no such account.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Kubernetes sets it in every Pod.
+    /// A variable is not set; Kubernetes sets it in every Pod.
     #[error("{0} is not set")]
     Unset(&'static str),
-    /// The port is none.
-    #[error("{PORT}={0:?} is no port")]
+    /// The port is not valid.
+    #[error("{PORT}={0:?} is not a valid port")]
     BadPort(String),
     /// A file is not mounted, or may not be read.
     #[error("cannot read {}: {source}", path.display())]
@@ -37,21 +38,21 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
-    /// The authorities' file has none: nobody could be trusted.
+    /// The file of the certificate authorities has no certificate.
     #[error("no certificate in {}", .0.display())]
     NoCertificate(PathBuf),
-    /// A file, or the host, says something else than it should.
+    /// A file or the host is not valid.
     #[error("cannot use {}: {source}", mount.display())]
     Unusable {
-        /// Where the files are.
+        /// The directory of the files.
         mount: PathBuf,
-        /// What is wrong.
+        /// The problem.
         #[source]
         source: Box<KubeconfigError>,
     },
 }
 
-/// The way to the API server as the account whose files are in `mount`; `variable` is the environment.
+/// The configuration for the account whose files are in `mount`; `variable` reads the environment.
 pub async fn own(mount: &Path, variable: impl Fn(&str) -> Option<String>) -> Result<kube::Config, Error> {
     let read =
         |name: &'static str| variable(name).filter(|value| !value.is_empty()).ok_or(Error::Unset(name));
@@ -98,9 +99,9 @@ pub async fn own(mount: &Path, variable: impl Fn(&str) -> Option<String>) -> Res
     if config.root_cert.as_ref().is_none_or(Vec::is_empty) {
         return Err(Error::NoCertificate(authority));
     }
-    // Read again while the program runs: authorities are renewed as tokens are.
+    // Read again while the program runs: authorities are renewed like tokens.
     config.root_cert_file = Some(authority);
-    // No proxy stands between a Pod and its API server, whatever the environment says of the world outside.
+    // No proxy stands between a Pod and its API server; the environment names proxies for other servers.
     config.proxy_url = None;
     Ok(config)
 }
@@ -125,22 +126,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_named() {
+    async fn a_missing_variable_or_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let told = |name: &str| Some(if name == HOST { "10.0.0.1" } else { "443" }.to_owned());
+        let set = |name: &str| Some(if name == HOST { "10.0.0.1" } else { "443" }.to_owned());
         let complaint = async |variable: &dyn Fn(&str) -> Option<String>| {
             own(dir.path(), variable).await.unwrap_err().to_string()
         };
         assert_eq!(complaint(&|_| None).await, "KUBERNETES_SERVICE_HOST is not set");
-        assert_eq!(complaint(&|_| Some("x".into())).await, "KUBERNETES_SERVICE_PORT=\"x\" is no port");
+        assert_eq!(
+            complaint(&|_| Some("x".into())).await,
+            "KUBERNETES_SERVICE_PORT=\"x\" is not a valid port"
+        );
         for name in ["ca.crt", "token", "namespace"] {
             let expected = format!("cannot read {}: ", dir.path().join(name).display());
-            let words = complaint(&told).await;
+            let words = complaint(&set).await;
             assert!(words.starts_with(&expected), "{words}");
             std::fs::write(dir.path().join(name), "no certificate").unwrap();
         }
         let authority = dir.path().join("ca.crt");
-        assert_eq!(complaint(&told).await, format!("no certificate in {}", authority.display()));
+        assert_eq!(complaint(&set).await, format!("no certificate in {}", authority.display()));
         let nowhere = |name: &str| Some(if name == HOST { "no host" } else { "443" }.to_owned());
         let words = complaint(&nowhere).await;
         assert!(words.starts_with(&format!("cannot use {}: ", dir.path().display())), "{words}");

@@ -1,8 +1,8 @@
-//! The way to the API server: one HTTP/1.1 client for all, tuned for many small requests.
+//! The client of the API server: one HTTP/1.1 client, tuned for many small requests.
 //!
-//! Guarantees: no request is ever sent again behind the caller's back once any of it may have left, and a
-//! connection whose peer is silent for [`TCP_USER_TIMEOUT`] is dropped. HTTP/1.1, so that a watch and a
-//! write never share a connection. All other parts take a [`kube::Client`], from here or from a test.
+//! Guarantees: a request of which a byte may have been sent is never sent again without the caller, and a
+//! connection whose peer is silent for [`TCP_USER_TIMEOUT`] is dropped. HTTP/1.1, so that a watch and a write
+//! never share a connection. All other parts take a [`kube::Client`], from here or from a test.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub enum Error {
     /// The kubeconfig asks for a proxy.
     #[error("the kubeconfig asks for the proxy {0}, and proxies are not supported")]
     ProxyWanted(http::Uri),
-    /// What the program calls itself is no text for a header.
+    /// The name of the program is not a valid header value.
     #[error("{0:?} does not fit in a User-Agent")]
     BadAgent(String),
     /// A certificate, key or token of the configuration cannot be used.
@@ -36,7 +36,7 @@ pub enum Error {
     Credentials(#[source] kube::Error),
 }
 
-/// A client for the API server that `config` names, which calls itself `agent`.
+/// A client for the API server of `config`, with the User-Agent `agent`.
 pub fn connect(mut config: kube::Config, agent: &str) -> Result<kube::Client, Error> {
     if let Some(proxy) = config.proxy_url {
         return Err(Error::ProxyWanted(proxy));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_busy_server_is_not_asked_again_behind_the_callers_back() {
+    async fn a_request_to_a_busy_server_is_not_repeated() {
         let (client, listener) = client("a1b2").await;
         let server = async {
             let (mut stream, _) = listener.accept().await.unwrap();

@@ -1,7 +1,7 @@
-//! Which API server, and with whose rights: address, kubeconfig or the Pod's own account.
+//! The API server and the account of a program: address, kubeconfig or the Pod's own account.
 //!
-//! An address and a kubeconfig together: the address replaces the kubeconfig's server. An address alone
-//! means no authentication. Neither: the Pod's own [`account`]. [`client`] makes the way there.
+//! With an address and a kubeconfig, the address replaces the kubeconfig's server. An address alone means no
+//! authentication. With neither, the Pod's own [`account`] is used. [`client`] makes the client.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 pub mod account;
 pub mod client;
 
-/// What a program was told of the API server.
+/// The settings that name the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Directions {
-    /// Where it is: a URL, or host and port. An empty one is none.
+    /// A URL, or host and port. Empty means not set.
     pub address: Option<String>,
-    /// A kubeconfig that must be good. An empty one means that there is none, whatever else is said here.
+    /// A kubeconfig that must be valid. Empty means that no kubeconfig is read, not even those below.
     pub kubeconfig_file: Option<PathBuf>,
     /// `KUBECONFIG`: a list of files, of which those that do not exist are skipped.
     pub kubeconfig: Option<OsString>,
@@ -24,17 +24,17 @@ pub struct Directions {
     pub home: Option<PathBuf>,
 }
 
-/// Why no way to an API server is known.
+/// Why no API server was found.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is none.
+    /// The address is not valid.
     #[error(
-        "the API server's address {address:?} is no URL, give one such as https://10.0.0.1:6443: {source}"
+        "the API server's address {address:?} is not a valid URL, give one such as https://10.0.0.1:6443: {source}"
     )]
     BadAddress {
-        /// As given.
+        /// The address.
         address: String,
-        /// What is wrong.
+        /// The problem.
         source: http::uri::InvalidUri,
     },
     /// The kubeconfig cannot be used.
@@ -42,7 +42,7 @@ pub enum Error {
     BadKubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         #[source]
         source: Box<KubeconfigError>,
     },
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_overrides_the_kubeconfigs_server_and_alone_it_means_no_authentication() {
+    async fn an_address_overrides_the_server_and_alone_means_no_authentication() {
         let file = file(KUBECONFIG);
         let mut directions = directions(file.path().to_str().unwrap());
         assert_eq!(url(&directions).await, "https://10.1.1.1:6443/ true");
@@ -173,6 +173,6 @@ mod tests {
     #[tokio::test]
     async fn a_bad_address_is_named() {
         let error = url(&Directions { address: Some("http://[".into()), ..Directions::default() }).await;
-        assert!(error.starts_with("the API server's address \"http://[\" is no URL"), "{error}");
+        assert!(error.starts_with("the API server's address \"http://[\" is not a valid URL"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
-//! The API server's audit log as typed records: the oracle of who asked for what, and how often.
+//! The API server's audit log as typed records: every request, with its user and its response code.
 //!
-//! Each request stands there once, when its response is complete; a watch therefore when it ends. Probes and
-//! discovery are left out. Bodies are there for writes to Frameworks, ConfigMaps and Pods, but not to
-//! `pods/status`.
+//! Each request is logged once, when its response is complete; a watch is logged when it ends. Probes and
+//! discovery are not logged. Bodies are logged for writes to Frameworks, ConfigMaps and Pods, but not for
+//! writes to `pods/status`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,11 +17,11 @@ use serde_json::Value;
 #[derive(Debug, thiserror::Error)]
 #[error("{step} {}: {source}", file.display())]
 pub struct Error {
-    /// What was done.
+    /// The step that failed.
     pub step: &'static str,
     /// The log.
     pub file: PathBuf,
-    /// What was wrong.
+    /// Why it failed.
     pub source: std::io::Error,
 }
 
@@ -31,7 +31,7 @@ pub struct Log {
     file: PathBuf,
 }
 
-/// A place in the log: what comes after it can be read alone.
+/// A position in the log: the records after it can be read alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(u64);
 
@@ -50,9 +50,9 @@ pub struct Record {
     pub name: String,
     /// The status code of the response.
     pub code: u16,
-    /// Who asked.
+    /// The user.
     pub user: String,
-    /// With which program.
+    /// The program of the user.
     pub user_agent: String,
     /// The path and query of the request.
     pub request_uri: String,
@@ -73,7 +73,7 @@ impl Record {
     }
 }
 
-/// How often each (verb, resource, subresource) was asked for.
+/// The number of requests by (verb, resource, subresource).
 pub type Counts = BTreeMap<(String, String, String), usize>;
 
 /// Counts the requests of programs whose user agent starts with `agent`; the empty string counts all.
@@ -87,7 +87,7 @@ pub fn count<'a>(records: impl IntoIterator<Item = &'a Record>, agent: &str) -> 
 }
 
 impl Log {
-    /// The log in this file, which need not be there yet.
+    /// The log in this file, which may not exist yet.
     pub fn new(file: PathBuf) -> Log {
         Log { file }
     }
@@ -97,7 +97,7 @@ impl Log {
         &self.file
     }
 
-    /// Everything that is there now.
+    /// All records so far.
     pub fn records(&self) -> Result<Vec<Record>, Error> {
         self.since(Mark::default())
     }
@@ -106,20 +106,20 @@ impl Log {
     pub fn mark(&self) -> Result<Mark, Error> {
         match std::fs::metadata(&self.file) {
             Ok(metadata) => Ok(Mark(metadata.len())),
-            // Nobody has asked anything yet.
+            // No request was logged yet.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Mark::default()),
             Err(error) => Err(self.failed("reading")(error)),
         }
     }
 
-    /// What was logged after a mark.
+    /// The records after a mark.
     pub fn since(&self, mark: Mark) -> Result<Vec<Record>, Error> {
         let mut records = Vec::new();
         self.each_since(mark, |record| records.push(record))?;
         Ok(records)
     }
 
-    /// The same one by one, for whom all of them with their bodies would be too much to hold.
+    /// Passes on each record after a mark, without holding all of them in memory.
     pub fn each_since(&self, mark: Mark, tell: impl FnMut(Record)) -> Result<(), Error> {
         let mut file = match File::open(&self.file) {
             Ok(file) => file,
@@ -136,7 +136,7 @@ impl Log {
     }
 }
 
-/// Reads lines; a last one without its end is still being written and left out.
+/// Reads lines; a last line without its end is still being written, and is left out.
 fn parse(mut lines: impl BufRead, mut tell: impl FnMut(Record)) -> std::io::Result<()> {
     let mut line = Vec::new();
     loop {
@@ -251,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_being_written_is_left_out() {
+    fn an_unfinished_line_is_left_out() {
         let text = format!("{CREATED}\n{}", &CREATED[..100]);
         assert_eq!(parsed(&text).len(), 1);
     }
 
     #[test]
-    fn counts_tell_programs_and_verbs_apart() {
+    fn requests_are_counted_by_program_and_verb() {
         let theirs = CREATED.replace("ours/1", "kwok/2");
         let deleted = CREATED.replace("create", "delete");
         let text = format!("{CREATED}\n{CREATED}\n{theirs}\n{deleted}\n");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use kube::Api;
 use kube::runtime::watcher;
 use tokio::sync::{mpsc, oneshot};
@@ -23,8 +24,12 @@ use framework_engine::object::UnownedPod;
 use framework_message::Change;
 
 mod kind;
+mod selector;
 
 pub use kind::Kind;
+pub use selector::Selector;
+
+type Stream<T> = BoxStream<'static, watcher::Result<watcher::Event<Watched<T>>>>;
 
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
@@ -60,8 +65,14 @@ impl Turn {
     }
 }
 
-/// Watches one kind until nobody listens any more.
-pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rng: fastrand::Rng) {
+/// Watches the objects of one kind that `selector` selects, until the receiver of the events is gone.
+pub async fn watch<T: Kind>(
+    client: kube::Client,
+    mut selector: Selector,
+    sink: Sink,
+    mut turn: Turn,
+    rng: fastrand::Rng,
+) {
     if let Some(after) = turn.after.take()
         && after.await.is_err()
     {
@@ -69,14 +80,18 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
     }
     let metrics = Arc::clone(&sink.metrics);
     let client = paced(client, move || metrics.watch_started(T::RESOURCE.plural));
-    let mut config = watcher::Config::default().page_size(T::RESOURCE.page).timeout(WATCH_SECONDS);
-    if let Some(selector) = T::RESOURCE.selector {
-        config = config.labels(selector);
-    }
-    let stream = watcher(Api::<Watched<T>>::all(client), config);
-    let mut stream = std::pin::pin!(stream);
     let mut backoff = Backoff::new(rng);
-    while let Some(seen) = stream.next().await {
+    let mut stream = watched::<T>(&client, selector.labels());
+    loop {
+        let seen = tokio::select! {
+            biased;
+            () = selector.changed() => {
+                stream = watched::<T>(&client, selector.labels());
+                continue;
+            }
+            seen = stream.next() => seen,
+        };
+        let Some(seen) = seen else { return };
         let synced = matches!(seen, Ok(watcher::Event::InitDone));
         let event = match seen {
             Ok(event) => {
@@ -102,6 +117,13 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
             let _ = then.send(());
         }
     }
+}
+
+/// The LIST and the watches of the objects that these labels select.
+fn watched<T: Kind>(client: &kube::Client, labels: Option<String>) -> Stream<T> {
+    let mut config = watcher::Config::default().page_size(T::RESOURCE.page).timeout(WATCH_SECONDS);
+    config.label_selector = labels;
+    watcher(Api::all(client.clone()), config).boxed()
 }
 
 fn report<T: Wire>(error: &watcher::Error, delay: Duration) {

@@ -14,7 +14,7 @@ use framework_queueing::{
 
 use super::parts::Parts;
 use crate::client::REPLY_TIMEOUT;
-use crate::watch::{Kind, Sink, Turn, watch};
+use crate::watch::{Kind, Selector, Sink, Turn, watch};
 use crate::wire::{FrameworkText, Wire};
 
 /// After what time it is looked again whether JobSets are served: at first, and at last.
@@ -39,7 +39,8 @@ fn start_watch<T: Kind>(
     turn: Turn,
     name: &'static str,
 ) {
-    let watching = watch::<T>(parts.client.clone(), sink.clone(), turn, parts.seeds.generator());
+    let watching =
+        watch::<T>(parts.client.clone(), Selector::of::<T>(), sink.clone(), turn, parts.seeds.generator());
     tasks.spawn(async move {
         watching.await;
         name
@@ -77,7 +78,7 @@ fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
             sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
             pause = (pause * 2).min(LOOK_AGAIN_AT_LAST);
         }
-        watch::<JobSetObject>(client, sink, turn, rng).await;
+        watch::<JobSetObject>(client, Selector::of::<JobSetObject>(), sink, turn, rng).await;
         name
     });
 }

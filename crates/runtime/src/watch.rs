@@ -1,8 +1,9 @@
-//! The three watches: what the API server shows of Frameworks, ConfigMaps and Pods, as [`Event`]s.
+//! The watches: changes of Frameworks, ConfigMaps, Pods and the objects of queueing, as [`Event`]s.
 //!
-//! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods (the other order would read as
-//! "vanished"), each consistent; nothing is dropped: a full channel holds the watch up. A watch that ends is
-//! resumed from its last resourceVersion, one that cannot be is listed anew, with back-off after errors.
+//! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods, each consistent; in the other order,
+//! objects would seem to have vanished. No event is dropped: a full channel holds the watch up. A watch that
+//! ends is resumed from its last resourceVersion; if that is too old, the objects are listed again. Errors
+//! are followed by a back-off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +15,15 @@ use kube::runtime::watcher;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
+use framework_engine::event as engine;
+use framework_engine::object::UnownedPod;
+use framework_message::Change;
+
 use crate::compression::Compressor;
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::wire::{Watched, Wire};
-use framework_engine::event as engine;
-use framework_engine::object::UnownedPod;
-use framework_message::Change;
 
 mod kind;
 mod selector;
@@ -34,28 +36,28 @@ type Stream<T> = BoxStream<'static, watcher::Result<watcher::Event<Watched<T>>>>
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
 
-/// Where a watch puts what it sees.
+/// Takes the changes that a watch sees.
 #[derive(Clone, Debug)]
 pub struct Sink {
-    /// To whom; when full, the watch waits.
+    /// Takes the events; when it is full, the watch waits.
     pub events: mpsc::Sender<Event>,
-    /// Counts.
+    /// Counts starts and failures.
     pub metrics: Arc<Metrics>,
-    /// Opens what is compressed.
+    /// Opens compressed statuses.
     pub compressor: Arc<Compressor>,
 }
 
-/// When a watch may begin, and whom it lets begin after its first LIST.
+/// When a watch may begin, and the watch that may begin after its first LIST.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// Waited for.
+    /// The watch begins when this is done.
     pub after: Option<oneshot::Receiver<()>>,
-    /// Told once.
+    /// Sent after the first LIST.
     pub then: Option<oneshot::Sender<()>>,
 }
 
 impl Turn {
-    /// Turns for as many watches, each after the LIST of the one before.
+    /// Turns for `N` watches, each after the LIST of the one before.
     pub fn chain<const N: usize>() -> [Turn; N] {
         let mut after = None;
         std::array::from_fn(|_| {
@@ -113,7 +115,7 @@ pub async fn watch<T: Kind>(
             return;
         }
         if synced && let Some(then) = turn.then.take() {
-            // Nobody waits any more only if the program is ending.
+            // The receiver is gone only if the program is ending.
             let _ = then.send(());
         }
     }
@@ -129,9 +131,9 @@ fn watched<T: Kind>(client: &kube::Client, labels: Option<String>) -> Stream<T> 
 fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
     let resource = T::RESOURCE.plural;
     match error {
-        // Normal life: history was compacted, all is listed anew.
+        // This is normal: the API server's history was compacted.
         watcher::Error::WatchError(status) if status.code == 410 => {
-            debug!(resource, "the watch is too far behind, listing anew");
+            debug!(resource, "the watch is too far behind, listing again");
         }
         error => warn!(resource, %error, retry_in = ?delay, "a watch failed and is tried again"),
     }
@@ -156,7 +158,7 @@ fn unowned(pod: UnownedPod) -> Event {
     Event::Engine(engine::Event::UnownedPod(pod))
 }
 
-/// The object without what only its end needs.
+/// The object without the data that only its deletion needs.
 fn alive<T: Wire>(mut object: T) -> T {
     object.forget_last();
     object

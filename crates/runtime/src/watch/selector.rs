@@ -14,7 +14,7 @@ impl Selector {
         Self::changing(T::RESOURCE.selector.map(str::to_owned)).1
     }
 
-    /// A selector, and the handle that changes it: the watch then lists what the new one selects.
+    /// A selector, and the handle that changes it: the watch then lists the objects that the new one selects.
     pub fn changing(labels: Option<String>) -> (watch::Sender<Option<String>>, Self) {
         let (sender, receiver) = watch::channel(labels);
         (sender, Selector(receiver))

@@ -1,8 +1,5 @@
 //! Watches of a scripted API server, under a paused clock.
 
-use super::*;
-use crate::wire::FrameworkText;
-use framework_engine::object::{ConfigMapObject, PodObject};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -11,7 +8,12 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-/// Answers requests from a script, in order, and keeps what was asked; then never answers again.
+use framework_engine::object::{ConfigMapObject, PodObject};
+
+use super::*;
+use crate::wire::FrameworkText;
+
+/// Answers requests from a script, in order, and records them; then never answers again.
 #[derive(Clone, Default)]
 struct Script {
     replies: Arc<Mutex<VecDeque<(u16, String)>>>,
@@ -71,7 +73,7 @@ fn gone() -> Value {
     })
 }
 
-/// Watches Pods by the script until nothing happens any more; what was seen, in short.
+/// Watches Pods by the script until nothing happens any more, and returns a summary of the changes.
 async fn seen(script: &Script) -> Vec<String> {
     let (sender, mut receiver) = mpsc::channel(4);
     let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
@@ -139,7 +141,7 @@ async fn pages_and_events_become_changes_and_foreign_pods_are_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_too_far_behind_lists_anew() {
+async fn a_watch_too_far_behind_lists_again() {
     let script = Script::new(vec![
         list("10", "", &[pod("a", "3", "job-attempt")]),
         events(&[("ERROR", gone())]),

@@ -18,7 +18,7 @@ use framework_engine::event::Event;
 use framework_engine::object::PodObject;
 use framework_message::{Change, Now};
 use framework_runtime::metrics::Metrics;
-use framework_runtime::watch::{Kind, Sink, Turn, watch};
+use framework_runtime::watch::{Kind, Selector, Sink, Turn, watch};
 use framework_runtime::wire::FrameworkText;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -50,7 +50,7 @@ async fn take_in<T: Kind>(engine: &mut Engine, crowd: &Crowd) {
     let (sender, mut receiver) = mpsc::channel(4096);
     let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
     let rng = fastrand::Rng::with_seed(1);
-    let watching = tokio::spawn(watch::<T>(crowd.client(), sink, Turn::default(), rng));
+    let watching = tokio::spawn(watch::<T>(crowd.client(), Selector::of::<T>(), sink, Turn::default(), rng));
     while let Some(event) = receiver.recv().await {
         let framework_runtime::event::Event::Engine(event) = event else { panic!("{event:?}") };
         let done = matches!(event, Event::Framework(Change::Synced) | Event::Pod(Change::Synced));

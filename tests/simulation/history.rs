@@ -47,7 +47,7 @@ struct Diary {
 }
 
 impl Journal for Diary {
-    fn tell(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
+    fn append(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
         let rv = self.cluster.version();
         let tellings = lines.iter().map(|line| read(rv, &line.render(at)));
         self.told.0.lock().expect("nobody panicked").extend(tellings);

@@ -1,7 +1,7 @@
 //! The HTTP endpoints for probes and Prometheus: `/healthz`, `/livez`, `/readyz`, `/metrics`; and
-//! `/queueunits/{namespace}/{name}`, which says where a unit stands.
+//! `/queueunits/{namespace}/{name}`, which gives the position of a unit.
 //!
-//! They only read; nothing here can change what the controller does.
+//! They only read: no endpoint changes the behaviour of the controller.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use framework_message::Key;
+
 use crate::clock::Clock;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::position_query::PositionClient;
-use framework_message::Key;
 
-/// Answers on `listener` for ever.
+/// Serves on `listener` until the program ends.
 pub async fn serve(
     listener: TcpListener,
     clock: Clock,
@@ -69,14 +70,16 @@ fn probe(problem: Option<String>) -> impl IntoResponse {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use tower::ServiceExt;
+
+    use framework_api::queue::Phase;
+    use framework_queueing::QueuePosition;
+
     use super::*;
     use crate::health::Synced;
     use crate::position_query::PositionQuery;
-    use axum::body::{Body, to_bytes};
-    use axum::http::Request;
-    use framework_api::queue::Phase;
-    use framework_queueing::QueuePosition;
-    use tower::ServiceExt;
 
     async fn ask(router: &Router, path: &str) -> (u16, String) {
         let request = Request::get(path).body(Body::empty()).unwrap();
@@ -102,12 +105,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_a_unit_stands_is_told_as_json() {
+    async fn the_position_of_a_unit_is_json() {
         let clock = Clock::system();
-        let (positions, mut questions) = PositionClient::new();
+        let (positions, mut queries) = PositionClient::new();
         let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), positions);
         let answering = tokio::spawn(async move {
-            while let Some(PositionQuery { unit, answer }) = questions.recv().await {
+            while let Some(PositionQuery { unit, answer }) = queries.recv().await {
                 let found = (unit == Key::new("team", "framework-a")).then(|| QueuePosition {
                     queue: "q".to_owned(),
                     phase: Some(Phase::Enqueued),
@@ -133,21 +136,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_queues_and_with_too_many_questions_nobody_is_kept_waiting() {
+    async fn a_query_is_refused_without_queues_and_when_too_many_wait() {
         let clock = Clock::system();
-        let (positions, mut questions) = PositionClient::new();
+        let (positions, mut queries) = PositionClient::new();
         let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), positions.clone());
-        let refused = "queues are not served here, or too many questions wait\n".to_owned();
-        // Nobody answers, and the questions pile up until one is refused.
+        let refused = "queues are not served here, or too many queries wait\n".to_owned();
+        // Nothing answers, and the queries pile up until one is refused.
         let mut asked = 0;
         while futures::FutureExt::now_or_never(positions.ask(Key::new("team", "a"))).is_none() {
             asked += 1;
-            assert!(asked < 1000, "there is no end to what waits");
+            assert!(asked < 1000, "the number of waiting queries has no bound");
         }
         assert!(asked > 10, "{asked}");
         assert_eq!(ask(&router, "/queueunits/team/a").await, (503, refused.clone()));
-        questions.close();
-        while questions.recv().await.is_some() {}
+        queries.close();
+        while queries.recv().await.is_some() {}
         assert_eq!(ask(&router, "/queueunits/team/a").await, (503, refused));
     }
 

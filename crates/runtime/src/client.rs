@@ -1,12 +1,12 @@
 //! The client of the controller.
 //!
-//! The client itself is that of [`framework_access`]: it never sends a request again behind the caller's back
-//! once any of it may have left, so that the longest life of a request is known.
+//! It is the client of [`framework_access`]. It never sends a request again by itself once any of it may have
+//! left, so that the longest life of a request is known.
 
 pub use framework_access::client::{Error, TCP_USER_TIMEOUT};
 pub use framework_message::timeout::{REPLY_TIMEOUT, REQUEST_LIFETIME, SERVER_TIMEOUT};
 
-/// A client for the API server that `config` names. `incarnation` tells this run of the program from others.
+/// A client for the API server that `config` names. `incarnation` names this run of the program.
 pub fn connect(config: kube::Config, incarnation: &str) -> Result<kube::Client, Error> {
     framework_access::client::connect(config, &agent(incarnation))
 }

@@ -1,7 +1,7 @@
 //! The one place where the runtime reads a clock.
 //!
-//! Both clocks of [`Now`] come from tokio's time, or the wall from the system: under a paused tokio clock
-//! a simulated [`Clock`] stands still with it. Nothing else in this crate may ask for the time.
+//! Both clocks of [`Now`] come from tokio's time, or the wall from the system: under a paused tokio clock a
+//! simulated [`Clock`] stands still with it. No other part of this crate may read a clock.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use framework_message::Now;
 
-/// Tells the time to whoever needs it.
+/// Shows the time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,

@@ -1,48 +1,49 @@
 //! The stored form of a status: compressed for a write where the settings say so, decompressed after a read.
 //!
-//! Guarantees: an attempt whose persisted status is compressed stays compressed, whatever the settings; what
-//! we wrote ourselves is recognised when it comes back, by the watch or by a read, and is not decoded again;
-//! a status that cannot be decoded makes its own Framework unreadable and no other. Large ones keep off the
-//! threads that move bytes, and only one at a time is compressed with much effort: that costs memory.
+//! Guarantees: an attempt whose persisted status is compressed stays compressed, even if the settings change.
+//! A status that we wrote is recognised when a watch or a read shows it, and is not decoded again. A status
+//! that cannot be decoded makes only its own Framework unreadable. Large statuses keep off the threads that
+//! move bytes. Only one at a time is compressed with much effort, because that costs memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use framework_api::codec::{self, Effort, EncodeError};
-use framework_api::config::CompressionCodec;
-use framework_api::{FrameworkStatus, State};
-use framework_core::size::SizeLimits;
 use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::error;
 
-use crate::echo::Echoes;
-use crate::wire::FrameworkText;
+use framework_api::codec::{self, Effort, EncodeError};
+use framework_api::config::CompressionCodec;
+use framework_api::{FrameworkStatus, State};
+use framework_core::size::SizeLimits;
 use framework_engine::compression::{Compression, LARGEST_RAW};
 use framework_engine::object::{FrameworkObject, Unreadable};
 
-/// From so many Tasks on, work on a status is worth a thread of its own.
+use crate::echo::Echoes;
+use crate::wire::FrameworkText;
+
+/// A status of so many Tasks or more is worth a thread of its own.
 const LARGE: usize = 200;
-/// The same of the text of a status, in bytes.
+/// The same limit for the text of a status, in bytes.
 const LARGE_TEXT: usize = 256 << 10;
 
 /// Compresses and decompresses statuses.
 #[derive(Debug, Default)]
 pub struct Compressor {
     settings: Compression,
-    /// What is stored compressed, as far as we wrote or read it, by UID.
+    /// The compressed statuses that we wrote or read, by UID of their Framework.
     known: Mutex<BTreeMap<Arc<str>, Known>>,
-    /// What our writes were answered with.
+    /// The answers to our writes.
     echoes: Echoes,
-    /// Held by whoever compresses with much effort.
+    /// Held while a status is compressed with much effort.
     effort: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct Known {
     text: String,
-    /// While nobody has it any more there is nothing to save.
+    /// Once the status is dropped elsewhere, it need not be recognised.
     status: Weak<FrameworkStatus>,
 }
 
@@ -52,9 +53,14 @@ impl Compressor {
         Compressor { settings, ..Compressor::default() }
     }
 
-    /// The form in which a status is to be stored, if not as it is. `stays`: its attempt is compressed
-    /// already. `room`: what is left beside metadata and spec.
-    pub fn pack(&self, status: &FrameworkStatus, stays: bool, room: &SizeLimits) -> Option<FrameworkStatus> {
+    /// The compressed form in which a status is to be stored; `None`: it is stored as it is. `stays`: its
+    /// attempt is compressed already. `room`: the bytes that metadata and spec leave.
+    pub fn compressed(
+        &self,
+        status: &FrameworkStatus,
+        stays: bool,
+        room: &SizeLimits,
+    ) -> Option<FrameworkStatus> {
         if !stays && !self.is_too_large(status, room) {
             return None;
         }
@@ -72,9 +78,9 @@ impl Compressor {
         self.settings.threshold.is_some_and(reached) || takes_more(status, LARGEST_RAW.min(room.object))
     }
 
-    /// Compresses with as much effort as it takes to fit. Should the chosen codec not do, which the rules of
-    /// what a Task may say exclude unless somebody changed spec or codec since, zstd does: a status that
-    /// some old client cannot read is better than one that cannot be stored.
+    /// Compresses with as much effort as it takes to fit. If the result of the chosen codec is still too
+    /// long, zstd is used: a status that an old client cannot read is better than one that cannot be stored.
+    /// The limits of a Task's texts exclude this, unless spec or codec changed meanwhile.
     fn compress(&self, status: &FrameworkStatus, room: &SizeLimits) -> Result<String, EncodeError> {
         let most = room.compressed.min(room.object);
         let chosen = self.settings.codec;
@@ -92,15 +98,15 @@ impl Compressor {
         codec::encode_json(&status.task_roles(), CompressionCodec::Zstd, Effort::Best)
     }
 
-    /// Remembers what a packed status stands for: it is about to be stored, or was read.
-    pub fn remember(&self, uid: &Arc<str>, packed: FrameworkStatus, status: &Arc<FrameworkStatus>) {
-        let Some(text) = packed.attempt_status.task_role_statuses_compressed else { return };
+    /// Remembers the status that a compressed text stands for: the text is about to be stored, or was read.
+    pub fn remember(&self, uid: &Arc<str>, compressed: FrameworkStatus, status: &Arc<FrameworkStatus>) {
+        let Some(text) = compressed.attempt_status.task_role_statuses_compressed else { return };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, one| one.status.strong_count() > 0);
         known.insert(Arc::clone(uid), Known { text, status: Arc::downgrade(status) });
     }
 
-    /// Makes an object readable whose status is compressed.
+    /// Decompresses the status of an object.
     pub fn open(&self, object: &mut FrameworkObject) {
         let Ok((framework, Some(status))) = &mut object.content else { return };
         let Some(text) = &status.attempt_status.task_role_statuses_compressed else { return };
@@ -108,15 +114,15 @@ impl Compressor {
             *status = known;
             return;
         }
-        let packed = status.stored(Some(text.clone()));
+        let compressed = status.stored(Some(text.clone()));
         match Arc::make_mut(status).decompress() {
-            Ok(true) => self.remember(&object.uid, packed, status),
+            Ok(true) => self.remember(&object.uid, compressed, status),
             Ok(false) => {}
             Err(error) => {
                 object.content = Err(Unreadable {
                     reason: format!("status.attemptStatus.taskRoleStatusesCompressed: {error}").into(),
                     framework: Some(Arc::clone(framework)),
-                    conditions: Some(packed.conditions),
+                    conditions: Some(compressed.conditions),
                 });
             }
         }
@@ -132,12 +138,12 @@ impl Compressor {
         (ours.stored(None) == status.stored(None)).then_some(ours)
     }
 
-    /// A status write was answered with this: the watch will show the same.
+    /// Remembers the answer to a status write: the watch will show the same.
     pub fn stored(&self, answer: &FrameworkObject) {
         self.echoes.expect(answer);
     }
 
-    /// Reads what a watch shows, unless it is the echo of our own write.
+    /// Decodes an object that a watch shows, unless it is the echo of our own write.
     pub fn read(&self, text: FrameworkText) -> FrameworkObject {
         if let Some(echo) = self.echoes.recall(&text) {
             return echo;
@@ -149,7 +155,7 @@ impl Compressor {
     }
 }
 
-/// [`Compressor::open`], aside if it is compressed.
+/// [`Compressor::open`]; [`aside`] if the status is compressed.
 pub fn open_aside(compressor: &Compressor, object: &mut FrameworkObject) {
     if object.form.compressed {
         aside(|| compressor.open(object));
@@ -158,14 +164,14 @@ pub fn open_aside(compressor: &Compressor, object: &mut FrameworkObject) {
     }
 }
 
-/// Does what is to be done with a status, aside if it is large.
+/// Works on a status; [`aside`] if it is large.
 pub fn work_on<R>(status: &FrameworkStatus, work: impl FnOnce() -> R) -> R {
     let tasks: usize = status.task_roles().iter().map(|role| role.task_statuses.len()).sum();
     if tasks < LARGE { work() } else { aside(work) }
 }
 
-/// Does work of milliseconds to seconds while other threads take over what this one would have done. A
-/// runtime of one thread, as in simulation, has no others: there it is done in place, and replays.
+/// Runs work of milliseconds to seconds while other threads take over the tasks of this one. A runtime of one
+/// thread, as in simulation, has no others: there the work runs in place, and replays.
 pub fn aside<R>(work: impl FnOnce() -> R) -> R {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
@@ -173,13 +179,13 @@ pub fn aside<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
-/// Whether the JSON of a value is longer than that.
+/// Whether the JSON of a value is longer than `bytes`.
 fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
     exceeds(value, bytes, |_, _| 1)
 }
 
-/// Whether the JSON of a value takes more than that in the store, where the API server escapes what other
-/// writers of JSON do not.
+/// Whether the JSON of a value takes more than `bytes` in the store. The API server escapes some characters
+/// that other writers of JSON do not escape.
 fn takes_more(value: &impl Serialize, bytes: usize) -> bool {
     exceeds(value, bytes, |before, byte| match (before, byte) {
         (_, b'<' | b'>' | b'&') => 6,
@@ -189,8 +195,8 @@ fn takes_more(value: &impl Serialize, bytes: usize) -> bool {
     })
 }
 
-/// Whether the JSON of a value weighs more than that; it is not written any further than needed to know.
-/// `weigh` is told a byte and the two before it.
+/// Whether the JSON of a value weighs more than `limit`; writing stops as soon as it does. `weigh` takes the
+/// two bytes before a byte, and the byte.
 fn exceeds(value: &impl Serialize, limit: usize, weigh: impl Fn([u8; 2], u8) -> usize) -> bool {
     struct Scale<W> {
         left: usize,

@@ -1,18 +1,18 @@
 //! Recognises our own status writes when the watch shows them: they are not decoded again.
 //!
-//! A resourceVersion names one content of one object. So what a write was answered with is what the watch
-//! shows under that version, and of an echo only the names are read, however large its status. Guarantees:
-//! whatever is not known for sure is decoded; what is remembered keeps no status that nobody else needs.
+//! A resourceVersion names one content of one object. So the watch shows under a version the same object as
+//! the answer to the write, and only the names of an echo are read, however large its status is. Guarantees:
+//! an object that is not known for sure is decoded; the memory keeps no status alive.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use framework_api::{Framework, FrameworkStatus};
-
-use crate::wire::FrameworkText;
 use framework_engine::object::{Form, FrameworkObject};
 
-/// What the latest write of each Framework was answered with.
+use crate::wire::FrameworkText;
+
+/// The answer to the latest write of each Framework.
 #[derive(Debug, Default)]
 pub struct Echoes {
     known: Mutex<Known>,
@@ -22,7 +22,7 @@ pub struct Echoes {
 struct Known {
     /// By UID.
     echoes: BTreeMap<Arc<str>, Echo>,
-    /// At how many those are looked for that nobody waits for any more.
+    /// The number of echoes at which dead ones are removed.
     full: usize,
 }
 
@@ -36,7 +36,7 @@ struct Echo {
 }
 
 impl Echoes {
-    /// A write was answered with this: the watch will show it, too.
+    /// Remembers the answer to a write: the watch will show it, too.
     pub fn expect(&self, answer: &FrameworkObject) {
         let Ok((framework, Some(status))) = &answer.content else { return };
         let echo = Echo {
@@ -67,7 +67,7 @@ impl Echoes {
             stored_bytes: echo.stored_bytes,
             content: Ok((echo.framework.upgrade()?, Some(echo.status.upgrade()?))),
             form: echo.form,
-            // They were told of when the spec was read.
+            // They were reported when the spec was read.
             ignored: None,
         })
     }
@@ -75,9 +75,10 @@ impl Echoes {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::wire::{FrameworkText, decode};
-    use serde_json::{Value, json};
 
     fn framework(version: &str) -> Value {
         let at = "2026-01-01T00:00:00Z";
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_needs_is_not_kept_for_an_echo() {
+    fn an_echo_keeps_no_status_alive() {
         let echoes = Echoes::default();
         echoes.expect(&text("5").decoded());
         assert!(echoes.recall(&text("5")).is_none());

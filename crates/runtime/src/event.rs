@@ -1,6 +1,6 @@
-//! Everything that a watch reports, for whichever part takes it in.
+//! The changes that watches report, each for the part that takes it in.
 
-/// What a watch reports.
+/// A change that a watch reports.
 #[derive(Debug)]
 pub enum Event {
     /// To the engine.

@@ -1,4 +1,4 @@
-//! A request and how its response reads, for each part that sends requests.
+//! A request and the meaning of its response, for each part that sends requests.
 
 use std::fmt::Debug;
 
@@ -21,13 +21,14 @@ pub trait Exchange: Send + Sync + 'static {
     /// Reads the body of a successful response.
     fn success(&self, body: &[u8]) -> Result<Reply<Self::Object>, String>;
 
-    /// Completes a reply with what its body does not say: the stored form of a status of `bytes` bytes.
+    /// Completes a reply with the facts that its body does not give: the stored form of a status of `bytes`
+    /// bytes.
     fn complete(
         &self,
         _reply: &mut Reply<Self::Object>,
         _compressed: bool,
         _bytes: usize,
-        _packer: &Compressor,
+        _compressor: &Compressor,
     ) {
     }
 }

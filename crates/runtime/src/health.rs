@@ -39,7 +39,7 @@ pub struct Health {
     clock: Clock,
     synced: [AtomicBool; 3],
     stopping: AtomicBool,
-    /// What the start-up checks wait for.
+    /// The reason why the start-up checks wait.
     waiting: Mutex<Option<String>>,
     /// When, in milliseconds of the steady clock, the turn that is under way began.
     turn: AtomicU64,
@@ -62,12 +62,12 @@ impl Health {
         self.synced[kind as usize].store(true, Ordering::Release);
     }
 
-    /// The start-up checks wait for something; `None`: no longer.
-    pub fn set_waiting(&self, what: Option<String>) {
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    /// The start-up checks wait for this reason; `None`: no longer.
+    pub fn set_waiting(&self, reason: Option<String>) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
-    /// The controller was told to stop.
+    /// The controller is stopping.
     pub fn set_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
     }
@@ -87,8 +87,8 @@ impl Health {
         if self.stopping.load(Ordering::Acquire) {
             return Some("stopping".to_owned());
         }
-        if let Some(what) = &*self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Some(what.clone());
+        if let Some(reason) = &*self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Some(reason.clone());
         }
         let missing: Vec<&str> = Synced::ALL
             .into_iter()
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_listed_yet_is_named() {
+    async fn kinds_that_are_not_listed_yet_are_named() {
         let health = Health::new(Clock::system());
         health.set_synced(Synced::ConfigMaps);
         assert_eq!(health.not_ready().unwrap(), "not listed yet: frameworks, pods");

@@ -1,6 +1,6 @@
-//! Where lines of the history go, as the loop sees it: it hands them over and is told when they are written.
+//! Takes the lines of the history from the loop, and confirms when they are written.
 //!
-//! The program's is [`Stderr`](crate::stderr::Stderr); simulations keep the lines instead.
+//! The journal of the program is [`Stderr`](crate::stderr::Stderr); simulations keep the lines instead.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -16,36 +16,36 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Takes lines of the history. Never blocks.
 pub trait Journal: Debug + Send + Sync {
-    /// Takes lines that are told at a time: all, or none if there is no room.
-    fn tell(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full>;
+    /// Takes lines of the same time: all, or none if there is no room.
+    fn append(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full>;
 
     /// How many lines wait, of the log and of the history.
     fn waiting(&self) -> usize {
         0
     }
 
-    /// How many lines of the log, which the history is no part of, were dropped so far.
+    /// How many lines of the log were dropped so far; the history is not part of the log.
     fn dropped(&self) -> u64 {
         0
     }
 }
 
-/// There is no room: what was to be told is not taken.
+/// There is no room: the lines were not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("standard error takes no more lines for now")]
 pub struct Full;
 
-/// Tells when lines that were taken are written.
+/// Confirms that lines are written.
 #[derive(Debug)]
 pub enum Receipt {
-    /// They are.
+    /// They are written.
     Written,
-    /// They will be; this says when.
+    /// They will be written; this says when.
     Pending(oneshot::Receiver<()>),
 }
 
 impl Receipt {
-    /// Waits a while. Says whether the lines are written by then.
+    /// Waits for a few seconds; returns whether the lines are written by then.
     pub async fn is_written(self) -> bool {
         match self {
             Receipt::Written => true,

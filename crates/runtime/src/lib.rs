@@ -7,7 +7,7 @@
 //!   └────────────────────────── Reply ◀────────────────────────────┘
 //! ```
 //!
-//! `framework_engine` and `framework_queueing` decide; this crate only moves bytes and tells the time.
+//! `framework_engine` and `framework_queueing` decide; this crate only moves bytes and reads the clock.
 //! [`run`](run::run) ties them together.
 
 pub mod admin;

@@ -1,17 +1,17 @@
-//! What Prometheus is told. Base units, `_total` for counters, and no object's name as a label, but for a
-//! bounded number of Queues.
+//! The metrics for Prometheus: base units, `_total` for counters, and no object's name as a label, except for
+//! a bounded number of Queues.
 //!
-//! Those on lifetimes have the names that users were promised; all others share a prefix.
+//! Metrics of lifetimes have the names that users were promised; all others share a prefix.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::queue::Reason;
 use prometheus::proto::MetricFamily;
 use prometheus::{
     Encoder, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry, TextEncoder,
 };
 
+use framework_api::queue::Reason;
 use framework_engine::engine::Gauges;
 use framework_engine::event::Measure;
 use framework_message::Now;
@@ -101,7 +101,7 @@ impl Metrics {
             events_published: maker.counter("events_published_total", "Kubernetes Events that were written."),
             events_aggregated: maker.counter(
                 "events_aggregated_total",
-                "Reports that an Event of the last minutes already told of.",
+                "Reports that were added to an Event of the last minutes.",
             ),
             events_dropped: maker.counter(
                 "events_dropped_total",
@@ -121,9 +121,9 @@ impl Metrics {
                 "log_lines_dropped_total",
                 "Lines of the log, history aside, that standard error did not take.",
             ),
-            queues: maker.gauges("queue_depth", "What waits in a queue, or is on its way.", &["queue"]),
+            queues: maker.gauges("queue_depth", "Items in a queue or on their way.", &["queue"]),
             frameworks: maker.gauges("frameworks", "Frameworks by the state of their status.", &["state"]),
-            held: maker.gauges("held", "What the engine holds, by kind.", &["kind"]),
+            held: maker.gauges("held", "Items that the engine holds, by kind.", &["kind"]),
             oldest_event: maker.gauge(
                 "oldest_event_age_seconds",
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
@@ -178,7 +178,7 @@ impl Metrics {
         self.turn_seconds.observe(took.as_secs_f64());
     }
 
-    /// A heartbeat was that late.
+    /// A heartbeat of these threads was late by this much.
     pub fn stalled(&self, threads: Threads, late: Duration) {
         self.stalls.note(threads, late);
     }
@@ -199,7 +199,7 @@ impl Metrics {
     }
 
     /// A history snapshot is on its way to standard error.
-    pub fn snapshot_told(&self, trigger: &str) {
+    pub fn snapshot_queued(&self, trigger: &str) {
         self.snapshots.with_label_values(&[trigger]).inc();
     }
 
@@ -208,17 +208,17 @@ impl Metrics {
         self.snapshots_dropped.with_label_values(&[trigger]).inc();
     }
 
-    /// So many lines of the log were dropped since the start.
+    /// The number of lines of the log that were dropped since the start.
     pub fn log_lines_dropped(&self, total: u64) {
         self.log_lines_dropped.inc_by(total.saturating_sub(self.log_lines_dropped.get()));
     }
 
-    /// That much waits in that queue.
+    /// The number of items that wait in a queue.
     pub fn queue(&self, name: &str, depth: usize) {
         self.queues.with_label_values(&[name]).set(whole(depth));
     }
 
-    /// What the engine holds at `now`, on the steady clock.
+    /// Sets the gauges of the engine at `now`, on the steady clock.
     pub fn engine(&self, gauges: &Gauges, now: Duration) {
         // Gauges of states that no Framework is in any more must fall to 0.
         self.frameworks.reset();
@@ -254,7 +254,7 @@ impl Metrics {
         self.units.set(gauges);
     }
 
-    /// It is stored that a unit was released, after such a wait, or why it waits.
+    /// A decision was stored: a unit was released, after such a wait, or waits for a reason.
     pub fn unit_decided(&self, reason: Reason, waited: Option<&Wait>) {
         self.units.decided(reason, waited);
     }
@@ -262,16 +262,17 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use framework_api::State;
     use framework_engine::server_time::ServerTime;
+
+    use super::*;
 
     fn now() -> Now {
         Now { steady: Duration::from_secs(40), wall: jiff::Timestamp::UNIX_EPOCH }
     }
 
     #[test]
-    fn lifetimes_are_told_by_the_names_that_were_promised() {
+    fn lifetimes_have_the_metric_names_that_were_promised() {
         let metrics = Metrics::new();
         metrics.lifetime_ended(Measure::TtlDeletion { late: Duration::from_millis(300) });
         metrics.lifetime_ended(Measure::DeadlineExceeded);
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_nobody_is_in_any_more_is_not_shown() {
+    fn a_state_without_frameworks_is_not_shown() {
         let metrics = Metrics::new();
         let frameworks = [(State::AttemptRunning, 1)].into();
         metrics.engine(&Gauges { frameworks, ..Gauges::default() }, Duration::ZERO);

@@ -1,8 +1,8 @@
 //! Keeps the watches of one kind from harming the API server, or from hanging.
 //!
-//! A watch that the API server closes at once, without an error, would be opened again at once, thousands
-//! of times a second: here each start of a watch after the first quick one waits for its turn. A LIST, and
-//! the head of a watch's response, must arrive in time; what a watch then sends is the watcher's to time.
+//! If the API server closes a watch at once, without an error, the watcher opens it again thousands of times
+//! a second. Here each start of a watch after the first quick one waits for its turn. A LIST, and the head of
+//! a watch's response, must arrive in time; the watcher limits the time of the events that follow.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -62,7 +62,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Takes a turn: when it is.
+    /// Takes a turn, and returns its time.
     fn take(&mut self, now: Instant) -> Instant {
         let planned = now.max(self.next);
         self.next = planned + INTERVAL;
@@ -72,8 +72,9 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
 
     /// A server that closes each watch at once, without an error.
     fn closing(starts: Arc<AtomicU32>) -> kube::Client {

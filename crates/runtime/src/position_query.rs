@@ -1,35 +1,35 @@
-//! Questions for where a unit stands, which change whenever any unit is released: answered on request, and
-//! never written into the unit.
+//! Queries for the position of a unit in its queue. Every release changes positions, so they are answered on
+//! request and never written into the unit.
 
 use tokio::sync::{mpsc, oneshot};
 
 use framework_message::Key;
 use framework_queueing::QueuePosition;
 
-/// Questions that may wait.
+/// Queries that may wait.
 const WAITING: usize = 64;
 
-/// A question on its way.
+/// A query on its way.
 #[derive(Debug)]
 pub struct PositionQuery {
-    /// Which unit.
+    /// The unit.
     pub unit: Key,
-    /// Where the answer goes; `None`: there is no such unit.
+    /// Takes the answer; `None`: there is no such unit.
     pub answer: oneshot::Sender<Option<QueuePosition>>,
 }
 
-/// Who asks.
+/// The end that sends queries.
 #[derive(Clone, Debug)]
 pub struct PositionClient(mpsc::Sender<PositionQuery>);
 
 impl PositionClient {
-    /// One who asks, and where the questions come in.
+    /// A client, and the receiver of its queries.
     pub fn new() -> (Self, mpsc::Receiver<PositionQuery>) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (PositionClient(sender), receiver)
     }
 
-    /// Asks; an error: nobody answers, because there are no queues or too many questions.
+    /// Sends a query and waits for its answer. It fails if there are no queues or too many queries wait.
     pub async fn ask(&self, unit: Key) -> Result<Option<QueuePosition>, NoAnswer> {
         let (answer, answered) = oneshot::channel();
         self.0.try_send(PositionQuery { unit, answer }).map_err(|_| NoAnswer)?;
@@ -37,7 +37,7 @@ impl PositionClient {
     }
 }
 
-/// Nobody answers.
+/// The query has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("queues are not served here, or too many questions wait")]
+#[error("queues are not served here, or too many queries wait")]
 pub struct NoAnswer;

@@ -1,15 +1,13 @@
 //! Kubernetes Events: best effort, few, and never in the way of anything else.
 //!
-//! Reports wait in a bounded queue; what does not fit is dropped and counted. Reports of one object with
-//! the same reason share an Event for some minutes: its count is raised at each power of two, so that a
-//! condition that repeats costs next to nothing. The log has every report; it is the caller's to write.
+//! Reports wait in a bounded queue; a report that finds no room is dropped and counted. Reports of one object
+//! with the same reason share an Event for some minutes. Its count is written at each power of two, so that a
+//! condition that repeats costs next to nothing. The log has every report; the caller writes it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::{Framework, name, queue};
-use framework_core::plan::Report;
 use http::{Method, Request};
 use jiff::Timestamp;
 use kube::client::Body;
@@ -18,10 +16,13 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
+use framework_api::{Framework, name, queue};
+use framework_core::plan::Report;
+use framework_message::Key;
+
 use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use framework_message::Key;
 
 /// Reports that may wait.
 const QUEUE: usize = 1024;
@@ -232,7 +233,7 @@ fn event(subject: &Subject, report: &Report, known: &Known, instance: &str, wall
         "action": report.reason,
         "reason": report.reason,
         "type": if report.warning { "Warning" } else { "Normal" },
-        "note": cut(&report.note),
+        "note": truncate(&report.note),
         "regarding": {
             "apiVersion": subject.api_version,
             "kind": subject.kind,
@@ -250,7 +251,7 @@ fn micro(at: Timestamp) -> String {
 }
 
 /// The note, short enough for the API server.
-fn cut(note: &str) -> &str {
+fn truncate(note: &str) -> &str {
     let mut end = note.len().min(NOTE_BYTES);
     while !note.is_char_boundary(end) {
         end -= 1;

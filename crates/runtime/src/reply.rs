@@ -1,4 +1,5 @@
-//! What a response, or the lack of one, means: the one place that tells "had no effect" from "may have".
+//! The meaning of a response, or of the lack of one: only here "had no effect" and "may have had one" are
+//! distinguished.
 //!
 //! When in doubt, a write may have had its effect: a wrong [`Reply::Refused`] could run a Task twice, a
 //! wrong [`Reply::Unknown`] only costs time.
@@ -7,12 +8,12 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-use framework_api::Time;
 use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use hyper_util::client::legacy;
 use serde::Deserialize;
 
+use framework_api::Time;
 use framework_message::{Rejection, Reply};
 
 use crate::exchange::Exchange;
@@ -27,7 +28,7 @@ pub fn server_time(headers: &HeaderMap) -> Option<Time> {
     parser.parse_timestamp(text).ok().map(Time::floor)
 }
 
-/// What a complete response to `request` means.
+/// The meaning of a complete response to `request`.
 pub fn of_response<R: Exchange>(
     request: &R,
     status: StatusCode,
@@ -36,7 +37,7 @@ pub fn of_response<R: Exchange>(
 ) -> Reply<R::Object> {
     if status.is_success() {
         return request.success(body).unwrap_or_else(|error| {
-            // It had its effect, and what it was is unknown: a later GET or the watch will tell.
+            // It had its effect, which a later GET or the watch will show.
             Reply::Unknown(format!("the response to a request that succeeded cannot be read: {error}"))
         });
     }
@@ -52,17 +53,17 @@ pub fn of_response<R: Exchange>(
     })
 }
 
-/// What it means that no complete response came.
+/// The meaning of the lack of a complete response.
 pub fn of_failure<T>(error: &kube::Error) -> Reply<T> {
     let text = explain(error);
     if never_left(error) { Reply::NotSent(text) } else { Reply::Unknown(text) }
 }
 
-/// The Status that the API server answers with, or what stands for it.
+/// The Status that the API server answers with, or a substitute for it.
 struct Failure {
     reason: String,
     message: String,
-    /// Whether it is a Status of an API server, not the words of something in between.
+    /// Whether it is a Status of an API server, not the text of a proxy.
     is_status: bool,
 }
 
@@ -131,7 +132,7 @@ fn chain(error: &kube::Error) -> impl Iterator<Item = &(dyn std::error::Error + 
     })
 }
 
-/// The error with its causes, each said once.
+/// The error with its causes, each once.
 fn explain(error: &kube::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

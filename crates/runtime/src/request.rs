@@ -1,8 +1,8 @@
-//! Requests as they go over the wire: which verb on which URL with which body.
+//! Requests as they go over the wire: the verb, the URL and the body.
 //!
-//! Every write carries what keeps it from hitting anything else than it means: the resourceVersion for a
-//! status, a UID precondition for a delete, UID and resourceVersion for a label. Every URL carries
-//! `timeout=`, after which the API server gives the request up.
+//! Every write carries a guard, so that it changes only the object that it was decided from. The guard is the
+//! resourceVersion for a status, a UID precondition for a delete, UID and resourceVersion for a label. Every
+//! URL carries `timeout=`, after which the API server abandons the request.
 
 pub mod call;
 pub mod engine;

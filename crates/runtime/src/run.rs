@@ -1,12 +1,13 @@
-//! The loop that ties the parts together: take in what happened, let the engine decide, do what it wants.
+//! The loop that ties the parts together: it takes in events, lets the engine decide and carries out the
+//! effects.
 //!
-//! Guarantees: one task steps the engine, so what it decides depends on the order of events alone; nothing
-//! is detached: if a watch or the recorder ends, the loop ends with the reason. Under a
-//! paused clock, a current-thread runtime and fixed [`Seeds`] a run replays exactly: there are no threads,
-//! no wall clock and no other randomness here.
+//! Guarantees: one task steps the engine, so that its decisions depend on the order of events alone. No task
+//! is detached: if a watch or the recorder ends, the loop ends with the reason. Under a paused clock, a
+//! current-thread runtime and fixed [`Seeds`] a run replays exactly: there are no threads, no wall clock and
+//! no other randomness here.
 //!
-//! In production this future belongs on the main thread (`block_on`), where a long turn delays nobody: the
-//! runtime's workers decode and send meanwhile.
+//! In production this future belongs on the main thread (`block_on`), where a long turn delays no other task:
+//! the runtime's workers decode and send meanwhile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,10 +54,10 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// How long queued Kubernetes Events may hold up a stop.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// Why a controller ended that was not told to.
+/// The reason why a controller ended before it was stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A part that runs for ever ended.
+    /// A part ended that runs as long as the program.
     #[error("{0} ended unexpectedly")]
     PartEnded(&'static str),
     /// A task panicked.
@@ -64,7 +65,7 @@ pub enum Error {
     TaskFailed(#[source] JoinError),
 }
 
-/// Runs a controller until it is told to stop.
+/// Runs a controller until `parts.stop` is done and its requests are settled.
 pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let (sink, mut events) = mpsc::channel(EVENTS);
     let compressor = Arc::new(Compressor::new(parts.settings.compression));
@@ -89,7 +90,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
         tokio::select! {
             biased;
             () = &mut stop => {
-                info!("stopping: no new creates and deletes, waiting for what is in flight");
+                info!("stopping: no new creates and deletes, waiting for requests in flight");
                 deadline = Some(Instant::now() + lifetime);
                 controller.stop();
             }
@@ -111,7 +112,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
             }
             () = until(wake) => controller.tick(),
         }
-        // Whatever else is there goes into the same turn.
+        // All events and replies that are there go into the same turn.
         while let Some(ended) = controller.requests.try_next() {
             controller.replied(ended)?;
         }
@@ -124,7 +125,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
         controller.turn(batch.drain(..));
     }
     drop(controller);
-    // Best effort: what is not written by then is lost.
+    // Best effort: Events that are not written by then are lost.
     let _ = timeout(FLUSH, recording.join_next()).await;
     Ok(())
 }
@@ -223,7 +224,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Takes in a batch of events, lets the engine decide, and does what it wants.
+    /// Takes in a batch of events, lets the engine and the queues decide, and carries out the effects.
     fn turn(&mut self, batch: impl ExactSizeIterator<Item = Event>) {
         let begun = Instant::now();
         let events = batch.len();
@@ -270,7 +271,7 @@ impl Controller {
                 self.queueing.framework(key, consumer);
             }
             Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
-            Effect::Tell { lines, before } => self.history.tell(self.clock.now(), lines, before),
+            Effect::Tell { lines, before } => self.history.append(self.clock.now(), lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(
                     framework.metadata.namespace.as_deref().unwrap_or_default(),

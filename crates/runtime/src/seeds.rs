@@ -1,6 +1,6 @@
 //! Where randomness comes from: the system in production, a counter from one seed in the simulation.
 //!
-//! Nothing else in this crate may draw random numbers: what is decided must replay from the seed.
+//! No other part of this crate may draw random numbers: decisions must replay from the seed.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -17,7 +17,7 @@ enum Source {
 }
 
 impl Seeds {
-    /// Seeds that nobody can guess.
+    /// Seeds that cannot be guessed.
     pub fn system() -> Self {
         Seeds(Source::System { key: RandomState::new(), drawn: 0 })
     }

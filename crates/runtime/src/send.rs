@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use framework_api::Time;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use kube::client::Body;
 use tokio::time::{Instant, timeout};
+
+use framework_api::Time;
+use framework_engine::object::{Form, Object};
+use framework_engine::request as engine;
+use framework_message::Reply;
 
 use crate::client::REPLY_TIMEOUT;
 use crate::compression::{Compressor, aside, open_aside, work_on};
@@ -15,9 +19,6 @@ use crate::metrics::Metrics;
 use crate::reply;
 use crate::request;
 use crate::request::call::{Call, Error};
-use framework_engine::object::{Form, Object};
-use framework_engine::request as engine;
-use framework_message::Reply;
 
 /// From so many bytes on, a response is worth a thread of its own: it takes milliseconds to read.
 const LARGE: usize = 256 << 10;
@@ -29,19 +30,20 @@ impl Exchange for engine::Request {
     type Object = Object;
 
     fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error> {
-        let engine::Request::PutStatus { framework, resource_version, status, compressed, room } = self
+        let engine::Request::PutStatus { framework, resource_version, status, compressed: stays, room } =
+            self
         else {
             return Ok((request::engine::render(self)?, false));
         };
         work_on(status, || {
-            let Some(packed) = compressor.pack(status, *compressed, room) else {
+            let Some(compressed) = compressor.compressed(status, *stays, room) else {
                 return Ok((request::engine::render(self)?, false));
             };
-            let call = request::engine::put_status(framework, *resource_version, &packed)?;
+            let call = request::engine::put_status(framework, *resource_version, &compressed)?;
             // Before it is sent: the watch may be faster than the reply.
             compressor.remember(
                 &framework.metadata.uid.as_deref().unwrap_or_default().into(),
-                packed,
+                compressed,
                 status,
             );
             Ok((call, true))

@@ -1,8 +1,8 @@
 //! How long the threads that move bytes were held up: a heartbeat that notes how late each beat is.
 //!
-//! A beat is late when the threads that could run it were busy with something that does not yield. A stall
-//! that is longer than [`BEAT`] is seen, and told too short by that at most. Not part of the loop itself,
-//! which simulations run under a paused clock: a heart that beats there would be all they do.
+//! A beat is late when the threads that could run it were busy with a task that does not yield. A stall that
+//! is longer than [`BEAT`] is seen, and measured too short by [`BEAT`] at most. The heartbeat is not part of
+//! the loop, which simulations run under a paused clock: there it would be the only event.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub use crate::metrics::Threads;
 
 /// How often the heart beats.
 pub const BEAT: Duration = Duration::from_millis(50);
-/// Beats for ever, on the threads on which it is polled, which `threads` names.
+/// Beats until the program ends, on the threads on which it is polled, which `threads` names.
 pub async fn beat(metrics: Arc<Metrics>, threads: Threads) {
     loop {
         let due = Instant::now() + BEAT;
@@ -31,7 +31,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The value of a series in what is scraped.
+    /// The value of a series in the text of a scrape.
     fn series(metrics: &Metrics, name: &str) -> f64 {
         let text = metrics.text(Clock::system().now());
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -1,9 +1,10 @@
-//! Standard error: the only one who writes to it, so that each line is whole and nobody waits for its reader.
+//! The only writer to standard error, so that each line is whole and no task waits for its reader.
 //!
 //! Lines wait in one queue and are written in order by a thread of their own. Guarantees: a line is written
-//! in one piece, however long it is and whatever the descriptor is set to; whoever logs never blocks. The
-//! queue is bounded: a line of the log that finds no room is dropped, and how many were is told as soon as
-//! there is room again; lines of the history that find none are not taken, and who has them decides.
+//! in one piece, also a long one, and also to a descriptor that does not block; logging never blocks. The
+//! queue is bounded. A line of the log that finds no room is dropped, and the number of dropped lines is
+//! written as soon as there is room again. Lines of the history that find no room are refused, and the caller
+//! decides.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -14,30 +15,31 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::journal::{Full, Journal, Receipt};
 use framework_engine::history::Line;
+
+use crate::journal::{Full, Journal, Receipt};
 
 /// Bytes of the log that may wait.
 const TEXT: usize = 4 << 20;
 /// Weight of the history that may wait; a single line may weigh more.
 const HISTORY: usize = 64 << 20;
-/// How long to leave a descriptor alone that takes nothing and does not block.
+/// The pause before a descriptor that is full and does not block is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The way to standard error. Clones lead to the same.
+/// A handle to standard error. Clones lead to the same queue.
 #[derive(Clone, Debug)]
 pub struct Stderr(Arc<Handle>);
 
-/// The thread writes what is left and ends when the last of those who log is gone.
+/// When the last handle is dropped, the thread writes the rest of the queue and ends.
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// There is something to write, or nobody is left.
+    /// There is something to write, or no handle is left.
     work: Condvar,
-    /// Everything is written.
+    /// The queue is empty and written.
     rest: Condvar,
 }
 
@@ -46,8 +48,8 @@ struct Queue {
     items: VecDeque<Item>,
     text: usize,
     history: usize,
-    /// Lines of the log that were dropped since that was told.
-    untold: u64,
+    /// Lines of the log that were dropped since their number was last written.
+    unreported: u64,
     dropped: u64,
     /// Something is being written.
     busy: bool,
@@ -58,8 +60,8 @@ struct Queue {
 enum Item {
     Text(Vec<u8>),
     Line(Box<Line>, Timestamp),
-    /// What was queued before is written: to be told.
-    Told(oneshot::Sender<()>),
+    /// All that was queued before is written: confirms it.
+    Confirm(oneshot::Sender<()>),
 }
 
 impl Stderr {
@@ -80,7 +82,7 @@ impl Stderr {
     pub fn log(&self, text: &[u8]) {
         let mut queue = self.0.0.lock();
         if queue.text + text.len() > TEXT {
-            queue.untold += 1;
+            queue.unreported += 1;
             queue.dropped += 1;
         } else {
             queue.text += text.len();
@@ -105,7 +107,7 @@ impl Stderr {
 }
 
 impl Journal for Stderr {
-    fn tell(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
+    fn append(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
         let weight = lines.iter().map(Line::weight).sum::<usize>();
         let mut queue = self.0.0.lock();
         if queue.history > 0 && queue.history + weight > HISTORY {
@@ -114,7 +116,7 @@ impl Journal for Stderr {
         queue.history += weight;
         queue.items.extend(lines.into_iter().map(|line| Item::Line(Box::new(line), at)));
         let (written, receipt) = oneshot::channel();
-        queue.items.push_back(Item::Told(written));
+        queue.items.push_back(Item::Confirm(written));
         self.0.0.work.notify_one();
         Ok(Receipt::Pending(receipt))
     }
@@ -140,18 +142,18 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes until nobody is left who logs.
+    /// Writes until the last handle is gone.
     fn write_to(&self, mut out: impl Write) {
-        while let Some((item, untold)) = self.next() {
-            if untold > 0 {
-                let text = format!("{untold} lines of the log were dropped: standard error took none\n");
+        while let Some((item, unreported)) = self.next() {
+            if unreported > 0 {
+                let text = format!("{unreported} lines of the log were dropped: standard error took none\n");
                 write_whole(&mut out, text.as_bytes());
             }
             match item {
                 Item::Text(text) => write_whole(&mut out, &text),
                 Item::Line(line, at) => write_whole(&mut out, &line.render(at)),
-                // Who waited may have given up.
-                Item::Told(written) => _ = written.send(()),
+                // The task that waited may have ended.
+                Item::Confirm(written) => _ = written.send(()),
             }
         }
     }
@@ -165,11 +167,11 @@ impl Shared {
                 match &item {
                     Item::Text(text) => queue.text -= text.len(),
                     Item::Line(line, _) => queue.history -= line.weight(),
-                    Item::Told(_) => {}
+                    Item::Confirm(_) => {}
                 }
                 queue.busy = true;
-                let untold = std::mem::take(&mut queue.untold);
-                return Some((item, untold));
+                let unreported = std::mem::take(&mut queue.unreported);
+                return Some((item, unreported));
             }
             self.rest.notify_all();
             if queue.closed {
@@ -180,8 +182,8 @@ impl Shared {
     }
 }
 
-/// Writes all of it, however little is taken at a time. If nobody can ever read it, it is lost: there is
-/// nowhere to say so.
+/// Writes all bytes, however few are taken at a time. If the descriptor is closed, they are lost: there is no
+/// place to report it.
 fn write_whole(out: &mut impl Write, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match out.write(bytes) {

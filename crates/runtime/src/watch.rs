@@ -1,56 +1,63 @@
-//! The three watches: what the API server shows of Frameworks, ConfigMaps and Pods, as [`Event`]s.
+//! The watches: changes of Frameworks, ConfigMaps, Pods and the objects of queueing, as [`Event`]s.
 //!
-//! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods (the other order would read as
-//! "vanished"), each consistent; nothing is dropped: a full channel holds the watch up. A watch that ends is
-//! resumed from its last resourceVersion, one that cannot be is listed anew, with back-off after errors.
+//! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods, each consistent; in the other order,
+//! objects would seem to have vanished. No event is dropped: a full channel holds the watch up. A watch that
+//! ends is resumed from its last resourceVersion; if that is too old, the objects are listed again. Errors
+//! are followed by a back-off.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use kube::Api;
 use kube::runtime::watcher;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
+
+use framework_engine::event as engine;
+use framework_engine::object::UnownedPod;
+use framework_message::Change;
 
 use crate::compression::Compressor;
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::wire::{Watched, Wire};
-use framework_engine::event as engine;
-use framework_engine::object::UnownedPod;
-use framework_message::Change;
 
 mod kind;
+mod selector;
 
 pub use kind::Kind;
+pub use selector::Selector;
+
+type Stream<T> = BoxStream<'static, watcher::Result<watcher::Event<Watched<T>>>>;
 
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
 
-/// Where a watch puts what it sees.
+/// Takes the changes that a watch sees.
 #[derive(Clone, Debug)]
 pub struct Sink {
-    /// To whom; when full, the watch waits.
+    /// Takes the events; when it is full, the watch waits.
     pub events: mpsc::Sender<Event>,
-    /// Counts.
+    /// Counts starts and failures.
     pub metrics: Arc<Metrics>,
-    /// Opens what is compressed.
+    /// Opens compressed statuses.
     pub compressor: Arc<Compressor>,
 }
 
-/// When a watch may begin, and whom it lets begin after its first LIST.
+/// When a watch may begin, and the watch that may begin after its first LIST.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// Waited for.
+    /// The watch begins when this is done.
     pub after: Option<oneshot::Receiver<()>>,
-    /// Told once.
+    /// Sent after the first LIST.
     pub then: Option<oneshot::Sender<()>>,
 }
 
 impl Turn {
-    /// Turns for as many watches, each after the LIST of the one before.
+    /// Turns for `N` watches, each after the LIST of the one before.
     pub fn chain<const N: usize>() -> [Turn; N] {
         let mut after = None;
         std::array::from_fn(|_| {
@@ -60,8 +67,14 @@ impl Turn {
     }
 }
 
-/// Watches one kind until nobody listens any more.
-pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rng: fastrand::Rng) {
+/// Watches the objects of one kind that `selector` selects, until the receiver of the events is gone.
+pub async fn watch<T: Kind>(
+    client: kube::Client,
+    mut selector: Selector,
+    sink: Sink,
+    mut turn: Turn,
+    rng: fastrand::Rng,
+) {
     if let Some(after) = turn.after.take()
         && after.await.is_err()
     {
@@ -69,14 +82,18 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
     }
     let metrics = Arc::clone(&sink.metrics);
     let client = paced(client, move || metrics.watch_started(T::RESOURCE.plural));
-    let mut config = watcher::Config::default().page_size(T::RESOURCE.page).timeout(WATCH_SECONDS);
-    if let Some(selector) = T::RESOURCE.selector {
-        config = config.labels(selector);
-    }
-    let stream = watcher(Api::<Watched<T>>::all(client), config);
-    let mut stream = std::pin::pin!(stream);
     let mut backoff = Backoff::new(rng);
-    while let Some(seen) = stream.next().await {
+    let mut stream = watched::<T>(&client, selector.labels());
+    loop {
+        let seen = tokio::select! {
+            biased;
+            () = selector.changed() => {
+                stream = watched::<T>(&client, selector.labels());
+                continue;
+            }
+            seen = stream.next() => seen,
+        };
+        let Some(seen) = seen else { return };
         let synced = matches!(seen, Ok(watcher::Event::InitDone));
         let event = match seen {
             Ok(event) => {
@@ -98,18 +115,25 @@ pub async fn watch<T: Kind>(client: kube::Client, sink: Sink, mut turn: Turn, rn
             return;
         }
         if synced && let Some(then) = turn.then.take() {
-            // Nobody waits any more only if the program is ending.
+            // The receiver is gone only if the program is ending.
             let _ = then.send(());
         }
     }
 }
 
+/// The LIST and the watches of the objects that these labels select.
+fn watched<T: Kind>(client: &kube::Client, labels: Option<String>) -> Stream<T> {
+    let mut config = watcher::Config::default().page_size(T::RESOURCE.page).timeout(WATCH_SECONDS);
+    config.label_selector = labels;
+    watcher(Api::all(client.clone()), config).boxed()
+}
+
 fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
     let resource = T::RESOURCE.plural;
     match error {
-        // Normal life: history was compacted, all is listed anew.
+        // This is normal: the API server's history was compacted.
         watcher::Error::WatchError(status) if status.code == 410 => {
-            debug!(resource, "the watch is too far behind, listing anew");
+            debug!(resource, "the watch is too far behind, listing again");
         }
         error => warn!(resource, %error, retry_in = ?delay, "a watch failed and is tried again"),
     }
@@ -134,7 +158,7 @@ fn unowned(pod: UnownedPod) -> Event {
     Event::Engine(engine::Event::UnownedPod(pod))
 }
 
-/// The object without what only its end needs.
+/// The object without the data that only its deletion needs.
 fn alive<T: Wire>(mut object: T) -> T {
     object.forget_last();
     object

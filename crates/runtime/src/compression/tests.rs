@@ -1,13 +1,16 @@
-//! When a status is packed, how it is told that it is ours, and what becomes of one that cannot be opened.
+//! When a status is compressed, how our own status is recognised, and how one that cannot be opened is
+//! reported.
 
-use super::*;
+use serde_json::{Value, json};
+
 use framework_api::Framework;
 use framework_engine::object::Form;
 use framework_message::Key;
-use serde_json::{Value, json};
+
+use super::*;
 
 const AT: &str = "2026-01-01T00:00:00Z";
-/// Next to nothing stands beside the status.
+/// Metadata and spec take next to nothing.
 const ROOM: SizeLimits = SizeLimits { object: 1_450_000, compressed: 1_000_000 };
 
 fn status(tasks: usize, state: &str) -> Arc<FrameworkStatus> {
@@ -56,54 +59,55 @@ fn text(status: &FrameworkStatus) -> &str {
 }
 
 #[test]
-fn a_status_is_packed_from_the_threshold_on() {
+fn a_status_is_compressed_from_the_threshold_on() {
     let status = status(3, "AttemptRunning");
     let length = serde_json::to_vec(status.task_roles()).unwrap().len();
-    assert!(compressor(Some(length)).pack(&status, false, &ROOM).is_some());
-    assert!(compressor(Some(length + 1)).pack(&status, false, &ROOM).is_none());
-    assert!(compressor(Some(0)).pack(&status, false, &ROOM).is_some());
-    assert!(compressor(None).pack(&status, false, &ROOM).is_none());
+    assert!(compressor(Some(length)).compressed(&status, false, &ROOM).is_some());
+    assert!(compressor(Some(length + 1)).compressed(&status, false, &ROOM).is_none());
+    assert!(compressor(Some(0)).compressed(&status, false, &ROOM).is_some());
+    assert!(compressor(None).compressed(&status, false, &ROOM).is_none());
 }
 
 #[test]
-fn an_attempt_that_was_compressed_stays_so_whatever_the_settings() {
+fn an_attempt_that_was_compressed_stays_so_under_any_settings() {
     let status = status(1, "AttemptRunning");
     for threshold in [None, Some(LARGEST_RAW)] {
-        assert!(compressor(threshold).pack(&status, true, &ROOM).is_some());
+        assert!(compressor(threshold).compressed(&status, true, &ROOM).is_some());
     }
 }
 
 #[test]
-fn with_compression_off_a_status_is_packed_that_would_pass_a_mebibyte() {
+fn with_compression_off_a_status_over_a_mebibyte_is_compressed() {
     let compressor = compressor(None);
     let (small, large) = (status(2000, "AttemptRunning"), status(4000, "AttemptRunning"));
     let length = |status: &FrameworkStatus| serde_json::to_vec(status).unwrap().len();
     assert!(length(&small) < LARGEST_RAW && length(&large) > LARGEST_RAW);
-    assert!(compressor.pack(&small, false, &ROOM).is_none());
-    let packed = compressor.pack(&large, false, &ROOM).unwrap();
-    assert!(length(&packed) < LARGEST_RAW / 10, "{}", length(&packed));
+    assert!(compressor.compressed(&small, false, &ROOM).is_none());
+    let compressed = compressor.compressed(&large, false, &ROOM).unwrap();
+    assert!(length(&compressed) < LARGEST_RAW / 10, "{}", length(&compressed));
 }
 
 #[test]
-fn a_high_threshold_does_not_keep_a_status_raw_that_would_pass_a_mebibyte() {
+fn a_high_threshold_keeps_no_status_over_a_mebibyte_raw() {
     let large = status(4000, "AttemptRunning");
     let task_roles = serde_json::to_vec(large.task_roles()).unwrap().len();
-    assert!(compressor(Some(task_roles + 1)).pack(&large, false, &ROOM).is_some());
+    assert!(compressor(Some(task_roles + 1)).compressed(&large, false, &ROOM).is_some());
 }
 
 #[test]
-fn a_status_is_packed_that_does_not_fit_beside_the_spec() {
+fn a_status_that_does_not_fit_beside_the_spec_is_compressed() {
     let status = status(2000, "AttemptRunning");
     let length = serde_json::to_vec(&*status).unwrap().len();
     for threshold in [None, Some(LARGEST_RAW)] {
-        let packs = |beside| compressor(threshold).pack(&status, false, &ROOM.beside(beside)).is_some();
-        assert!(!packs(ROOM.object - length));
-        assert!(packs(ROOM.object - length + 1));
+        let is_compressed =
+            |beside| compressor(threshold).compressed(&status, false, &ROOM.beside(beside)).is_some();
+        assert!(!is_compressed(ROOM.object - length));
+        assert!(is_compressed(ROOM.object - length + 1));
     }
 }
 
 #[test]
-fn what_the_api_server_stores_escaped_is_counted_so() {
+fn text_that_the_api_server_escapes_is_counted_as_escaped() {
     let with = |text: &str| {
         let mut status = FrameworkStatus::clone(&status(1, "AttemptRunning"));
         status.tasks = Some(text.to_owned());
@@ -119,43 +123,44 @@ fn what_the_api_server_stores_escaped_is_counted_so() {
         ("\u{1}", 6),
         ("\u{1f600}", 4),
     ] {
-        let packs = |room| {
+        let is_compressed = |room| {
             let room = SizeLimits { object: room, ..ROOM };
-            compressor(None).pack(&with(text), false, &room).is_some()
+            compressor(None).compressed(&with(text), false, &room).is_some()
         };
-        assert!(!packs(length + stored), "{text:?}");
-        assert!(packs(length + stored - 1), "{text:?}");
+        assert!(!is_compressed(length + stored), "{text:?}");
+        assert!(is_compressed(length + stored - 1), "{text:?}");
     }
 }
 
 #[test]
-fn what_is_too_long_in_a_hurry_is_compressed_with_effort_and_at_last_by_zstd() {
+fn a_status_that_stays_too_long_is_compressed_harder_and_then_by_zstd() {
     let status = status(500, "AttemptRunning");
-    let packed = |codec, compressed| {
+    let compressed = |codec, compressed| {
         let room = SizeLimits { compressed, ..ROOM };
-        let packed = Compressor::new(Compression { threshold: Some(0), codec }).pack(&status, false, &room);
-        text(&packed.unwrap()).to_owned()
+        let compressed =
+            Compressor::new(Compression { threshold: Some(0), codec }).compressed(&status, false, &room);
+        text(&compressed.unwrap()).to_owned()
     };
     let length = |codec, effort| codec::encode_json(&status.task_roles(), codec, effort).unwrap().len();
     for codec in [CompressionCodec::Zstd, CompressionCodec::Gzip] {
         let [fast, best] = [Effort::Fast, Effort::Best].map(|effort| length(codec, effort));
         assert!(best < fast, "{codec:?}");
-        assert_eq!(packed(codec, fast).len(), fast, "{codec:?}");
-        assert_eq!(packed(codec, fast - 1).len(), best, "{codec:?}");
-        assert!(packed(codec, best - 1).starts_with("KLUv/"), "{codec:?}");
+        assert_eq!(compressed(codec, fast).len(), fast, "{codec:?}");
+        assert_eq!(compressed(codec, fast - 1).len(), best, "{codec:?}");
+        assert!(compressed(codec, best - 1).starts_with("KLUv/"), "{codec:?}");
     }
 }
 
 #[test]
-fn what_is_packed_is_opened_to_what_it_was() {
+fn a_compressed_status_opens_to_the_same_status() {
     for codec in [CompressionCodec::Zstd, CompressionCodec::Gzip] {
         for state in ["AttemptRunning", "Completed"] {
             let status = status(50, state);
-            let packed = Compressor::new(Compression { threshold: Some(0), codec })
-                .pack(&status, false, &ROOM)
+            let compressed = Compressor::new(Compression { threshold: Some(0), codec })
+                .compressed(&status, false, &ROOM)
                 .unwrap();
-            assert_eq!(packed.attempt_status.task_role_statuses, None);
-            let mut object = object(packed);
+            assert_eq!(compressed.attempt_status.task_role_statuses, None);
+            let mut object = object(compressed);
             // Another process reads it, with other settings.
             compressor(None).open(&mut object);
             assert_eq!(opened(object), status);
@@ -167,39 +172,39 @@ fn what_is_packed_is_opened_to_what_it_was() {
 fn our_own_echo_is_recognised_and_not_decoded() {
     let compressor = compressor(Some(0));
     let status = status(3, "AttemptRunning");
-    let packed = compressor.pack(&status, false, &ROOM).unwrap();
-    compressor.remember(&"f".into(), packed.clone(), &status);
-    let mut echo = object(packed.clone());
+    let compressed = compressor.compressed(&status, false, &ROOM).unwrap();
+    compressor.remember(&"f".into(), compressed.clone(), &status);
+    let mut echo = object(compressed.clone());
     compressor.open(&mut echo);
     assert!(Arc::ptr_eq(&opened(echo), &status), "the very one that was sent");
 
-    let mut edited = packed.clone();
-    edited.tasks = Some("by somebody else".to_owned());
+    let mut edited = compressed.clone();
+    edited.tasks = Some("by another client".to_owned());
     let mut edited = object(edited);
     compressor.open(&mut edited);
     let edited = opened(edited);
     assert_eq!(
         (edited.tasks.as_deref(), edited.task_roles()),
-        (Some("by somebody else"), status.task_roles())
+        (Some("by another client"), status.task_roles())
     );
 
-    let mut again = object(edited.stored(Some(text(&packed).to_owned())));
+    let mut again = object(edited.stored(Some(text(&compressed).to_owned())));
     compressor.open(&mut again);
-    assert!(Arc::ptr_eq(&opened(again), &edited), "what was read is known, too");
+    assert!(Arc::ptr_eq(&opened(again), &edited), "a status that was read is known, too");
 }
 
 #[test]
-fn what_nobody_has_any_more_is_forgotten() {
+fn a_status_that_is_dropped_elsewhere_is_forgotten() {
     let compressor = compressor(Some(0));
     for uid in ["a", "b"] {
         let status = status(3, "AttemptRunning");
-        compressor.remember(&uid.into(), compressor.pack(&status, false, &ROOM).unwrap(), &status);
+        compressor.remember(&uid.into(), compressor.compressed(&status, false, &ROOM).unwrap(), &status);
     }
     assert_eq!(compressor.known.lock().unwrap().keys().map(|uid| &**uid).collect::<Vec<_>>(), ["b"]);
 }
 
 #[test]
-fn what_cannot_be_opened_is_unreadable_and_says_why() {
+fn a_status_that_cannot_be_opened_is_unreadable_with_a_reason() {
     let mut broken = status(3, "AttemptRunning").stored(Some("AAAA".to_owned()));
     broken.conditions = framework_engine::quarantine::conditions(&[], "x", broken.start_time).unwrap();
     let conditions = broken.conditions.clone();

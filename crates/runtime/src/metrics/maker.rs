@@ -1,4 +1,4 @@
-//! Makes metrics under the prefix that all of them share but those that users were promised.
+//! Makes metrics. All share a prefix, except those whose names users were promised.
 
 use prometheus::core::Collector;
 use prometheus::{

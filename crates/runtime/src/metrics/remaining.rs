@@ -16,7 +16,7 @@ use framework_message::Now;
 const BUCKETS: &[f64] =
     &[0.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
 
-/// Deadlines that have not passed yet, or are about to be acted on, and the clock that they follow.
+/// Deadlines that have not passed yet or are about to be enforced, and the clock that they follow.
 #[derive(Debug, Default)]
 pub struct Remaining(Mutex<(Vec<Time>, ServerTime)>);
 

@@ -8,16 +8,16 @@ use tokio::time::Instant;
 
 use super::maker::Maker;
 
-/// For how long the longest stall is told, at least. Whoever scrapes more often sees each.
+/// For how long the longest stall is shown, at least. A scraper that comes more often sees each.
 const MEMORY: Duration = Duration::from_secs(120);
 const BUCKETS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// Who was held up.
+/// The threads that were held up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// The one on which the loop evaluates and decides.
     Loop,
-    /// The runtime's own, which read, decode, encode and send.
+    /// The runtime's workers, which read, decode, encode and send.
     Workers,
 }
 
@@ -60,7 +60,7 @@ impl Stalls {
         }
     }
 
-    /// A heartbeat of these threads was that late.
+    /// A heartbeat of these threads was late by this much.
     pub fn note(&self, threads: Threads, late: Duration) {
         let longest = self.longest[threads as usize].note(late);
         self.seconds.with_label_values(&[threads.name()]).observe(late.as_secs_f64());
@@ -68,7 +68,7 @@ impl Stalls {
     }
 }
 
-/// The longest of the last minutes: of two spans of time, so that none is forgotten as soon as it was seen.
+/// The longest stall of the last minutes. It covers two spans of time, so that no stall is forgotten at once.
 #[derive(Debug)]
 struct Longest(Mutex<Spans>);
 
@@ -86,7 +86,7 @@ impl Default for Longest {
 }
 
 impl Longest {
-    /// Takes note of one, and says which is the longest.
+    /// Takes in a stall, and returns the longest one.
     fn note(&self, stall: Duration) -> Duration {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let age = spans.begun.elapsed();
@@ -106,7 +106,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn the_longest_is_told_for_minutes_and_then_forgotten() {
+    async fn the_longest_stall_is_shown_for_minutes_and_then_forgotten() {
         let longest = Longest::default();
         assert_eq!(longest.note(SECOND), SECOND);
         tokio::time::sleep(MEMORY - SECOND).await;

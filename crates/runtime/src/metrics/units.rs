@@ -1,21 +1,22 @@
-//! What comes of QueueUnits.
+//! Metrics of QueueUnits.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use framework_api::queue::Reason;
 use prometheus::{Gauge, HistogramVec, IntCounterVec, IntGaugeVec};
 
-use super::maker::{Maker, whole};
+use framework_api::queue::Reason;
 use framework_message::Key;
 use framework_queueing::{Gauges, Wait};
+
+use super::maker::{Maker, whole};
 
 const WAIT_BUCKETS: &[f64] =
     &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
 
-/// Of so many Queues the time that units waited is told apart; of all others it is told together.
+/// The number of Queues whose waits have series of their own; all others share one.
 const QUEUES: usize = 100;
-/// Stands for all other Queues. No object may have this name.
+/// The label of all other Queues. No object may have this name.
 const OTHERS: &str = "_others";
 
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct Units {
     released: Gauge,
     decisions: IntCounterVec,
     wait_seconds: HistogramVec,
-    /// The Queues that are told apart.
+    /// The Queues that have series of their own.
     known: Mutex<BTreeSet<Key>>,
 }
 
@@ -38,7 +39,7 @@ impl Units {
             ),
             decisions: maker.counters(
                 "queue_decisions_total",
-                "What was stored of QueueUnits: releases, and why others wait.",
+                "Decisions that were stored in QueueUnits: releases, and reasons to wait.",
                 &["reason"],
             ),
             wait_seconds: maker.histograms(
@@ -60,7 +61,7 @@ impl Units {
         self.released.set(gauges.released as f64);
     }
 
-    /// It is stored that a unit was released, after such a wait, or why it waits.
+    /// A decision was stored: a unit was released, after such a wait, or waits for a reason.
     pub fn decided(&self, reason: Reason, waited: Option<&Wait>) {
         self.decisions.with_label_values(&[reason.as_str()]).inc();
         if let Some(wait) = waited {
@@ -81,8 +82,8 @@ impl Units {
     }
 }
 
-/// The band of a priority. The last one begins far below those that Kubernetes gives to its own Pods, and
-/// is the only one that does not end.
+/// The band of a priority. The last band has no upper bound; it begins far below the priorities of
+/// Kubernetes' own Pods.
 fn band(priority: i32) -> &'static str {
     match priority {
         ..0 => "negative",
@@ -97,9 +98,10 @@ fn band(priority: i32) -> &'static str {
 mod tests {
     use std::time::Duration;
 
+    use framework_message::Now;
+
     use super::*;
     use crate::metrics::Metrics;
-    use framework_message::Now;
 
     fn text(metrics: &Metrics) -> String {
         metrics.text(Now { steady: Duration::ZERO, wall: jiff::Timestamp::UNIX_EPOCH })
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_told_by_queue_and_band_and_decisions_by_reason() {
+    fn waits_are_shown_by_queue_and_band_and_decisions_by_reason() {
         let metrics = Metrics::new();
         metrics.unit_decided(Reason::Admitted, Some(&wait("q", 1000)));
         metrics.unit_decided(Reason::Admitted, Some(&wait("q", 5000)));

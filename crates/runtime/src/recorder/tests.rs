@@ -1,11 +1,13 @@
 //! Which Events the API server is sent, and when, under a paused clock.
 
-use super::*;
 use std::sync::Mutex;
 
-use framework_api::FrameworkSpec;
 use http::Response;
 use tower::BoxError;
+
+use framework_api::FrameworkSpec;
+
+use super::*;
 
 type Sent = Arc<Mutex<Vec<(Method, String, Value, Duration)>>>;
 
@@ -113,8 +115,8 @@ async fn events_are_limited_in_rate_and_number() {
 #[test]
 fn a_long_note_is_cut_between_characters() {
     let note = "ä".repeat(NOTE_BYTES);
-    assert_eq!(cut(&note).len(), NOTE_BYTES);
-    assert_eq!(cut(&note[..1023 + 1]).len(), NOTE_BYTES);
-    assert_eq!(cut(&format!("x{note}")).len(), NOTE_BYTES - 1);
-    assert_eq!(cut("short"), "short");
+    assert_eq!(truncate(&note).len(), NOTE_BYTES);
+    assert_eq!(truncate(&note[..1023 + 1]).len(), NOTE_BYTES);
+    assert_eq!(truncate(&format!("x{note}")).len(), NOTE_BYTES - 1);
+    assert_eq!(truncate("short"), "short");
 }

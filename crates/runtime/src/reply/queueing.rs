@@ -4,8 +4,8 @@ use framework_queueing::{Object, Page, Reply, Request, UnitObject};
 
 use crate::wire;
 
-/// The unit as it stands; of its end, of a Job and of a Queue, that it was done. A unit whose last finalizer
-/// went is shown at the version that it had before, so it says nothing that the watch does not say better.
+/// The unit that the response shows. For a Job, a Queue and the end of a unit, only that it was done. The
+/// response shows a unit whose last finalizer went at its earlier version, so the watch shows more.
 pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
     if let Request::DeleteUnit { .. }
     | Request::LetGo { .. }

@@ -1,15 +1,17 @@
-//! Each answer, and the lack of one, with what it is taken for.
+//! Each answer, and the lack of one, with its meaning.
 
 use std::sync::Arc;
 
-use super::*;
+use serde_json::{Value, json};
+
 use framework_api::{Framework, FrameworkSpec, FrameworkStatus};
 use framework_core::Action;
 use framework_core::size::SizeLimits;
 use framework_engine::object::Object;
 use framework_engine::request::Request;
 use framework_message::Key;
-use serde_json::{Value, json};
+
+use super::*;
 
 fn framework() -> Arc<Framework> {
     let spec: FrameworkSpec = serde_json::from_value(json!({"taskRoles": []})).unwrap();
@@ -166,7 +168,7 @@ fn a_config_map_of_our_name_is_foreign_unless_a_framework_controls_it() {
     );
     let other = answer(&request, 200, &map("Deployment"));
     assert!(matches!(&other, Reply::Foreign(words) if words.contains("Deployment job")), "{other:?}");
-    // A confirmation asks whether it exists, whoever controls it.
+    // A confirmation asks whether it exists, under any controller.
     let confirm = answer(&act(Action::ConfirmConfigMap { uid: "c".into() }), 200, &map("Deployment"));
     assert!(matches!(&confirm, Reply::Object(Object::ConfigMap(_))), "{confirm:?}");
 }
@@ -201,7 +203,8 @@ fn a_deleted_config_map_is_shown_if_a_finalizer_keeps_it() {
 fn a_unit_that_was_let_go_is_not_shown_as_it_was() {
     let (unit, uid) = (Key::new("ns", "framework-job"), "u".into());
     let let_go = framework_queueing::Request::LetGo { unit, uid, resource_version: 7, finalizers: vec![] };
-    // The API server answers with what it was sent, at the version that it took it off from.
+    // The API server answers with the object that it was sent, at the version from which the finalizer was
+    // removed.
     let body = json!({"kind": "QueueUnit", "spec": {}, "metadata": {
         "name": "framework-job", "namespace": "ns", "uid": "u", "resourceVersion": "7",
         "deletionTimestamp": "2026-01-01T00:00:30Z",

@@ -26,10 +26,10 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// Why a request cannot be rendered: its object is no longer what the request was made for.
+/// The reason why a request cannot be rendered: its object has changed since it was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The status knows no such instance any more.
+    /// The instance is no longer in the status.
     #[error("the status no longer knows the instance")]
     UnknownInstance,
     /// The Framework has no UID, so it was never read from an API server.
@@ -37,7 +37,7 @@ pub enum Error {
     NoUid,
 }
 
-/// What a request is about.
+/// The object or collection that a request is about.
 pub(crate) struct Target {
     /// The URL path.
     pub path: String,

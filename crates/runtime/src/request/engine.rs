@@ -1,11 +1,12 @@
 //! Requests of the engine as they go over the wire.
 
-use framework_api::{Framework, FrameworkStatus, name};
-use framework_core::{Action, act};
-use framework_engine::request::Request;
 use http::Method;
 use serde::Serialize;
 use serde_json::json;
+
+use framework_api::{Framework, FrameworkStatus, name};
+use framework_core::{Action, act};
+use framework_engine::request::Request;
 
 use super::call::{Call, Error, JSON, MERGE_PATCH, Target};
 
@@ -24,7 +25,7 @@ pub fn render(request: &Request) -> Result<Call, Error> {
             Ok(target.call(Method::PATCH, "patch", MERGE_PATCH, patch.to_string().into_bytes()))
         }
         Request::Act { framework, status, action } => act_on(framework, status, action),
-        // Any response has a Date; this one costs the API server nothing, and everyone may ask for it.
+        // Any response has a Date; this one costs the API server nothing, and every account may read it.
         Request::AskTime => Ok(Target { path: "/version".to_owned(), resource: "version" }.get()),
         Request::GetFramework { key } => Ok(framework_at(&key.namespace, &key.name).get()),
         Request::GetHolder { key, action } => Ok(match action {
@@ -73,7 +74,7 @@ pub fn put_status(
     let (namespace, name) = names(framework);
     let metadata =
         Metadata { name, namespace, uid: uid_of(framework)?, resource_version: resource_version.to_string() };
-    // The API server takes spec and metadata from the stored object, whatever a status write says of them.
+    // A status write carries no spec: the API server keeps spec and metadata of the stored object.
     let body = Body { api_version: name::API_VERSION, kind: name::KIND, metadata, status };
     Ok(status_of(framework).call(Method::PUT, "update", JSON, to_vec(&body)))
 }

@@ -1,13 +1,13 @@
 //! The request that lets a JobSet begin.
 
-use framework_api::queue::QUEUE_NAME_LABEL;
 use serde_json::{Value, json};
 
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queueing::TemplateMetadata;
 
-/// The JSON patch that lets a JobSet begin, and gives its Pods the label. To replace UID and resourceVersion
-/// by what they are is what guards it: where they are not, the API server answers with a conflict. A merge
-/// patch would have to say all of `replicatedJobs`.
+/// The JSON patch that lets a JobSet begin, and gives its Pods the label. It replaces UID and resourceVersion
+/// by the same values, which guards it: if the stored values are others, the API server answers with a
+/// conflict. A merge patch would have to repeat all of `replicatedJobs`.
 pub fn resume(uid: &str, resource_version: u128, queue: &str, templates: &[TemplateMetadata]) -> Value {
     let operation = |op: &str, path: &str, value: Value| json!({"op": op, "path": path, "value": value});
     let mut operations = vec![

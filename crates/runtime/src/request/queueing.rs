@@ -1,13 +1,15 @@
 //! Requests of the controller of QueueUnits as they go over the wire.
 
-use framework_api::queue::{
-    self, ConsumerKind, DEQUEUED, FINALIZER, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
-};
-use framework_message::Key;
-use framework_queueing::{Request, UnitObject, UnitStanding};
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
+
+use framework_api::queue::{
+    self, ConsumerKind, DEQUEUED, FINALIZER, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
+};
+use framework_core::SWITCHABLE;
+use framework_message::Key;
+use framework_queueing::{Request, UnitObject, UnitStanding};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::job_set;
@@ -64,20 +66,19 @@ pub fn render(request: &Request) -> Call {
 }
 
 fn guard(uid: &str, resource_version: u128) -> Value {
-    #[cfg(feature = "defects")]
-    if resource_version == framework_queueing::UNGUARDED {
+    // No stored object has version 0: a test that switched the guard off asks for none.
+    if SWITCHABLE && resource_version == 0 {
         return json!({"uid": uid});
     }
     json!({"uid": uid, "resourceVersion": resource_version.to_string()})
 }
 
-/// The API server takes spec and metadata from the stored unit, whatever a write of the status says of them.
+/// A status write carries no spec: the API server keeps spec and metadata of the stored unit.
 fn put_status(unit: &Key, mut metadata: Value, standing: &UnitStanding) -> Call {
     let mut target = one(unit);
     target.path.push_str("/status");
     target.resource = "queueunits/status";
     // Only a patch may leave out the version.
-    #[cfg(feature = "defects")]
     if metadata.get("resourceVersion").is_none() {
         return patch(target, metadata, "status", status(standing));
     }
@@ -133,7 +134,7 @@ fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, mut spec: Value) -
     units(namespace).call(Method::POST, "create", JSON, body.to_string().into_bytes())
 }
 
-/// The status as the API server stores it. Conditions are a whole in a merge patch: both are always said.
+/// The status as the API server stores it. A merge patch replaces all conditions, so both are always sent.
 fn status(standing: &UnitStanding) -> Value {
     let time = |time: framework_api::Time| json!(MetaTime(time.timestamp()));
     let reason = standing.reason.unwrap_or(Reason::Waiting);
@@ -160,9 +161,11 @@ fn status(standing: &UnitStanding) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use framework_queueing::{Filling, TemplateMetadata};
     use std::sync::Arc;
+
+    use framework_queueing::{Filling, TemplateMetadata};
+
+    use super::*;
 
     fn rendered(request: &Request) -> (String, Value) {
         let call = render(request);
@@ -171,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_is_guarded_by_what_it_was_decided_from() {
+    fn every_change_is_guarded_by_the_version_it_was_decided_from() {
         let (unit, uid): (Key, Arc<str>) = (Key::new("team", "a"), "u".into());
         let resource_version = 7;
         let standing = UnitStanding { phase: Some(Phase::Dequeued), ..UnitStanding::default() };

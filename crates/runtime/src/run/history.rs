@@ -26,11 +26,11 @@ impl History {
 
     /// Hands over lines of the history. Lines that a request waits for are never lost, because the request is
     /// not sent without them; other lines that find no room are counted and logged.
-    pub fn tell(&mut self, now: Now, lines: Vec<Line>, before: Option<Ticket>) {
+    pub fn append(&mut self, now: Now, lines: Vec<Line>, before: Option<Ticket>) {
         let triggers: Vec<Trigger> = lines.iter().map(Line::trigger).collect();
-        let receipt = self.journal.tell(lines, now.wall);
+        let receipt = self.journal.append(lines, now.wall);
         if receipt.is_ok() {
-            triggers.iter().for_each(|trigger| self.metrics.snapshot_told(trigger.name()));
+            triggers.iter().for_each(|trigger| self.metrics.snapshot_queued(trigger.name()));
         } else if before.is_none() {
             triggers.iter().for_each(|trigger| self.metrics.snapshot_dropped(trigger.name()));
             warn!(snapshots = triggers.len(), "history was dropped: standard error takes no more for now");

@@ -15,19 +15,19 @@ use crate::metrics::Metrics;
 use crate::position_query::PositionQuery;
 use crate::seeds::Seeds;
 
-/// What a controller is made of.
+/// The parts that a controller is made of.
 pub struct Parts {
-    /// The way to the API server.
+    /// Leads to the API server.
     pub client: kube::Client,
-    /// Of the engine.
+    /// The settings of the engine.
     pub settings: EngineSettings,
-    /// Of the core.
+    /// The policy of the core.
     pub policy: Arc<Policy>,
-    /// Tells the time.
+    /// Shows the time.
     pub clock: Clock,
-    /// All randomness.
+    /// The source of all randomness.
     pub seeds: Seeds,
-    /// Counts.
+    /// The metrics that are kept.
     pub metrics: Arc<Metrics>,
     /// Flags for probes.
     pub health: Arc<Health>,
@@ -35,7 +35,7 @@ pub struct Parts {
     pub journal: Arc<dyn Journal>,
     /// Names this replica in Kubernetes Events.
     pub instance: String,
-    /// Where questions come in for where a unit stands.
+    /// Queries for the position of a unit.
     pub position_queries: mpsc::Receiver<PositionQuery>,
     /// When this is done, the controller stops gracefully.
     pub stop: BoxFuture<'static, ()>,

@@ -16,7 +16,7 @@ use crate::position_query::PositionQuery;
 /// Requests about units that one turn sends at most.
 const UNITS: usize = 32;
 
-/// How much longer than an answer takes the next question waits: answers get a twentieth of the loop's time.
+/// The pause after an answer, as a multiple of its time: answers get a twentieth of the loop's time.
 const PAUSE: u32 = 20;
 
 /// The controller of QueueUnits, if there are queues.
@@ -28,7 +28,7 @@ pub struct Queueing {
     pub answer_at: Option<Instant>,
 }
 
-/// The queues, if there are queues.
+/// The controller of QueueUnits, if there are queues.
 fn queues(parts: &mut Parts) -> Option<QueueController> {
     let settings = Settings {
         reserve_after: parts.settings.reserve_after,
@@ -40,17 +40,17 @@ fn queues(parts: &mut Parts) -> Option<QueueController> {
     queues
 }
 
-/// The questions that come in. Without queues nobody listens.
+/// The queries that come in. Without queues they are refused.
 pub fn position_queries(parts: &mut Parts) -> mpsc::Receiver<PositionQuery> {
-    let (_, nobody) = mpsc::channel(1);
-    let mut position_queries = std::mem::replace(&mut parts.position_queries, nobody);
+    let (_, closed) = mpsc::channel(1);
+    let mut position_queries = std::mem::replace(&mut parts.position_queries, closed);
     if !parts.policy.queueing {
         position_queries.close();
     }
     position_queries
 }
 
-/// The next question, once it may be answered.
+/// The next query, once it may be answered.
 pub async fn next(
     position_queries: &mut mpsc::Receiver<PositionQuery>,
     at: Option<Instant>,
@@ -75,7 +75,7 @@ impl Queueing {
     pub fn next_wake(&self, engine: &Engine, now: Now) -> Option<Duration> {
         let queues = self.controller.as_ref()?;
         let next = queues.next_wake(now, engine.time(now));
-        // What the budget left over of the requests that the queues want to send.
+        // The time at which the budget allows the next request that the queues want to send.
         let sending = queues.wants().then(|| engine.lends_at(now)).flatten();
         next.into_iter().chain(sending).min()
     }
@@ -97,7 +97,7 @@ impl Queueing {
         self.controller.as_ref().map(QueueController::gauges)
     }
 
-    /// Takes in what a watch reported.
+    /// Takes in a change that a watch reported.
     pub fn step(&mut self, event: QueueEvent) {
         if let Some(queues) = &mut self.controller {
             queues.step(event);
@@ -128,8 +128,8 @@ impl Queueing {
         self.answer_at = Some(begun + begun.elapsed() * PAUSE);
     }
 
-    /// Lets the queues decide, and sends what they want: a few requests in each turn, so that many units and
-    /// many Pods share the budget.
+    /// Lets the queues decide, and sends their requests: a few in each turn, so that many units and many Pods
+    /// share the budget.
     pub fn turn(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> Vec<Outcome> {
         let Some(queues) = &mut self.controller else { return Vec::new() };
         let time = engine.time(now);

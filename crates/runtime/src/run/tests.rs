@@ -1,4 +1,4 @@
-//! The loop as a whole, against an API server of few words, under a paused clock.
+//! The loop as a whole, against a small fake API server, under a paused clock.
 
 use std::sync::Mutex;
 
@@ -20,14 +20,14 @@ use crate::journal::{Full, Journal, Receipt};
 
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// What the server does with a write.
+/// The answer of the server to a write.
 #[derive(Clone, Copy, PartialEq)]
 enum Writes {
     Accepted,
     Unanswered,
 }
 
-/// An API server that holds one Framework, sends no watch event, and keeps what it is asked.
+/// An API server that holds one Framework, sends no watch event, and records the requests.
 fn server(asked: &Asked, clock: Clock, writes: Writes, status: Value) -> kube::Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: Request<Body>| {
@@ -79,12 +79,12 @@ fn accepted(body: &[u8], version: usize) -> Result<Value, BoxError> {
     Ok(object)
 }
 
-/// Takes lines, or does not.
+/// A journal that takes lines, or does not.
 #[derive(Debug, Default)]
 struct Kept {
     manner: Mutex<Manner>,
     lines: Mutex<Vec<Line>>,
-    /// Receipts that nobody ever answers.
+    /// Receipts that are never confirmed.
     silent: Mutex<Vec<tokio::sync::oneshot::Sender<()>>>,
 }
 
@@ -97,7 +97,7 @@ enum Manner {
 }
 
 impl Journal for Kept {
-    fn tell(&self, lines: Vec<Line>, _: jiff::Timestamp) -> Result<Receipt, Full> {
+    fn append(&self, lines: Vec<Line>, _: jiff::Timestamp) -> Result<Receipt, Full> {
         let manner = *self.manner.lock().unwrap();
         if manner == Manner::IsFull {
             return Err(Full);
@@ -145,7 +145,7 @@ impl Stage {
         Stage { journal, status: Value::Null, asked, clock, health, metrics: Metrics::new(), writes }
     }
 
-    /// Runs a controller that is told to stop after a while.
+    /// Runs a controller that is stopped after a while.
     async fn run(&self, stop_after: Duration) -> Result<(), Error> {
         run(self.parts(stop_after)).await
     }
@@ -241,7 +241,7 @@ async fn a_retry_is_written_only_after_its_history_is() {
             Manner::IsFull => assert!(lines.is_empty()),
         }
         let dropped = stage.metrics.text(Clock::system().now()).contains("_snapshots_dropped_total{");
-        assert!(!dropped, "what is not sent is not lost");
+        assert!(!dropped, "history that waits with its request is not lost");
     }
 }
 

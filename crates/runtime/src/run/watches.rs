@@ -14,14 +14,14 @@ use framework_queueing::{
 
 use super::parts::Parts;
 use crate::client::REPLY_TIMEOUT;
-use crate::watch::{Kind, Sink, Turn, watch};
+use crate::watch::{Kind, Selector, Sink, Turn, watch};
 use crate::wire::{FrameworkText, Wire};
 
-/// After what time it is looked again whether JobSets are served: at first, and at last.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
-const LOOK_AGAIN_AT_LAST: Duration = Duration::from_secs(600);
+/// The pause between checks whether JobSets are served: the first one, and the longest one.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// Starts the watches, each of which tells its name when it ends.
+/// Starts the watches, each of which returns its name when it ends.
 pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
     let [frameworks, config_maps, pods, jobs, sets, used, units, queues, quotas, classes] = Turn::chain();
     start_watch::<FrameworkText>(tasks, parts, sink, frameworks, "the watch of Frameworks");
@@ -39,7 +39,8 @@ fn start_watch<T: Kind>(
     turn: Turn,
     name: &'static str,
 ) {
-    let watching = watch::<T>(parts.client.clone(), sink.clone(), turn, parts.seeds.generator());
+    let watching =
+        watch::<T>(parts.client.clone(), Selector::of::<T>(), sink.clone(), turn, parts.seeds.generator());
     tasks.spawn(async move {
         watching.await;
         name
@@ -68,21 +69,21 @@ fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
         {
             return name;
         }
-        let mut pause = LOOK_AGAIN;
+        let mut pause = FIRST_PAUSE;
         while !are_job_sets_served(&client).await {
-            // The others need not wait for what is not there.
+            // The next watches need not wait for a kind that is not there.
             if let Some(then) = turn.then.take() {
                 let _ = then.send(());
             }
             sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
-            pause = (pause * 2).min(LOOK_AGAIN_AT_LAST);
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        watch::<JobSetObject>(client, sink, turn, rng).await;
+        watch::<JobSetObject>(client, Selector::of::<JobSetObject>(), sink, turn, rng).await;
         name
     });
 }
 
-/// Whether the API server has that version of JobSets, as far as it says so.
+/// Whether the API server serves that version of JobSets; a failure counts as no.
 async fn are_job_sets_served(client: &kube::Client) -> bool {
     let version = ConsumerKind::JobSet.api_version();
     match timeout(REPLY_TIMEOUT, client.list_api_group_resources(version)).await {

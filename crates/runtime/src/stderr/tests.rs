@@ -1,13 +1,15 @@
 //! Standard error that is slow, blocked, closed, or set not to block.
 
-use super::*;
-use framework_engine::history::{LastSeen, LastState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
+use framework_engine::history::{LastSeen, LastState};
+
+use super::*;
+
 const LONG: Duration = Duration::from_secs(60);
 
-/// Takes what is written as it is told: so many bytes at a time, after so many errors.
+/// A writer that takes so many bytes at a time, after so many errors.
 #[derive(Clone, Default)]
 struct Out {
     taken: Arc<Mutex<Vec<u8>>>,
@@ -81,7 +83,7 @@ fn a_line_of_megabytes_is_one_line_however_little_is_taken_at_a_time() {
     let out = Out { at_most: Some(70_000), ..Out::default() };
     let stderr = Stderr::writing_to(out.clone()).unwrap();
     stderr.log(b"before\n");
-    let receipt = stderr.tell(vec![line("large", 7 << 20)], now()).unwrap();
+    let receipt = stderr.append(vec![line("large", 7 << 20)], now()).unwrap();
     stderr.log(b"after\n");
     stderr.flush(LONG);
     assert!(is_written(receipt));
@@ -103,7 +105,7 @@ fn lines_of_many_threads_stay_whole() {
             scope.spawn(move || {
                 for number in 0..20 {
                     stderr.log(format!("log {thread} {number} end\n").as_bytes());
-                    stderr.tell(vec![line(&format!("{thread}-{number}"), 20)], now()).unwrap();
+                    stderr.append(vec![line(&format!("{thread}-{number}"), 20)], now()).unwrap();
                 }
             });
         }
@@ -128,16 +130,16 @@ fn who_logs_never_waits_and_what_finds_no_room_is_counted_and_told() {
     }
     let dropped = stderr.dropped();
     assert!((99..=100).contains(&dropped), "one may be under way: {dropped}");
-    let first = stderr.tell(vec![line("first", HISTORY)], now()).unwrap();
-    assert_eq!(stderr.tell(vec![line("second", 10)], now()).unwrap_err(), Full);
+    let first = stderr.append(vec![line("first", HISTORY)], now()).unwrap();
+    assert_eq!(stderr.append(vec![line("second", 10)], now()).unwrap_err(), Full);
     stderr.flush(Duration::from_millis(10));
     assert!(!is_written(first), "it is blocked");
     out.open();
     stderr.flush(LONG);
     let text = out.text();
-    assert!(text.contains(&format!("{dropped} lines of the log were dropped")), "nobody is told");
-    assert!(!text.contains("Pod second"), "what was not taken is not written");
-    assert!(stderr.tell(vec![line("third", 10)], now()).is_ok(), "there is room again");
+    assert!(text.contains(&format!("{dropped} lines of the log were dropped")), "no receipt is confirmed");
+    assert!(!text.contains("Pod second"), "a line that was not taken is not written");
+    assert!(stderr.append(vec![line("third", 10)], now()).is_ok(), "there is room again");
     assert_eq!(stderr.dropped(), dropped);
 }
 
@@ -145,7 +147,7 @@ fn who_logs_never_waits_and_what_finds_no_room_is_counted_and_told() {
 fn a_receipt_comes_after_the_line_and_before_what_follows() {
     let out = Out::blocked();
     let stderr = Stderr::writing_to(out.clone()).unwrap();
-    let Ok(Receipt::Pending(mut written)) = stderr.tell(vec![line("a", 10)], now()) else { panic!() };
+    let Ok(Receipt::Pending(mut written)) = stderr.append(vec![line("a", 10)], now()) else { panic!() };
     assert!(written.try_recv().is_err(), "it is blocked");
     out.open();
     let (done, end) = mpsc::channel();
@@ -167,7 +169,7 @@ fn a_closed_descriptor_holds_nobody_up() {
     }
     let stderr = Stderr::writing_to(Closed).unwrap();
     stderr.log(b"lost\n");
-    let receipt = stderr.tell(vec![line("a", 10)], now()).unwrap();
+    let receipt = stderr.append(vec![line("a", 10)], now()).unwrap();
     stderr.flush(LONG);
     assert!(is_written(receipt));
     assert_eq!(stderr.waiting(), 0);
@@ -176,7 +178,7 @@ fn a_closed_descriptor_holds_nobody_up() {
 #[test]
 fn what_is_left_is_written_when_the_last_handle_goes() {
     let (sender, ended) = mpsc::channel::<()>();
-    struct Tail(Out, #[expect(dead_code, reason = "its end is what is waited for")] mpsc::Sender<()>);
+    struct Tail(Out, #[expect(dead_code, reason = "the flush waits for its end")] mpsc::Sender<()>);
     impl Write for Tail {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.write(bytes)

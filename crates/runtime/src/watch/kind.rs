@@ -13,7 +13,7 @@ use crate::wire::{FrameworkText, Wire};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
-    /// The event of a change; the compressor opens what is compressed in the object.
+    /// The event of a change. The compressor opens a compressed status.
     fn event(change: Change<Self>, compressor: &Compressor) -> Event;
 }
 

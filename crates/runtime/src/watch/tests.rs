@@ -1,8 +1,5 @@
 //! Watches of a scripted API server, under a paused clock.
 
-use super::*;
-use crate::wire::FrameworkText;
-use framework_engine::object::{ConfigMapObject, PodObject};
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
@@ -11,7 +8,12 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-/// Answers requests from a script, in order, and keeps what was asked; then never answers again.
+use framework_engine::object::{ConfigMapObject, PodObject};
+
+use super::*;
+use crate::wire::FrameworkText;
+
+/// Answers requests from a script, in order, and records them; then never answers again.
 #[derive(Clone, Default)]
 struct Script {
     replies: Arc<Mutex<VecDeque<(u16, String)>>>,
@@ -71,12 +73,18 @@ fn gone() -> Value {
     })
 }
 
-/// Watches Pods by the script until nothing happens any more; what was seen, in short.
+/// Watches Pods by the script until nothing happens any more, and returns a summary of the changes.
 async fn seen(script: &Script) -> Vec<String> {
     let (sender, mut receiver) = mpsc::channel(4);
     let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
     let rng = fastrand::Rng::with_seed(1);
-    let watching = tokio::spawn(watch::<PodObject>(script.client(), sink, Turn::default(), rng));
+    let watching = tokio::spawn(watch::<PodObject>(
+        script.client(),
+        Selector::of::<PodObject>(),
+        sink,
+        Turn::default(),
+        rng,
+    ));
     let mut seen = Vec::new();
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(200), receiver.recv()).await {
         let change = match event {
@@ -133,7 +141,7 @@ async fn pages_and_events_become_changes_and_foreign_pods_are_left_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_too_far_behind_lists_anew() {
+async fn a_watch_too_far_behind_lists_again() {
     let script = Script::new(vec![
         list("10", "", &[pod("a", "3", "job-attempt")]),
         events(&[("ERROR", gone())]),
@@ -169,9 +177,27 @@ async fn lists_begin_one_after_the_other() {
     let rng = || fastrand::Rng::with_seed(1);
     // The ConfigMaps' LIST never ends, so the Pods' must not begin.
     let tasks = [
-        tokio::spawn(watch::<PodObject>(pods.client(), sink.clone(), third, rng())),
-        tokio::spawn(watch::<ConfigMapObject>(maps.client(), sink.clone(), second, rng())),
-        tokio::spawn(watch::<FrameworkText>(frameworks.client(), sink, first, rng())),
+        tokio::spawn(watch::<PodObject>(
+            pods.client(),
+            Selector::of::<PodObject>(),
+            sink.clone(),
+            third,
+            rng(),
+        )),
+        tokio::spawn(watch::<ConfigMapObject>(
+            maps.client(),
+            Selector::of::<ConfigMapObject>(),
+            sink.clone(),
+            second,
+            rng(),
+        )),
+        tokio::spawn(watch::<FrameworkText>(
+            frameworks.client(),
+            Selector::of::<FrameworkText>(),
+            sink,
+            first,
+            rng(),
+        )),
     ];
     let mut seen = Vec::new();
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(10), receiver.recv()).await {
@@ -181,4 +207,26 @@ async fn lists_begin_one_after_the_other() {
     assert_eq!(seen, expected.map(|change| format!("Engine({change})")));
     assert_eq!((maps.asked().len(), pods.asked().len()), (1, 0));
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_selector_begins_a_new_list() {
+    let script = Script::new(vec![list("10", "", &[pod("a", "3", "job-attempt")])]);
+    let (sender, _receiver) = mpsc::channel(64);
+    let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
+    let (labels, selector) = Selector::changing(Some("slot=1".to_owned()));
+    let rng = fastrand::Rng::with_seed(1);
+    let client = script.client();
+    let watching = tokio::spawn(watch::<PodObject>(client, selector, sink, Turn::default(), rng));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    script.replies.lock().unwrap().push_back(list("20", "", &[]));
+    labels.send(Some("slot=2".to_owned())).unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    watching.abort();
+    let asked = script.asked();
+    let selected = |uri: &String, slot| uri.contains(&format!("labelSelector=slot%3D{slot}"));
+    assert!(asked.iter().take(2).all(|uri| selected(uri, 1)), "{asked:?}");
+    assert!(asked.iter().skip(2).all(|uri| selected(uri, 2)), "{asked:?}");
+    assert!(!asked[2].contains("watch=true") && asked[3].contains("resourceVersion=20"), "{asked:?}");
+    assert_eq!(asked.len(), 4, "{asked:?}");
 }

@@ -1,13 +1,14 @@
-//! ConfigMaps that stand for FrameworkAttempts.
+//! ConfigMaps of FrameworkAttempts.
+
+use serde::{Deserialize, Deserializer};
 
 use framework_api::name;
 use framework_core::observed::ConfigMapFacts;
-use serde::{Deserialize, Deserializer};
+use framework_engine::object::ConfigMapObject;
+use framework_message::Key;
 
 use super::meta::{Meta, Owner};
 use super::resource::{Read, Resource, Wire};
-use framework_engine::object::ConfigMapObject;
-use framework_message::Key;
 
 #[derive(Deserialize)]
 struct ConfigMapWire {

@@ -1,23 +1,24 @@
-//! Frameworks: metadata apart from spec and status, so that one bad object says so and hides no other, and
-//! that whoever knows an object by its names need not read the rest.
+//! Frameworks. Metadata is read apart from spec and status: a bad object is reported and hides no other, and
+//! an object that is known by its version need not be decoded.
 
 use std::sync::Arc;
 
-use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, unset};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::meta::Meta;
-use super::resource::{Read, Resource, Wire};
+use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, unset};
 use framework_engine::object::{Content, Form, FrameworkObject, Unreadable};
 use framework_message::Key;
 
-/// Who it is, and the rest as text: of our own echo nothing else is read.
+use super::meta::Meta;
+use super::resource::{Read, Resource, Wire};
+
+/// The names of a Framework, and the rest as text: only the names of our own echo are read.
 #[derive(Clone, Debug)]
 pub struct FrameworkText {
-    /// Its name.
+    /// Its key.
     pub key: Key,
     /// `metadata.uid`.
     pub uid: Arc<str>,
@@ -66,12 +67,12 @@ impl FrameworkText {
         Ok(Read { resource_version: meta.resource_version, object: Some(text), unowned: None })
     }
 
-    /// How long its status is.
+    /// The length of its status.
     pub fn status_bytes(&self) -> usize {
         self.wire.status.as_ref().map_or(0, |raw| raw.get().len())
     }
 
-    /// Reads the rest; a compressed status is left so.
+    /// Decodes the rest; a compressed status stays compressed.
     pub fn decoded(self) -> FrameworkObject {
         let bytes = self.status_bytes();
         let FrameworkText { key, uid, resource_version, wire } = self;
@@ -89,7 +90,7 @@ impl FrameworkText {
 }
 
 impl FrameworkWire {
-    /// What it says; a compressed status is left so.
+    /// Spec and status; a compressed status stays compressed.
     fn content(&self) -> Result<Content, Unreadable> {
         let framework = Arc::new(self.framework().map_err(|reason| Unreadable::from(&*reason))?);
         let status = self.status.as_deref().map(|status| part("status", status)).transpose();
@@ -108,7 +109,7 @@ impl FrameworkWire {
         Ok(Framework { metadata: metadata(&self.metadata)?, spec, status: None })
     }
 
-    /// Which fields of a spec that can be read count as not set.
+    /// The fields of a readable spec that count as not set.
     fn ignored(&self, content: &Result<Content, Unreadable>) -> Option<String> {
         let (Some(json), Ok((framework, _))) = (&self.spec, content) else { return None };
         unset::out_of_bounds(&framework.spec, json.get())
@@ -126,7 +127,7 @@ impl FrameworkWire {
     }
 }
 
-/// The metadata, without managedFields: nobody here reads them, and they are most of its size.
+/// The metadata, without managedFields: they are most of its size, and no rule reads them.
 fn metadata(raw: &RawValue) -> Result<ObjectMeta, String> {
     let mut metadata: ObjectMeta = part("metadata", raw)?;
     metadata.managed_fields = None;
@@ -156,8 +157,8 @@ fn part<T: DeserializeOwned>(field: &str, raw: &RawValue) -> Result<T, String> {
 
 /// The Framework after a PUT of its status was acknowledged with `body`.
 ///
-/// The API server stores a status as it was sent, and a guarded write changes nothing else: so only the
-/// metadata is read from the reply, and spec and status, which may be megabytes, are those of the request.
+/// The API server stores a status as it was sent, and a guarded write changes nothing else. So only the
+/// metadata is read from the reply. Spec and status, which may be megabytes, are those of the request.
 pub(crate) fn acknowledged(
     sent: &Framework,
     status: &Arc<FrameworkStatus>,
@@ -180,17 +181,18 @@ pub(crate) fn acknowledged(
         stored_bytes: stored_bytes(reply.metadata, reply.spec),
         content: Ok((Arc::new(framework), Some(Arc::clone(status)))),
         form: Form::default(),
-        // They were told of when the spec was read.
+        // They were reported when the spec was read.
         ignored: None,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::wire::{Watched, decode};
     use kube::core::{ObjectList, WatchEvent};
     use serde_json::{Value, json};
+
+    use super::*;
+    use crate::wire::{Watched, decode};
 
     fn framework(name: &str) -> Value {
         json!({
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_beside_the_status_is_counted_with_its_managed_fields() {
+    fn stored_bytes_beside_the_status_include_managed_fields() {
         let mut framework = framework("job");
         let bytes = |part: &str, framework: &Value| framework[part].to_string().len();
         let expected = bytes("metadata", &framework) + bytes("spec", &framework);
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_framework_that_cannot_be_read_says_why_and_hides_no_other() {
+    fn a_framework_that_cannot_be_read_has_a_reason_and_hides_no_other() {
         let mut bad_spec = framework("badspec");
         bad_spec["spec"]["taskRoles"][0]["taskNumber"] = "two".into();
         let mut bad_status = framework("badstatus");
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_that_are_none_hide_nothing_else() {
+    fn seconds_out_of_bounds_hide_no_other_field() {
         let mut odd = framework("odd");
         odd["spec"]["ttlSecondsAfterFinished"] = json!(-1);
         odd["spec"]["activeDeadlineSeconds"] = json!(7);

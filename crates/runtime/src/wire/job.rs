@@ -1,10 +1,10 @@
 //! Jobs (`batch/v1`), as far as queueing uses them.
 
-use framework_api::queue::QUEUE_NAME_LABEL;
 use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec};
 use kube::ResourceExt;
 use serde::Deserializer;
 
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
 use framework_queueing::JobObject;
 
@@ -53,9 +53,10 @@ fn job_of(job: &Job) -> JobObject {
 mod tests {
     use serde_json::{Value, json};
 
+    use framework_message::Key;
+
     use super::*;
     use crate::wire::decode;
-    use framework_message::Key;
 
     fn job(spec: Value, status: Value) -> JobObject {
         let labels = json!({QUEUE_NAME_LABEL: "q"});
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_finished_by_a_condition_that_is_true_and_waits_only_while_it_is_suspended() {
+    fn a_job_is_finished_by_a_true_condition_and_waits_while_suspended() {
         let condition = |kind: &str, status: &str| json!({"conditions": [{"type": kind, "status": status}]});
         for (status, finished) in [
             (condition("Complete", "True"), true),
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_whose_template_cannot_be_read_says_why() {
+    fn a_job_whose_template_cannot_be_read_has_a_reason() {
         let mut bad = spec(json!(1), json!(1));
         bad["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
         let reason = job(bad, json!({})).ask.unwrap_err();

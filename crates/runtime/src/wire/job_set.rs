@@ -1,19 +1,19 @@
-//! JobSets (`jobset.x-k8s.io/v1alpha2`), as far as queueing uses them: each is Jobs of several kinds, some of
-//! each, and waits suspended as a Job does.
+//! JobSets (`jobset.x-k8s.io/v1alpha2`), as far as queueing uses them: each has several templates of Jobs
+//! with a number of replicas, and waits suspended as a Job does.
 
-use framework_api::queue::QUEUE_NAME_LABEL;
-use framework_queue::ResourceRequests;
 use k8s_openapi::api::batch::v1::JobTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde::{Deserialize, Deserializer};
 
+use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_queue::ResourceRequests;
 use framework_queueing::{JobObject, JobSetObject, TemplateMetadata};
 
 use super::job::at_a_time;
 use super::resource::{Read, Resource, Wire};
 use super::typed::{self, created, given, identity, uid};
 
-/// A JobSet as it is stored, without what is not read.
+/// The fields of a JobSet that are read.
 #[derive(Debug, Deserialize)]
 struct JobSet {
     metadata: ObjectMeta,
@@ -100,8 +100,9 @@ fn job_set_of(set: JobSet) -> JobSetObject {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn job(parallelism: u32, completions: Option<u32>, metadata: &Value) -> Value {
         let resources = json!({"requests": {"cpu": "500m"}});
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_set_that_cannot_be_read_says_where() {
+    fn a_job_set_that_cannot_be_read_names_the_template() {
         let mut bad = job(1, None, &Value::Null);
         bad["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
         let good = job(1, None, &Value::Null);

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use framework_api::Time;
-use framework_api::name::SLOT_LABEL;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use framework_api::Time;
+use framework_api::name::SLOT_LABEL;
 use framework_core::observed::Deletion;
 
 #[derive(Debug, Default, Deserialize)]
@@ -33,7 +33,7 @@ pub struct Owner {
     controller: Option<bool>,
 }
 
-/// Whether the slot label is among the labels; nothing else of them is kept.
+/// Whether the slot label is among the labels; the other labels are not kept.
 #[derive(Debug, Default)]
 pub struct Labels {
     has_slot: bool,

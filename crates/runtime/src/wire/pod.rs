@@ -1,19 +1,20 @@
-//! Pods that stand for TaskAttempts.
+//! Pods of TaskAttempts.
 
 use std::collections::BTreeMap;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use framework_api::name::variable;
 use framework_api::{Time, name};
 use framework_core::classify::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 use framework_core::observed::{PodFacts, PodPhase};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use framework_engine::object::{PodObject, UnownedPod};
+use framework_message::Key;
 
 use super::meta::Meta;
 use super::resource::{Read, Resource, Wire};
-use framework_engine::object::{PodObject, UnownedPod};
-use framework_message::Key;
 
 #[derive(Deserialize)]
 #[serde(default)]
@@ -71,7 +72,7 @@ impl Wire for PodObject {
     const RESOURCE: Resource = Resource::new("", "v1", "Pod", "pods").selected_by(name::SLOT_LABEL);
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        // Skipped over first, to have it whole if this is the last that is seen of it.
+        // The JSON is skipped first, to keep all of it if this is the last state that is seen.
         let json = <&RawValue>::deserialize(deserializer)?;
         let pod: PodWire = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
         let resource_version = pod.metadata.resource_version.clone();
@@ -121,14 +122,14 @@ impl PodWire {
     }
 }
 
-/// A Pod that is not ours may have been: its name tells of which Framework.
+/// A Pod that is not ours may have been: its name says of which Framework.
 fn unowned(metadata: &Meta) -> Option<UnownedPod> {
     let (framework, _) = metadata.name.split_once('-')?;
     let key = Key::new(&metadata.namespace, framework);
     Some(UnownedPod { key, name: metadata.name.clone(), uid: metadata.uid.clone(), last: None })
 }
 
-/// Whether the controller made a Pod that it controls no more: its annotations say which Task it was of.
+/// Whether the controller made a Pod that it no longer controls: the annotations name its Task.
 fn is_made_by_us(json: &RawValue) -> bool {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -190,9 +191,10 @@ fn container_end(container: ContainerWire) -> ContainerEnd {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::wire::decode;
-    use serde_json::{Value, json};
 
     /// A Pod as the API server sends it, cut to the parts that matter and some that do not.
     fn pod(status: Value) -> Value {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use framework_api::name::variable;
-use framework_api::queue::{ConsumerKind, QUEUE_NAME_LABEL};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde::Deserializer;
 
+use framework_api::name::variable;
+use framework_api::queue::{ConsumerKind, QUEUE_NAME_LABEL};
 use framework_message::Key;
 use framework_queue::ResourceRequests;
 use framework_queueing::{ConsumerKey, PodUse};

@@ -1,8 +1,8 @@
 //! Queues.
 
-use framework_api::queue::{GROUP, Queue};
 use serde::Deserializer;
 
+use framework_api::queue::{GROUP, Queue};
 use framework_queueing::{Filling, QueueObject};
 
 use super::resource::{Read, Resource, Wire};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use framework_api::Time;
-use framework_api::queue::{self, DEQUEUED, OVERTAKEN, QueueUnit, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Deserializer;
 
+use framework_api::Time;
+use framework_api::queue::{self, DEQUEUED, OVERTAKEN, QueueUnit, Reason};
 use framework_message::Key;
 use framework_queue::ResourceRequests;
 use framework_queueing::{ConsumerKey, JobKind, Overtaken, UnitObject, UnitStanding};
@@ -74,8 +74,9 @@ fn standing(status: queue::QueueUnitStatus) -> UnitStanding {
 
 #[cfg(test)]
 mod tests {
-    use framework_api::queue::ConsumerKind;
     use serde_json::{Value, json};
+
+    use framework_api::queue::ConsumerKind;
 
     use super::*;
     use crate::wire::decode;

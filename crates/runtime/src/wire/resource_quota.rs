@@ -20,7 +20,7 @@ impl Wire for QuotaObject {
     }
 }
 
-/// What the quota controller has taken in is what the API server enforces: `status`, not `spec`.
+/// The API server enforces `status`, which the quota controller writes, not `spec`.
 fn quota_of(quota: ResourceQuota) -> QuotaObject {
     let (key, resource_version) = identity(&quota.metadata);
     let spec = quota.spec.unwrap_or_default();
@@ -34,7 +34,7 @@ fn quota_of(quota: ResourceQuota) -> QuotaObject {
             used: amounts(&used.unwrap_or_default()),
             ..Default::default()
         },
-        // A quota that was just made: until what is used is counted, all of it may be.
+        // A quota that was just made counts as used up until its use is counted.
         ResourceQuotaStatus { hard: None, .. } => {
             let hard = amounts(&spec.hard.unwrap_or_default());
             QuotaFacts { used: hard.clone(), hard, ..Default::default() }

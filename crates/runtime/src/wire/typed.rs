@@ -1,4 +1,4 @@
-//! Objects that are read as Kubernetes' own types: one that cannot be decoded is left out, and hurts no other.
+//! Objects that are read as Kubernetes' own types. One that cannot be decoded is left out and hurts no other.
 
 use std::sync::Arc;
 

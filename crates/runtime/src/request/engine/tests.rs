@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::*;
+use serde_json::Value;
+
 use framework_api::FrameworkSpec;
 use framework_core::size::SizeLimits;
 use framework_message::Key;
-use serde_json::Value;
+
+use super::*;
 
 fn framework() -> Arc<Framework> {
     let spec: FrameworkSpec = serde_json::from_value(json!({

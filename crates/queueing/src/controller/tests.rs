@@ -1,20 +1,22 @@
 //! The desk against an API server of few words: one queue, one quota, users who change priorities at any
 //! time, replies that are lost, watches that lag. What the server holds is judged after each write.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use framework_api::Time;
-use framework_api::queue::{FINALIZER, Phase, QueuePolicy};
+use framework_api::queue::{FINALIZER, Phase, QueuePolicy, Reason};
+use framework_core::observed::Admission;
 use framework_core::queue::Stage;
-use framework_queue::{Amount, QuotaFacts};
+use framework_queue::{Amount, QuotaFacts, ResourceRequests};
 
 use super::*;
 use crate::consumer::Growth;
 use crate::counts::{Filling, Gauges};
-use crate::object::{Object, Reply};
-use crate::object::{Overtaken, UnitStanding};
+use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStanding};
+use crate::outgoing::Work;
 use crate::request::Request;
-use framework_message::Rejection;
+use framework_message::{Rejection, Ticket};
 
 mod changes;
 mod growth;

@@ -29,8 +29,6 @@ use crate::unit::UnitState;
 use crate::usage::Usage;
 
 mod decide;
-#[cfg(feature = "defects")]
-mod defects;
 mod facts;
 mod growth;
 mod position;
@@ -57,8 +55,6 @@ pub struct QueueController {
     recovery: Recovery,
     outcomes: Vec<Outcome>,
     draining: bool,
-    #[cfg(feature = "defects")]
-    defects: framework_core::Defects,
 }
 
 impl QueueController {
@@ -79,8 +75,6 @@ impl QueueController {
             recovery: Recovery::default(),
             outcomes: Vec::new(),
             draining: false,
-            #[cfg(feature = "defects")]
-            defects: framework_core::Defects::NONE,
         }
     }
 

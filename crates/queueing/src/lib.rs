@@ -38,7 +38,5 @@ pub use object::{
 };
 pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;
-pub use request::Request;
-#[cfg(feature = "defects")]
-pub use request::UNGUARDED;
+pub use request::{Request, UNGUARDED};
 pub use settings::Settings;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use framework_core::Defects;
+
 /// The settings of the controller of QueueUnits.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -9,4 +11,6 @@ pub struct Settings {
     pub reserve_after: Duration,
     /// The longest life of a request that was sent.
     pub request_lifetime: Duration,
+    /// Rules that a test switches off. The shipped program keeps all of them.
+    pub defects: Defects,
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use framework_api::queue::{ConsumerKind, Phase};
-#[cfg(feature = "defects")]
 use framework_core::Defect;
 use framework_core::queue::Stage;
 use framework_queue::ResourceRequests;
@@ -55,8 +54,7 @@ impl QueueController {
             .collect();
         released.sort_unstable_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
         let mut used = self.usage.of(job).map(|used| used.ask.clone()).unwrap_or_default();
-        #[cfg(feature = "defects")]
-        if self.lacks(Defect::ReturnAtEnd) {
+        if self.settings.defects.has(Defect::ReturnAtEnd) {
             used = ResourceRequests::default();
         }
         for (_, _, _, base) in &released {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use framework_api::queue::Phase;
-#[cfg(feature = "defects")]
 use framework_core::Defect;
 use framework_message::{Change, Now};
 use tracing::warn;
@@ -17,8 +16,7 @@ use crate::request::Request;
 impl QueueController {
     /// A predecessor may have been releasing what waits here, and beginning what is released.
     pub(super) fn begin(&mut self, now: Now) {
-        #[cfg(feature = "defects")]
-        if self.lacks(Defect::ReleaseAtOnce) {
+        if self.settings.defects.has(Defect::ReleaseAtOnce) {
             return;
         }
         let is_open = |unit: &&UnitObject| unit.standing.phase == Some(Phase::Enqueued) || unit.deleting;

@@ -1,6 +1,5 @@
 //! What came of the desk's requests.
 
-#[cfg(feature = "defects")]
 use framework_core::Defect;
 use jiff::Timestamp;
 use tracing::{debug, warn};
@@ -46,8 +45,6 @@ impl QueueController {
         jitter: u64,
     ) {
         let before = self.objects.units.get(key).and_then(|unit| unit.standing.reason);
-        #[cfg(feature = "defects")]
-        let is_forgetful = self.lacks(Defect::ForgetRelease);
         let Some(state) = self.unit_states.get_mut(key) else { return };
         state.writes.pending = None;
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
@@ -96,8 +93,7 @@ impl QueueController {
                 debug!(unit = %key, ?reply, "a write of a QueueUnit has an unknown outcome");
                 state.writes.unread = true;
                 state.writes.unsure |= releases;
-                #[cfg(feature = "defects")]
-                if is_forgetful && releases {
+                if releases && self.settings.defects.has(Defect::ForgetRelease) {
                     (state.writes.releasing, state.writes.unsure) = (None, false);
                     self.stale.units.insert(key.clone());
                 }

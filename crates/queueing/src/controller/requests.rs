@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use framework_api::Time;
 use framework_api::queue::ConsumerKind;
-#[cfg(feature = "defects")]
 use framework_core::Defect;
 use jiff::Timestamp;
 
@@ -54,12 +53,10 @@ impl QueueController {
     }
 
     fn about_unit(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, Request)> {
-        #[cfg(feature = "defects")]
-        let is_unguarded = self.lacks(Defect::ReleaseUnguarded);
         let unit = self.objects.units.get(key)?;
         let state = self.unit_states.get_mut(key)?;
         let (pending, request) = state.next(unit, now.steady, time)?;
-        #[cfg(feature = "defects")]
+        let is_unguarded = self.settings.defects.has(Defect::ReleaseUnguarded);
         let request = if is_unguarded { request.unguarded() } else { request };
         if now.steady < state.writes.not_before {
             self.outgoing.offer_at(state.writes.not_before, Work::Unit(key.clone()));

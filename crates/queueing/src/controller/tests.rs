@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use framework_api::Time;
 use framework_api::queue::{FINALIZER, Phase, QueuePolicy, Reason};
+use framework_core::Defects;
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
 use framework_queue::{Amount, QuotaFacts, ResourceRequests};
@@ -26,6 +27,10 @@ use world::{Transit, World, told};
 
 const SPACE: &str = "ns";
 const LIFETIME: Duration = Duration::from_secs(28);
+
+fn settings() -> Settings {
+    Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME, defects: Defects::NONE }
+}
 
 fn key(name: &str) -> Key {
     Key::new(SPACE, name)

@@ -143,6 +143,16 @@ impl Consumer {
             deleting: metadata.deletion_timestamp.is_some(),
         }
     }
+
+    /// Whether a job waits for a unit of its own.
+    pub fn wants_unit(&self) -> bool {
+        self.stage == Stage::Waiting && self.queue.is_some() && !self.deleting
+    }
+
+    /// Whether a job is suspended, and may be resumed.
+    pub fn waits_to_begin(&self) -> bool {
+        self.stage == Stage::Waiting && !self.deleting
+    }
 }
 
 /// What a Pod of this template asks for, and the PriorityClass that it names.

@@ -9,24 +9,34 @@
 //! and Jobs, writes what was decided, and removes finalizers. It is synchronous and deterministic: it does no
 //! I/O, reads no clock and draws no random numbers.
 
+mod cache;
 mod consumer;
 mod controller;
 mod counts;
+mod job;
+mod namespaces;
 mod object;
 mod others;
+mod outcome;
+mod outgoing;
 mod position;
+mod queue_status;
+mod recovery;
 mod request;
+mod settings;
+mod stale;
 mod store;
 mod unit;
+mod usage;
 
 pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
-pub use controller::{Outcome, QueueController, Settings, Wait};
+pub use controller::QueueController;
 pub use counts::{Filling, Gauges};
 pub use object::{
     ClassObject, JobObject, JobSetObject, Object, Overtaken, Page, PodUse, QueueEvent, QueueObject,
     QuotaObject, Reply, TemplateMetadata, UnitObject, UnitStanding,
 };
+pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;
-pub use request::Request;
-#[cfg(feature = "defects")]
-pub use request::UNGUARDED;
+pub use request::{Request, UNGUARDED};
+pub use settings::Settings;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use framework_api::queue::ConsumerKind;
+use framework_core::SWITCHABLE;
 use framework_message::Key;
 use framework_queue::ResourceRequests;
 
@@ -111,16 +112,15 @@ pub enum Request {
     },
 }
 
-/// Stands for no resourceVersion.
-#[cfg(feature = "defects")]
-pub const UNGUARDED: u128 = 0;
+/// The number that stands for no resourceVersion in a build that can switch rules off. The shipped program has
+/// no such number: each of its writes of a unit is guarded, also where a version could not be read.
+pub const UNGUARDED: Option<u128> = if SWITCHABLE { Some(0) } else { None };
 
 impl Request {
     /// The same, whatever became of the unit meanwhile.
-    #[cfg(feature = "defects")]
     pub fn unguarded(mut self) -> Self {
-        if let Request::PutStatus { resource_version, .. } = &mut self {
-            *resource_version = UNGUARDED;
+        if let (Request::PutStatus { resource_version, .. }, Some(unguarded)) = (&mut self, UNGUARDED) {
+            *resource_version = unguarded;
         }
         self
     }
@@ -128,5 +128,19 @@ impl Request {
     /// Whether it changes anything.
     pub fn is_write(&self) -> bool {
         !matches!(self, Request::GetUnit { .. } | Request::ListUnits { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_write_loses_its_guard_only_in_a_build_that_can_switch_rules() {
+        let (unit, uid) = (Key::new("ns", "unit"), "uid".into());
+        let write = Request::PutStatus { unit, uid, resource_version: 7, standing: UnitStanding::default() };
+        let Request::PutStatus { resource_version, .. } = write.unguarded() else { panic!() };
+        assert_eq!(resource_version, if SWITCHABLE { 0 } else { 7 });
+        assert_eq!(UNGUARDED.is_some(), SWITCHABLE);
     }
 }

@@ -46,27 +46,9 @@ pub enum PendingRequest {
     LetGo,
 }
 
-/// The unit_states of one unit.
+/// What is on its way about one unit, and what came of what was sent.
 #[derive(Debug, Default)]
-pub struct UnitState {
-    /// The unit that they are of.
-    pub uid: Option<Arc<str>>,
-    /// The job that it names.
-    pub consumer: Option<ConsumerKey>,
-    /// What the scheduler was last told of it.
-    pub facts: Option<UnitFacts>,
-    /// What was decided.
-    pub verdict: Verdict,
-    /// What is to be stored of that others went before it.
-    pub overtaken: Option<Overtaken>,
-    /// Before, that alone is not worth a write.
-    pub mark_from: Duration,
-    /// It is to be deleted: its job asks for something else by now, or for nothing.
-    pub unwanted: bool,
-    /// Its deletion was accepted: the watch will show it, and until then there is nothing more to ask for.
-    pub deleted: bool,
-    /// Its finalizer may go: nothing of its job is left.
-    pub may_go: bool,
+pub struct UnitWrites {
     /// What is on its way.
     pub pending: Option<PendingRequest>,
     /// A release that may have been stored, or may yet be: decided from this resourceVersion. A newer version
@@ -76,6 +58,8 @@ pub struct UnitState {
     pub unsure: bool,
     /// It is to be read, because a write conflicted or got no reply.
     pub unread: bool,
+    /// Its deletion was accepted: the watch will show it, and until then there is nothing more to ask for.
+    pub deleted: bool,
     /// Of which version of the unit the last request was about.
     pub base: u128,
     /// The version that is deleted or let go: nothing more is sent before the watch shows another.
@@ -84,20 +68,43 @@ pub struct UnitState {
     pub failures: Failures,
     /// Nothing is sent before.
     pub not_before: Duration,
+}
+
+/// The unit_states of one unit.
+#[derive(Debug, Default)]
+pub struct UnitState {
+    /// The unit that they are of.
+    pub uid: Option<Arc<str>>,
+    /// The job that it names.
+    pub consumer: Option<ConsumerKey>,
+    /// What the scheduler was last told of it.
+    pub facts: Option<UnitFacts>,
     /// Whether the scheduler was last told that it was released and holds something.
     pub holds: bool,
     /// What it counts as.
     pub counted: Option<Counted>,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// What is to be stored of that others went before it.
+    pub overtaken: Option<Overtaken>,
+    /// Before, that alone is not worth a write.
+    pub mark_from: Duration,
+    /// It is to be deleted: its job asks for something else by now, or for nothing.
+    pub unwanted: bool,
+    /// Its finalizer may go: nothing of its job is left.
+    pub may_go: bool,
+    /// What is on its way, and what came of it.
+    pub writes: UnitWrites,
 }
 
 impl UnitState {
     /// What is to be sent about the unit next, `now` on the steady clock and `at` the wall clock's time.
     pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
-        if self.pending.is_some() || self.seen_to == Some(unit.resource_version) {
+        if self.writes.pending.is_some() || self.writes.seen_to == Some(unit.resource_version) {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
-        if self.unread {
+        if self.writes.unread {
             return Some((PendingRequest::Read, Request::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
@@ -112,7 +119,7 @@ impl UnitState {
             return Some((PendingRequest::LetGo, request));
         }
         if self.unwanted {
-            if self.deleted {
+            if self.writes.deleted {
                 return None;
             }
             let (unit, uid) = name();

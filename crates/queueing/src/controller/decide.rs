@@ -10,9 +10,11 @@ use framework_core::queue::Stage;
 use framework_queue::{Decision, UnitUpdate};
 use jiff::Timestamp;
 
-use super::{Outcome, QueueController, Wait, Work};
+use super::QueueController;
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{Overtaken, UnitObject};
+use crate::outcome::{Outcome, Wait};
+use crate::outgoing::Work;
 use crate::unit::Verdict;
 use framework_message::{Key, Now};
 
@@ -27,11 +29,11 @@ impl QueueController {
         if self.draining {
             return;
         }
-        if self.round_at.is_some_and(|at| at <= time) {
-            self.stale_namespaces.extend(self.namespaces.keys().cloned());
+        if self.stale.is_round_due(time) {
+            self.stale.namespaces.extend(self.namespaces.names().cloned());
         }
-        for namespace in std::mem::take(&mut self.stale_namespaces) {
-            if !self.owns(&namespace, now.steady) || self.unsettled.contains_key(&namespace) {
+        for namespace in std::mem::take(&mut self.stale.namespaces) {
+            if !self.owns(&namespace, now.steady) || self.recovery.is_unsettled(&namespace) {
                 continue;
             }
             let Some(namespace_state) = self.namespaces.get_mut(&namespace) else { continue };
@@ -46,10 +48,8 @@ impl QueueController {
                 }
             }
         }
-        self.round_at =
-            self.namespaces.values().filter_map(|namespace_state| namespace_state.schedule.next_wake()).min();
-        self.others_at =
-            self.namespaces.values().filter_map(|namespace_state| namespace_state.others.due()).min();
+        self.stale.round_at = self.namespaces.round_at();
+        self.stale.others_at = self.namespaces.others_at();
     }
 
     fn decided(&mut self, now: Now, key: Key, update: UnitUpdate) {
@@ -62,7 +62,7 @@ impl QueueController {
             UnitUpdate::Overtaken { since } => {
                 state.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
                 state.mark_from = now.steady + self.settings.reserve_after / MARK_PART;
-                self.later.insert((state.mark_from, Work::Unit(key)));
+                self.outgoing.offer_at(state.mark_from, Work::Unit(key));
                 return;
             }
             UnitUpdate::Reserved => {
@@ -75,17 +75,17 @@ impl QueueController {
 
     /// Makes sure that each job has the unit that it should have, and hears of it.
     pub(super) fn look_after_jobs(&mut self) {
-        for key in std::mem::take(&mut self.stale_jobs) {
+        for key in std::mem::take(&mut self.stale.jobs) {
             self.look_after(&key);
             self.look_after_growths(&key);
         }
     }
 
     fn look_after(&mut self, key: &ConsumerKey) {
-        let (Some(job), Some(name)) = (self.consumers.get(key), key.unit()) else { return };
-        let unit = self.units.get(&name);
+        let (Some(job), Some(name)) = (self.objects.consumers.get(key), key.unit()) else { return };
+        let unit = self.objects.units.get(&name);
         let Some(unit) = unit else {
-            if wants_unit(job) {
+            if job.wants_unit() {
                 self.offer(Work::Job(key.clone()));
             }
             return;
@@ -105,7 +105,7 @@ impl QueueController {
             (false, _) => taken(unit),
         };
         let uid = Arc::clone(&job.uid);
-        let (waits, resumes) = (wants_unit(job), begins && waits_to_begin(job));
+        let (waits, resumes) = (job.wants_unit(), begins && job.waits_to_begin());
         // One that is about to be released need not hear first that it is in its queue.
         let is_leaving = ours
             && !is_released
@@ -135,12 +135,9 @@ impl QueueController {
     /// resumed as it is.
     fn may_have_begun(&self, key: &ConsumerKey, job: &Consumer) -> bool {
         let Some(state) = self.job_states.get(key) else { return false };
-        let released = Admission::Released { generation: job.generation };
         match key.kind {
-            JobKind::Known(ConsumerKind::Framework) => {
-                state.told.as_ref().is_some_and(|(uid, told)| *uid == job.uid && *told == released)
-            }
-            _ => state.resumed.as_ref() == Some(&(Arc::clone(&job.uid), job.resource_version)),
+            JobKind::Known(ConsumerKind::Framework) => state.was_released(&job.uid, job.generation),
+            _ => state.was_resumed(&job.uid, job.resource_version),
         }
     }
 
@@ -148,32 +145,30 @@ impl QueueController {
     /// another one then. Until it is gone it holds what it was given all the same.
     pub(super) fn is_void(&self, unit: &UnitObject) -> bool {
         let key = &unit.consumer;
-        let Some(job) = self.consumers.get(key).filter(|job| job.stage == Stage::Waiting) else {
+        let Some(job) = self.objects.consumers.get(key).filter(|job| job.stage == Stage::Waiting) else {
             return false;
         };
         let is_first = unit.owner.as_ref() == Some(&job.uid) && key.unit().as_ref() == Some(&unit.key);
         // What a predecessor has sent may land yet, but not once its job has outgrown the unit.
-        let may_land = || self.unsettled.contains_key(&unit.key.namespace);
+        let may_land = || self.recovery.is_unsettled(&unit.key.namespace);
         let may_begin = || may_land() || self.may_have_begun(key, job);
-        is_first && unit.deleting && !self.used.contains_key(key) && (is_outgrown(unit, job) || !may_begin())
+        is_first && unit.deleting && self.usage.of(key).is_none() && (is_outgrown(unit, job) || !may_begin())
     }
 
     /// Whether a unit is to stay. One that may be released already is let be: whoever came first wins.
     pub(super) fn want(&mut self, name: Key, wanted: bool) {
         let Some(state) = self.unit_states.get_mut(&name) else { return };
-        let unwanted = !wanted && state.releasing.is_none();
+        let unwanted = !wanted && state.writes.releasing.is_none();
         if state.unwanted != unwanted {
             state.unwanted = unwanted;
-            self.stale_units.insert(name.clone());
+            self.stale.units.insert(name.clone());
             self.offer(Work::Unit(name));
         }
     }
 
     fn tell(&mut self, key: &ConsumerKey, uid: Arc<str>, admission: Admission) {
         let state = self.job_states.entry(key.clone()).or_default();
-        let news = Some((Arc::clone(&uid), admission.clone()));
-        if state.told != news {
-            state.told = news;
+        if state.admit(&uid, &admission) {
             self.outcomes.push(Outcome::Admit { key: key.key.clone(), uid, admission });
         }
     }
@@ -181,12 +176,12 @@ impl QueueController {
     /// Says what has been stored of a unit. Why it waits is worth an Event, but not that it was put into its
     /// queue; nor the release of a Framework, which has an Event of its own.
     pub(super) fn announce(&mut self, key: &Key, before: Option<Reason>, time: Timestamp) {
-        let Some(unit) = self.units.get(key) else { return };
+        let Some(unit) = self.objects.units.get(key) else { return };
         let Some(reason) = unit.standing.reason.filter(|reason| Some(*reason) != before) else { return };
         let since = self.enqueued(unit);
         let waited = (reason == Reason::Admitted).then(|| Wait {
             queue: Key { namespace: Arc::clone(&key.namespace), name: Arc::clone(&unit.queue) },
-            priority: self.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
+            priority: self.objects.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
             time: Duration::try_from(time.duration_since(since)).unwrap_or(Duration::ZERO),
         });
         let is_event = match reason {
@@ -202,11 +197,6 @@ impl QueueController {
             waited,
         });
     }
-}
-
-/// Whether a job waits for a unit of its own.
-pub(super) fn wants_unit(job: &Consumer) -> bool {
-    job.stage == Stage::Waiting && job.queue.is_some() && !job.deleting
 }
 
 /// Whether a job of which nothing has begun asks for more by now than its unit: it came to do so while the
@@ -231,9 +221,4 @@ fn waiting(unit: &UnitObject) -> Admission {
 fn taken(unit: &UnitObject) -> Admission {
     let message = format!("the name {} is taken by a QueueUnit of another job", unit.key.name);
     Admission::Waiting { reason: "NameConflict".to_owned(), message }
-}
-
-/// Whether a job is suspended, and may be resumed.
-pub(super) fn waits_to_begin(job: &Consumer) -> bool {
-    job.stage == Stage::Waiting && !job.deleting
 }

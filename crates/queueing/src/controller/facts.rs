@@ -8,18 +8,19 @@ use framework_api::queue::{ConsumerKind, Phase, Reason};
 use framework_core::queue::Stage;
 use framework_queue::{QueueFacts, ResourceRequests, UnitFacts, UnitPhase};
 
+use super::QueueController;
 use super::growth::{Shares, generation};
-use super::{QueueController, Work};
-use crate::consumer::{Consumer, ConsumerKey, JobKind};
+use crate::consumer::{Consumer, ConsumerKey};
 use crate::counts::Counted;
 use crate::object::{JobObject, UnitObject, UnitStanding};
-use crate::unit::{Verdict, holds_ours};
+use crate::outgoing::Work;
+use crate::unit::{UnitState, Verdict, holds_ours};
 use framework_message::{Key, Now};
 
 impl QueueController {
     pub(super) fn unit_changed(&mut self, key: Key) {
         let known = self.unit_states.get(&key).and_then(|state| state.uid.clone());
-        let unit = self.units.get(&key).map(|unit| {
+        let unit = self.objects.units.get(&key).map(|unit| {
             (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version, unit.standing.overtaken)
         });
         if let Some(known) = known.filter(|known| unit.as_ref().is_none_or(|(uid, ..)| uid != known)) {
@@ -28,22 +29,22 @@ impl QueueController {
         let Some((uid, consumer, resource_version, overtaken)) = unit else { return };
         self.job_is_answered(&consumer);
         let name = Arc::clone(&key.name);
-        self.namespace_state(&key.namespace).names.insert(Arc::clone(&uid), name);
-        let state = self.unit_states.entry(key.clone()).or_insert_with(|| super::UnitState {
+        self.namespaces.entry(&key.namespace).names.insert(Arc::clone(&uid), name);
+        let state = self.unit_states.entry(key.clone()).or_insert_with(|| UnitState {
             uid: Some(uid),
             consumer: Some(consumer.clone()),
             overtaken,
             ..Default::default()
         });
-        state.deleted = false;
-        if state.releasing.is_some_and(|base| base < resource_version) {
-            state.releasing = None;
-            state.unsure = false;
+        state.writes.deleted = false;
+        if state.writes.releasing.is_some_and(|base| base < resource_version) {
+            state.writes.releasing = None;
+            state.writes.unsure = false;
             state.facts = None;
         }
-        self.units_of.entry(consumer.clone()).or_default().insert(key.clone());
-        self.stale_jobs.insert(consumer);
-        self.stale_units.insert(key.clone());
+        self.objects.link(consumer.clone(), key.clone());
+        self.stale.jobs.insert(consumer);
+        self.stale.units.insert(key.clone());
         self.offer(Work::Unit(key));
     }
 
@@ -55,19 +56,14 @@ impl QueueController {
             if state.holds {
                 self.released_units(&consumer, false);
             }
-            if let Some(keys) = self.units_of.get_mut(&consumer) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.units_of.remove(&consumer);
-                }
-            }
+            self.objects.unlink(&consumer, key);
             self.job_is_answered(&consumer);
-            self.stale_jobs.insert(consumer);
+            self.stale.jobs.insert(consumer);
         }
         if let Some(namespace_state) = self.namespaces.get_mut(&key.namespace) {
             namespace_state.names.remove(uid);
             namespace_state.schedule.set_unit(uid, None);
-            self.stale_namespaces.insert(Arc::clone(&key.namespace));
+            self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
     }
 
@@ -79,88 +75,85 @@ impl QueueController {
     }
 
     pub(super) fn queue_changed(&mut self, key: &Key) {
-        let priority =
-            self.queues.get(key).map(|queue| self.priority(queue.priority, queue.class.as_deref()));
-        let facts = self.queues.get(key).zip(priority).map(|(queue, priority)| QueueFacts {
+        let priority = self
+            .objects
+            .queues
+            .get(key)
+            .map(|queue| self.objects.priority(queue.priority, queue.class.as_deref()));
+        let facts = self.objects.queues.get(key).zip(priority).map(|(queue, priority)| QueueFacts {
             policy: queue.policy,
             priority: priority.unwrap_or_default(),
         });
-        let namespace_state = self.namespace_state(&key.namespace);
+        let namespace_state = self.namespaces.entry(&key.namespace);
         namespace_state.schedule.set_queue(&key.name, facts);
-        self.stale_namespaces.insert(Arc::clone(&key.namespace));
+        self.stale.namespaces.insert(Arc::clone(&key.namespace));
         // Whether the queue of a unit is there is the unit's own affair.
-        let units = self.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
-        self.stale_units.extend(units.map(|unit| unit.key.clone()));
+        let units = self.objects.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
+        self.stale.units.extend(units.map(|unit| unit.key.clone()));
     }
 
     pub(super) fn quota_changed(&mut self, key: &Key) {
-        if self.quotas.get(key).is_none_or(|quota| quota.limits.is_none()) {
-            let namespace_state = self.namespace_state(&key.namespace);
+        if self.objects.quotas.get(key).is_none_or(|quota| quota.limits.is_none()) {
+            let namespace_state = self.namespaces.entry(&key.namespace);
             namespace_state.others.forget(&key.name);
             namespace_state.schedule.set_quota(&key.name, None);
         }
-        self.namespace_state(&key.namespace);
-        self.stale_namespaces.insert(Arc::clone(&key.namespace));
+        self.namespaces.entry(&key.namespace);
+        self.stale.namespaces.insert(Arc::clone(&key.namespace));
     }
 
     pub(super) fn class_changed(&mut self, name: &str) {
         let named = |class: &Option<Arc<str>>| class.as_deref() == Some(name);
-        let units = self.units.iter().filter(|unit| named(&unit.class)).map(|unit| unit.key.clone());
-        self.stale_units.extend(units);
-        let queues: Vec<Key> =
-            self.queues.iter().filter(|queue| named(&queue.class)).map(|queue| queue.key.clone()).collect();
+        let units = self.objects.units.iter().filter(|unit| named(&unit.class)).map(|unit| unit.key.clone());
+        self.stale.units.extend(units);
+        let queues: Vec<Key> = self
+            .objects
+            .queues
+            .iter()
+            .filter(|queue| named(&queue.class))
+            .map(|queue| queue.key.clone())
+            .collect();
         queues.iter().for_each(|key| self.queue_changed(key));
     }
 
     pub(super) fn job_changed(&mut self, key: &Key) {
-        let consumer = self.jobs.get(key).map(consumer_of);
+        let consumer = self.objects.jobs.get(key).map(consumer_of);
         self.consumer_changed(ConsumerKey::new(ConsumerKind::Job, key.clone()), consumer);
     }
 
     pub(super) fn job_set_changed(&mut self, key: &Key) {
-        let consumer = self.job_sets.get(key).map(|set| consumer_of(&set.job));
+        let consumer = self.objects.job_sets.get(key).map(|set| consumer_of(&set.job));
         self.consumer_changed(ConsumerKey::new(ConsumerKind::JobSet, key.clone()), consumer);
     }
 
     /// Units of JobSets that are not there are known to be that from now on.
     pub(super) fn job_sets_are_seen(&mut self) {
-        let of_sets = |job: &&ConsumerKey| job.kind == JobKind::Known(ConsumerKind::JobSet);
-        let units = self.units_of.iter().filter(|(job, _)| of_sets(job)).flat_map(|(_, units)| units);
-        self.stale_units.extend(units.cloned());
+        self.stale.units.extend(self.objects.units_of_kind(ConsumerKind::JobSet).cloned());
     }
 
     pub(super) fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {
         match consumer {
-            Some(consumer) => drop(self.consumers.insert(key.clone(), consumer)),
+            Some(consumer) => drop(self.objects.consumers.insert(key.clone(), consumer)),
             None => {
-                self.consumers.remove(&key);
+                self.objects.consumers.remove(&key);
                 self.job_states.remove(&key);
             }
         }
-        self.stale_units.extend(self.units_of.get(&key).into_iter().flatten().cloned());
-        self.stale_jobs.insert(key);
-    }
-
-    /// A priority, given or by its class; `None`: there is no such class.
-    pub(super) fn priority(&self, given: Option<i32>, class: Option<&str>) -> Option<i32> {
-        match (given, class) {
-            (Some(priority), _) => Some(priority),
-            (None, None) => Some(0),
-            (None, Some(class)) => self.classes.get(&Key::new("", class)).map(|class| class.value),
-        }
+        self.stale.units.extend(self.objects.units_of(&key).cloned());
+        self.stale.jobs.insert(key);
     }
 
     /// Tells the scheduler what has changed of units, and of what their Pods use.
     pub(super) fn refresh(&mut self, now: Now) {
         let mut shares = Shares::default();
-        for key in std::mem::take(&mut self.stale_units) {
+        for key in std::mem::take(&mut self.stale.units) {
             self.refresh_unit(&key, &mut shares);
         }
         self.refresh_quotas(now);
     }
 
     fn refresh_unit(&mut self, key: &Key, shares: &mut Shares) {
-        let Some(unit) = self.units.get(key) else { return };
+        let Some(unit) = self.objects.units.get(key) else { return };
         let holds = shares.of(unit, self);
         let trouble = self.trouble(unit);
         let facts = self.facts(unit, &holds, trouble.is_some());
@@ -182,8 +175,8 @@ impl QueueController {
         let before = std::mem::replace(&mut state.counted, counted.clone());
         if state.facts != facts {
             state.facts.clone_from(&facts);
-            self.namespace_state(&key.namespace).schedule.set_unit(&uid, facts);
-            self.stale_namespaces.insert(Arc::clone(&key.namespace));
+            self.namespaces.entry(&key.namespace).schedule.set_unit(&uid, facts);
+            self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
         if held != holds {
             self.released_units(&consumer, holds);
@@ -205,18 +198,18 @@ impl QueueController {
             let other = &consumer.key.namespace;
             return of(Reason::ConsumerNotAllowed, format!("its job is in the namespace {other}"));
         }
-        if self.sees(&consumer.kind) && !self.consumers.contains_key(consumer) {
+        if self.objects.sees(&consumer.kind) && !self.objects.consumers.contains_key(consumer) {
             let text = format!("there is no job {} that waits in a queue", consumer.key.name);
             return of(Reason::ConsumerNotFound, text);
         }
         if let Err(error) = &unit.ask {
             return of(Reason::ExceedsQuota, format!("spec.resource cannot be read: {error}"));
         }
-        if self.queues.get(&Key::new(&unit.key.namespace, &unit.queue)).is_none() {
+        if self.objects.queues.get(&Key::new(&unit.key.namespace, &unit.queue)).is_none() {
             let text = format!("there is no Queue {} in the namespace {}", unit.queue, unit.key.namespace);
             return of(Reason::QueueNotFound, text);
         }
-        if self.priority(unit.priority, unit.class.as_deref()).is_none() {
+        if self.objects.priority(unit.priority, unit.class.as_deref()).is_none() {
             let class = unit.class.as_deref().unwrap_or_default();
             return of(Reason::PriorityClassNotFound, format!("there is no PriorityClass {class}"));
         }
@@ -226,7 +219,7 @@ impl QueueController {
     /// What the scheduler is told of a unit; `None`: it need not know of it.
     fn facts(&self, unit: &UnitObject, holds: &ResourceRequests, is_in_trouble: bool) -> Option<UnitFacts> {
         let state = self.unit_states.get(&unit.key)?;
-        let released = unit.standing.phase == Some(Phase::Dequeued) || state.releasing.is_some();
+        let released = unit.standing.phase == Some(Phase::Dequeued) || state.writes.releasing.is_some();
         let standing = if released {
             if holds.is_empty() {
                 return None;
@@ -246,10 +239,14 @@ impl QueueController {
         };
         Some(UnitFacts {
             queue: Arc::clone(&unit.queue),
-            priority: self.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
+            priority: self.objects.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
             enqueued: self.enqueued(unit),
             requests: unit.ask.clone().ok()?,
-            grows: self.consumers.get(&unit.consumer).is_some_and(|job| generation(unit, job).is_some()),
+            grows: self
+                .objects
+                .consumers
+                .get(&unit.consumer)
+                .is_some_and(|job| generation(unit, job).is_some()),
             phase: standing,
         })
     }

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use framework_api::queue::{ConsumerKind, Phase};
-#[cfg(feature = "defects")]
 use framework_core::Defect;
 use framework_core::queue::Stage;
 use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
-use super::uses::less;
-use super::{Outcome, QueueController, Work};
+use super::QueueController;
 use crate::consumer::{Consumer, ConsumerKey, Growth, JobKind};
 use crate::object::UnitObject;
+use crate::outcome::Outcome;
+use crate::outgoing::Work;
 use crate::request::Request;
+use crate::usage::less;
 use framework_message::Key;
 
 /// What the released units of jobs hold; each job's are found out together, and once.
@@ -37,9 +38,10 @@ impl QueueController {
     /// What the released units of a job hold. What its Pods use beyond what is asked for is of Tasks that are
     /// gone: of the youngest growths before all others, because a shrink takes these first.
     fn shares(&self, job: &ConsumerKey) -> BTreeMap<Key, ResourceRequests> {
-        let units = self.units_of.get(job).into_iter().flatten().filter_map(|key| self.units.get(key));
+        let units = self.objects.units_of(job).filter_map(|key| self.objects.units.get(key));
         let is_released = |unit: &&UnitObject| {
-            let releasing = || self.unit_states.get(&unit.key).is_some_and(|state| state.releasing.is_some());
+            let releasing =
+                || self.unit_states.get(&unit.key).is_some_and(|state| state.writes.releasing.is_some());
             unit.standing.phase == Some(Phase::Dequeued) || releasing()
         };
         let mut released: Vec<_> = units
@@ -51,9 +53,8 @@ impl QueueController {
             })
             .collect();
         released.sort_unstable_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
-        let mut used = self.used.get(job).map(|used| used.ask.clone()).unwrap_or_default();
-        #[cfg(feature = "defects")]
-        if self.lacks(Defect::ReturnAtEnd) {
+        let mut used = self.usage.of(job).map(|used| used.ask.clone()).unwrap_or_default();
+        if self.settings.defects.has(Defect::ReturnAtEnd) {
             used = ResourceRequests::default();
         }
         for (_, _, _, base) in &released {
@@ -70,11 +71,11 @@ impl QueueController {
     /// What the Tasks that a unit asks for ask for now.
     fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
         let given = || unit.ask.clone().unwrap_or_default();
-        if !self.sees(&unit.consumer.kind) {
+        if !self.objects.sees(&unit.consumer.kind) {
             return given();
         }
         let same = |job: &&Consumer| unit.consumer_uid.as_ref().is_none_or(|uid| *uid == job.uid);
-        let job = self.consumers.get(&unit.consumer).filter(same);
+        let job = self.objects.consumers.get(&unit.consumer).filter(same);
         let Some(job) = job.filter(|job| job.stage != Stage::Finished) else {
             return ResourceRequests::default();
         };
@@ -93,7 +94,7 @@ impl QueueController {
     /// Since when a unit waits: since its job was created, or grew. A new attempt adds all Tasks anew, but a
     /// unit that was there before keeps its place.
     pub(super) fn enqueued(&self, unit: &UnitObject) -> Timestamp {
-        let Some(job) = self.consumers.get(&unit.consumer) else { return unit.created };
+        let Some(job) = self.objects.consumers.get(&unit.consumer) else { return unit.created };
         match generation(unit, job) {
             None => job.created,
             Some(generation) => {
@@ -108,10 +109,10 @@ impl QueueController {
         if self.growth_request(key).is_some() {
             self.offer(Work::Job(key.clone()));
         }
-        let Some(job) = self.consumers.get(key) else { return };
+        let Some(job) = self.objects.consumers.get(key) else { return };
         let (mut growths, mut wanted) = (Vec::new(), Vec::new());
-        for name in self.units_of.get(key).into_iter().flatten() {
-            let Some(unit) = self.units.get(name) else { continue };
+        for name in self.objects.units_of(key) {
+            let Some(unit) = self.objects.units.get(name) else { continue };
             let Some(generation) = generation(unit, job) else { continue };
             let growth = job.growths.get(&generation);
             let is_released = unit.standing.phase == Some(Phase::Dequeued);
@@ -132,12 +133,12 @@ impl QueueController {
     }
 
     fn tell_growths(&mut self, key: &ConsumerKey, uid: Arc<str>, growths: Vec<i64>) {
-        let known = self.job_states.get(key).and_then(|state| state.told_growths.as_ref());
-        let is_known = match known.filter(|(of, _)| *of == uid) {
-            Some((_, known)) => *known == growths,
-            None => growths.is_empty(),
+        let known = self.job_states.get(key);
+        let is_news = match known {
+            Some(state) => state.is_growth_news(&uid, &growths),
+            None => !growths.is_empty(),
         };
-        if !is_known {
+        if is_news {
             let state = self.job_states.entry(key.clone()).or_default();
             state.told_growths = Some((Arc::clone(&uid), growths.clone()));
             self.outcomes.push(Outcome::AdmitGrowths { key: key.key.clone(), uid, growths });
@@ -146,17 +147,17 @@ impl QueueController {
 
     /// What makes the unit of the first growth that has none. Queue and priority are those of the first unit.
     pub(super) fn growth_request(&self, key: &ConsumerKey) -> Option<Request> {
-        let (job, JobKind::Known(kind)) = (self.consumers.get(key)?, &key.kind) else { return None };
+        let (job, JobKind::Known(kind)) = (self.objects.consumers.get(key)?, &key.kind) else { return None };
         if job.deleting || job.stage == Stage::Finished {
             return None;
         }
         let missing = |(generation, growth): (&i64, &Growth)| {
             let unit = key.growth_unit(*generation)?;
             let ask = growth.ask.clone().ok()?;
-            self.units.get(&unit).is_none().then_some((unit, ask))
+            self.objects.units.get(&unit).is_none().then_some((unit, ask))
         };
         let (unit, ask) = job.growths.iter().find_map(missing)?;
-        let first = self.units.get(&key.unit()?).filter(|unit| unit.owner.as_ref() == Some(&job.uid));
+        let first = self.objects.units.get(&key.unit()?).filter(|unit| unit.owner.as_ref() == Some(&job.uid));
         Some(Request::CreateUnit {
             unit,
             kind: *kind,

@@ -8,7 +8,7 @@ use framework_message::Key;
 impl QueueController {
     /// Where a unit stands; `None`: there is none of that name.
     pub fn queue_position(&self, key: &Key) -> Option<QueuePosition> {
-        let unit = self.units.get(key)?;
+        let unit = self.objects.units.get(key)?;
         let namespace_state = self.namespaces.get(&key.namespace);
         let position =
             namespace_state.and_then(|namespace_state| namespace_state.schedule.position(&unit.uid));

@@ -1,14 +1,14 @@
 //! What came of the desk's requests.
 
-#[cfg(feature = "defects")]
 use framework_core::Defect;
 use jiff::Timestamp;
 use tracing::{debug, warn};
 
-use super::{QueueController, Sent, Work};
+use super::QueueController;
 use crate::consumer::ConsumerKey;
 use crate::object::UnitObject;
 use crate::object::{Object, Reply};
+use crate::outgoing::{Sent, Work};
 use crate::unit::PendingRequest;
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Key, Now, Rejection, Ticket};
@@ -16,14 +16,12 @@ use framework_message::{Key, Now, Rejection, Ticket};
 impl QueueController {
     /// Whether a ticket is of a request of the desk.
     pub fn sent(&self, ticket: Ticket) -> bool {
-        self.in_flight.contains_key(&ticket)
+        self.outgoing.is_in_flight(ticket)
     }
 
     /// Takes in what came of a request.
     pub fn replied(&mut self, now: Now, time: Timestamp, ticket: Ticket, reply: Reply) {
-        let Some(sent) = self.in_flight.remove(&ticket) else { return };
-        self.telling.remove(&ticket);
-        let jitter = self.seed ^ ticket.0;
+        let Some((sent, jitter)) = self.outgoing.answered(ticket) else { return };
         match sent {
             Sent::Unit(key, uid, pending) => {
                 let of_it = self.unit_states.get(&key).is_some_and(|state| state.uid.as_ref() == Some(&uid));
@@ -46,61 +44,61 @@ impl QueueController {
         reply: Reply,
         jitter: u64,
     ) {
-        let before = self.units.get(key).and_then(|unit| unit.standing.reason);
-        #[cfg(feature = "defects")]
-        let is_forgetful = self.lacks(Defect::ForgetRelease);
+        let before = self.objects.units.get(key).and_then(|unit| unit.standing.reason);
         let Some(state) = self.unit_states.get_mut(key) else { return };
-        state.pending = None;
+        state.writes.pending = None;
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
         match reply {
             Reply::Object(Object::Unit(unit)) => {
-                state.unread = false;
-                state.failures = Default::default();
+                state.writes.unread = false;
+                state.writes.failures = Default::default();
                 self.shown(*unit);
                 self.announce(key, before, time);
             }
             // Deleted, or let go; the watch says when.
             Reply::Done => {
-                state.failures = Default::default();
-                state.deleted |= pending == PendingRequest::Delete;
-                state.seen_to = Some(state.base);
+                state.writes.failures = Default::default();
+                state.writes.deleted |= pending == PendingRequest::Delete;
+                state.writes.seen_to = Some(state.writes.base);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 // The watch says so, too: until then nothing more is sent.
-                state.not_before = now.steady + self.settings.request_lifetime;
-                state.releasing = None;
-                self.stale_units.insert(key.clone());
+                state.writes.not_before = now.steady + self.settings.request_lifetime;
+                state.writes.releasing = None;
+                self.stale.units.insert(key.clone());
             }
             Reply::Refused(rejection) => {
                 if rejection.code == 409 {
                     // Decided from what is no more. What came first is known already if the watch was faster.
-                    let known = self.units.get(key).map_or(0, |unit| unit.resource_version);
-                    state.unread = !matches!(pending, PendingRequest::Status { base, .. } if base < known);
+                    let known = self.objects.units.get(key).map_or(0, |unit| unit.resource_version);
+                    state.writes.unread =
+                        !matches!(pending, PendingRequest::Status { base, .. } if base < known);
                 } else {
                     let Rejection { code, message, retry_after, .. } = &rejection;
                     warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
-                    let delay = REFUSED.delay(state.failures.another(true), jitter);
-                    state.not_before = now.steady + delay.max(retry_after.unwrap_or_default());
-                    if releases && !state.unsure {
-                        state.releasing = None;
-                        self.stale_units.insert(key.clone());
+                    let delay = REFUSED.delay(state.writes.failures.another(true), jitter);
+                    state.writes.not_before = now.steady + delay.max(retry_after.unwrap_or_default());
+                    if releases && !state.writes.unsure {
+                        state.writes.releasing = None;
+                        self.stale.units.insert(key.clone());
                     }
                 }
             }
             Reply::NotSent(reason) => {
                 debug!(unit = %key, reason, "a write of a QueueUnit was not sent");
-                state.not_before = now.steady + NOT_SENT.delay(state.failures.another(false), jitter);
+                state.writes.not_before =
+                    now.steady + NOT_SENT.delay(state.writes.failures.another(false), jitter);
             }
             reply => {
                 debug!(unit = %key, ?reply, "a write of a QueueUnit has an unknown outcome");
-                state.unread = true;
-                state.unsure |= releases;
-                #[cfg(feature = "defects")]
-                if is_forgetful && releases {
-                    (state.releasing, state.unsure) = (None, false);
-                    self.stale_units.insert(key.clone());
+                state.writes.unread = true;
+                state.writes.unsure |= releases;
+                if releases && self.settings.defects.has(Defect::ForgetRelease) {
+                    (state.writes.releasing, state.writes.unsure) = (None, false);
+                    self.stale.units.insert(key.clone());
                 }
-                state.not_before = now.steady + REFUSED.delay(state.failures.another(true), jitter);
+                state.writes.not_before =
+                    now.steady + REFUSED.delay(state.writes.failures.another(true), jitter);
             }
         }
         self.offer(Work::Unit(key.clone()));
@@ -110,7 +108,7 @@ impl QueueController {
     /// reply never came: that is tried again, with the same guard.
     fn shown(&mut self, unit: UnitObject) {
         let key = unit.key.clone();
-        if self.units.refresh(unit) {
+        if self.objects.units.refresh(unit) {
             self.unit_changed(key);
         }
     }
@@ -135,6 +133,6 @@ impl QueueController {
                 state.not_before = now.steady + delay;
             }
         }
-        self.later.insert((state.not_before, Work::Job(job)));
+        self.outgoing.offer_at(state.not_before, Work::Job(job));
     }
 }

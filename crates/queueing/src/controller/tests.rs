@@ -1,20 +1,23 @@
 //! The desk against an API server of few words: one queue, one quota, users who change priorities at any
 //! time, replies that are lost, watches that lag. What the server holds is judged after each write.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use framework_api::Time;
-use framework_api::queue::{FINALIZER, Phase, QueuePolicy};
+use framework_api::queue::{FINALIZER, Phase, QueuePolicy, Reason};
+use framework_core::Defects;
+use framework_core::observed::Admission;
 use framework_core::queue::Stage;
-use framework_queue::{Amount, QuotaFacts};
+use framework_queue::{Amount, QuotaFacts, ResourceRequests};
 
 use super::*;
 use crate::consumer::Growth;
 use crate::counts::{Filling, Gauges};
-use crate::object::{Object, Reply};
-use crate::object::{Overtaken, UnitStanding};
+use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStanding};
+use crate::outgoing::Work;
 use crate::request::Request;
-use framework_message::Rejection;
+use framework_message::{Rejection, Ticket};
 
 mod changes;
 mod growth;
@@ -24,6 +27,10 @@ use world::{Transit, World, told};
 
 const SPACE: &str = "ns";
 const LIFETIME: Duration = Duration::from_secs(28);
+
+fn settings() -> Settings {
+    Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME, defects: Defects::NONE }
+}
 
 fn key(name: &str) -> Key {
     Key::new(SPACE, name)

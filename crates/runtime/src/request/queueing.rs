@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use framework_api::queue::{
     self, ConsumerKind, DEQUEUED, FINALIZER, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
 };
-use framework_core::SWITCHABLE;
 use framework_message::Key;
-use framework_queueing::{Request, UnitObject, UnitStanding};
+use framework_queueing::{Request, UNGUARDED, UnitObject, UnitStanding};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::job_set;
@@ -66,8 +65,7 @@ pub fn render(request: &Request) -> Call {
 }
 
 fn guard(uid: &str, resource_version: u128) -> Value {
-    // No stored object has version 0: a test that switched the guard off asks for none.
-    if SWITCHABLE && resource_version == 0 {
+    if Some(resource_version) == UNGUARDED {
         return json!({"uid": uid});
     }
     json!({"uid": uid, "resourceVersion": resource_version.to_string()})
@@ -78,7 +76,7 @@ fn put_status(unit: &Key, mut metadata: Value, standing: &UnitStanding) -> Call 
     let mut target = one(unit);
     target.path.push_str("/status");
     target.resource = "queueunits/status";
-    // Only a patch may leave out the version.
+    // Only a patch may leave out the version, and only in a build whose rules tests can switch off.
     if metadata.get("resourceVersion").is_none() {
         return patch(target, metadata, "status", status(standing));
     }
@@ -210,6 +208,14 @@ mod tests {
             )
         );
         assert_eq!(body, json!({"metadata": {"uid": "u"}, "status": {"waiting": 3, "released": 2}}));
+    }
+
+    #[test]
+    fn an_unreadable_version_still_guards_the_writes_of_the_shipped_program() {
+        let (unit, uid) = (Key::new("team", "a"), "u".into());
+        let standing = UnitStanding { phase: Some(Phase::Dequeued), ..UnitStanding::default() };
+        let (line, body) = rendered(&Request::PutStatus { unit, uid, resource_version: 0, standing });
+        assert_eq!(body["metadata"].get("resourceVersion").is_none(), UNGUARDED.is_some(), "{line}");
     }
 
     #[test]

@@ -33,11 +33,9 @@ fn queues(parts: &mut Parts) -> Option<QueueController> {
     let settings = Settings {
         reserve_after: parts.settings.reserve_after,
         request_lifetime: parts.settings.request_lifetime,
+        defects: parts.policy.defects,
     };
-    let queues = parts.policy.queueing.then(|| QueueController::new(settings, parts.seeds.draw() as u64));
-    #[cfg(feature = "defects")]
-    let queues = queues.map(|queues| queues.without(parts.policy.defects));
-    queues
+    parts.policy.queueing.then(|| QueueController::new(settings, parts.seeds.draw() as u64))
 }
 
 /// The queries that come in. Without queues they are refused.

@@ -194,8 +194,7 @@ fn a_new_desk_tells_what_is_released_and_asks_for_nothing_again() {
     world.grow("a", 2, 1);
     world.grow("a", 3, 2);
     assert_eq!(world.growths("a"), [2]);
-    let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
-    world.desk = QueueController::new(settings, 2);
+    world.desk = QueueController::new(settings(), 2);
     world.grown.clear();
     world.tell(&key("a"));
     world.listed();

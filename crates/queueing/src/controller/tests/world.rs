@@ -208,10 +208,9 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64, limit: u64) -> Self {
-        let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
         let mut world = World {
             server: Server { limit, ..Server::default() },
-            desk: QueueController::new(settings, seed),
+            desk: QueueController::new(settings(), seed),
             transit: Vec::new(),
             second: 0,
             rng: fastrand::Rng::with_seed(seed),
@@ -322,8 +321,7 @@ impl World {
         for (job, generation) in std::mem::take(&mut self.admitted) {
             self.late.insert(job, (generation, until));
         }
-        let settings = Settings { reserve_after: Duration::from_secs(60), request_lifetime: LIFETIME };
-        self.desk = QueueController::new(settings, self.rng.u64(..));
+        self.desk = QueueController::new(settings(), self.rng.u64(..));
         let jobs: Vec<Key> = self.server.jobs.keys().cloned().collect();
         jobs.iter().for_each(|job| self.tell(job));
         self.listed();

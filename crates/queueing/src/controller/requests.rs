@@ -4,41 +4,15 @@ use std::sync::Arc;
 
 use framework_api::Time;
 use framework_api::queue::ConsumerKind;
-#[cfg(feature = "defects")]
 use framework_core::Defect;
 use jiff::Timestamp;
 
-use super::decide::{waits_to_begin, wants_unit};
-use super::{QueueController, Sent};
+use super::QueueController;
 use crate::consumer::{ConsumerKey, JobKind};
+use crate::outgoing::{Sent, Work};
 use crate::request::Request;
 use crate::unit::{PendingRequest, Verdict};
 use framework_message::{Key, Now, Ticket};
-
-/// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
-/// wait would otherwise stand before the releases, in the API server's own line.
-const TOLD_AT_ONCE: usize = 32;
-
-/// What waits to be sent.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Work {
-    /// Something about a unit.
-    Unit(Key),
-    /// The status of a Queue is to be written.
-    Queue(Key),
-    /// The units of a namespace are to be listed.
-    List(Arc<str>),
-    /// Something about a job: its unit is to be made, or it is to be resumed.
-    Job(ConsumerKey),
-}
-
-impl Work {
-    /// After all others.
-    pub fn last() -> Work {
-        let key = Key::new("\u{10ffff}", "\u{10ffff}");
-        Work::Job(ConsumerKey { kind: JobKind::Other("\u{10ffff}".into()), key })
-    }
-}
 
 impl QueueController {
     pub(super) fn offer(&mut self, work: Work) {
@@ -50,38 +24,19 @@ impl QueueController {
             Work::List(_) | Work::Job(_) => true,
             Work::Queue(_) => false,
         };
-        match self.queued.get(&work) {
-            Some(urgent) if *urgent || !releases => return,
-            // It overtakes itself: what is left of it finds nothing to be done.
-            Some(_) | None => drop(self.queued.insert(work.clone(), releases)),
-        }
-        if releases {
-            self.urgent.push_back(work);
-        } else {
-            self.others.push_back(work);
-        }
+        self.outgoing.offer(work, releases);
     }
 
     /// Whether anything waits to be sent.
     pub fn wants(&self) -> bool {
-        !self.urgent.is_empty() || !self.others.is_empty() && self.telling.len() < TOLD_AT_ONCE
+        self.outgoing.wants()
     }
 
     /// The next request, if there is one: at the wall clock's `time`.
     pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request)> {
-        while self.wants() {
-            let urgent = self.urgent.pop_front();
-            let tells = urgent.is_none();
-            let work = urgent.or_else(|| self.others.pop_front())?;
-            self.queued.remove(&work);
+        while let Some((work, releases)) = self.outgoing.next_work() {
             if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
-                self.tickets += 1;
-                let ticket = Ticket(self.tickets);
-                self.in_flight.insert(ticket, sent);
-                if tells {
-                    self.telling.insert(ticket);
-                }
-                return Some((ticket, request));
+                return Some((self.outgoing.sent(sent, releases), request));
             }
         }
         None
@@ -98,35 +53,33 @@ impl QueueController {
     }
 
     fn about_unit(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, Request)> {
-        #[cfg(feature = "defects")]
-        let is_unguarded = self.lacks(Defect::ReleaseUnguarded);
-        let unit = self.units.get(key)?;
+        let unit = self.objects.units.get(key)?;
         let state = self.unit_states.get_mut(key)?;
         let (pending, request) = state.next(unit, now.steady, time)?;
-        #[cfg(feature = "defects")]
+        let is_unguarded = self.settings.defects.has(Defect::ReleaseUnguarded);
         let request = if is_unguarded { request.unguarded() } else { request };
-        if now.steady < state.not_before {
-            self.later.insert((state.not_before, Work::Unit(key.clone())));
+        if now.steady < state.writes.not_before {
+            self.outgoing.offer_at(state.writes.not_before, Work::Unit(key.clone()));
             return None;
         }
         let namespace = &key.namespace;
         if !self.ownership.may_act(framework_api::name::slot(namespace), now.steady) {
             return None;
         }
-        state.pending = Some(pending);
-        state.base = unit.resource_version;
+        state.writes.pending = Some(pending);
+        state.writes.base = unit.resource_version;
         if let PendingRequest::Status { releases: true, base } = pending {
-            state.releasing = Some(base);
-            self.stale_units.insert(key.clone());
+            state.writes.releasing = Some(base);
+            self.stale.units.insert(key.clone());
         }
         Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request))
     }
 
     fn for_job(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
-        let job = self.consumers.get(key)?;
+        let job = self.objects.consumers.get(key)?;
         let JobKind::Known(kind) = key.kind else { return None };
         let growth = self.growth_request(key);
-        let first = key.unit().and_then(|unit| self.units.get(&unit));
+        let first = key.unit().and_then(|unit| self.objects.units.get(&unit));
         let begins = first.is_some_and(|unit| self.lets_begin(key, unit, job));
         let state = self.job_states.entry(key.clone()).or_default();
         if state.busy
@@ -136,11 +89,11 @@ impl QueueController {
             return None;
         }
         if now.steady < state.not_before {
-            self.later.insert((state.not_before, Work::Job(key.clone())));
+            self.outgoing.offer_at(state.not_before, Work::Job(key.clone()));
             return None;
         }
         let (sent, request) = match first {
-            None if wants_unit(job) => {
+            None if job.wants_unit() => {
                 // A template that cannot be read asks for nothing that is known; the Framework says so
                 // itself.
                 let request = Request::CreateUnit {
@@ -155,14 +108,14 @@ impl QueueController {
                 };
                 (Sent::Create(key.clone()), request)
             }
-            Some(unit) if begins && waits_to_begin(job) => {
+            Some(unit) if begins && job.waits_to_begin() => {
                 let (name, uid, queue) = (key.key.clone(), Arc::clone(&job.uid), Arc::clone(&unit.queue));
                 let resource_version = job.resource_version;
                 let request = match kind {
                     ConsumerKind::Framework => return None,
                     ConsumerKind::Job => Request::ResumeJob { job: name, uid, resource_version, queue },
                     ConsumerKind::JobSet => {
-                        let templates = self.job_sets.get(&name)?.templates.clone();
+                        let templates = self.objects.job_sets.get(&name)?.templates.clone();
                         Request::ResumeJobSet { job: name, uid, resource_version, queue, templates }
                     }
                 };

@@ -1,0 +1,153 @@
+//! All that the watches show, and what the engine shows of Frameworks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use framework_api::queue::ConsumerKind;
+use framework_message::{Change, Key};
+
+use crate::consumer::{Consumer, ConsumerKey, JobKind};
+use crate::object::{ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject};
+use crate::store::Store;
+
+/// The newest known version of each object.
+#[derive(Debug, Default)]
+pub struct ObjectCache {
+    /// QueueUnits.
+    pub units: Store<UnitObject>,
+    /// Queues.
+    pub queues: Store<QueueObject>,
+    /// ResourceQuotas.
+    pub quotas: Store<QuotaObject>,
+    /// PriorityClasses.
+    pub classes: Store<ClassObject>,
+    /// Pods with the label of a queue.
+    pub pods: Store<PodUse>,
+    /// Jobs with the label of a queue.
+    pub jobs: Store<JobObject>,
+    /// JobSets with the label of a queue. Not all clusters have them.
+    pub job_sets: Store<JobSetObject>,
+    /// Jobs of all kinds, as the queues see them.
+    pub consumers: BTreeMap<ConsumerKey, Consumer>,
+    /// Units by the job that they name.
+    units_of: BTreeMap<ConsumerKey, BTreeSet<Key>>,
+}
+
+impl ObjectCache {
+    /// Whether each kind was listed that every cluster has.
+    pub fn is_synced(&self) -> bool {
+        self.units.is_synced()
+            && self.queues.is_synced()
+            && self.quotas.is_synced()
+            && self.classes.is_synced()
+            && self.pods.is_synced()
+            && self.jobs.is_synced()
+    }
+
+    /// Whether jobs of that kind are watched, so that one that is not seen is not there.
+    pub fn sees(&self, kind: &JobKind) -> bool {
+        match kind {
+            JobKind::Known(ConsumerKind::Framework | ConsumerKind::Job) => true,
+            JobKind::Known(ConsumerKind::JobSet) => self.job_sets.is_synced(),
+            JobKind::Other(_) | JobKind::Itself => false,
+        }
+    }
+
+    /// The job whose unit a change shows.
+    pub fn job_of(&self, change: &Change<UnitObject>) -> Option<ConsumerKey> {
+        match change {
+            Change::Listed(unit) | Change::Applied(unit) | Change::Deleted(unit) => {
+                Some(self.units.get(&unit.key).unwrap_or(unit).consumer.clone())
+            }
+            Change::Restarted | Change::Synced => None,
+        }
+    }
+
+    /// A priority, given or by its class; `None`: there is no such class.
+    pub fn priority(&self, given: Option<i32>, class: Option<&str>) -> Option<i32> {
+        match (given, class) {
+            (Some(priority), _) => Some(priority),
+            (None, None) => Some(0),
+            (None, Some(class)) => self.classes.get(&Key::new("", class)).map(|class| class.value),
+        }
+    }
+
+    /// The names of the units of a job.
+    pub fn units_of(&self, job: &ConsumerKey) -> impl Iterator<Item = &Key> {
+        self.units_of.get(job).into_iter().flatten()
+    }
+
+    /// The names of the units of all jobs of a kind.
+    pub fn units_of_kind(&self, kind: ConsumerKind) -> impl Iterator<Item = &Key> {
+        let of_kind = move |job: &ConsumerKey| job.kind == JobKind::Known(kind);
+        self.units_of.iter().filter(move |(job, _)| of_kind(job)).flat_map(|(_, units)| units)
+    }
+
+    /// A unit names a job.
+    pub fn link(&mut self, job: ConsumerKey, unit: Key) {
+        self.units_of.entry(job).or_default().insert(unit);
+    }
+
+    /// The unit that named a job is gone.
+    pub fn unlink(&mut self, job: &ConsumerKey, unit: &Key) {
+        if let Some(keys) = self.units_of.get_mut(job) {
+            keys.remove(unit);
+            if keys.is_empty() {
+                self.units_of.remove(job);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(kind: ConsumerKind, name: &str) -> ConsumerKey {
+        ConsumerKey::new(kind, Key::new("ns", name))
+    }
+
+    #[test]
+    fn job_sets_are_seen_once_they_are_listed_and_are_not_waited_for() {
+        let mut cache = ObjectCache::default();
+        let kind = JobKind::Known(ConsumerKind::JobSet);
+        assert!(!cache.is_synced() && !cache.sees(&kind));
+        cache.units.apply(Change::Synced);
+        cache.queues.apply(Change::Synced);
+        cache.quotas.apply(Change::Synced);
+        cache.classes.apply(Change::Synced);
+        cache.pods.apply(Change::Synced);
+        assert!(!cache.is_synced());
+        cache.jobs.apply(Change::Synced);
+        assert!(cache.is_synced() && !cache.sees(&kind));
+        cache.job_sets.apply(Change::Synced);
+        assert!(cache.sees(&kind) && !cache.sees(&JobKind::Itself));
+    }
+
+    #[test]
+    fn a_priority_that_is_given_goes_before_that_of_its_class() {
+        let mut cache = ObjectCache::default();
+        assert_eq!(cache.priority(None, None), Some(0));
+        assert_eq!(cache.priority(None, Some("high")), None);
+        let class = ClassObject { key: Key::new("", "high"), resource_version: 1, value: 7 };
+        cache.classes.apply(Change::Applied(class));
+        assert_eq!(cache.priority(None, Some("high")), Some(7));
+        assert_eq!(cache.priority(Some(3), Some("high")), Some(3));
+    }
+
+    #[test]
+    fn units_are_found_by_their_job_and_by_its_kind_until_they_are_gone() {
+        let mut cache = ObjectCache::default();
+        let (framework, set) = (job(ConsumerKind::Framework, "a"), job(ConsumerKind::JobSet, "a"));
+        let unit = |name| Key::new("ns", name);
+        for name in ["a", "a-2"] {
+            cache.link(framework.clone(), unit(name));
+        }
+        cache.link(set.clone(), unit("set-a"));
+        assert_eq!(cache.units_of(&framework).count(), 2);
+        assert_eq!(cache.units_of_kind(ConsumerKind::JobSet).collect::<Vec<_>>(), [&unit("set-a")]);
+        cache.unlink(&framework, &unit("a"));
+        assert_eq!(cache.units_of(&framework).collect::<Vec<_>>(), [&unit("a-2")]);
+        cache.unlink(&set, &unit("set-a"));
+        assert_eq!(cache.units_of(&set).count(), 0);
+    }
+}

@@ -1,0 +1,76 @@
+//! After a start: which namespaces wait, and what the LISTs of their units show.
+
+use std::sync::Arc;
+
+use framework_api::queue::Phase;
+use framework_core::Defect;
+use framework_message::{Change, Now};
+use tracing::warn;
+
+use super::QueueController;
+use crate::object::{Object, QueueEvent, Reply, UnitObject};
+use crate::outgoing::{Sent, Work};
+use crate::recovery::NextPage;
+use crate::request::Request;
+
+impl QueueController {
+    /// A predecessor may have been releasing what waits here, and beginning what is released.
+    pub(super) fn begin(&mut self, now: Now) {
+        if self.settings.defects.has(Defect::ReleaseAtOnce) {
+            return;
+        }
+        let is_open = |unit: &&UnitObject| unit.standing.phase == Some(Phase::Enqueued) || unit.deleting;
+        let open = self.objects.units.iter().filter(is_open);
+        let until = now.steady + self.settings.request_lifetime;
+        self.recovery.wait(open.map(|unit| Arc::clone(&unit.key.namespace)), until);
+    }
+
+    /// Lists the units of namespaces where nothing of a predecessor can land any more.
+    pub(super) fn settle(&mut self, now: Now) {
+        let due = self.recovery.take_due(now.steady);
+        due.into_iter().for_each(|namespace| self.offer(Work::List(namespace)));
+    }
+
+    pub(super) fn list(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, Request)> {
+        if self.draining || !self.owns(namespace, now.steady) {
+            return None;
+        }
+        match self.recovery.listing(namespace)?.next(now.steady)? {
+            NextPage::Wait(until) => {
+                self.outgoing.offer_at(until, Work::List(Arc::clone(namespace)));
+                None
+            }
+            NextPage::Send(after) => {
+                let request = Request::ListUnits { namespace: Arc::clone(namespace), after };
+                Some((Sent::List(Arc::clone(namespace)), request))
+            }
+        }
+    }
+
+    /// Takes in a page, or asks for it again.
+    pub(super) fn listed(&mut self, now: Now, namespace: Arc<str>, reply: Reply, jitter: u64) {
+        let Some(listing) = self.recovery.listing(&namespace) else { return };
+        let page = match reply {
+            Reply::Object(Object::Page(page)) => page,
+            reply => {
+                let sent = !matches!(reply, Reply::NotSent(_));
+                if sent {
+                    warn!(%namespace, ?reply, "the QueueUnits of a namespace cannot be listed");
+                }
+                listing.failed(now.steady, sent, jitter);
+                self.offer(Work::List(namespace));
+                return;
+            }
+        };
+        let (alive, is_last) = listing.received(page);
+        alive.into_iter().for_each(|unit| self.step(QueueEvent::Unit(Change::Listed(unit))));
+        if is_last {
+            self.recovery.settled(&namespace);
+            let deleting = self.objects.units.within(&namespace).filter(|unit| unit.deleting);
+            self.stale.units.extend(deleting.map(|unit| unit.key.clone()));
+            self.stale.namespaces.insert(namespace);
+        } else {
+            self.offer(Work::List(namespace));
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What is kept of one job: the request on its way, and what the engine was last told.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_core::observed::Admission;
+use framework_message::backoff::Failures;
+
+/// The unit_states of one job.
+#[derive(Debug, Default)]
+pub struct JobState {
+    /// Its unit is being made, or it is being resumed.
+    pub busy: bool,
+    /// Failures in a row.
+    pub failures: Failures,
+    /// Nothing is sent before.
+    pub not_before: Duration,
+    /// What was last told to the engine: of which Framework, and whether it may begin.
+    pub told: Option<(Arc<str>, Admission)>,
+    /// The job that was last sent a request to be resumed, and the resourceVersion that guards it.
+    pub resumed: Option<(Arc<str>, u128)>,
+    /// The same of what it has grown by; none is released before it is told.
+    pub told_growths: Option<(Arc<str>, Vec<i64>)>,
+}
+
+impl JobState {
+    /// Notes the admission of a Framework with that UID. Says whether that is news.
+    pub fn admit(&mut self, uid: &Arc<str>, admission: &Admission) -> bool {
+        let news = Some((Arc::clone(uid), admission.clone()));
+        let is_news = self.told != news;
+        self.told = news;
+        is_news
+    }
+
+    /// Whether a Framework with that UID was last told that it may begin in that generation of its spec.
+    pub fn was_released(&self, uid: &Arc<str>, generation: i64) -> bool {
+        let released = Admission::Released { generation };
+        self.told.as_ref().is_some_and(|(of, told)| of == uid && *told == released)
+    }
+
+    /// Whether a job was last sent a request to be resumed as it is.
+    pub fn was_resumed(&self, uid: &Arc<str>, resource_version: u128) -> bool {
+        self.resumed.as_ref().is_some_and(|(of, version)| of == uid && *version == resource_version)
+    }
+
+    /// Whether the growths of a Framework with that UID that may begin are not what was last told.
+    pub fn is_growth_news(&self, uid: &Arc<str>, growths: &[i64]) -> bool {
+        match self.told_growths.as_ref().filter(|(of, _)| of == uid) {
+            Some((_, known)) => known != growths,
+            None => !growths.is_empty(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uid(uid: &str) -> Arc<str> {
+        uid.into()
+    }
+
+    #[test]
+    fn an_admission_is_news_once_for_each_framework() {
+        let mut state = JobState::default();
+        let released = Admission::Released { generation: 2 };
+        assert!(state.admit(&uid("a"), &released) && !state.admit(&uid("a"), &released));
+        assert!(state.was_released(&uid("a"), 2));
+        assert!(!state.was_released(&uid("a"), 3) && !state.was_released(&uid("b"), 2));
+        assert!(state.admit(&uid("b"), &released), "another Framework of the same name");
+    }
+
+    #[test]
+    fn an_empty_list_of_growths_is_no_news_of_a_new_framework() {
+        let mut state = JobState::default();
+        assert!(!state.is_growth_news(&uid("a"), &[]) && state.is_growth_news(&uid("a"), &[2]));
+        state.told_growths = Some((uid("a"), vec![2]));
+        assert!(!state.is_growth_news(&uid("a"), &[2]) && state.is_growth_news(&uid("a"), &[]));
+        assert!(!state.is_growth_news(&uid("b"), &[]));
+    }
+
+    #[test]
+    fn a_job_was_resumed_only_in_the_version_that_guarded_the_request() {
+        let state = JobState { resumed: Some((uid("a"), 7)), ..JobState::default() };
+        assert!(state.was_resumed(&uid("a"), 7));
+        assert!(!state.was_resumed(&uid("a"), 8) && !state.was_resumed(&uid("b"), 7));
+    }
+}

@@ -1,0 +1,132 @@
+//! What is kept of each namespace with queues: its schedule, and what its quotas count.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_queue::{Namespace, ResourceRequests};
+use jiff::Timestamp;
+
+use crate::object::QuotaObject;
+use crate::others::Others;
+
+/// One namespace.
+#[derive(Debug)]
+pub struct NamespaceState {
+    /// Decides which units are released.
+    pub schedule: Namespace,
+    /// Names of its units, by UID.
+    pub names: BTreeMap<Arc<str>, Arc<str>>,
+    /// What the Pods of its released units use.
+    pub own: ResourceRequests,
+    /// What others use of its quotas.
+    pub others: Others,
+}
+
+/// All namespaces with queues, quotas or units.
+#[derive(Debug)]
+pub struct Namespaces {
+    reserve_after: Duration,
+    states: BTreeMap<Arc<str>, NamespaceState>,
+}
+
+impl Namespaces {
+    /// None yet.
+    pub fn new(reserve_after: Duration) -> Self {
+        Namespaces { reserve_after, states: BTreeMap::new() }
+    }
+
+    /// A namespace, if anything is known of it.
+    pub fn get(&self, namespace: &str) -> Option<&NamespaceState> {
+        self.states.get(namespace)
+    }
+
+    /// As [`Namespaces::get`], to change it.
+    pub fn get_mut(&mut self, namespace: &str) -> Option<&mut NamespaceState> {
+        self.states.get_mut(namespace)
+    }
+
+    /// A namespace, which from now on is known.
+    pub fn entry(&mut self, namespace: &Arc<str>) -> &mut NamespaceState {
+        self.states.entry(Arc::clone(namespace)).or_insert_with(|| NamespaceState {
+            schedule: Namespace::new(self.reserve_after),
+            names: BTreeMap::new(),
+            own: ResourceRequests::default(),
+            others: Others::default(),
+        })
+    }
+
+    /// The names of all of them.
+    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.states.keys()
+    }
+
+    /// When, on the wall clock, a round is due though nothing happens.
+    pub fn round_at(&self) -> Option<Timestamp> {
+        self.states.values().filter_map(|state| state.schedule.next_wake()).min()
+    }
+
+    /// When, on the steady clock, less use of a quota by others may count.
+    pub fn others_at(&self) -> Option<Duration> {
+        self.states.values().filter_map(|state| state.others.due()).min()
+    }
+}
+
+impl NamespaceState {
+    /// Hands its schedule what is our own use of its quotas, and what is others'.
+    pub fn refresh_quotas<'a>(&mut self, now: Duration, quotas: impl Iterator<Item = &'a QuotaObject>) {
+        self.schedule.set_own_usage(self.own.clone());
+        for quota in quotas {
+            if let Some(limits) = &quota.limits {
+                let name = &quota.key.name;
+                let settled = if quota.counted {
+                    let held = |resource: &str| self.schedule.usage(resource);
+                    self.others.settle(now, name, limits, &self.own, held)
+                } else {
+                    // The first count is the first that is known of others: no less than before.
+                    self.others.forget(name);
+                    limits.clone()
+                };
+                self.schedule.set_quota(name, Some(settled));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use framework_message::Key;
+    use framework_queue::{Amount, QuotaFacts};
+
+    use super::*;
+
+    fn quota(used: i64, counted: bool) -> QuotaObject {
+        let amount = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
+        let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
+        QuotaObject { key: Key::new("ns", "quota"), resource_version: 1, limits, counted }
+    }
+
+    #[test]
+    fn a_smaller_use_by_others_names_the_moment_when_it_may_count() {
+        let mut namespaces = Namespaces::new(Duration::from_secs(60));
+        let state = namespaces.entry(&"ns".into());
+        state.refresh_quotas(Duration::from_secs(1), [quota(7, true)].iter());
+        assert_eq!(namespaces.others_at(), None);
+        let state = namespaces.get_mut("ns").unwrap();
+        state.refresh_quotas(Duration::from_secs(2), [quota(3, true)].iter());
+        assert_eq!(namespaces.others_at(), Some(Duration::from_secs(3)));
+        let state = namespaces.get_mut("ns").unwrap();
+        state.refresh_quotas(Duration::from_secs(2), [quota(3, false)].iter());
+        assert_eq!(namespaces.others_at(), None, "a quota that is not counted yet has no others");
+    }
+
+    #[test]
+    fn a_namespace_is_known_once_it_was_entered() {
+        let mut namespaces = Namespaces::new(Duration::ZERO);
+        assert!(namespaces.get("ns").is_none());
+        namespaces.entry(&"ns".into()).names.insert("uid".into(), "unit".into());
+        assert_eq!(namespaces.get("ns").unwrap().names.len(), 1);
+        assert_eq!(namespaces.names().map(|name| &**name).collect::<Vec<_>>(), ["ns"]);
+        assert_eq!(namespaces.round_at(), None);
+    }
+}

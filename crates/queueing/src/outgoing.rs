@@ -1,0 +1,231 @@
+//! What is to be sent, in which order, and what is on its way.
+//!
+//! Guarantees: a piece of work is queued once; what lets a job begin goes before all else, and of all else only
+//! [`TOLD_AT_ONCE`] requests are on their way at a time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_message::{Key, Ticket};
+
+use crate::consumer::{ConsumerKey, JobKind};
+use crate::unit::PendingRequest;
+
+/// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
+/// wait would otherwise stand before the releases, in the API server's own line.
+const TOLD_AT_ONCE: usize = 32;
+
+/// What waits to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// Something about a unit.
+    Unit(Key),
+    /// The status of a Queue is to be written.
+    Queue(Key),
+    /// The units of a namespace are to be listed.
+    List(Arc<str>),
+    /// Something about a job: its unit is to be made, or it is to be resumed.
+    Job(ConsumerKey),
+}
+
+impl Work {
+    /// After all others.
+    fn last() -> Work {
+        let key = Key::new("\u{10ffff}", "\u{10ffff}");
+        Work::Job(ConsumerKey { kind: JobKind::Other("\u{10ffff}".into()), key })
+    }
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub enum Sent {
+    /// About the unit with that UID.
+    Unit(Key, Arc<str>, PendingRequest),
+    /// The POST of a unit of a job.
+    Create(ConsumerKey),
+    /// A job is resumed.
+    Resume(ConsumerKey),
+    /// The units of a namespace are listed.
+    List(Arc<str>),
+    /// The status of a Queue is written.
+    Queue(Key),
+}
+
+/// Requests that wait, and those on their way.
+#[derive(Debug)]
+pub struct OutgoingRequests {
+    /// Releases, in the order in which they came up.
+    urgent: VecDeque<Work>,
+    /// Everything else, likewise.
+    others: VecDeque<Work>,
+    /// Which of the two each is in; whether in the first.
+    queued: BTreeMap<Work, bool>,
+    later: BTreeSet<(Duration, Work)>,
+    in_flight: BTreeMap<Ticket, Sent>,
+    /// Those of them that let nobody begin.
+    telling: BTreeSet<Ticket>,
+    tickets: u64,
+    seed: u64,
+}
+
+impl OutgoingRequests {
+    /// None; the seed is that of the jitter of what is tried again.
+    pub fn new(seed: u64) -> Self {
+        OutgoingRequests {
+            urgent: VecDeque::new(),
+            others: VecDeque::new(),
+            queued: BTreeMap::new(),
+            later: BTreeSet::new(),
+            in_flight: BTreeMap::new(),
+            telling: BTreeSet::new(),
+            // Apart from the engine's.
+            tickets: 1 << 63,
+            seed,
+        }
+    }
+
+    /// Queues a piece of work; whether it lets a job begin.
+    pub fn offer(&mut self, work: Work, releases: bool) {
+        match self.queued.get(&work) {
+            Some(urgent) if *urgent || !releases => return,
+            // It overtakes itself: what is left of it finds nothing to be done.
+            Some(_) | None => drop(self.queued.insert(work.clone(), releases)),
+        }
+        if releases {
+            self.urgent.push_back(work);
+        } else {
+            self.others.push_back(work);
+        }
+    }
+
+    /// A piece of work is to be queued at that moment of the steady clock.
+    pub fn offer_at(&mut self, at: Duration, work: Work) {
+        self.later.insert((at, work));
+    }
+
+    /// The work whose moment has come.
+    pub fn take_due(&mut self, now: Duration) -> Vec<Work> {
+        let due: Vec<_> = self.later.range(..=(now, Work::last())).cloned().collect();
+        for entry in &due {
+            self.later.remove(entry);
+        }
+        due.into_iter().map(|(_, work)| work).collect()
+    }
+
+    /// When the moment of the next work comes.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.later.first().map(|(at, _)| *at)
+    }
+
+    /// Whether anything may be sent.
+    pub fn wants(&self) -> bool {
+        !self.urgent.is_empty() || !self.others.is_empty() && self.telling.len() < TOLD_AT_ONCE
+    }
+
+    /// The next piece of work that may be sent, and whether it lets a job begin.
+    pub fn next_work(&mut self) -> Option<(Work, bool)> {
+        if !self.wants() {
+            return None;
+        }
+        let urgent = self.urgent.pop_front().map(|work| (work, true));
+        let next = urgent.or_else(|| self.others.pop_front().map(|work| (work, false)));
+        if let Some((work, _)) = &next {
+            self.queued.remove(work);
+        }
+        next
+    }
+
+    /// A request is on its way; whether it lets a job begin.
+    pub fn sent(&mut self, sent: Sent, releases: bool) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.in_flight.insert(ticket, sent);
+        if !releases {
+            self.telling.insert(ticket);
+        }
+        ticket
+    }
+
+    /// Whether that request is on its way.
+    pub fn is_in_flight(&self, ticket: Ticket) -> bool {
+        self.in_flight.contains_key(&ticket)
+    }
+
+    /// Whether no request is on its way.
+    pub fn is_settled(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// A request is answered: what it was, and the jitter of another try.
+    pub fn answered(&mut self, ticket: Ticket) -> Option<(Sent, u64)> {
+        let sent = self.in_flight.remove(&ticket)?;
+        self.telling.remove(&ticket);
+        Some((sent, self.seed ^ ticket.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unit(name: &str) -> Work {
+        Work::Unit(Key::new("ns", name))
+    }
+
+    fn list() -> Sent {
+        Sent::List("ns".into())
+    }
+
+    #[test]
+    fn a_release_overtakes_other_work_and_itself() {
+        let mut outgoing = OutgoingRequests::new(0);
+        outgoing.offer(unit("a"), false);
+        outgoing.offer(unit("b"), false);
+        outgoing.offer(unit("b"), false);
+        outgoing.offer(unit("b"), true);
+        outgoing.offer(unit("b"), false);
+        assert_eq!(outgoing.next_work(), Some((unit("b"), true)));
+        assert_eq!(outgoing.next_work(), Some((unit("a"), false)));
+        assert_eq!(outgoing.next_work(), Some((unit("b"), false)), "what is left of it");
+        assert!(!outgoing.wants() && outgoing.next_work().is_none());
+    }
+
+    #[test]
+    fn only_so_many_requests_that_release_nothing_are_on_their_way() {
+        let mut outgoing = OutgoingRequests::new(0);
+        let tickets: Vec<_> = (0..TOLD_AT_ONCE).map(|_| outgoing.sent(list(), false)).collect();
+        outgoing.offer(unit("a"), false);
+        assert!(!outgoing.wants() && outgoing.next_work().is_none());
+        outgoing.offer(unit("b"), true);
+        assert_eq!(outgoing.next_work(), Some((unit("b"), true)));
+        let release = outgoing.sent(list(), true);
+        outgoing.answered(release);
+        assert!(!outgoing.wants(), "a release makes no room for the others");
+        outgoing.answered(tickets[0]);
+        assert_eq!(outgoing.next_work(), Some((unit("a"), false)));
+    }
+
+    #[test]
+    fn an_answer_is_taken_once_and_its_jitter_differs_by_request() {
+        let mut outgoing = OutgoingRequests::new(7);
+        let (one, two) = (outgoing.sent(list(), true), outgoing.sent(list(), false));
+        assert!(outgoing.is_in_flight(one) && !outgoing.is_settled());
+        let jitters = [one, two].map(|ticket| outgoing.answered(ticket).unwrap().1);
+        assert_ne!(jitters[0], jitters[1]);
+        assert!(outgoing.answered(one).is_none() && outgoing.is_settled());
+    }
+
+    #[test]
+    fn work_comes_back_when_its_moment_has_come() {
+        let mut outgoing = OutgoingRequests::new(0);
+        let second = Duration::from_secs;
+        outgoing.offer_at(second(2), unit("b"));
+        outgoing.offer_at(second(1), unit("a"));
+        assert_eq!(outgoing.next_due(), Some(second(1)));
+        assert!(outgoing.take_due(Duration::ZERO).is_empty());
+        assert_eq!(outgoing.take_due(second(1)), [unit("a")]);
+        assert_eq!(outgoing.take_due(second(5)), [unit("b")]);
+        assert_eq!(outgoing.next_due(), None);
+    }
+}

@@ -1,0 +1,128 @@
+//! The status of Queues: how many of their units wait, and how many hold something.
+//!
+//! It is written when a count has changed, of one Queue at most once in [`PAUSE`]: a queue where much happens
+//! costs no more writes than one where little does. All Queues together are written once in [`SHARE`]: a
+//! thousand of them would else cost as much as what happens in them.
+
+use std::time::Duration;
+
+use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
+use framework_message::{Key, Rejection};
+use tracing::warn;
+
+use crate::counts::Filling;
+use crate::object::Reply;
+
+/// How long after a write the next one of the same Queue follows at the earliest.
+const PAUSE: Duration = Duration::from_secs(5);
+/// So much longer the pause is for each Queue that there is, once that makes more.
+const SHARE: Duration = Duration::from_millis(100);
+
+/// The unit_states of one Queue's status.
+#[derive(Debug, Default)]
+pub struct QueueState {
+    /// What is being written.
+    busy: Option<Filling>,
+    failures: Failures,
+    not_before: Duration,
+    /// What was written since the watch last showed the Queue.
+    written: Option<Filling>,
+}
+
+/// What the status of a Queue needs.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NextWrite {
+    /// It is written now.
+    Send,
+    /// Nothing before that moment of the steady clock.
+    Wait(Duration),
+}
+
+impl QueueState {
+    /// The watch shows the Queue.
+    pub fn shown(&mut self) {
+        self.written = None;
+    }
+
+    /// What is needed so that what is `counted` is stored as well; `None`: it is, or a write is on its way.
+    pub fn next(&mut self, now: Duration, stored: Option<Filling>, counted: Filling) -> Option<NextWrite> {
+        if self.busy.is_some() || self.written.or(stored) == Some(counted) {
+            return None;
+        }
+        if now < self.not_before {
+            return Some(NextWrite::Wait(self.not_before));
+        }
+        self.busy = Some(counted);
+        Some(NextWrite::Send)
+    }
+
+    /// What came of a write, where so many Queues are. It is tried again with the counts of then.
+    pub fn replied(&mut self, now: Duration, queue: &Key, queues: usize, reply: &Reply, jitter: u64) {
+        let pause = PAUSE.max(SHARE.saturating_mul(u32::try_from(queues).unwrap_or(u32::MAX)));
+        let filling = self.busy.take();
+        let delay = match reply {
+            Reply::Done => {
+                self.failures = Failures::default();
+                self.written = filling;
+                pause
+            }
+            Reply::NotSent(_) => NOT_SENT.delay(self.failures.another(false), jitter),
+            // It is gone, or another one of that name is there: the watch says so.
+            Reply::Refused(Rejection { code: 404 | 409, .. }) => pause,
+            reply => {
+                warn!(%queue, ?reply, "the status of a Queue was not written");
+                REFUSED.delay(self.failures.another(true), jitter).max(pause)
+            }
+        };
+        self.not_before = now + delay;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn waiting(waiting: usize) -> Filling {
+        Filling { waiting, released: 0 }
+    }
+
+    /// A write of one that waits is on its way.
+    fn writing() -> QueueState {
+        let mut state = QueueState::default();
+        assert_eq!(state.next(NOW, None, waiting(1)), Some(NextWrite::Send));
+        assert_eq!(state.next(NOW, None, waiting(2)), None, "one write at a time");
+        state
+    }
+
+    fn after(queues: usize, reply: &Reply) -> Option<NextWrite> {
+        let mut state = writing();
+        state.replied(NOW, &Key::new("ns", "q"), queues, reply, 0);
+        state.next(NOW, None, waiting(2))
+    }
+
+    #[test]
+    fn the_pause_after_a_write_grows_with_the_number_of_queues() {
+        assert_eq!(after(1, &Reply::Done), Some(NextWrite::Wait(NOW + PAUSE)));
+        assert_eq!(after(200, &Reply::Done), Some(NextWrite::Wait(NOW + Duration::from_secs(20))));
+    }
+
+    #[test]
+    fn a_write_that_never_left_is_tried_again_sooner_than_one_that_failed() {
+        let sooner = after(1, &Reply::NotSent(String::new()));
+        assert!(matches!(sooner, Some(NextWrite::Wait(at)) if at < NOW + PAUSE));
+        assert_eq!(after(1, &Reply::Unknown(String::new())), Some(NextWrite::Wait(NOW + PAUSE)));
+    }
+
+    #[test]
+    fn counts_that_are_stored_are_not_written_again() {
+        let mut state = writing();
+        state.replied(NOW, &Key::new("ns", "q"), 1, &Reply::Done, 0);
+        let later = NOW + PAUSE;
+        assert_eq!(state.next(later, None, waiting(1)), None, "the watch is slow");
+        state.shown();
+        assert_eq!(state.next(later, Some(waiting(1)), waiting(1)), None);
+        assert_eq!(state.next(later, Some(waiting(3)), waiting(1)), Some(NextWrite::Send));
+    }
+}

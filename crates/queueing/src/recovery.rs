@@ -1,0 +1,189 @@
+//! The time after a start in which nothing is released: what a predecessor sent may still land, and with
+//! fewer known releases than there are, too many would follow.
+//!
+//! Its requests live as long as any. Then the units of the namespace are listed, consistently: what the
+//! watch shows may be behind, and what was written last would be missing. Only then does a round run there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_message::Key;
+use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
+
+use crate::object::{Page, UnitObject};
+
+/// How far a namespace is.
+#[derive(Debug)]
+enum Unsettled {
+    /// Requests of a predecessor may land until then.
+    Waits(Duration),
+    /// Its units are being listed.
+    Lists(Listing),
+}
+
+/// A LIST, page by page.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// `continue` of the last page.
+    after: Option<Arc<str>>,
+    busy: bool,
+    failures: Failures,
+    not_before: Duration,
+    /// What the watch showed deleted meanwhile, and in which version: a page may be older.
+    deleted: BTreeMap<Key, u128>,
+}
+
+/// What a LIST needs next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NextPage {
+    /// The page after the one with this `continue`.
+    Send(Option<Arc<str>>),
+    /// Nothing before that moment of the steady clock.
+    Wait(Duration),
+}
+
+/// The namespaces where nothing is released yet.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Namespaces where nothing is released before: what a predecessor sent may still land.
+    unsettled: BTreeMap<Arc<str>, Unsettled>,
+    /// It is known which these are.
+    began: bool,
+}
+
+impl Recovery {
+    /// Whether it is not known yet in which namespaces nothing may be released. Says so once.
+    pub fn begins(&mut self) -> bool {
+        !std::mem::replace(&mut self.began, true)
+    }
+
+    /// In these namespaces nothing is released before their units were listed after that moment.
+    pub fn wait(&mut self, namespaces: impl Iterator<Item = Arc<str>>, until: Duration) {
+        self.unsettled = namespaces.map(|namespace| (namespace, Unsettled::Waits(until))).collect();
+    }
+
+    /// Whether what a predecessor sent may still land in a namespace.
+    pub fn is_unsettled(&self, namespace: &str) -> bool {
+        self.unsettled.contains_key(namespace)
+    }
+
+    /// The namespaces where nothing of a predecessor can land any more: their units are to be listed now.
+    pub fn take_due(&mut self, now: Duration) -> Vec<Arc<str>> {
+        let mut due = Vec::new();
+        for (namespace, unsettled) in &mut self.unsettled {
+            if matches!(unsettled, Unsettled::Waits(until) if *until <= now) {
+                *unsettled = Unsettled::Lists(Listing::default());
+                due.push(Arc::clone(namespace));
+            }
+        }
+        due
+    }
+
+    /// When the first namespace has waited long enough.
+    pub fn settles_at(&self) -> Option<Duration> {
+        let waits = |unsettled: &Unsettled| match unsettled {
+            Unsettled::Waits(until) => Some(*until),
+            Unsettled::Lists(_) => None,
+        };
+        self.unsettled.values().filter_map(waits).min()
+    }
+
+    /// The watch no longer shows a unit that it showed in that version.
+    pub fn vanished(&mut self, key: &Key, version: u128) {
+        if let Some(listing) = self.listing(&key.namespace) {
+            listing.deleted.insert(key.clone(), version);
+        }
+    }
+
+    /// The LIST of a namespace that is under way.
+    pub fn listing(&mut self, namespace: &str) -> Option<&mut Listing> {
+        match self.unsettled.get_mut(namespace)? {
+            Unsettled::Lists(listing) => Some(listing),
+            Unsettled::Waits(_) => None,
+        }
+    }
+
+    /// All units of a namespace are known.
+    pub fn settled(&mut self, namespace: &str) {
+        self.unsettled.remove(namespace);
+    }
+}
+
+impl Listing {
+    /// What it needs next; `None`: a page is on its way.
+    pub fn next(&mut self, now: Duration) -> Option<NextPage> {
+        if self.busy {
+            return None;
+        }
+        if now < self.not_before {
+            return Some(NextPage::Wait(self.not_before));
+        }
+        self.busy = true;
+        Some(NextPage::Send(self.after.clone()))
+    }
+
+    /// No page came back: it begins again, after a while. Whether the request was sent.
+    pub fn failed(&mut self, now: Duration, sent: bool, jitter: u64) {
+        self.busy = false;
+        // A `continue` that is too old is worth nothing: from the first page on.
+        self.after = None;
+        let backoff = if sent { REFUSED } else { NOT_SENT };
+        self.not_before = now + backoff.delay(self.failures.another(sent), jitter);
+    }
+
+    /// A page came back. Its units that are not known to be gone, and whether it is the last one.
+    pub fn received(&mut self, page: Page) -> (Vec<UnitObject>, bool) {
+        self.busy = false;
+        self.failures = Failures::default();
+        self.after = page.after.map(Arc::from);
+        let deleted = |unit: &UnitObject| self.deleted.get(&unit.key).copied().unwrap_or(0);
+        let alive = page.units.into_iter().filter(|unit| deleted(unit) < unit.resource_version);
+        (alive.collect(), self.after.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn recovery() -> Recovery {
+        let mut recovery = Recovery::default();
+        recovery.wait(["ns".into()].into_iter(), SECOND);
+        recovery
+    }
+
+    fn page(after: Option<&str>) -> Page {
+        Page { units: Vec::new(), after: after.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_namespace_is_listed_once_a_predecessors_requests_have_ended() {
+        let mut recovery = recovery();
+        assert!(recovery.begins() && !recovery.begins());
+        assert_eq!(recovery.settles_at(), Some(SECOND));
+        assert!(recovery.take_due(Duration::ZERO).is_empty() && recovery.listing("ns").is_none());
+        assert_eq!(recovery.take_due(SECOND), ["ns".into()]);
+        assert!(recovery.take_due(SECOND).is_empty() && recovery.settles_at().is_none());
+        assert!(recovery.is_unsettled("ns") && !recovery.is_unsettled("other"));
+        recovery.settled("ns");
+        assert!(!recovery.is_unsettled("ns"));
+    }
+
+    #[test]
+    fn a_list_goes_on_after_a_page_and_begins_again_after_a_failure() {
+        let mut recovery = recovery();
+        recovery.take_due(SECOND);
+        let listing = recovery.listing("ns").unwrap();
+        assert_eq!(listing.next(SECOND), Some(NextPage::Send(None)));
+        assert_eq!(listing.next(SECOND), None, "one page at a time");
+        assert!(!listing.received(page(Some("b"))).1);
+        assert_eq!(listing.next(SECOND), Some(NextPage::Send(Some("b".into()))));
+        listing.failed(SECOND, true, 0);
+        assert!(matches!(listing.next(SECOND), Some(NextPage::Wait(at)) if at > SECOND));
+        assert_eq!(listing.next(SECOND * 10), Some(NextPage::Send(None)));
+        assert!(listing.received(page(None)).1);
+    }
+}

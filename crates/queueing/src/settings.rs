@@ -1,0 +1,16 @@
+//! The settings of the controller of QueueUnits.
+
+use std::time::Duration;
+
+use framework_core::Defects;
+
+/// The settings of the controller of QueueUnits.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long a unit may be overtaken by others before capacity is kept for it.
+    pub reserve_after: Duration,
+    /// The longest life of a request that was sent.
+    pub request_lifetime: Duration,
+    /// Rules that a test switches off. The shipped program keeps all of them.
+    pub defects: Defects,
+}

@@ -1,18 +1,23 @@
 //! The status of a `Framework`: the decisions that the controller has persisted.
 //!
-//! Which fields are written as `null` and which are left out when unset is part of the contract;
-//! the tests at the end hold it. `taskRoleStatuses` is opaque in the CRD's schema (a typed one triples
-//! the API server's work per write) but typed here.
+//! Which unset fields are written as `null`, and which are left out, is part of the contract.
+//! `taskRoleStatuses` is typed here and opaque in the CRD's schema: a typed schema triples the API server's
+//! work per write.
+
+mod completion;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::code::{Code, CompletionType};
 use crate::codec::{self, DecodeError};
-use crate::null::null_as_default;
 use crate::shared::Shared;
 use crate::time::Time;
+
+pub use self::completion::{
+    CompletionTrigger, ContainerCompletionStatus, FrameworkAttemptCompletionStatus, PodCompletionStatus,
+    TaskAttemptCompletionStatus,
+};
 
 /// The state of a Framework, and, with the same names, of a Task.
 ///
@@ -141,34 +146,6 @@ pub struct FrameworkAttemptStatus {
     pub task_role_statuses_compressed: Option<String>,
 }
 
-/// How a FrameworkAttempt ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FrameworkAttemptCompletionStatus {
-    /// Completion code: predefined, from the podFailureSpec, or a container's exit code.
-    pub code: i32,
-    /// The code in one word.
-    pub phrase: String,
-    /// Succeeded or failed, and how.
-    pub r#type: CompletionType,
-    /// Details for people.
-    pub diagnostics: String,
-    /// The Task that completed the attempt, if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trigger: Option<CompletionTrigger>,
-}
-
-/// The Task whose completion completed the FrameworkAttempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CompletionTrigger {
-    /// The completion rule that was met, with its counts.
-    pub message: String,
-    /// TaskRole of the Task.
-    pub task_role_name: String,
-    /// Index of the Task.
-    pub task_index: i32,
-}
-
 /// The status of a TaskRole in the current FrameworkAttempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -254,85 +231,6 @@ pub struct TaskAttemptStatus {
     // Boxed: of most that are kept it is unset.
     #[serde(default)]
     pub completion_status: Option<Box<TaskAttemptCompletionStatus>>,
-}
-
-/// How a TaskAttempt ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskAttemptCompletionStatus {
-    /// Completion code: predefined, from the podFailureSpec, or a container's exit code.
-    pub code: i32,
-    /// The code in one word.
-    pub phrase: String,
-    /// Succeeded or failed, and how.
-    pub r#type: CompletionType,
-    /// Details for people.
-    pub diagnostics: String,
-    /// The end of the Pod, if it ended by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<PodCompletionStatus>,
-}
-
-/// The reason and message of a Pod that ended by itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PodCompletionStatus {
-    /// `status.reason` of the Pod.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// `status.message` of the Pod.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// Its terminated containers: init containers first, then app containers, as the Pod lists them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
-    pub containers: Vec<ContainerCompletionStatus>,
-}
-
-/// The `state.terminated` of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContainerCompletionStatus {
-    /// Name of the container.
-    pub name: String,
-    /// The reason that the container runtime gives, such as `OOMKilled`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// The termination message.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// The signal that ended it; 0: none reported.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub signal: i32,
-    /// Exit code.
-    #[serde(default)]
-    pub code: i32,
-}
-
-fn is_zero(number: &i32) -> bool {
-    *number == 0
-}
-
-impl FrameworkAttemptCompletionStatus {
-    /// With a predefined code, and no trigger.
-    pub fn predefined(code: Code, diagnostics: &str) -> Self {
-        FrameworkAttemptCompletionStatus {
-            code: code.number(),
-            phrase: code.phrase().to_owned(),
-            r#type: code.completion_type(),
-            diagnostics: diagnostics.to_owned(),
-            trigger: None,
-        }
-    }
-}
-
-impl TaskAttemptCompletionStatus {
-    /// With a predefined code, of a Pod that did not end by itself.
-    pub fn predefined(code: Code, diagnostics: String) -> Self {
-        TaskAttemptCompletionStatus {
-            code: code.number(),
-            phrase: code.phrase().to_owned(),
-            r#type: code.completion_type(),
-            diagnostics,
-            pod: None,
-        }
-    }
 }
 
 impl TaskAttemptStatus {

@@ -115,15 +115,13 @@ fn all_completed(spec: &FrameworkSpec, roles: &[TaskRoleStatus]) -> Option<Frame
         }
     }
     let (_, role, index) = last.filter(|_| completed >= total)?;
+    let diagnostics = "all Tasks completed, and no policy of a TaskRole failed the attempt";
     Some(FrameworkAttemptCompletionStatus {
-        code: Code::Succeeded.number(),
-        phrase: Code::Succeeded.phrase().to_owned(),
-        r#type: Code::Succeeded.completion_type(),
-        diagnostics: "all Tasks completed, and no policy of a TaskRole failed the attempt".to_owned(),
         trigger: Some(CompletionTrigger {
             message: format!("{completed} of {total} Tasks completed"),
             task_role_name: role.to_owned(),
             task_index: index,
         }),
+        ..FrameworkAttemptCompletionStatus::predefined(Code::Succeeded, diagnostics)
     })
 }

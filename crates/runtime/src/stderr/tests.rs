@@ -137,7 +137,10 @@ fn who_logs_never_waits_and_what_finds_no_room_is_counted_and_told() {
     out.open();
     stderr.flush(LONG);
     let text = out.text();
-    assert!(text.contains(&format!("{dropped} lines of the log were dropped")), "no receipt is confirmed");
+    assert!(
+        text.contains(&format!("{dropped} lines of the log were dropped")),
+        "the number of dropped lines is not written"
+    );
     assert!(!text.contains("Pod second"), "a line that was not taken is not written");
     assert!(stderr.append(vec![line("third", 10)], now()).is_ok(), "there is room again");
     assert_eq!(stderr.dropped(), dropped);

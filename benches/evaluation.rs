@@ -3,8 +3,8 @@
 //! `cargo bench --bench evaluation -- FILTER` measures; what came of it is in `docs/evaluation.md`. Nothing
 //! here fails because it is slow.
 
-#[path = "../tests/still/mod.rs"]
-mod still;
+#[path = "../tests/footprint/steady_state.rs"]
+mod steady_state;
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use framework_api::codec::{self, Effort};
 use framework_api::config::CompressionCodec;
 use framework_core::{Moment, Observed, Plan, Policy, sync};
 use rayon::prelude::*;
-use still::{Job, Still, moment, policy};
+use steady_state::{Job, Still, moment, policy};
 
 /// Tasks of one Framework.
 const SIZES: [usize; 4] = [1, 20, 1000, 10_000];

@@ -1,0 +1,121 @@
+//! What one event costs, in allocations: exact, the same on every machine, and flat in the number of Tasks
+//! where it need not grow. What it costs in instructions is in `docs/evaluation.md`.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use allocation_counter::{AllocationInfo, measure};
+use framework_runtime::event::{Change, Effect, Event, FrameworkObject, Reply};
+use framework_runtime::pack::Packer;
+use framework_runtime::wire::{FrameworkText, decode};
+
+use crate::steady_state::{Job, Still, framework, moment, policy};
+
+const SIZES: [usize; 3] = [100, 1000, 10_000];
+
+/// The steps that one event of a Pod leads to.
+#[derive(Debug)]
+struct Steps {
+    /// The event is taken in, and can wait.
+    event: AllocationInfo,
+    /// The Framework is evaluated, and its status is on its way.
+    evaluation: AllocationInfo,
+    /// The reply is taken in, and the Framework evaluated once more.
+    reply: AllocationInfo,
+    /// The watch shows what was written.
+    echo: AllocationInfo,
+}
+
+/// One step, by itself: valgrind, where it is installed, counts the instructions of what is called so.
+#[inline(never)]
+fn counted<T>(step: impl FnOnce() -> T) -> T {
+    black_box(step())
+}
+
+fn take_in(still: &mut Still, event: Event) {
+    still.step(event);
+    black_box(still.turn());
+}
+
+fn hear(still: &mut Still, packer: &Packer, json: &[u8]) {
+    let text = decode::<FrameworkText>(json).unwrap().unwrap();
+    take_in(still, Event::Framework(Change::Applied(packer.read(text))));
+}
+
+/// The reply to the only request.
+fn reply(still: &mut Still, effects: Vec<Effect>) -> (FrameworkObject, Event) {
+    let mut replies: Vec<Event> = effects.into_iter().filter_map(|effect| still.reply(effect)).collect();
+    let reply = replies.pop().expect("a write");
+    assert!(replies.is_empty(), "one write: {replies:?}");
+    match reply {
+        Event::Reply { ticket, reply: Reply::Framework(object), server } => {
+            (object.clone(), Event::Reply { ticket, reply: Reply::Framework(object), server })
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn steps(tasks: usize) -> Steps {
+    let (mut still, packer) = (Still::one(tasks), Packer::default());
+    let moved = still.moved("job", tasks / 2);
+    let event = measure(|| counted(|| take_in(&mut still, moved)));
+    assert!(still.wait(), "it is to be recorded");
+    let mut effects = Vec::new();
+    let evaluation = measure(|| effects = counted(|| still.turn()));
+    let (object, answer) = reply(&mut still, effects);
+    packer.stored(&object);
+    still.pass(Duration::from_secs(1));
+    let reply = measure(|| counted(|| take_in(&mut still, answer)));
+    let json = framework("job", tasks, object.resource_version).to_string();
+    let echo = measure(|| counted(|| hear(&mut still, &packer, json.as_bytes())));
+    assert!(still.turn().is_empty() && !still.wait(), "all is at rest");
+    Steps { event, evaluation, reply, echo }
+}
+
+#[test]
+fn an_event_of_a_pod_costs_as_many_allocations_however_many_tasks_there_are() {
+    let all = SIZES.map(steps);
+    for (tasks, steps) in SIZES.iter().zip(&all) {
+        println!("{tasks} Tasks:");
+        let Steps { event, evaluation, reply, echo } = steps;
+        let named = [("event", event), ("evaluation", evaluation), ("reply", reply), ("echo", echo)];
+        for (step, cost) in named {
+            println!("  {step}: {} allocations, {} bytes", cost.count_total, cost.bytes_total);
+        }
+    }
+    let [small, .., large] = &all;
+    assert_eq!(large.event.count_total, small.event.count_total);
+    assert_eq!(large.echo.count_total, small.echo.count_total);
+    // Numbers in a summary that grow by two digits may make its text grow once more.
+    let more = |of: fn(&Steps) -> &AllocationInfo| of(large).count_total - of(small).count_total;
+    assert!(more(|steps| &steps.evaluation) <= 3, "{all:?}");
+    assert!(more(|steps| &steps.reply) <= 3, "{all:?}");
+    // Far from what a copy of a Task takes, and of its Pod's name, but for a constant.
+    assert!(large.event.count_total <= 8 && large.evaluation.count_total <= 64, "{all:?}");
+}
+
+#[test]
+fn an_event_of_a_pod_costs_two_pointers_a_task_at_most_and_its_echo_one_copy_of_the_text() {
+    let all = SIZES.map(steps);
+    let [small, .., large] = &all;
+    let added = (SIZES[2] - SIZES[0]) as u64;
+    let a_task = |of: fn(&Steps) -> &AllocationInfo| {
+        (of(large).bytes_total.saturating_sub(of(small).bytes_total)) as f64 / added as f64
+    };
+    // The name of the Pod has more digits.
+    assert!(a_task(|steps| &steps.event) < 0.01, "{all:?}");
+    assert!(a_task(|steps| &steps.evaluation) <= 16.1, "{all:?}");
+    assert!(a_task(|steps| &steps.reply) <= 16.1, "{all:?}");
+    let text = |tasks| framework("job", tasks, 1).to_string().len();
+    let text = (text(SIZES[2]) - text(SIZES[0])) as f64 / added as f64;
+    assert!(a_task(|steps| &steps.echo) <= text + 0.1, "{text}: {all:?}");
+}
+
+#[test]
+fn a_task_that_stays_as_it_is_is_shared_with_the_status_before() {
+    let job = Job::moved(1000);
+    let next = framework_core::sync(&job.observed(), moment(), &policy()).persist.expect("an address");
+    let (before, after) = (&job.roles()[0].task_statuses, &next.task_roles()[0].task_statuses);
+    let copied = before.iter().zip(after).filter(|(before, after)| !before.is_same(after)).count();
+    assert_eq!(copied, 1);
+}

@@ -1,0 +1,112 @@
+//! The documents keep their word: links lead somewhere, and what is said to be held by a test is.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Files that git tracks, or would, with this ending.
+fn files(ending: &str) -> Vec<PathBuf> {
+    let list = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let output = Command::new("git").args(list).current_dir(root()).output().expect("git lists files");
+    let text = String::from_utf8(output.stdout).expect("paths in UTF-8");
+    let there = |path: &PathBuf| path.exists();
+    text.lines().filter(|path| path.ends_with(ending)).map(|path| root().join(path)).filter(there).collect()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The last cells of the rows of tables whose last column has this title.
+fn column<'a>(document: &'a str, title: &str) -> Vec<&'a str> {
+    let mut cells = Vec::new();
+    let mut inside = false;
+    for line in document.lines() {
+        let row: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+        match row.last() {
+            Some(last) if line.starts_with('|') && *last == title => inside = true,
+            Some(last) if line.starts_with('|') && inside && !last.starts_with("---") => cells.push(*last),
+            _ if !line.starts_with('|') => inside = false,
+            _ => {}
+        }
+    }
+    cells
+}
+
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// What is named as holding an invariant and is neither a path nor a test.
+fn missing(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let mut missing = Vec::new();
+    for cell in column(document, "held by") {
+        if quoted(cell).next().is_none() {
+            missing.push(format!("no test is named in: {cell}"));
+        }
+        for name in quoted(cell) {
+            let found = if name.contains('/') { root().join(name).exists() } else { tests.contains(name) };
+            if !found {
+                missing.push(name.to_owned());
+            }
+        }
+    }
+    missing
+}
+
+/// Names of all functions that are tests, those of `proptest!` too.
+fn tests() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for file in files(".rs") {
+        let text = read(&file);
+        let mut marked = false;
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                marked = true;
+            } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| marked) {
+                names.extend(rest.split('(').next().map(str::to_owned));
+                marked = false;
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn each_invariant_is_held_by_a_test_that_exists() {
+    let document = read(&root().join("docs/architecture.md"));
+    assert!(column(&document, "held by").len() >= 10, "the tables were not found");
+    let manual = read(&root().join("docs/manual/guarantees.md"));
+    assert!(column(&manual, "held by").len() >= 4, "the table of the guarantees was not found");
+    let queue = read(&root().join("docs/queue-scheduling.md"));
+    assert!(column(&queue, "held by").len() >= 6, "the table of the queue was not found");
+    assert_eq!(missing(&[document, manual, queue].join("\n"), &tests()), Vec::<String>::new());
+}
+
+#[test]
+fn a_test_that_does_not_exist_is_noticed() {
+    let document =
+        "| rule | held by |\n|---|---|\n| x | `no_such_test`, `tests/repo/documents.rs` |\n| y | trust |\n";
+    let missing = missing(document, &tests());
+    assert_eq!(missing, ["no_such_test", "no test is named in: trust"]);
+}
+
+#[test]
+fn links_lead_to_files_that_exist() {
+    let mut broken = Vec::new();
+    for file in files(".md") {
+        let text = read(&file);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = target.split('#').next().unwrap_or_default();
+            let local = !path.is_empty() && !path.contains("://");
+            if local && !file.parent().expect("a folder").join(path).exists() {
+                broken.push(format!("{}: {target}", file.display()));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}

@@ -29,7 +29,7 @@ pub const MAX_TASK_ROLES: usize = 100;
 /// Name of the CustomResourceDefinition.
 pub const NAME: &str = "frameworks.frameworkcontroller.microsoft.com";
 
-const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test drift`; do not edit.\n";
+const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test repo drift`; do not edit.\n";
 
 /// The CustomResourceDefinition.
 ///

@@ -6,7 +6,7 @@
 //! down as the order of the fields of [`order`].
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. The time
-//! enters only through `round`. `tests/architecture.rs` holds it.
+//! enters only through `round`. `tests/repo/architecture.rs` holds it.
 
 #![cfg_attr(
     not(test),

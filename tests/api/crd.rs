@@ -42,7 +42,7 @@ fn more_than_100_task_roles_are_refused() {
 }
 
 #[test]
-fn what_the_user_leaves_out_is_filled_in() {
+fn fields_left_out_get_their_defaults() {
     let space = Space::new("defaults");
     let retry = json!({"fancyRetryPolicy": false, "maxRetryCount": 0});
     let expected = json!({
@@ -77,7 +77,7 @@ fn what_the_user_leaves_out_is_filled_in() {
 }
 
 #[test]
-fn what_the_user_gives_is_stored_as_given() {
+fn fields_given_are_stored_as_given() {
     let space = Space::new("given");
     for (file, text) in [
         ("full", include_str!("../data/full_framework.yaml")),

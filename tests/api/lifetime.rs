@@ -32,7 +32,7 @@ fn with(name: &str, fields: &[(&str, Value)]) -> Value {
 }
 
 #[test]
-fn what_is_within_bounds_is_stored_as_given() {
+fn values_within_bounds_are_stored_as_given() {
     let space = Space::new("lifetime-bounds");
     for (index, (field, value)) in [
         (TTL, json!(0)),
@@ -56,7 +56,7 @@ fn what_is_within_bounds_is_stored_as_given() {
 }
 
 #[test]
-fn what_is_out_of_bounds_is_refused_and_the_message_says_what_to_give() {
+fn values_out_of_bounds_are_refused_and_the_message_gives_the_bounds() {
     let space = Space::new("lifetime-refused");
     let integer = |field: &str| format!("spec.{field} in body must be of type int");
     let cases = [
@@ -156,7 +156,7 @@ fn neither_field_is_added_changed_or_removed_by_apply_or_replace() {
 }
 
 #[test]
-fn status_writes_and_other_edits_go_on_beside_values_that_an_older_schema_stored() {
+fn values_stored_under_an_older_schema_do_not_block_other_writes() {
     const GROUP: &str = "lifetime.test.microsoft.com";
     let name = framework_api::crd::NAME.replace(framework_api::name::GROUP, GROUP);
     let today = framework_api::crd::manifest().replace(framework_api::name::GROUP, GROUP);
@@ -252,7 +252,7 @@ fn the_expressions_of_the_policy_are_right_by_the_schema() {
 
 /// What the API server would have to evaluate at each status write costs at each status write.
 #[test]
-fn the_warning_is_asked_for_creations_only_and_refuses_nothing() {
+fn the_warning_policy_applies_to_creations_only_and_refuses_nothing() {
     let text = include_str!("../../deploy/base/short_ttl_policy.yaml");
     let [policy, binding]: [Value; 2] =
         serde_saphyr::from_multiple(text).expect("YAML").try_into().expect("two objects");

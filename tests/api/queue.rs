@@ -27,7 +27,7 @@ async fn a_unit_as_the_proposal_has_it_is_stored_as_given() {
 }
 
 #[tokio::test]
-async fn what_is_left_out_is_filled_in_and_status_is_nobodys_to_bring() {
+async fn defaults_are_filled_in_and_a_status_given_at_creation_is_dropped() {
     let space = Space::new("unit-defaults").await;
     let mut bare = unit("bare");
     let consumer = bare["spec"]["consumerRef"].clone();
@@ -63,7 +63,7 @@ struct Invalid {
 }
 
 #[tokio::test]
-async fn an_invalid_unit_or_queue_is_refused_with_a_message_that_names_the_field() {
+async fn an_invalid_unit_or_queue_is_refused_and_the_message_names_the_field() {
     let space = Space::new("unit-invalid").await;
     let cases: Vec<Invalid> =
         serde_saphyr::from_str(include_str!("../data/invalid_queue_units.yaml")).unwrap();
@@ -88,7 +88,7 @@ async fn an_invalid_unit_or_queue_is_refused_with_a_message_that_names_the_field
 }
 
 #[tokio::test]
-async fn whatever_kubernetes_takes_for_a_quantity_is_one() {
+async fn every_quantity_that_kubernetes_accepts_is_accepted() {
     let space = Space::new("quantities").await;
     for quantity in ["0", "2", "0.5", ".5", "500m", "1e3", "2E", "1.5Gi", "4Ki", "100n", "+3"] {
         let unit = with("good", "/resource/cpu", json!(quantity));
@@ -271,7 +271,7 @@ async fn a_consumer_of_another_namespace_is_refused_by_the_shipped_policy() {
 
 /// What the API server would have to evaluate at each status write costs at each status write.
 #[test]
-fn the_policy_is_asked_for_creations_only() {
+fn the_policy_applies_to_creations_only() {
     let [policy, binding]: [Value; 2] =
         serde_saphyr::from_multiple(POLICY).expect("YAML").try_into().expect("two objects");
     let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().expect("rules");

@@ -115,7 +115,7 @@ fn refused(reply: &Reply) -> (u16, &str) {
 }
 
 #[tokio::test]
-async fn a_status_write_without_a_spec_is_stored_as_sent_and_changes_nothing_else() {
+async fn a_status_write_without_a_spec_changes_the_status_alone() {
     let scene = Scene::new("statuswrite").await;
     let before = scene.get().await;
     let acknowledged = scene.persist().await;
@@ -145,7 +145,7 @@ async fn a_status_write_on_an_old_version_or_another_object_is_refused() {
 }
 
 #[tokio::test]
-async fn a_config_map_is_created_once_and_deleted_by_its_uid_without_waiting_for_anybody() {
+async fn a_config_map_is_created_once_and_deleted_by_its_uid_without_waiting() {
     let scene = Scene::new("configmaps").await;
     let object = scene.persist().await;
     let created = scene.create_config_map(&object).await;
@@ -192,7 +192,7 @@ async fn a_stripped_label_is_restored_on_the_version_that_was_seen() {
 }
 
 #[tokio::test]
-async fn a_pod_of_somebody_else_is_named_as_the_holder() {
+async fn a_foreign_pod_is_named_as_the_holder_of_the_name() {
     let scene = Scene::new("holders").await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -83,7 +83,7 @@ fn consistency_guarantee_1_at_most_one_instance_of_a_task_runs() {
 }
 
 #[test]
-fn consistency_guarantee_2_no_instance_of_a_task_runs_that_is_deleted_or_completed() {
+fn consistency_guarantee_2_no_instance_outlives_its_task() {
     let _alone = Alone::wait();
     let ns = namespace("guarantee-2");
     let mut controller = Controller::start("");
@@ -163,7 +163,7 @@ fn consistency_guarantee_3_at_most_one_instance_of_a_framework_runs() {
 }
 
 #[test]
-fn consistency_guarantee_4_no_instance_of_a_framework_runs_that_is_deleted_or_completed() {
+fn consistency_guarantee_4_no_instance_outlives_its_framework() {
     let _alone = Alone::wait();
     let ns = namespace("guarantee-4");
     let mut controller = Controller::start("");
@@ -205,7 +205,7 @@ fn consistency_guarantee_4_no_instance_of_a_framework_runs_that_is_deleted_or_co
 }
 
 #[test]
-fn tasks_are_not_retried_while_their_framework_is_deleted_whatever_the_watches_tell() {
+fn no_task_is_retried_while_its_framework_is_being_deleted() {
     let _alone = Alone::wait();
     let ns = namespace("guarantee-deleting");
     let controller = Controller::start("");
@@ -226,7 +226,7 @@ fn tasks_are_not_retried_while_their_framework_is_deleted_whatever_the_watches_t
 }
 
 #[test]
-fn a_framework_that_is_deleted_in_the_background_leaves_pods_behind_for_a_while() {
+fn a_framework_deleted_in_the_background_leaves_pods_for_a_while() {
     let _alone = Alone::wait();
     let ns = namespace("guarantee-background");
     let _controller = Controller::start("");
@@ -246,7 +246,7 @@ fn a_framework_that_is_deleted_in_the_background_leaves_pods_behind_for_a_while(
 }
 
 #[test]
-fn a_pod_that_does_not_end_is_waited_for_until_somebody_deletes_it_by_force() {
+fn a_stuck_pod_is_waited_for_until_it_is_deleted_by_force() {
     let _alone = Alone::wait();
     let ns = namespace("guarantee-hanging");
     let mut controller = Controller::start("");

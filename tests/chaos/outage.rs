@@ -74,7 +74,7 @@ fn assert_acted_on(scene: &Scene, [done, busy]: &[Framework; 2]) {
 }
 
 #[test]
-fn a_controller_that_was_down_acts_late_and_the_next_one_knows_when_all_others_are_due() {
+fn a_restarted_controller_acts_on_missed_and_on_future_due_times() {
     let _alone = Alone::wait();
     let ns = namespace("outage-controller");
     let controller = Controller(start_controller("controller", ""));
@@ -90,7 +90,7 @@ fn a_controller_that_was_down_acts_late_and_the_next_one_knows_when_all_others_a
 }
 
 #[test]
-fn an_api_server_that_is_away_delays_both_and_loses_none() {
+fn an_api_server_outage_delays_deadline_and_ttl_and_loses_neither() {
     let _alone = Alone::wait();
     let ns = namespace("outage-server");
     let _controller = Controller(start_controller("controller", ""));

@@ -210,7 +210,7 @@ fn an_upgrade_of_the_crd_leaves_old_frameworks_alone_and_serves_new_ones() {
 /// The fields cannot be removed, and need not be: the older CRD hides them. What is written meanwhile loses
 /// them for good; what is not has them again when the newer CRD is back.
 #[test]
-fn a_downgrade_is_the_older_crd_and_what_is_not_written_meanwhile_gets_its_fields_back() {
+fn after_a_downgrade_and_an_upgrade_unwritten_frameworks_keep_fields() {
     let _skew = Skew::start(Crd::Today);
     let ns = namespace("skew-down");
     let both = [(TTL, json!(3600)), (DEADLINE, json!(86_400))];
@@ -260,7 +260,7 @@ fn notes(namespace: &str, name: &str, reason: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_value_that_no_rule_kept_out_counts_as_not_set_says_so_once_and_stops_nobody() {
+fn an_invalid_stored_value_counts_as_not_set_and_is_reported_once() {
     let _skew = Skew::start(Crd::Unchecked);
     let ns = namespace("skew-odd");
     let odd = [

@@ -104,7 +104,7 @@ fn an_address_alone_means_no_authentication() {
 }
 
 #[test]
-fn kubeconfigs_are_looked_for_in_the_config_file_the_environment_and_the_home() {
+fn kubeconfig_order_is_config_file_then_environment_then_home() {
     let server = Server::start();
     let files = [
         ("named", server.kubeconfig("named")),
@@ -134,7 +134,7 @@ fn an_address_overrides_the_server_of_a_kubeconfig_and_keeps_its_user() {
 }
 
 #[test]
-fn an_argument_names_another_config_file_than_the_one_in_the_working_directory() {
+fn the_config_argument_overrides_the_file_in_the_working_directory() {
     let server = Server::start();
     let files = [
         (CONFIG, "kubeApiServerAddress: http://127.0.0.1:1".to_owned()),

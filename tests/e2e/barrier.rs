@@ -42,7 +42,7 @@ fn mark() -> Mark {
 }
 
 #[test]
-fn what_the_controller_writes_lets_it_pass_with_one_whole_read() {
+fn the_barrier_passes_with_one_read_of_the_whole_framework() {
     let alone = Alone::wait();
     let controller = alone.start("controller", "");
     let namespace = namespace("barrier");

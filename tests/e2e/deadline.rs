@@ -147,7 +147,7 @@ mod cases {
         panic!("none waited before its deadline");
     }
 
-    pub fn a_stop_that_was_first_stays_though_the_deadline_passes_while_it_is_under_way() {
+    pub fn a_stop_before_the_deadline_stays_when_the_deadline_passes() {
         for seconds in TRIES {
             let name = format!("stopped{seconds}");
             let seen = create(&manifest(&name).role("a", 1, &[FOREVER, HANG]).field(DEADLINE, seconds));
@@ -164,7 +164,7 @@ mod cases {
         panic!("none was stopped before its deadline");
     }
 
-    pub fn a_deadline_that_was_first_stays_though_a_stop_follows() {
+    pub fn a_deadline_before_a_stop_stays_when_the_stop_follows() {
         let seen = create(&manifest("latestop").role("a", 1, &[FOREVER, HANG]).field(DEADLINE, 3));
         assert_eq!(end("latestop"), EXCEEDED.0);
         execute(ns(), "latestop", "Stop");
@@ -276,8 +276,8 @@ side_by_side!(
     one_that_is_held_before_its_start_is_ended_and_never_starts,
     one_whose_pods_wait_to_run_is_ended,
     one_that_waits_for_its_next_attempt_is_ended,
-    a_stop_that_was_first_stays_though_the_deadline_passes_while_it_is_under_way,
-    a_deadline_that_was_first_stays_though_a_stop_follows,
+    a_stop_before_the_deadline_stays_when_the_deadline_passes,
+    a_deadline_before_a_stop_stays_when_the_stop_follows,
     pods_that_hang_are_forced_after_the_graceful_time_out,
     no_retry_policy_gives_another_attempt_after_it,
     a_rescale_that_is_under_way_is_cut_off,

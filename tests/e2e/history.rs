@@ -59,12 +59,12 @@ fn flaky() -> cluster::Manifest {
 }
 
 #[test]
-fn retries_removals_and_the_end_by_retention_are_told_as_they_were_stored() {
+fn retries_removals_and_retention_are_logged_as_they_were_stored() {
     tells_two_lives("history-retries", "", false);
 }
 
 #[test]
-fn frameworks_that_are_stored_compressed_are_told_as_others_are() {
+fn compressed_frameworks_are_logged_like_others() {
     let config = "largeFrameworkCompression: true\nlargeFrameworkCompressionThresholdBytes: 0\n";
     tells_two_lives("history-compressed", config, true);
 }
@@ -196,7 +196,7 @@ fn assert_pods_are_told(history: &History, told: &[Telling]) {
 }
 
 #[test]
-fn however_a_framework_is_deleted_it_and_its_pods_are_told() {
+fn every_kind_of_deletion_logs_the_framework_and_its_pods() {
     let ns = namespace("history-deletions");
     let alone = Alone::wait();
     let _controller = alone.start(CONTROLLER, "");
@@ -242,7 +242,7 @@ fn however_a_framework_is_deleted_it_and_its_pods_are_told() {
 }
 
 #[test]
-fn a_pod_that_loses_its_label_is_not_told_and_one_that_ends_is() {
+fn a_pod_that_loses_its_label_is_not_logged_and_one_that_ends_is() {
     let ns = namespace("history-label");
     let alone = Alone::wait();
     let _controller = alone.start(CONTROLLER, "");
@@ -272,7 +272,7 @@ fn a_pod_that_loses_its_label_is_not_told_and_one_that_ends_is() {
 }
 
 #[test]
-fn what_is_switched_off_is_not_told() {
+fn snapshots_that_are_switched_off_are_not_logged() {
     let ns = namespace("history-off");
     let alone = Alone::wait();
     let _controller = alone.start(

@@ -120,7 +120,7 @@ fn level<'a>(run: &'a Run, name: &str) -> &'a Level {
 }
 
 #[test]
-fn what_a_run_counts_is_what_was_asked_and_every_job_ends_as_its_group_says() {
+fn a_run_counts_what_was_requested_and_every_job_ends_as_planned() {
     let alone = Alone::wait();
     let _controller = alone.start("counted", "");
     let all = setup(System::Framework, "loadtest", ALL, Some("counted"));

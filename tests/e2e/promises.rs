@@ -180,7 +180,7 @@ fn two_pods_of_a_name_are_found() {
 }
 
 #[test]
-fn a_pod_without_a_stored_licence_is_found() {
+fn a_pod_without_a_stored_permit_is_found() {
     for version in [12, 19] {
         let broken = Story::whole().without(version).broken();
         assert!(broken.contains(&"Pods are licensed"), "{version}: {broken:?}");
@@ -197,7 +197,7 @@ fn a_pod_without_a_stored_licence_is_found() {
 }
 
 #[test]
-fn a_config_map_without_a_stored_licence_is_found() {
+fn a_config_map_without_a_stored_permit_is_found() {
     assert_eq!(Story::whole().without(10).broken(), ["ConfigMaps are licensed"]);
 }
 

@@ -104,7 +104,7 @@ fn count_pods(namespace: &str, framework: &str) -> usize {
 }
 
 #[test]
-fn of_two_gangs_with_room_for_one_the_second_runs_when_the_first_has_ended() {
+fn the_second_of_two_gangs_runs_when_the_first_has_ended() {
     let _controller = controller();
     furnish("twogangs", 4);
     let ns = "twogangs";
@@ -161,7 +161,7 @@ fn stop_delete_and_rescale_work_while_it_waits() {
 }
 
 #[test]
-fn a_unit_waits_for_its_queue_and_a_framework_without_the_label_waits_for_nothing() {
+fn a_unit_waits_for_its_queue_and_an_unlabelled_framework_does_not_wait() {
     let _controller = controller();
     let ns = &namespace("latequeue");
     gang(ns, "early", 1);
@@ -375,7 +375,7 @@ fn a_unit_without_a_job_is_released_and_keeps_room_until_it_is_deleted() {
 }
 
 #[test]
-fn a_controller_that_is_killed_forgets_nothing_and_releases_nothing_twice() {
+fn a_killed_controller_forgets_nothing_and_releases_nothing_twice() {
     let alone = Alone::wait();
     let controller = alone.start("killed", QUEUEING);
     furnish("killed", 2);
@@ -401,7 +401,7 @@ fn uids(namespace: &str, framework: &str) -> Vec<(String, Option<String>)> {
 }
 
 #[test]
-fn what_a_running_framework_grows_by_waits_for_room_while_the_rest_runs_on() {
+fn growth_waits_for_quota_while_the_running_tasks_go_on() {
     let _controller = controller();
     furnish("grows", 3);
     let ns = "grows";

@@ -47,7 +47,7 @@ fn a_bad_config_file_ends_it_with_one_line() {
 }
 
 #[test]
-fn an_api_server_that_is_not_there_is_awaited_with_a_line_and_a_stop_is_obeyed() {
+fn an_unreachable_api_server_is_waited_for_and_a_stop_is_obeyed() {
     let file = kubeconfig("http://127.0.0.1:1");
     let mut program = program::start(file.path(), "");
     let line = program.says("waiting:");

@@ -46,7 +46,7 @@ fn number(name: &str) -> Option<usize> {
 }
 
 #[test]
-fn what_is_due_in_one_second_ends_and_goes_once_and_never_early() {
+fn frameworks_due_in_one_second_end_once_and_never_early() {
     let (alone, controller) = (Alone::wait(), OnceCell::new());
     let controlled = || _ = controller.get_or_init(|| alone.start("wave", &config()));
     let levels = asked("SCENARIO");

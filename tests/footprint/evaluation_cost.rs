@@ -73,7 +73,7 @@ fn steps(tasks: usize) -> Steps {
 }
 
 #[test]
-fn an_event_of_a_pod_costs_as_many_allocations_however_many_tasks_there_are() {
+fn a_pod_event_costs_as_many_allocations_for_any_number_of_tasks() {
     let all = SIZES.map(steps);
     for (tasks, steps) in SIZES.iter().zip(&all) {
         println!("{tasks} Tasks:");
@@ -95,7 +95,7 @@ fn an_event_of_a_pod_costs_as_many_allocations_however_many_tasks_there_are() {
 }
 
 #[test]
-fn an_event_of_a_pod_costs_two_pointers_a_task_at_most_and_its_echo_one_copy_of_the_text() {
+fn a_pod_event_costs_two_pointers_a_task_and_its_echo_one_text_copy() {
     let all = SIZES.map(steps);
     let [small, .., large] = &all;
     let added = (SIZES[2] - SIZES[0]) as u64;

@@ -68,7 +68,7 @@ fn shares(taken: AllocationInfo) -> (usize, usize) {
 }
 
 #[test]
-fn a_cached_pod_takes_less_than_a_kilobyte_and_a_list_less_than_twice_what_it_leaves() {
+fn a_cached_pod_takes_under_a_kilobyte_and_a_list_under_twice_that() {
     for (phase, bytes) in BYTES_PER_POD {
         let (mut engine, crowd) = (engine(), Crowd::new(PODS / TASKS, TASKS, phase));
         let (steady, peak) = shares(list::<PodObject>(&mut engine, &crowd));

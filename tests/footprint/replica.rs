@@ -55,7 +55,7 @@ fn memory(pid: u32, field: &str) -> u64 {
 }
 
 #[test]
-fn what_a_replica_of_a_hundred_thousand_pods_takes_is_bounded() {
+fn a_replica_of_a_hundred_thousand_pods_takes_bounded_memory() {
     let crowd = Crowd::new(5_000, 20, Phase::Running);
     let server = Server::start(&crowd);
     let mut program = controller(&server);

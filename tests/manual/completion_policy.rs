@@ -23,7 +23,7 @@ fn ended(namespace: &str, manifest: &Manifest) -> (i32, String) {
 }
 
 #[test]
-fn default_fails_with_the_first_failure_and_succeeds_with_the_last_success() {
+fn default_fails_on_the_first_failure_and_succeeds_on_the_last_success() {
     let ns = namespace("policy-default");
     let failing = manifest("failing").role("a", 2, FOREVER).role("b", 1, &[("exit-code", "7")]);
     assert_eq!(ended(&ns, &failing), (7, "b-0".to_owned()));

@@ -170,7 +170,7 @@ fn without_a_time_out_nothing_is_forced_until_there_is_one() {
 }
 
 #[test]
-fn a_framework_that_is_deleted_in_the_foreground_goes_although_its_pods_hang() {
+fn a_framework_deleted_in_the_foreground_goes_although_its_pods_hang() {
     let ns = namespace("force-foreground");
     let since = mark();
     stuck("job", 2, Some(2)).create(&ns);

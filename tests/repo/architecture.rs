@@ -185,7 +185,7 @@ fn every_listed_room_exists() {
 }
 
 #[test]
-fn the_rooms_that_decide_reach_nothing_that_acts() {
+fn the_pure_crates_depend_on_nothing_that_acts() {
     for room in PURE {
         let tree = compiled_with(room);
         let names = names(&tree);
@@ -256,7 +256,7 @@ fn the_gate_runs_every_test_that_a_feature_hides() {
 }
 
 #[test]
-fn the_rooms_that_decide_read_no_clock_no_chance_and_no_environment() {
+fn the_pure_crates_read_no_clock_no_randomness_and_no_environment() {
     let pure = |file: &source::File| PURE_SOURCES.iter().any(|room| file.path.starts_with(room));
     let files: Vec<_> = source::files().into_iter().filter(|file| file.is_rust() && pure(file)).collect();
     assert!(files.len() > 20, "{} files were found", files.len());
@@ -266,7 +266,7 @@ fn the_rooms_that_decide_read_no_clock_no_chance_and_no_environment() {
 
 /// A `clippy.toml` of a crate replaces that of the root.
 #[test]
-fn the_rooms_that_decide_keep_the_thresholds_of_the_root_and_the_same_bans() {
+fn the_pure_crates_keep_the_lint_thresholds_and_bans_of_the_root() {
     let core = include_str!("../../crates/core/clippy.toml");
     for line in include_str!("../../clippy.toml").lines() {
         assert!(core.lines().any(|other| other == line), "crates/core/clippy.toml lacks {line:?}");
@@ -296,7 +296,7 @@ fn a_new_arrow_is_noticed() {
 }
 
 #[test]
-fn what_acts_is_noticed_where_it_is_reached() {
+fn a_dependency_that_acts_is_noticed() {
     let tree = compiled_with("framework-runtime");
     for name in ["tokio", "hyper", "kube-client", "kube-runtime", "framework-core"] {
         assert!(names(&tree).contains(name), "{name}");

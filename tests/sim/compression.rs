@@ -44,7 +44,7 @@ fn forms(cluster: &SimCluster) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_compressed_attempt_outlives_its_controller_and_stays_compressed_whatever_the_next_one_is_set_to() {
+fn a_compressed_attempt_stays_compressed_under_another_configuration() {
     let undisturbed = lives(job(), |_| async {});
     let came_to = |next: Setup, then: &[&str]| {
         simulate(7, calm(), |cluster| async move {
@@ -63,7 +63,7 @@ fn a_compressed_attempt_outlives_its_controller_and_stays_compressed_whatever_th
 }
 
 #[test]
-fn a_compressing_controller_killed_at_any_request_changes_nothing_in_the_end() {
+fn a_compressing_controller_may_be_killed_at_any_request() {
     let undisturbed = lives(job(), |_| async {});
     for moment in [Moment::Before, Moment::After] {
         let (mut killed, setup) = (0, compressing(CompressionCodec::Zstd));

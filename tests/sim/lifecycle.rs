@@ -18,7 +18,7 @@ fn job() -> Manifest {
 }
 
 #[test]
-fn an_undisturbed_life_passes_two_states_and_stays_below_the_floor_of_requests() {
+fn an_undisturbed_life_takes_fewer_requests_than_the_floor() {
     for tasks in [1, 3, 20] {
         simulate(1, calm(), |cluster| async move {
             framework("job").role("w", tasks).create(&cluster.user());

@@ -69,7 +69,7 @@ fn each(name: &str, seeds: std::ops::Range<u64>, run: impl Fn(u64, Manner<'_>) -
 }
 
 #[test]
-fn every_promise_of_queues_holds_in_every_walk_and_everything_has_its_turn() {
+fn every_queue_promise_holds_in_every_walk_and_every_unit_has_its_turn() {
     let seen = each("walk", seeds::from_environment(WALKS), walk);
     assert!(seen.releases.into_inner() > 0, "nothing was released");
 }

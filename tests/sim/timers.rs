@@ -90,7 +90,7 @@ fn expire(killed: Duration, started: Duration) -> (History, Duration) {
 }
 
 #[test]
-fn many_that_are_due_in_one_second_survive_a_restart_and_take_a_few_questions() {
+fn many_due_in_one_second_survive_a_restart_with_few_time_requests() {
     let wave = SECOND * u32::try_from(many()).expect("few") / QPS;
     let (early, due) = (SECOND * (TTL / 2), SECOND * TTL);
     // While they wait, in the midst of their deletion, and away over the expiry.

@@ -48,7 +48,7 @@ async fn concluded(cluster: &SimCluster) -> Said {
 /// Rule A1: the POST of a Pod is on its way, slow. The user scales its Task away; a status that calls the
 /// Task over is persisted, and then the POST lands.
 #[test]
-fn a1_a_status_overtakes_the_create_whose_licence_it_withdraws() {
+fn a1_a_status_overtakes_the_create_whose_permit_it_withdraws() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
             let slow = Rule::new(Fault::Delay(SECOND * 5)).verb(Verb::Create).name("job-w-1");

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::source;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -58,22 +60,14 @@ fn missing(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
     missing
 }
 
-/// Names of all functions that are tests, those of `proptest!` too.
+/// Names of all functions that are tests.
 fn tests() -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for file in files(".rs") {
-        let text = read(&file);
-        let mut marked = false;
-        for line in text.lines().map(str::trim) {
-            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
-                marked = true;
-            } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| marked) {
-                names.extend(rest.split('(').next().map(str::to_owned));
-                marked = false;
-            }
-        }
-    }
-    names
+    let files = files(".rs");
+    let names = files.iter().flat_map(|file| {
+        let text = read(file);
+        source::named_tests(&text).into_iter().map(|(_, name)| name.to_owned()).collect::<Vec<_>>()
+    });
+    names.collect()
 }
 
 #[test]

@@ -2,9 +2,11 @@
 //! started.
 
 mod architecture;
+mod circles;
 mod documents;
 mod drift;
 mod operations;
 mod source;
 mod tables;
 mod tidy;
+mod width;

@@ -3,8 +3,6 @@
 //! Reading Rust goes no further than telling code from comments, literals and tests: enough to search words
 //! without finding them in prose or in the samples of the checks themselves.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
-
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
@@ -161,6 +159,20 @@ fn literal(text: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// The names of the functions that are tests, those of `proptest!` too, each with its line.
+pub fn named_tests(text: &str) -> Vec<(usize, &str)> {
+    let (mut names, mut marked) = (Vec::new(), false);
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+            marked = true;
+        } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| marked) {
+            names.extend(rest.split(['(', '<']).next().map(|name| (number, name)));
+            marked = false;
+        }
+    }
+    names
 }
 
 /// The items of the code that only tests see.

@@ -30,8 +30,13 @@ pub enum Note {
     Says(String),
     /// `not run: reason`
     NotRun(String),
-    /// `held by: file`
-    HeldBy(String),
+    /// `held by: file [test]`
+    HeldBy {
+        /// A file with tests.
+        file: String,
+        /// The test that does what the block shows; none if the file reads the page and runs its blocks.
+        test: Option<String>,
+    },
     /// `framework: name`
     Framework(String),
     /// `pods: key=value, …` or `pods role: key=value, …`
@@ -93,7 +98,11 @@ fn note(text: &str) -> Result<Note, String> {
         "refused" => Note::Refused(value),
         "says" => Note::Says(value),
         "not run" => Note::NotRun(value),
-        "held by" => Note::HeldBy(value),
+        "held by" => {
+            let (file, test) =
+                value.split_once(' ').map_or((&*value, None), |(file, test)| (file, Some(test)));
+            Note::HeldBy { file: file.to_owned(), test: test.map(str::to_owned) }
+        }
         "framework" => Note::Framework(value),
         "pods" => Note::Pods { role: None, fate: fate(&value)? },
         other => match other.strip_prefix("pods ") {
@@ -130,7 +139,7 @@ fn fate(text: &str) -> Result<Vec<(String, String)>, String> {
 impl Block {
     /// Why it is not run, if it is not.
     pub fn spared(&self) -> Option<&Note> {
-        self.notes.iter().find(|note| matches!(note, Note::NotRun(_) | Note::HeldBy(_)))
+        self.notes.iter().find(|note| matches!(note, Note::NotRun(_) | Note::HeldBy { .. }))
     }
 
     /// What its Framework must come to.

@@ -19,7 +19,8 @@
 //! | `<!-- pods worker: exit-code=200, run-duration=1s -->` | the fate of a TaskRole's Pods; `pods:` of all |
 //! | `<!-- says: words -->` | the commands print these words |
 //! | `<!-- framework: name -->` | patch and `ends` are about this one instead of the last shown |
-//! | `<!-- held by: tests/file.rs -->` | the block is not run here but there |
+//! | `<!-- held by: tests/file.rs -->` | that file reads this page, and runs its blocks |
+//! | `<!-- held by: tests/file.rs test_name -->` | that test of the file does what the block shows |
 //! | `<!-- not run: reason -->` | the block is not run at all |
 //!
 //! What `pods` may say is listed in `crates/testcluster/src/lib.rs`; without it Pods run until they are
@@ -97,12 +98,8 @@ impl Run {
     }
 
     fn block(&mut self, block: &Block) {
-        match block.spared() {
-            Some(Note::HeldBy(file)) => {
-                return assert!(Path::new(ROOT).join(file).is_file(), "there is no {file}");
-            }
-            Some(_) => return,
-            None => {}
+        if block.spared().is_some() {
+            return;
         }
         let output = match block.language.as_str() {
             "yaml" => self.apply(block),

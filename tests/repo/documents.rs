@@ -89,6 +89,56 @@ fn a_test_that_does_not_exist_is_noticed() {
     assert_eq!(missing, ["no_such_test", "no test is named in: trust"]);
 }
 
+/// The notes `held by: file [test]` of a page, which say where a block of it is run.
+fn holders(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().filter_map(|line| line.trim().strip_prefix("<!-- held by: ")?.strip_suffix(" -->"))
+}
+
+/// What is wrong with a note of a page: the file must read the page, whose blocks it then runs as they stand,
+/// or have the test that is named.
+fn unheld(page: &str, note: &str, text: Option<&str>) -> Option<String> {
+    let (file, test) = note.split_once(' ').map_or((note, None), |(file, test)| (file, Some(test)));
+    let Some(text) = text else { return Some(format!("{page}: there is no {file}")) };
+    match test {
+        None if text.lines().any(|line| line.contains("include_str!") && line.contains(page)) => None,
+        None => {
+            Some(format!("{page}: {file} does not read it: name the test that does what the block shows"))
+        }
+        Some(test) if source::named_tests(text).iter().any(|(_, name)| *name == test) => None,
+        Some(test) => Some(format!("{page}: {file} has no test {test}")),
+    }
+}
+
+#[test]
+fn each_block_that_is_run_elsewhere_names_a_reader_or_a_test() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for page in files(".md") {
+        let name = page.strip_prefix(root()).expect("it is in the tree").display().to_string();
+        for note in holders(&read(&page)) {
+            let file = note.split(' ').next().unwrap_or_default();
+            wrong.extend(unheld(&name, note, std::fs::read_to_string(root().join(file)).ok().as_deref()));
+            seen += 1;
+        }
+    }
+    assert!(seen > 20, "{seen} notes were found");
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn a_block_that_nothing_runs_is_noticed() {
+    let page = "words\n  <!-- held by: tests/a.rs b -->\n```sh\nls\n```\n<!-- ends: Gone -->\n";
+    assert_eq!(holders(page).collect::<Vec<_>>(), ["tests/a.rs b"]);
+    let reader = "const PAGE: &str = include_str!(\"../docs/p.md\");\n";
+    let tests = "#[test]\nfn b() {}\nfn c() {}\n";
+    assert_eq!(unheld("docs/p.md", "tests/a.rs", Some(reader)), None);
+    assert_eq!(unheld("docs/p.md", "tests/a.rs b", Some(tests)), None);
+    assert!(unheld("docs/p.md", "tests/a.rs", None).is_some_and(|what| what.contains("there is no")));
+    assert!(
+        unheld("docs/q.md", "tests/a.rs", Some(reader)).is_some_and(|what| what.contains("does not read"))
+    );
+    assert!(unheld("docs/p.md", "tests/a.rs c", Some(tests)).is_some_and(|what| what.contains("no test c")));
+}
+
 #[test]
 fn links_lead_to_files_that_exist() {
     let mut broken = Vec::new();

@@ -21,6 +21,7 @@ mod loadtest;
 mod program;
 mod promises;
 mod queue;
+mod queue_history;
 mod queue_replay;
 mod rescale;
 #[path = "../rescale_promises/mod.rs"]

@@ -1,7 +1,8 @@
-//! Queues on the real API server: who may begin, who waits and why, and when capacity returns.
+//! Queues on the real API server: which jobs may begin, which wait and why, and when capacity returns.
 
 use framework_api::queue::{FINALIZER, Phase, QUEUE_NAME_LABEL, Queue, QueueStatus, QueueUnit};
 use framework_api::{Framework, State};
+use framework_sim::check::queue::{self as check, Blind};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -15,6 +16,7 @@ use crate::cluster::lease::{Alone, Shared, namespace};
 use crate::cluster::{
     self, apply, block_on, client, completed, frameworks, kubectl, pods, running, state, until, wait,
 };
+use crate::queue_history::{Recording, gone, released};
 
 const QUEUEING: &str = "queueing: true";
 
@@ -156,7 +158,7 @@ fn stop_delete_and_rescale_work_while_it_waits() {
     cluster::task_number(ns, "rescaled", 2);
     running(ns, "rescaled", 2);
     let after = stands(ns, "framework-rescaled", Phase::Dequeued, "Admitted");
-    assert_ne!(after.uid(), before, "it is made anew");
+    assert_ne!(after.uid(), before, "it is created again");
     assert_eq!(after.spec.resource["pods"].0, "2");
 }
 
@@ -203,6 +205,7 @@ fn capacity_returns_when_the_last_pod_is_gone_and_not_before() {
     let _controller = controller();
     furnish("lastpod", 2);
     let ns = "lastpod";
+    let recording = Recording::start(ns);
     // One of its Pods hangs for a while once it is deleted.
     let mut framework = cluster::manifest("first").role("a", 2, &[("hang-terminating", "true")]).object();
     framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
@@ -216,11 +219,13 @@ fn capacity_returns_when_the_last_pod_is_gone_and_not_before() {
     });
     let held = unit(ns, "framework-first").expect("it is held");
     assert_eq!(held.metadata.finalizers, Some(vec![FINALIZER.to_owned()]));
-    queued(ns, "second", "True", "InsufficientQuota");
-    assert_eq!(count_pods(ns, "second"), 0);
     kubectl(&["delete", "pods", "--namespace", ns, "--all", "--grace-period=0", "--force"]);
     running(ns, "second", 2);
     until("the unit is gone", || unit(ns, "framework-first").is_none().then_some(()));
+    let history = recording.end();
+    let last_pod = ["first-a-0", "first-a-1"].map(|pod| gone(&history, "pods", pod)).into_iter().max();
+    assert!(last_pod < Some(released(&history, "framework-second")), "released beside a Pod of the first");
+    assert_eq!(check::check(&history, Blind::default()), Ok(()));
 }
 
 #[test]
@@ -380,6 +385,7 @@ fn a_killed_controller_forgets_nothing_and_releases_nothing_twice() {
     let controller = alone.start("killed", QUEUEING);
     furnish("killed", 2);
     let ns = "killed";
+    let recording = Recording::start(ns);
     gang(ns, "first", 2);
     running(ns, "first", 2);
     gang(ns, "second", 2);
@@ -391,6 +397,14 @@ fn a_killed_controller_forgets_nothing_and_releases_nothing_twice() {
     // What the first controller sent may land for a while: until then nothing is released.
     running(ns, "second", 2);
     stands(ns, "framework-second", Phase::Dequeued, "Admitted");
+    let history = recording.end();
+    assert!(released(&history, "framework-first") < released(&history, "framework-second"));
+    assert_eq!(check::count(&history).releases, 2);
+    assert_eq!(
+        check::check(&history, Blind::default()),
+        Ok(()),
+        "once released, a unit is not written again"
+    );
 }
 
 /// UIDs of the Pods of a Framework, by name.

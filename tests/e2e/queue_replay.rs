@@ -2,146 +2,24 @@
 //! at no moment was more released than the quota has room for, together with what others use; no unit was
 //! released twice, and no Framework had anything before.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use fastrand::Rng;
 use framework_api::queue::{QUEUE_NAME_LABEL, QueueUnit};
 use framework_sim::check::queue::{self, Blind};
-use framework_sim::{Cause, Change, History, Object, Verb};
-use futures::TryStreamExt;
-use jiff::Timestamp;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
-    WatchParams,
-};
+use framework_sim::{Change, History, Object};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::{self, apply, block_on, client, frameworks, installed, kubectl, until};
+use crate::queue_history::Recording;
 
 const NS: &str = "replay";
 /// Pods that the quota allows.
 const ROOM: u32 = 6;
 const FRAMEWORKS: usize = 12;
 const TRAINS: usize = 4;
-
-/// The kinds that say who holds what.
-const KINDS: [(&str, &str, &str, &str); 6] = [
-    ("frameworkcontroller.microsoft.com", "v1", "Framework", "frameworks"),
-    ("queue.k8s.io", "v1alpha1", "QueueUnit", "queueunits"),
-    ("queue.k8s.io", "v1alpha1", "Queue", "queues"),
-    ("", "v1", "ResourceQuota", "resourcequotas"),
-    ("", "v1", "Pod", "pods"),
-    ("", "v1", "ConfigMap", "configmaps"),
-];
-
-/// What a watch has shown: of which kind, the object, and whether it is gone.
-type Seen = (&'static str, Value, bool);
-
-/// What happens in the namespace, by watches that miss nothing.
-struct Recording(Arc<Mutex<Vec<Seen>>>);
-
-impl Recording {
-    fn start() -> Self {
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        for (index, kind) in KINDS.iter().enumerate() {
-            let (api, seen, plural) = (api(index), Arc::clone(&seen), kind.3);
-            // A kind that is new is served after a while.
-            until("it is served", || block_on(api.list(&ListParams::default())).ok().map(drop));
-            block_on(async {
-                let list = api.list(&ListParams::default()).await.expect("a list");
-                let version = list.metadata.resource_version.expect("a list has a version");
-                // What the namespace was made with.
-                for object in list.items {
-                    seen.lock().expect("nobody panicked").push((plural, value(&object), false));
-                }
-                tokio::spawn(async move {
-                    let watch = api.watch(&WatchParams::default().timeout(290), &version).await;
-                    let mut events = Box::pin(watch.expect("a watch"));
-                    while let Some(event) = events.try_next().await.expect("a watch goes on") {
-                        let (object, gone) = match event {
-                            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
-                            WatchEvent::Deleted(object) => (object, true),
-                            WatchEvent::Bookmark(_) => continue,
-                            WatchEvent::Error(error) => panic!("a watch of {plural} failed: {error}"),
-                        };
-                        seen.lock().expect("nobody panicked").push((plural, value(&object), gone));
-                    }
-                });
-            });
-        }
-        Recording(seen)
-    }
-
-    /// Waits until the watches have shown all that is there, and gives the history.
-    fn end(self) -> History {
-        until("the watches are as far as the lists", || {
-            let mut shown = BTreeMap::new();
-            for (_, object, gone) in self.0.lock().expect("nobody panicked").iter() {
-                let [uid, version] = ["uid", "resourceVersion"].map(|field| meta(object, field));
-                if *gone {
-                    shown.remove(&uid)
-                } else {
-                    shown.insert(uid, version)
-                };
-            }
-            let there = (0..KINDS.len())
-                .flat_map(|kind| block_on(api(kind).list(&ListParams::default())).expect("a list").items);
-            let there = there.map(|object| value(&object));
-            let there = there.map(|object| (meta(&object, "uid"), meta(&object, "resourceVersion")));
-            let there: BTreeMap<String, String> = there.collect();
-            (shown == there).then_some(())
-        });
-        history(self.0.lock().expect("nobody panicked").clone())
-    }
-}
-
-/// By resourceVersion, which one counter gives to all kinds.
-fn history(mut seen: Vec<Seen>) -> History {
-    let version = |object: &Value| meta(object, "resourceVersion").parse::<u64>().expect("a number");
-    seen.sort_by_key(|(_, object, _)| version(object));
-    let mut last: BTreeMap<String, Arc<Object>> = BTreeMap::new();
-    let mut changes = Vec::new();
-    for (plural, object, gone) in seen {
-        let (rv, uid, object) = (version(&object), meta(&object, "uid"), Arc::new(Object::new(object)));
-        let old = last.insert(uid, Arc::clone(&object));
-        // Who made it matters of ConfigMaps only, and these the controller makes.
-        let cause = Cause {
-            actor: "controller".into(),
-            call: 1,
-            verb: Verb::Other,
-            uid: None,
-            version: None,
-            grace: None,
-            propagation: None,
-        };
-        let new = (!gone).then_some(object);
-        changes.push(Arc::new(Change::seen(rv, plural, Timestamp::UNIX_EPOCH, cause, old, new)));
-    }
-    History { changes, exchanges: Vec::new() }
-}
-
-fn meta(object: &Value, field: &str) -> String {
-    object["metadata"][field].as_str().unwrap_or_default().to_owned()
-}
-
-fn value(object: &DynamicObject) -> Value {
-    serde_json::to_value(object).expect("an object is plain data")
-}
-
-fn api(kind: usize) -> Api<DynamicObject> {
-    let (group, version, kind, plural) = KINDS[kind];
-    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    let resource = ApiResource {
-        group: group.to_owned(),
-        version: version.to_owned(),
-        api_version,
-        kind: kind.to_owned(),
-        plural: plural.to_owned(),
-    };
-    Api::namespaced_with(client(), NS, &resource)
-}
 
 fn units() -> Api<QueueUnit> {
     Api::namespaced(client(), NS)
@@ -233,7 +111,7 @@ fn at_no_moment_is_more_released_than_there_is_room_for() {
     let alone = Alone::wait();
     namespace(NS);
     let mut rng = Rng::with_seed(7);
-    let recording = Recording::start();
+    let recording = Recording::start(NS);
     furnish();
     let controller = alone.start("replay", "queueing: true");
     for index in 0..FRAMEWORKS {

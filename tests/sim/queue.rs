@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::simulation::seeds;
-use crate::simulation::walk::queues::{Queued, race, walk};
+use crate::simulation::walk::queues::{Queued, SIEGES, race, siege, walk};
 use crate::simulation::walk::{Broken, Manner};
 
 /// Seeds of the gate.
@@ -71,6 +71,12 @@ fn each(name: &str, seeds: std::ops::Range<u64>, run: impl Fn(u64, Manner<'_>) -
 #[test]
 fn every_queue_promise_holds_in_every_walk_and_every_unit_has_its_turn() {
     let seen = each("walk", seeds::from_environment(WALKS), walk);
+    assert!(seen.releases.into_inner() > 0, "nothing was released");
+}
+
+#[test]
+fn every_queue_promise_holds_while_releases_are_held_up() {
+    let seen = each("siege", seeds::from_environment(SIEGES), siege);
     assert!(seen.releases.into_inner() > 0, "nothing was released");
 }
 

@@ -114,7 +114,7 @@ fn many_due_in_one_second_survive_a_restart_with_few_time_requests() {
         // Each controller asks when it starts, and when they are due.
         assert!(questions <= 12, "{questions} questions");
         assert_eq!(others, 0);
-        // Nobody asks for anything while all wait, but for the time once they may be due: it is known to
+        // No request is sent while all wait, but for the time once they may be due: it is known to
         // within a second.
         let quiet = history.exchanges.iter().filter(|one| {
             let may_be_due = due.saturating_sub(SECOND);

@@ -261,7 +261,7 @@ fn a_stuck_pod_is_waited_for_until_it_is_deleted_by_force() {
     until(&recording, "it is being deleted", deleting);
     controller.replace();
     drop(Stopped::now());
-    // Whatever the controller would do, it has done before it serves another Framework to its end.
+    // The controller has done all it would do before it serves another Framework to its end.
     manifest("other").role("a", 1, &[("exit-code", "0")]).create(&ns);
     completed(&ns, "other");
     let seen = History::of(recording.changes(), Vec::new());

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::{block_on, installed, start_controller};
 
-/// Who has the cluster.
+/// The tests that have the cluster.
 enum Holder {
     Nobody,
     One,

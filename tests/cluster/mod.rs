@@ -2,13 +2,13 @@
 //! beside it, which acts with the rights that `deploy/` grants and no others.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod cost;
 pub mod guarantees;
 pub mod halfway;
 pub mod history;
 pub mod lease;
 pub mod promises;
-pub mod told;
-pub mod toll;
+pub mod snapshots;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

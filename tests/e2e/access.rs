@@ -291,7 +291,7 @@ fn authority() -> PathBuf {
     admins_cluster()["certificate-authority"].as_str().expect("a path").into()
 }
 
-/// Who the API server says that a Pod with these files is; or why it cannot be asked.
+/// The user as which the API server knows a Pod with these files; or why it cannot be asked.
 async fn who(mount: &Path) -> Result<Value, String> {
     let cluster = admins_cluster();
     let server: http::Uri = cluster["server"].as_str().expect("a URL").parse().expect("a URL");

@@ -45,7 +45,7 @@ fn assert_exceeded(name: &str) -> Framework {
     completed
 }
 
-/// Whatever the controller would do by the deadline of a Framework, it has done: that has passed, and another
+/// The controller has done all it would do by the deadline of a Framework: that has passed, and another
 /// one's, created now, has been acted on.
 fn deadline_passes(seen: &Framework, other: &str) {
     let seconds = seen.spec.active_deadline_seconds.expect("it has a deadline");

@@ -2,9 +2,10 @@
 //!
 //! An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap, and nine status writes if
 //! each state is stored by itself: 2n + 11 requests. Retries, ends before the end and rescales each have a
-//! floor of their own; the table says why. Who is not retried passes AttemptCompleted, so that its efficiency
-//! is above 1 on a machine that has nothing else to do. One that comes through a queue takes four more: its
-//! unit is made, put into the queue and released, and lets go of its finalizer once the Framework is deleted.
+//! floor of their own; the table says why. A life without a retry passes AttemptCompleted, so that its
+//! efficiency is above 1 on a machine that has nothing else to do. One that comes through a queue takes four
+//! more: its unit is made, put into the queue and released, and lets go of its finalizer once the Framework
+//! is deleted.
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::history::{History, Object, Recording, What};
 use crate::cluster::lease::{Alone, namespace};
-use crate::cluster::told::{Telling, assert_replaced_are_told, assert_whole, told};
+use crate::cluster::snapshots::{Snapshot, assert_replaced_are_logged, assert_whole, logged};
 use crate::cluster::{self, block_on, log_of, manifest, merge, running, wait};
 
 /// How long a line may take.
@@ -18,31 +18,31 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
 const CONTROLLER: &str = "history";
 
-/// Waits until what was told of a namespace is as asked, and gives it.
-fn await_told(namespace: &str, what: &str, is: impl Fn(&[Telling]) -> bool) -> Vec<Telling> {
+/// Waits until the log of a namespace is as asked, and gives its snapshots.
+fn await_logged(namespace: &str, what: &str, is: impl Fn(&[Snapshot]) -> bool) -> Vec<Snapshot> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let log = log_of(CONTROLLER);
         // The last line may be under way.
         let lines = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
-        let told = told(lines, namespace);
-        if is(&told) {
-            return told;
+        let logged = logged(lines, namespace);
+        if is(&logged) {
+            return logged;
         }
-        assert!(Instant::now() < deadline, "not told: {what}\n{log}");
+        assert!(Instant::now() < deadline, "not logged: {what}\n{log}");
         std::thread::sleep(PAUSE);
     }
 }
 
-fn count(told: &[Telling], trigger: &str, name: &str) -> usize {
-    told.iter().filter(|telling| telling.trigger == trigger && telling.meta("name") == name).count()
+fn count(logged: &[Snapshot], trigger: &str, name: &str) -> usize {
+    logged.iter().filter(|snapshot| snapshot.trigger == trigger && snapshot.meta("name") == name).count()
 }
 
-/// Waits until that was told of an object of that name.
-fn await_one(namespace: &str, trigger: &str, name: &str) -> Telling {
+/// Waits until an object of that name was logged by that trigger.
+fn await_one(namespace: &str, trigger: &str, name: &str) -> Snapshot {
     let what = format!("{trigger} of {name}");
-    let told = await_told(namespace, &what, |told| count(told, trigger, name) > 0);
-    let mut of_it = told.into_iter().filter(|one| one.trigger == trigger && one.meta("name") == name);
+    let logged = await_logged(namespace, &what, |logged| count(logged, trigger, name) > 0);
+    let mut of_it = logged.into_iter().filter(|one| one.trigger == trigger && one.meta("name") == name);
     of_it.next().expect("it was there")
 }
 
@@ -82,8 +82,9 @@ fn tells_two_lives(namespace: &str, config: &str, compressed: bool) {
     assert_eq!(stored.task_role_statuses_compressed.is_some(), compressed);
     assert_eq!(stored.task_role_statuses.is_none(), compressed);
     merge(&ns, "scaled", json!({"taskRoles": [scaled_role(1)]}));
-    let removed = |told: &[Telling]| told.iter().filter(|one| one.trigger == "OnTaskDeletion").count() >= 2;
-    await_told(&ns, "two removed Tasks", removed);
+    let removed =
+        |logged: &[Snapshot]| logged.iter().filter(|one| one.trigger == "OnTaskDeletion").count() >= 2;
+    await_logged(&ns, "two removed Tasks", removed);
     await_one(&ns, "OnFrameworkDeletion", "flaky");
     recording.wait("flaky is deleted", |changes| {
         let gone =
@@ -93,28 +94,28 @@ fn tells_two_lives(namespace: &str, config: &str, compressed: bool) {
     cluster::execute(&ns, "scaled", "Stop");
     await_one(&ns, "OnFrameworkDeletion", "scaled");
     let history = recording.end();
-    let told = await_told(&ns, "every Pod that is gone", |told| {
-        let pods = told.iter().filter(|one| one.trigger == "OnPodDeletion").count();
+    let logged = await_logged(&ns, "every Pod that is gone", |logged| {
+        let pods = logged.iter().filter(|one| one.trigger == "OnPodDeletion").count();
         pods >= history.pods.iter().filter(|life| life.gone.is_some()).count()
     });
-    assert_replaced_are_told(&history, &told);
-    assert_eq!(counts(&told), TOLD);
-    for telling in told.iter().filter(|one| one.object["kind"] == "Framework") {
-        let framework = assert_whole(telling);
+    assert_replaced_are_logged(&history, &logged);
+    assert_eq!(counts(&logged), EXPECTED);
+    for snapshot in logged.iter().filter(|one| one.object["kind"] == "Framework") {
+        let framework = assert_whole(snapshot);
         let status = framework.status.expect("a status");
         let tasks: usize = status.task_roles().iter().map(|role| role.task_statuses.len()).sum();
-        assert_eq!(tasks, if telling.meta("name") == "flaky" { 2 } else { 1 });
+        assert_eq!(tasks, if snapshot.meta("name") == "flaky" { 2 } else { 1 });
     }
-    assert_pods_are_told(&history, &told);
-    let task = told.iter().find(|one| one.trigger == "OnTaskDeletion").expect("a removed Task");
+    assert_pods_are_logged(&history, &logged);
+    let task = logged.iter().find(|one| one.trigger == "OnTaskDeletion").expect("a removed Task");
     assert_task(&history, task);
-    let retried = told.iter().find(|one| one.trigger == "OnTaskRetry").expect("a retried Task");
+    let retried = logged.iter().find(|one| one.trigger == "OnTaskRetry").expect("a retried Task");
     assert!(retried.object["metadata"].get("deletionTimestamp").is_none(), "it lives on");
     assert_eq!(retried.object["status"]["attemptStatus"]["completionStatus"]["code"], 200);
 }
 
-/// All that is told of the two, and how often: flaky-a-0 is retried once in each attempt.
-const TOLD: [(&str, &str, usize); 11] = [
+/// All that is logged of the two, and how often: flaky-a-0 is retried once in each attempt.
+const EXPECTED: [(&str, &str, usize); 11] = [
     ("OnFrameworkDeletion", "flaky", 1),
     ("OnFrameworkDeletion", "scaled", 1),
     ("OnFrameworkRetry", "flaky", 1),
@@ -128,11 +129,11 @@ const TOLD: [(&str, &str, usize); 11] = [
     ("OnTaskRetry", "flaky-a-0", 2),
 ];
 
-/// How often what was told of which object; a fact that was told twice counts once.
-fn counts(told: &[Telling]) -> Vec<(&str, &str, usize)> {
+/// How often each object was logged by each trigger; a fact that was logged twice counts once.
+fn counts(logged: &[Snapshot]) -> Vec<(&str, &str, usize)> {
     let (mut counts, mut facts) = (BTreeMap::new(), BTreeSet::new());
-    for telling in told.iter().filter(|telling| facts.insert(telling.fact())) {
-        *counts.entry((telling.trigger.as_str(), telling.meta("name"))).or_insert(0) += 1;
+    for snapshot in logged.iter().filter(|snapshot| facts.insert(snapshot.fact())) {
+        *counts.entry((snapshot.trigger.as_str(), snapshot.meta("name"))).or_insert(0) += 1;
     }
     counts.into_iter().map(|((trigger, name), count)| (trigger, name, count)).collect()
 }
@@ -148,7 +149,7 @@ fn name_of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta
 }
 
 /// What the contract says of a Task's metadata.
-fn assert_task(history: &History, task: &Telling) {
+fn assert_task(history: &History, task: &Snapshot) {
     let (_, framework) = history
         .frameworks
         .iter()
@@ -179,15 +180,15 @@ fn assert_task(history: &History, task: &Telling) {
     assert_eq!(task.object["spec"], json!(framework.spec.task_roles[0].task));
 }
 
-/// Asserts that every Pod that is gone was told whole.
-fn assert_pods_are_told(history: &History, told: &[Telling]) {
+/// Asserts that every Pod that is gone was logged whole.
+fn assert_pods_are_logged(history: &History, logged: &[Snapshot]) {
     let gone: Vec<_> = history.pods.iter().filter(|pod| pod.gone.is_some()).collect();
     assert!(!gone.is_empty());
     for life in gone {
-        let of_it = |one: &&Telling| one.trigger == "OnPodDeletion" && one.meta("uid") == life.uid;
-        let telling = told.iter().find(of_it).unwrap_or_else(|| panic!("not told: {life:?}"));
-        assert!(!telling.is_incomplete(), "{}", telling.sentence);
-        let pod: Pod = serde_json::from_value(telling.object.clone()).expect("a Pod");
+        let of_it = |one: &&Snapshot| one.trigger == "OnPodDeletion" && one.meta("uid") == life.uid;
+        let snapshot = logged.iter().find(of_it).unwrap_or_else(|| panic!("not logged: {life:?}"));
+        assert!(!snapshot.is_incomplete(), "{}", snapshot.sentence);
+        let pod: Pod = serde_json::from_value(snapshot.object.clone()).expect("a Pod");
         assert_eq!(name_of(&pod.metadata), life.name);
         let spec = pod.spec.expect("its spec");
         assert!(spec.containers[0].env.iter().flatten().any(|variable| variable.name == "FC_POD_UID"));
@@ -236,9 +237,9 @@ fn every_kind_of_deletion_logs_the_framework_and_its_pods() {
         std::thread::sleep(PAUSE);
     }
     cluster::delete_pod(&ns, "orphan-w-1");
-    let told = await_told(&ns, "the last Pod", |told| count(told, "OnPodDeletion", "orphan-w-1") > 0);
-    assert_eq!(count(&told, "OnPodDeletion", "orphan-w-1"), 1, "it was not told when it lost its owner");
-    assert_eq!(told.iter().filter(|one| one.trigger == "OnTaskDeletion").count(), 0, "no Task was removed");
+    let logged = await_logged(&ns, "the last Pod", |logged| count(logged, "OnPodDeletion", "orphan-w-1") > 0);
+    assert_eq!(count(&logged, "OnPodDeletion", "orphan-w-1"), 1, "it was not logged when it lost its owner");
+    assert_eq!(logged.iter().filter(|one| one.trigger == "OnTaskDeletion").count(), 0, "no Task was removed");
 }
 
 #[test]
@@ -266,8 +267,8 @@ fn a_pod_that_loses_its_label_is_not_logged_and_one_that_ends_is() {
         std::thread::sleep(PAUSE);
     }
     cluster::execute(&ns, "job", "Stop");
-    let told = await_told(&ns, "the Pod", |told| count(told, "OnPodDeletion", "job-w-0") > 0);
-    let [pod] = &told[..] else { panic!("{told:#?}") };
+    let logged = await_logged(&ns, "the Pod", |logged| count(logged, "OnPodDeletion", "job-w-0") > 0);
+    let [pod] = &logged[..] else { panic!("{logged:#?}") };
     assert!(!pod.is_incomplete() && !pod.meta("deletionTimestamp").is_empty(), "{}", pod.sentence);
 }
 
@@ -298,5 +299,5 @@ fn snapshots_that_are_switched_off_are_not_logged() {
     });
     let history = recording.end();
     assert!(history.pods.len() > 4, "there was much to tell");
-    assert!(told(&log_of(CONTROLLER), &ns).is_empty());
+    assert!(logged(&log_of(CONTROLLER), &ns).is_empty());
 }

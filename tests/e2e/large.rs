@@ -6,8 +6,8 @@
 use framework_api::State;
 use framework_api::status::TaskStatus;
 
+use crate::cluster::cost::{Cost, tasks};
 use crate::cluster::lease::{Alone, namespace};
-use crate::cluster::toll::{Toll, tasks};
 use crate::cluster::{code, manifest};
 
 /// Tasks of the gate's slice.
@@ -29,14 +29,14 @@ fn a_large_framework_runs_to_its_end_within_its_bounds() {
     let job = manifest("job").role("worker", tasks, &[("exit-code", "0")]);
     // Bound already: the scheduler is not what is measured.
     let job = job.last_role(|role| role["task"]["pod"]["spec"]["nodeName"] = "node-0".into());
-    let toll = Toll::of(&job, &ns, "Complete", controller.pid);
-    assert_eq!(code(&toll.framework).0, 0);
+    let cost = Cost::of(&job, &ns, "Complete", controller.pid);
+    assert_eq!(code(&cost.framework).0, 0);
     let succeeded = |task: &TaskStatus| {
         let end = task.attempt_status.completion_status.as_ref();
         task.state == State::Completed && end.is_some_and(|end| end.code == 0)
     };
-    assert_eq!(toll.tasks().iter().filter(|task| succeeded(task)).count(), tasks as usize);
-    assert!(toll.refused.is_empty(), "{:?}", toll.refused.first());
-    assert!(toll.text <= TEXT_BYTES + TEXT_BYTES_PER_TASK * tasks as usize, "{} bytes", toll.text);
-    assert!(toll.peak <= MEMORY_BYTES, "{} bytes", toll.peak);
+    assert_eq!(cost.tasks().iter().filter(|task| succeeded(task)).count(), tasks as usize);
+    assert!(cost.refused.is_empty(), "{:?}", cost.refused.first());
+    assert!(cost.text <= TEXT_BYTES + TEXT_BYTES_PER_TASK * tasks as usize, "{} bytes", cost.text);
+    assert!(cost.peak <= MEMORY_BYTES, "{} bytes", cost.peak);
 }

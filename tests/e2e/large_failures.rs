@@ -12,8 +12,8 @@ use framework_api::status::TaskStatus;
 use framework_testcluster::audit::Mark;
 use kube::api::PostParams;
 
+use crate::cluster::cost::{Cost, refused, tasks};
 use crate::cluster::lease::{Alone, namespace};
-use crate::cluster::toll::{Toll, refused, tasks};
 use crate::cluster::{PATIENCE, block_on, code, frameworks, installed, kubectl, manifest, wait};
 
 /// Tasks of the gate's slice: enough for their messages to be cut.
@@ -49,18 +49,18 @@ fn tasks_that_all_fail_with_long_messages_fit() {
     let job = manifest("job").role("worker", tasks, &told);
     let all = i32::try_from(tasks).expect("a number of Tasks");
     let job = job.policy(all, -1).last_role(|role| role["task"]["pod"]["spec"]["nodeName"] = "node-0".into());
-    let toll = Toll::of(&job, &ns, "Failed", controller.pid);
-    assert_ne!(code(&toll.framework).0, 0);
-    let ended = toll.tasks();
+    let cost = Cost::of(&job, &ns, "Failed", controller.pid);
+    assert_ne!(code(&cost.framework).0, 0);
+    let ended = cost.tasks();
     assert_eq!(ended.iter().filter(|task| task.state == State::Completed).count(), tasks as usize);
     let whole = ended.iter().filter(|task| said(task).len() == MESSAGE).count();
     let cut = ended.iter().filter(|task| said(task).contains(" bytes cut]")).count();
     println!("whole messages: {whole}, cut ones: {cut}");
     assert!(whole > 0 && cut > 0, "{whole} whole, {cut} cut");
     assert!(whole + cut > ended.len() / 10 * 9, "nearly each says something");
-    assert!(toll.refused.is_empty(), "{:?}", toll.refused.first());
-    assert!(toll.text <= TEXT_BYTES, "{} bytes", toll.text);
-    assert!(toll.peak <= MEMORY_BYTES, "{} bytes", toll.peak);
+    assert!(cost.refused.is_empty(), "{:?}", cost.refused.first());
+    assert!(cost.text <= TEXT_BYTES, "{} bytes", cost.text);
+    assert!(cost.peak <= MEMORY_BYTES, "{} bytes", cost.peak);
 }
 
 fn assert_compressed_all_the_same(namespace: &str, since: Mark) {
@@ -81,12 +81,12 @@ fn characters_that_the_api_server_stores_in_six_bytes_are_counted_so() {
     let controller = alone.start("controller", "");
     let (tasks, message) = (150, "<&>".repeat(333));
     let job = manifest("job").role("w", tasks, &[("exit-code", "1"), ("message", &message)]);
-    let toll = Toll::of(&job.policy(150, -1), &ns, "Failed", controller.pid);
+    let cost = Cost::of(&job.policy(150, -1), &ns, "Failed", controller.pid);
     assert_compressed_all_the_same(&ns, mark);
     let path = format!("/apis/frameworkcontroller.microsoft.com/v1/namespaces/{ns}/frameworks/job");
     let object = kubectl(&["get", "--raw", &path]);
     assert!(object.contains("\\u003c\\u0026\\u003e") && !object.contains('<'), "it is stored escaped");
-    let raw = serde_json::to_string(&toll.tasks()).expect("JSON");
+    let raw = serde_json::to_string(&cost.tasks()).expect("JSON");
     let escaped = raw.matches(['<', '&', '>']).count();
     assert!(raw.len() < 1 << 20, "nobody would take {} bytes for too many", raw.len());
     assert!(raw.len() + 5 * escaped > ETCD, "only {} bytes", raw.len() + 5 * escaped);

@@ -1,4 +1,4 @@
-//! A controller that is killed, or told to stop, and started again: the Framework ends as if nothing had
+//! A controller that is killed, or asked to stop, and started again: the Framework ends as if nothing had
 //! happened, and nothing runs twice.
 
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use framework_api::{Framework, State};
 
 use crate::cluster::history::{History, Object, Recording, What};
 use crate::cluster::lease::{Alone, namespace};
-use crate::cluster::told::{assert_replaced_are_told, told};
+use crate::cluster::snapshots::{assert_replaced_are_logged, logged};
 use crate::cluster::{self, Manifest, code, completed, installed, manifest, state};
 
 /// How often the controller is killed.
@@ -112,8 +112,8 @@ fn ten_kills_change_neither_the_end_nor_what_runs() {
         let changes = recording.changes();
         assert!(!changes.iter().any(|change| is_completed(&change.object)), "it ended before the last kill");
     });
-    // Each retry was told before the write that replaced it, by whichever controller lived then.
-    assert_replaced_are_told(&history, &told(&cluster::log_of("restart"), &disturbed));
+    // Each retry was logged before the write that replaced it, by whichever controller lived then.
+    assert_replaced_are_logged(&history, &logged(&cluster::log_of("restart"), &disturbed));
     println!(
         "{} Pods, {} of them for nothing",
         history.pods.len(),

@@ -9,7 +9,7 @@ use framework_testcluster::audit::Record;
 use kube::api::{ListParams, PostParams};
 
 use crate::cluster::history::{Object, Recording, What};
-use crate::cluster::told::told;
+use crate::cluster::snapshots::logged;
 use crate::cluster::{
     self, Manifest, apply, block_on, frameworks, installed, kubectl, lease, log_of, manifest, state,
 };
@@ -40,7 +40,7 @@ fn create(framework: &Manifest) -> Framework {
     framework.create(&scene().namespace)
 }
 
-/// Whatever the controller would do by now, it has done: another one, created now, has expired and is gone.
+/// The controller has done all it would do by now: another Framework, created now, has expired and is gone.
 fn another_one_expires(name: &str) {
     create(&quick(name, "0").field(TTL, 1));
     scene().gone(&scene().completed(name));
@@ -97,9 +97,9 @@ mod cases {
         expires("zero", "0", 0);
         let completed = scene().completed("zero");
         until("the history has the Framework as it ended", || {
-            told(&log_of(CONTROLLER), &scene().namespace).iter().any(|telling| {
-                let ended = telling.object["status"]["state"] == serde_json::json!(State::Completed);
-                telling.trigger == "OnFrameworkDeletion" && telling.meta("uid") == uid(&completed) && ended
+            logged(&log_of(CONTROLLER), &scene().namespace).iter().any(|snapshot| {
+                let ended = snapshot.object["status"]["state"] == serde_json::json!(State::Completed);
+                snapshot.trigger == "OnFrameworkDeletion" && snapshot.meta("uid") == uid(&completed) && ended
             })
         });
     }
@@ -226,12 +226,12 @@ mod cases {
                     && seen.spec.ttl_seconds_after_finished.is_some()
             };
             let pending = all.items.iter().filter(waits).count() as u64;
-            let told = [
+            let logged = [
                 value("framework_ttl_deletions_total"),
                 value("framework_ttl_deletion_latency_seconds_count"),
                 value("framework_ttl_pending_deletions"),
             ];
-            told == [deleted, deleted, pending]
+            logged == [deleted, deleted, pending]
         });
     }
 

@@ -9,7 +9,7 @@ use framework_runtime::event::{Change, Effect, Event, FrameworkObject, Reply};
 use framework_runtime::pack::Packer;
 use framework_runtime::wire::{FrameworkText, decode};
 
-use crate::steady_state::{Job, Still, framework, moment, policy};
+use crate::steady_state::{Job, SteadyState, framework, moment, policy};
 
 const SIZES: [usize; 3] = [100, 1000, 10_000];
 
@@ -32,19 +32,19 @@ fn counted<T>(step: impl FnOnce() -> T) -> T {
     black_box(step())
 }
 
-fn take_in(still: &mut Still, event: Event) {
-    still.step(event);
-    black_box(still.turn());
+fn take_in(state: &mut SteadyState, event: Event) {
+    state.step(event);
+    black_box(state.turn());
 }
 
-fn hear(still: &mut Still, packer: &Packer, json: &[u8]) {
+fn hear(state: &mut SteadyState, packer: &Packer, json: &[u8]) {
     let text = decode::<FrameworkText>(json).unwrap().unwrap();
-    take_in(still, Event::Framework(Change::Applied(packer.read(text))));
+    take_in(state, Event::Framework(Change::Applied(packer.read(text))));
 }
 
 /// The reply to the only request.
-fn reply(still: &mut Still, effects: Vec<Effect>) -> (FrameworkObject, Event) {
-    let mut replies: Vec<Event> = effects.into_iter().filter_map(|effect| still.reply(effect)).collect();
+fn reply(state: &mut SteadyState, effects: Vec<Effect>) -> (FrameworkObject, Event) {
+    let mut replies: Vec<Event> = effects.into_iter().filter_map(|effect| state.reply(effect)).collect();
     let reply = replies.pop().expect("a write");
     assert!(replies.is_empty(), "one write: {replies:?}");
     match reply {
@@ -56,19 +56,19 @@ fn reply(still: &mut Still, effects: Vec<Effect>) -> (FrameworkObject, Event) {
 }
 
 fn steps(tasks: usize) -> Steps {
-    let (mut still, packer) = (Still::one(tasks), Packer::default());
-    let moved = still.moved("job", tasks / 2);
-    let event = measure(|| counted(|| take_in(&mut still, moved)));
-    assert!(still.wait(), "it is to be recorded");
+    let (mut state, packer) = (SteadyState::one(tasks), Packer::default());
+    let moved = state.moved("job", tasks / 2);
+    let event = measure(|| counted(|| take_in(&mut state, moved)));
+    assert!(state.wait(), "it is to be recorded");
     let mut effects = Vec::new();
-    let evaluation = measure(|| effects = counted(|| still.turn()));
-    let (object, answer) = reply(&mut still, effects);
+    let evaluation = measure(|| effects = counted(|| state.turn()));
+    let (object, answer) = reply(&mut state, effects);
     packer.stored(&object);
-    still.pass(Duration::from_secs(1));
-    let reply = measure(|| counted(|| take_in(&mut still, answer)));
+    state.pass(Duration::from_secs(1));
+    let reply = measure(|| counted(|| take_in(&mut state, answer)));
     let json = framework("job", tasks, object.resource_version).to_string();
-    let echo = measure(|| counted(|| hear(&mut still, &packer, json.as_bytes())));
-    assert!(still.turn().is_empty() && !still.wait(), "all is at rest");
+    let echo = measure(|| counted(|| hear(&mut state, &packer, json.as_bytes())));
+    assert!(state.turn().is_empty() && !state.wait(), "all is at rest");
     Steps { event, evaluation, reply, echo }
 }
 

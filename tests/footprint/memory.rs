@@ -17,12 +17,12 @@ use framework_runtime::watch::{Kind, Sink, Turn, watch};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::synthetic::{Crowd, Phase};
+use crate::synthetic::{Phase, SyntheticCluster};
 
 /// What a cached Pod may take with its place in the index, while it runs and with how it ended: a tenth more
 /// than it does. Never to be above 1,000.
 const BYTES_PER_POD: [(Phase, usize); 2] = [(Phase::Running, 540), (Phase::Succeeded, 790)];
-/// What a Task may take with its share of its Framework: likewise.
+/// The same of a Task, with its share of its Framework.
 const BYTES_PER_TASK: usize = 960;
 const PODS: usize = 100_000;
 /// Of a Framework.
@@ -34,19 +34,19 @@ fn engine() -> Engine {
 }
 
 /// Lists all objects of a kind into the engine, and says what that took.
-fn list<T: Kind>(engine: &mut Engine, crowd: &Crowd) -> AllocationInfo {
+fn list<T: Kind>(engine: &mut Engine, synthetic: &SyntheticCluster) -> AllocationInfo {
     measure(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        runtime.expect("a runtime starts").block_on(take_in::<T>(engine, crowd));
+        runtime.expect("a runtime starts").block_on(take_in::<T>(engine, synthetic));
     })
 }
 
-async fn take_in<T: Kind>(engine: &mut Engine, crowd: &Crowd) {
+async fn take_in<T: Kind>(engine: &mut Engine, synthetic: &SyntheticCluster) {
     let now = Now { steady: Duration::from_secs(1), wall: Timestamp::UNIX_EPOCH };
     let (sender, mut receiver) = mpsc::channel(4096);
     let sink = Sink { events: sender, metrics: Metrics::new(), packer: Arc::default() };
     let rng = fastrand::Rng::with_seed(1);
-    let watching = tokio::spawn(watch::<T>(crowd.client(), sink, Turn::default(), rng));
+    let watching = tokio::spawn(watch::<T>(synthetic.client(), sink, Turn::default(), rng));
     while let Some(event) = receiver.recv().await {
         let done = matches!(event, Event::Framework(Change::Synced) | Event::Pod(Change::Synced));
         engine.step(now, event);
@@ -70,14 +70,14 @@ fn shares(taken: AllocationInfo) -> (usize, usize) {
 #[test]
 fn a_cached_pod_takes_under_a_kilobyte_and_a_list_under_twice_that() {
     for (phase, bytes) in BYTES_PER_POD {
-        let (mut engine, crowd) = (engine(), Crowd::new(PODS / TASKS, TASKS, phase));
-        let (steady, peak) = shares(list::<PodObject>(&mut engine, &crowd));
+        let (mut engine, synthetic) = (engine(), SyntheticCluster::new(PODS / TASKS, TASKS, phase));
+        let (steady, peak) = shares(list::<PodObject>(&mut engine, &synthetic));
         assert_eq!(engine.gauges().pods, PODS);
         println!("{PODS} Pods, {phase:?}: {steady} bytes each, {peak} at the peak of the LIST");
         assert!(steady <= bytes, "{steady} bytes a Pod");
         assert!(peak <= 2 * steady, "{peak} bytes a Pod while they are listed, {steady} after it");
-        // Listed anew, as after a watch that was too far behind: the old ones are there meanwhile.
-        let again = list::<PodObject>(&mut engine, &crowd);
+        // Listed again, as after a watch that was too far behind: the old ones are there meanwhile.
+        let again = list::<PodObject>(&mut engine, &synthetic);
         let (more, peak) = (again.bytes_current / PODS as i64, again.bytes_max as usize / PODS);
         println!("listed again: {more} bytes more each, {peak} at the peak");
         assert!(more.unsigned_abs() < 50, "listed again, each takes {more} bytes more");
@@ -87,8 +87,8 @@ fn a_cached_pod_takes_under_a_kilobyte_and_a_list_under_twice_that() {
 
 #[test]
 fn a_task_that_is_listed_with_its_framework_takes_little_more_than_a_pod() {
-    let (mut engine, crowd) = (engine(), Crowd::new(PODS / TASKS, TASKS, Phase::Running));
-    let (steady, peak) = shares(list::<FrameworkObject>(&mut engine, &crowd));
+    let (mut engine, synthetic) = (engine(), SyntheticCluster::new(PODS / TASKS, TASKS, Phase::Running));
+    let (steady, peak) = shares(list::<FrameworkObject>(&mut engine, &synthetic));
     println!("{PODS} Tasks, {TASKS} a Framework: {steady} bytes each, {peak} at the peak of the LIST");
     assert!(steady <= BYTES_PER_TASK, "{steady} bytes a Task");
     assert!(peak <= 2 * steady, "{peak} bytes a Task while they are listed, {steady} after it");

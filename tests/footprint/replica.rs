@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use framework_testcluster::running::Running;
 
 use crate::synthetic::server::Server;
-use crate::synthetic::{Crowd, Phase};
+use crate::synthetic::{Phase, SyntheticCluster};
 
 /// What the process may ever take, its code included, be it optimised or not.
 const MEMORY_MIB: u64 = 200;
@@ -56,17 +56,17 @@ fn memory(pid: u32, field: &str) -> u64 {
 
 #[test]
 fn a_replica_of_a_hundred_thousand_pods_takes_bounded_memory() {
-    let crowd = Crowd::new(5_000, 20, Phase::Running);
-    let server = Server::start(&crowd);
+    let synthetic = SyntheticCluster::new(5_000, 20, Phase::Running);
+    let server = Server::start(&synthetic);
     let mut program = controller(&server);
     let line = program.says("serving metrics and probes");
     let address = line.split("address=").nth(1).expect("the line has the address").trim().to_owned();
     let deadline = Instant::now() + PATIENCE;
-    // Each Framework gets its summary, which the crowd lacks.
+    // Each Framework gets its summary, which the synthetic lacks.
     let rests = || {
         let value = |name: &str| series(&address, &format!("frameworkcontroller_{name}"));
-        value(r#"held{kind="pods"}"#) as usize == crowd.pods()
-            && server.writes() >= crowd.frameworks()
+        value(r#"held{kind="pods"}"#) as usize == synthetic.pods()
+            && server.writes() >= synthetic.frameworks()
             && value(r#"queue_depth{queue="records"}"#) == 0.0
             && value(r#"queue_depth{queue="requests_in_flight"}"#) == 0.0
             && value("oldest_event_age_seconds") == 0.0
@@ -76,7 +76,7 @@ fn a_replica_of_a_hundred_thousand_pods_takes_bounded_memory() {
         std::thread::sleep(PAUSE);
     }
     let [now, own, peak] = ["VmRSS:", "RssAnon:", "VmHWM:"].map(|field| memory(program.pid(), field));
-    println!("{} Pods: {now} MiB, {own} without its code, {peak} at the peak", crowd.pods());
-    assert_eq!((server.writes(), server.others()), (crowd.frameworks(), 0), "{}", program.log());
+    println!("{} Pods: {now} MiB, {own} without its code, {peak} at the peak", synthetic.pods());
+    assert_eq!((server.writes(), server.others()), (synthetic.frameworks(), 0), "{}", program.log());
     assert!(peak <= MEMORY_MIB, "{peak} MiB, {own} of them without its code");
 }

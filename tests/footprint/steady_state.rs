@@ -117,22 +117,22 @@ pub fn policy() -> Policy {
 }
 
 /// The engine, at rest between two calls.
-pub struct Still {
+pub struct SteadyState {
     /// What is measured.
     pub engine: Engine,
     steady: Duration,
     version: u128,
 }
 
-impl Still {
+impl SteadyState {
     /// An engine at rest with these Frameworks: name and number of Tasks.
     pub fn new(jobs: &[(String, usize)]) -> Self {
         let settings = EngineSettings { qps: 1e6, burst: 1_000_000, ..EngineSettings::default() };
         let engine = Engine::new(settings, Arc::new(policy()));
-        let mut still = Still { engine, steady: Duration::from_secs(1), version: 1000 };
-        still.list(jobs);
-        still.settle();
-        still
+        let mut state = SteadyState { engine, steady: Duration::from_secs(1), version: 1000 };
+        state.list(jobs);
+        state.settle();
+        state
     }
 
     /// An engine at rest with one Framework, `job`.
@@ -204,7 +204,7 @@ impl Still {
             let replies: Vec<Event> =
                 self.turn().into_iter().filter_map(|effect| self.reply(effect)).collect();
             if replies.is_empty() && !self.wait() {
-                // Whatever rests has rested.
+                // All delays are over.
                 return self.pass(Duration::from_secs(1));
             }
             for reply in replies {
@@ -254,7 +254,7 @@ pub struct Job {
 
 impl Job {
     /// At rest: nothing is to be decided.
-    pub fn still(tasks: usize) -> Self {
+    pub fn steady(tasks: usize) -> Self {
         let object: Framework = serde_json::from_value(framework("job", tasks, 1)).unwrap();
         let status = object.status.clone().unwrap();
         let pods = (0..tasks).map(|index| pod("job", index, 1));
@@ -271,7 +271,7 @@ impl Job {
 
     /// One Pod has got another address.
     pub fn moved(tasks: usize) -> Self {
-        let mut job = Self::still(tasks);
+        let mut job = Self::steady(tasks);
         let pod = job.objects.pods.values_mut().nth(tasks / 2).unwrap();
         pod.pod_ip = "172.16.0.1".to_owned();
         job
@@ -279,7 +279,7 @@ impl Job {
 
     /// Every Pod has got another address.
     pub fn all_moved(tasks: usize) -> Self {
-        let mut job = Self::still(tasks);
+        let mut job = Self::steady(tasks);
         job.objects.pods.values_mut().for_each(|pod| pod.pod_ip = "172.16.0.1".to_owned());
         job
     }

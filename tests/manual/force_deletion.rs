@@ -235,7 +235,7 @@ fn a_forced_pod_that_a_finalizer_holds_is_not_taken_for_gone() {
     let pod = terminating(&ns, "job-a-0");
     let words = "job-a-0 was deleted by force and waits for its finalizers: test.example.com/held";
     assert!(held(&ns).contains(words));
-    // Whatever the controller would do, it has done before it serves another Framework to its end.
+    // The controller has done all it would do before it serves another Framework to its end.
     manifest("other").role("a", 1, &[("exit-code", "0")]).create(&ns);
     completed(&ns, "other");
     let seen = block_on(cluster::frameworks(&ns).get("job")).expect("it is there");

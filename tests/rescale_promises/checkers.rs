@@ -92,7 +92,7 @@ fn unknown() -> (Timestamp, Cause) {
     (Timestamp::UNIX_EPOCH, cause)
 }
 
-/// Who made each version, by kind and version.
+/// The author of each version, by kind and version.
 fn causes(requests: &[Record]) -> BTreeMap<(&'static str, u64), (Timestamp, Cause)> {
     const PLURALS: [&str; 3] = ["frameworks", "configmaps", "pods"];
     let mut causes = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! What disturbs a controller: an API server that stands still or dies, watches that lag, and its own death.
 //!
-//! Whatever a test stops goes on when its value is dropped, also by a failed test.
+//! A component that a test stops goes on when its value is dropped, also by a failed test.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod mix;
@@ -117,7 +117,7 @@ impl Drop for Stopped {
 
 /// The API server, killed: nobody listens.
 ///
-/// The control plane's other programs are started anew after it, as they end without it where they have
+/// The control plane's other programs are started again after it, as they end without it where they have
 /// elected a leader. The garbage collector above all: it goes on with old watches for a while, and lets a
 /// Framework go before the ConfigMap of which it has not heard.
 pub struct Crashed(());

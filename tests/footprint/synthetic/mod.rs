@@ -22,14 +22,14 @@ const AT: &str = "2026-01-01T00:00:00Z";
 
 /// Frameworks of one TaskRole, with all their ConfigMaps and Pods.
 #[derive(Clone, Debug)]
-pub struct Crowd {
+pub struct SyntheticCluster {
     frameworks: usize,
     tasks: usize,
     /// The objects of one Framework in the order of their names, each with a hole for its number.
     templates: Arc<[Vec<String>; 3]>,
 }
 
-/// What is listed, in the order of [`Crowd::templates`].
+/// What is listed, in the order of [`SyntheticCluster::templates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Frameworks,
@@ -40,7 +40,7 @@ pub enum Kind {
 /// Stands in templates for the number of the Framework, in eight digits.
 const HOLE: &str = "@NUMBER@";
 
-impl Crowd {
+impl SyntheticCluster {
     /// So many Frameworks of so many Tasks, whose Pods are that far.
     pub fn new(frameworks: usize, tasks: usize, phase: Phase) -> Self {
         let mut pods: Vec<Value> = (0..tasks).map(|task| pod::template(task, phase)).collect();
@@ -48,7 +48,7 @@ impl Crowd {
         let text = |objects: Vec<Value>| objects.iter().map(Value::to_string).collect();
         let templates =
             [text(vec![framework::template(tasks)]), text(vec![framework::config_map()]), text(pods)];
-        Crowd { frameworks, tasks, templates: Arc::new(templates) }
+        SyntheticCluster { frameworks, tasks, templates: Arc::new(templates) }
     }
 
     /// How many Pods there are.
@@ -82,15 +82,15 @@ impl Crowd {
 
     /// A client in this process that may list; watches are silent.
     pub fn client(&self) -> kube::Client {
-        let crowd = self.clone();
+        let synthetic = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let crowd = crowd.clone();
+            let synthetic = synthetic.clone();
             async move {
                 let (kind, query) = asked(request.uri()).ok_or("not served")?;
                 if query.contains_key("watch") {
                     return std::future::pending().await;
                 }
-                Ok::<_, BoxError>(Response::new(Body::from(crowd.page(kind, &query).into_bytes())))
+                Ok::<_, BoxError>(Response::new(Body::from(synthetic.page(kind, &query).into_bytes())))
             }
         });
         kube::Client::new(service, "default")

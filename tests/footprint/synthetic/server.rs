@@ -1,4 +1,4 @@
-//! The crowd's API server over HTTP, for a controller in another process. It answers what the start asks
+//! The synthetic's API server over HTTP, for a controller in another process. It answers what the start asks
 //! for, LISTs and status writes; watches are silent, and anything else is refused and counted.
 
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::{AT, Crowd, asked};
+use super::{AT, SyntheticCluster, asked};
 
 type Body = Either<Full<Bytes>, StreamBody<Pending<Result<Frame<Bytes>, Infallible>>>>;
 
@@ -35,12 +35,12 @@ struct Tally {
 }
 
 impl Server {
-    pub fn start(crowd: &Crowd) -> Self {
+    pub fn start(synthetic: &SyntheticCluster) -> Self {
         let runtime = Runtime::new().expect("a runtime starts");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port is free");
         let url = format!("http://{}", listener.local_addr().expect("it has an address"));
         let tally = Arc::default();
-        runtime.spawn(serve(listener, crowd.clone(), Arc::clone(&tally)));
+        runtime.spawn(serve(listener, synthetic.clone(), Arc::clone(&tally)));
         Server { url, tally, _runtime: runtime }
     }
 
@@ -55,10 +55,10 @@ impl Server {
     }
 }
 
-async fn serve(listener: TcpListener, crowd: Crowd, tally: Arc<Tally>) {
+async fn serve(listener: TcpListener, synthetic: SyntheticCluster, tally: Arc<Tally>) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (crowd, tally) = (crowd.clone(), Arc::clone(&tally));
-        let answering = service_fn(move |request| answer(crowd.clone(), Arc::clone(&tally), request));
+        let (synthetic, tally) = (synthetic.clone(), Arc::clone(&tally));
+        let answering = service_fn(move |request| answer(synthetic.clone(), Arc::clone(&tally), request));
         tokio::spawn(
             hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answering),
         );
@@ -66,7 +66,7 @@ async fn serve(listener: TcpListener, crowd: Crowd, tally: Arc<Tally>) {
 }
 
 async fn answer(
-    crowd: Crowd,
+    synthetic: SyntheticCluster,
     tally: Arc<Tally>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, hyper::Error> {
@@ -79,7 +79,7 @@ async fn answer(
         return Ok(Response::new(if query.contains_key("watch") {
             Either::Right(StreamBody::new(stream::pending()))
         } else {
-            Either::Left(Full::from(crowd.page(kind, &query)))
+            Either::Left(Full::from(synthetic.page(kind, &query)))
         }));
     }
     let reply = if path == "/version" {

@@ -1,5 +1,5 @@
-//! What a controller told of history: taken out of its log by the regular expression that pipelines use, and
-//! held against what the API server had.
+//! The snapshots of history that a controller logged: taken out of its log by the regular expression that
+//! pipelines use, and compared with what the API server had.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::history::History;
 
 /// One snapshot.
 #[derive(Clone, Debug)]
-pub struct Telling {
+pub struct Snapshot {
     /// What the line says before its markers.
     pub sentence: String,
     /// `OnTaskRetry` and the like.
@@ -21,7 +21,7 @@ pub struct Telling {
     pub object: Value,
 }
 
-impl Telling {
+impl Snapshot {
     /// A field of the metadata; empty if there is none.
     pub fn meta(&self, field: &str) -> &str {
         self.object["metadata"][field].as_str().unwrap_or_default()
@@ -41,14 +41,14 @@ impl Telling {
 }
 
 /// All that a log tells of a namespace, in order.
-pub fn told(log: &str, namespace: &str) -> Vec<Telling> {
+pub fn logged(log: &str, namespace: &str) -> Vec<Snapshot> {
     let pipeline = Regex::new(": ObjectSnapshot: (.+)").expect("the contract's");
     let trigger = Regex::new("^(.*): (On[A-Za-z]+)$").expect("a regular expression");
-    let tellings = pipeline.captures_iter(log).filter_map(|captured| {
+    let snapshots = pipeline.captures_iter(log).filter_map(|captured| {
         let (whole, json) = (captured.get(0).expect("a match"), &captured[1]);
         let object: Value = match serde_json::from_str(json) {
             Ok(object) => object,
-            // Who is killed while it writes a line leaves a part of it, and the next one goes on from there.
+            // A controller that is killed while it writes leaves a part of a line, and the next one goes on.
             // What it was about to do then, it did not do.
             Err(_) if json.contains(" INFO starting version=") => return None,
             Err(error) => panic!("{error}: {json}"),
@@ -57,14 +57,14 @@ pub fn told(log: &str, namespace: &str) -> Vec<Telling> {
         let parts = trigger.captures(head).unwrap_or_else(|| panic!("no trigger: {head}"));
         let (sentence, trigger) = (parts[1].to_owned(), parts[2].to_owned());
         assert!(object["apiVersion"].is_string() && object["kind"].is_string(), "{object}");
-        Some(Telling { sentence, trigger, object })
+        Some(Snapshot { sentence, trigger, object })
     });
-    tellings.filter(|telling| telling.meta("namespace") == namespace).collect()
+    snapshots.filter(|snapshot| snapshot.meta("namespace") == namespace).collect()
 }
 
-/// Asserts that whatever a status write replaced was told, and that all that was told was persisted.
-pub fn assert_replaced_are_told(history: &History, told: &[Telling]) {
-    let facts: BTreeSet<_> = told.iter().map(Telling::fact).collect();
+/// Asserts that whatever a status write replaced was logged, and that all that was logged was persisted.
+pub fn assert_replaced_are_logged(history: &History, logged: &[Snapshot]) {
+    let facts: BTreeSet<_> = logged.iter().map(Snapshot::fact).collect();
     let mut uids: Vec<&str> = history.statuses().map(|(_, uid, _)| uid).collect();
     uids.sort_unstable();
     uids.dedup();
@@ -73,12 +73,12 @@ pub fn assert_replaced_are_told(history: &History, told: &[Telling]) {
             history.statuses().filter(|(_, of, _)| *of == uid).map(|(_, _, status)| status).collect();
         for pair in statuses.windows(2) {
             for fact in replaced(uid, pair[0], pair[1]) {
-                assert!(facts.contains(&fact), "{fact:?} was replaced and not told: {facts:#?}");
+                assert!(facts.contains(&fact), "{fact:?} was replaced and not logged: {facts:#?}");
             }
         }
     }
-    for telling in told.iter().filter(|telling| telling.object["kind"] != "Pod") {
-        assert_persisted(history, telling);
+    for snapshot in logged.iter().filter(|snapshot| snapshot.object["kind"] != "Pod") {
+        assert_persisted(history, snapshot);
     }
 }
 
@@ -106,21 +106,21 @@ fn replaced(uid: &str, old: &FrameworkStatus, new: &FrameworkStatus) -> Vec<(Str
 }
 
 /// Asserts that the API server had the object so, in the version that it names.
-fn assert_persisted(history: &History, telling: &Telling) {
-    let version: u64 = telling.meta("resourceVersion").parse().expect("a version");
-    let owner = match telling.object["kind"].as_str() {
-        Some("Framework") => telling.meta("name"),
-        _ => telling.object["metadata"]["labels"]["FC_FRAMEWORK_NAME"].as_str().expect("a label"),
+fn assert_persisted(history: &History, snapshot: &Snapshot) {
+    let version: u64 = snapshot.meta("resourceVersion").parse().expect("a version");
+    let owner = match snapshot.object["kind"].as_str() {
+        Some("Framework") => snapshot.meta("name"),
+        _ => snapshot.object["metadata"]["labels"]["FC_FRAMEWORK_NAME"].as_str().expect("a label"),
     };
     // The version in which a Framework was deleted has what the one before had.
     let status = history.status_before(owner, version + 1).expect("it had a status by then");
-    let persisted = match telling.object["kind"].as_str() {
+    let persisted = match snapshot.object["kind"].as_str() {
         Some("Framework") => json!(status),
-        _ => json!(tasks(status).find(|task| task.instance_uid == telling.meta("uid"))),
+        _ => json!(tasks(status).find(|task| task.instance_uid == snapshot.meta("uid"))),
     };
-    assert_eq!(telling.object["status"], persisted, "{}", telling.sentence);
-    let state: State = serde_json::from_value(telling.object["status"]["state"].clone()).expect("a state");
-    match telling.trigger.as_str() {
+    assert_eq!(snapshot.object["status"], persisted, "{}", snapshot.sentence);
+    let state: State = serde_json::from_value(snapshot.object["status"]["state"].clone()).expect("a state");
+    match snapshot.trigger.as_str() {
         "OnTaskRetry" | "OnFrameworkRetry" => assert_eq!(state, State::AttemptCompleted),
         "OnTaskDeletion" => assert_eq!(state, State::Completed),
         _ => {}
@@ -128,10 +128,10 @@ fn assert_persisted(history: &History, telling: &Telling) {
 }
 
 /// Asserts that a Framework is shown whole: its own fields, all of its Tasks, nothing compressed.
-pub fn assert_whole(telling: &Telling) -> Framework {
-    assert!(!telling.is_incomplete(), "{}", telling.sentence);
-    let attempt = &telling.object["status"]["attemptStatus"];
+pub fn assert_whole(snapshot: &Snapshot) -> Framework {
+    assert!(!snapshot.is_incomplete(), "{}", snapshot.sentence);
+    let attempt = &snapshot.object["status"]["attemptStatus"];
     assert!(attempt["taskRoleStatuses"].is_array(), "{attempt}");
     assert!(attempt.get("taskRoleStatusesCompressed").is_none(), "{attempt}");
-    serde_json::from_value(telling.object.clone()).expect("a Framework")
+    serde_json::from_value(snapshot.object.clone()).expect("a Framework")
 }

@@ -18,7 +18,7 @@ pub fn tasks(usually: u32) -> u32 {
 }
 
 /// What it took.
-pub struct Toll {
+pub struct Cost {
     /// The Framework at its end.
     pub framework: Framework,
     /// Length of its compressed status.
@@ -29,9 +29,9 @@ pub struct Toll {
     pub refused: Vec<Record>,
 }
 
-impl Toll {
+impl Cost {
     /// Runs a Framework until it has a condition, and prints what that took. `controller` is a pid.
-    pub fn of(job: &Manifest, namespace: &str, condition: &str, controller: u32) -> Toll {
+    pub fn of(job: &Manifest, namespace: &str, condition: &str, controller: u32) -> Cost {
         let mark = installed().audit().mark().expect("the log is there");
         let begun = Instant::now();
         let framework = job.create(namespace);
@@ -54,7 +54,7 @@ impl Toll {
             text as f64 / tasks as f64,
             peak as f64 / f64::from(1 << 20),
         );
-        Toll { framework, text, peak, refused: refused(mark) }
+        Cost { framework, text, peak, refused: refused(mark) }
     }
 
     /// Every Task at its end.

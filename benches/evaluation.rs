@@ -3,8 +3,8 @@
 //! `cargo bench --bench evaluation -- FILTER` measures; `docs/evaluation.md` has the results. No benchmark
 //! fails because it is slow.
 
-#[path = "../tests/still/mod.rs"]
-mod still;
+#[path = "../tests/footprint/steady_state.rs"]
+mod steady_state;
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use framework_api::codec::{self, Effort};
 use framework_api::config::CompressionCodec;
 use framework_core::{Moment, Observed, Plan, Policy, sync};
 use rayon::prelude::*;
-use still::{Job, Still, moment, policy};
+use steady_state::{Job, SteadyState, moment, policy};
 
 /// Tasks of one Framework.
 const SIZES: [usize; 4] = [1, 20, 1000, 10_000];
@@ -21,7 +21,7 @@ const SIZES: [usize; 4] = [1, 20, 1000, 10_000];
 /// One call of the core.
 fn one(criterion: &mut Criterion) {
     let policy = policy();
-    let makers: [fn(usize) -> Job; 3] = [Job::still, Job::moved, Job::all_moved];
+    let makers: [fn(usize) -> Job; 3] = [Job::steady, Job::moved, Job::all_moved];
     for (what, make) in ["at rest", "one event", "all changed"].into_iter().zip(makers) {
         let mut group = criterion.benchmark_group(format!("sync, {what}"));
         for tasks in SIZES {
@@ -38,17 +38,17 @@ fn one(criterion: &mut Criterion) {
 fn event(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("one event of a Pod");
     for tasks in SIZES {
-        let mut still = Still::one(tasks);
+        let mut state = SteadyState::one(tasks);
         group.bench_function(BenchmarkId::from_parameter(tasks), |bencher| {
             bencher.iter_custom(|times| {
-                let events: Vec<_> = (0..times).map(|_| still.moved("job", tasks / 2)).collect();
+                let events: Vec<_> = (0..times).map(|_| state.moved("job", tasks / 2)).collect();
                 let begun = std::time::Instant::now();
                 for event in events {
-                    still.step(event);
-                    black_box(still.turn());
+                    state.step(event);
+                    black_box(state.turn());
                 }
                 let took = begun.elapsed();
-                still.settle();
+                state.settle();
                 took
             });
         });
@@ -85,7 +85,7 @@ fn on_all(batch: &[(Observed<'_>, Moment)], policy: &Policy) -> Vec<Plan> {
 fn codecs(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("codec, 1000 Tasks");
     group.sample_size(10);
-    let job = Job::still(1000);
+    let job = Job::steady(1000);
     let json = serde_json::to_vec(job.roles()).unwrap();
     group.throughput(Throughput::Bytes(json.len() as u64));
     group.bench_function("JSON alone", |bencher| {

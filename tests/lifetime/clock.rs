@@ -7,7 +7,7 @@ use std::process::Command;
 use jiff::{SignedDuration, Timestamp};
 
 use super::until;
-use crate::stand::{installed, log_of, program, start_program};
+use crate::cluster::{installed, log_of, program, start_program};
 
 /// Starts the controller with a wall clock that is so many seconds ahead; its log shows that it is.
 pub fn start_off_by(name: &'static str, seconds: i64, config: &str) -> u32 {

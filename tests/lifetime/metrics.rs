@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::until;
-use crate::stand::log_of;
+use crate::cluster::log_of;
 
 /// All metrics of the controller that was started last under this name.
 pub fn scrape(controller: &str) -> String {

@@ -9,7 +9,6 @@ pub mod metrics;
 use std::time::{Duration, Instant};
 
 use framework_api::{Framework, State};
-use framework_testcluster::Component;
 use framework_testcluster::audit::{Mark, Record};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::events::v1::Event;
@@ -17,8 +16,8 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use crate::stand::history::{Change, Object, Recording, What};
-use crate::stand::{PATIENCE, block_on, client, installed, state};
+use crate::cluster::history::{Change, Object, Recording, What};
+use crate::cluster::{PATIENCE, block_on, client, installed, state};
 
 pub const TTL: &str = "ttlSecondsAfterFinished";
 pub const DEADLINE: &str = "activeDeadlineSeconds";
@@ -35,13 +34,6 @@ pub fn until(what: &str, mut is: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(PAUSE);
     }
-}
-
-/// Starts the garbage collector anew, which hears of a new kind within half a minute otherwise: until then
-/// nothing that is deleted in the foreground goes.
-pub fn collect() {
-    let restarted = installed().stop(Component::ControllerManager);
-    restarted.and_then(|()| installed().launch(Component::ControllerManager)).expect("it starts");
 }
 
 /// Waits until a second has passed that timestamps show.
@@ -127,9 +119,14 @@ impl Scene {
         });
     }
 
+    /// All requests since it began.
+    pub fn requests(&self) -> Vec<Record> {
+        installed().audit().since(self.mark).expect("the log is there")
+    }
+
     /// The controller's requests to delete the Framework of that name.
     pub fn deletes(&self, name: &str) -> Vec<Record> {
-        let mut requests = installed().audit().since(self.mark).expect("the log is there");
+        let mut requests = self.requests();
         requests.retain(|request| {
             request.namespace == self.namespace && request.name == name && is_retirement(request)
         });
@@ -192,9 +189,8 @@ impl Scene {
 
     /// The controller's write that led to a version; none if its sender was lost.
     fn write(&self, name: &str, version: u64) -> Option<Record> {
-        let requests = installed().audit().since(self.mark).expect("the log is there");
         let version = version.to_string();
-        requests.into_iter().find(|request| {
+        self.requests().into_iter().find(|request| {
             request.name == name
                 && request.resource == "frameworks"
                 && request.subresource == "status"

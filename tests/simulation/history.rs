@@ -207,7 +207,7 @@ fn deleted(history: &History) -> Vec<Fact> {
         if change.new.is_some() {
             continue;
         }
-        // Whatever lost its label, or its owner, is not looked at any more.
+        // An object that lost its label, or its owner, is not looked at any more.
         let object = change.object();
         let watched = !object["metadata"]["labels"][SLOT_LABEL].is_null() && object.controller().is_some();
         if change.is("frameworks") && seen.contains(&change.uid) {

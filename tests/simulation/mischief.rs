@@ -203,7 +203,7 @@ pub async fn processes(stage: &mut Stage) {
             }
         }
         5 => {
-            // Nobody starts it for a while.
+            // It is not started for a while.
             if let Some(controller) = stage.controller.take() {
                 controller.crash().await;
                 pass(AFTERMATH).await;

@@ -20,7 +20,7 @@ pub use crate::schema::{MAX_TASK_ROLES, MAX_TASKS};
 /// Name of the CustomResourceDefinition.
 pub const NAME: &str = "frameworks.frameworkcontroller.microsoft.com";
 
-const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test drift`; do not edit.\n";
+const HEADER: &str = "# Generated from crates/api by `UPDATE=1 cargo test --test repo drift`; do not edit.\n";
 
 /// The CustomResourceDefinition.
 ///

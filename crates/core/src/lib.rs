@@ -5,7 +5,7 @@
 //! reports. `sync` never fails and never panics on input.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. Time and
-//! randomness enter only through [`Moment`]. `tests/architecture.rs` holds it.
+//! randomness enter only through [`Moment`]. `tests/repo/architecture.rs` holds it.
 
 #![cfg_attr(
     not(test),

@@ -6,7 +6,7 @@
 //! order of the fields in [`order`] implements it.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. The time
-//! enters only through `round`. `tests/architecture.rs` holds it.
+//! enters only through `round`. `tests/repo/architecture.rs` holds it.
 
 #![cfg_attr(
     not(test),

@@ -2,6 +2,7 @@
 //! while units are released, quotas and Queues that change, lost replies, slow watches, and a controller that
 //! is killed.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use framework_sim::check::queue::{self, Blind, Counts};
@@ -21,6 +22,10 @@ const WATCHED: [&str; 6] =
     ["queueunits", "queues", "resourcequotas", "priorityclasses", "pods", "frameworks"];
 /// Where others come and go, for so long a release may not know of them.
 const BLIND: Duration = Duration::from_secs(75);
+
+/// Seeds of sieges: one of them goes wrong without the guard of a release, and one if capacity returns with
+/// the end of a job.
+pub const SIEGES: Range<u64> = 0..120;
 
 /// What became of a walk, and what there was to see.
 #[derive(Debug)]
@@ -62,6 +67,18 @@ pub fn race(seed: u64, patches: usize, manner: Manner<'_>) -> Queued {
     let conditions = conditions(&mut rng, manner);
     simulate(seed, conditions.options.clone(), |cluster| async move {
         Stage::new(cluster, seed, rng, conditions).race(patches).await
+    })
+}
+
+/// Releases are held up again and again, the controller is killed while they are, and jobs go whose Pods
+/// stay: what the rules of the queues are for, and little else.
+pub fn siege(seed: u64, manner: Manner<'_>) -> Queued {
+    let mut rng = Rng::with_seed(seed);
+    let mut conditions = conditions(&mut rng, manner);
+    conditions.options.behaviour.hang_terminating = 0.5;
+    conditions.options.behaviour.run = SECOND * 5..=SECOND * 60;
+    simulate(seed, conditions.options.clone(), |cluster| async move {
+        Stage::new(cluster, seed, rng, conditions).be_besieged().await
     })
 }
 
@@ -109,6 +126,41 @@ impl Stage {
             }
         }
         self.conclude(Blind::default()).await
+    }
+
+    async fn be_besieged(&mut self) -> Queued {
+        self.furnish();
+        for index in 0..self.conditions.frameworks {
+            self.create(&format!("f{index}"));
+        }
+        for _ in 0..12 {
+            self.wait(3_000).await;
+            match self.rng.u8(..8) {
+                0..5 => self.hold_up().await,
+                5 => self.end_train(),
+                6 => _ = self.make_train(),
+                _ => self.remove_beside_a_stale_quota(),
+            }
+            for _ in 0..self.rng.u8(..6) {
+                self.prioritise();
+                self.wait(100).await;
+            }
+        }
+        self.conclude(Blind::default()).await
+    }
+
+    /// A Framework is deleted, and its Pods are left to the garbage collector, while the controller does not
+    /// hear of quotas.
+    fn remove_beside_a_stale_quota(&mut self) {
+        if let Some(controller) = &self.controller {
+            self.cluster.freeze_watches(&controller.name, "resourcequotas", SECOND * 40);
+        }
+        let options =
+            framework_sim::DeleteOptions { propagation: Some("Background".to_owned()), ..Default::default() };
+        let name = self.any_framework();
+        // It may be gone.
+        let _ = self.user.delete_with("frameworks", &name, &options);
+        self.create(&name);
     }
 
     /// Queues, classes, a quota, and a controller.

@@ -1,0 +1,285 @@
+//! What the API server makes of a Framework by the CRD alone, with no controller and no webhook running:
+//! what it refuses and how it says so, what it fills in, what it lets change, and what kubectl shows.
+
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::cluster::install;
+use crate::space::{self, Space, framework, role};
+
+#[derive(Deserialize)]
+struct Invalid {
+    claim: String,
+    says: Vec<String>,
+    framework: Value,
+}
+
+#[test]
+fn an_invalid_framework_is_refused_with_a_message_that_names_the_field() {
+    let space = Space::new("invalid");
+    space.create(&framework("healthy", &[role("worker", 1)])).expect("what each case breaks in one place");
+    let cases: Vec<Invalid> =
+        serde_saphyr::from_str(include_str!("../data/invalid_frameworks.yaml")).unwrap();
+    assert!(cases.len() >= 40, "{} cases", cases.len());
+    for Invalid { claim, says, framework } in cases {
+        let refusal = space.create(&framework).expect_err(&claim);
+        for words in says {
+            assert!(refusal.contains(&words), "{claim}: {words:?} is missing in\n{refusal}");
+        }
+    }
+    assert_eq!(space.names(), ["healthy"]);
+}
+
+#[test]
+fn more_than_100_task_roles_are_refused() {
+    let space = Space::new("roles");
+    let roles: Vec<Value> = (0..101).map(|index| role(&format!("role{index}"), 1)).collect();
+    let refusal = space.create(&framework("job", &roles)).unwrap_err();
+    assert!(refusal.contains("spec.taskRoles: Too many: 101: must have at most 100 items"), "{refusal}");
+    space.create(&framework("job", &roles[..100])).unwrap();
+}
+
+#[test]
+fn fields_left_out_get_their_defaults() {
+    let space = Space::new("defaults");
+    let retry = json!({"fancyRetryPolicy": false, "maxRetryCount": 0});
+    let expected = json!({
+        "executionType": "Start",
+        "retryPolicy": retry,
+        "taskRoles": [{
+            "name": "worker",
+            "taskNumber": 1,
+            "frameworkAttemptCompletionPolicy": {"minFailedTaskCount": 1, "minSucceededTaskCount": -1},
+            "task": {"retryPolicy": retry, "pod": {"spec": {"containers": [{"name": "main"}]}}},
+        }],
+    });
+    assert_eq!(space.create(&framework("bare", &[role("worker", 1)])).unwrap()["spec"], expected);
+
+    let mut nulls = framework("nulls", &[role("worker", 1)]);
+    nulls["spec"]["executionType"] = Value::Null;
+    nulls["spec"]["retryPolicy"] = Value::Null;
+    nulls["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] = Value::Null;
+    nulls["spec"]["taskRoles"][0]["task"]["retryPolicy"] = Value::Null;
+    assert_eq!(space.create(&nulls).unwrap()["spec"], expected, "null is as good as left out");
+
+    let mut partial = framework("partial", &[role("worker", 1)]);
+    partial["spec"]["retryPolicy"] = json!({"maxRetryCount": -2});
+    let policy = json!({"minFailedTaskCount": 2});
+    partial["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] = policy;
+    let stored = &space.create(&partial).unwrap()["spec"];
+    assert_eq!(stored["retryPolicy"], json!({"fancyRetryPolicy": false, "maxRetryCount": -2}));
+    assert_eq!(
+        stored["taskRoles"][0]["frameworkAttemptCompletionPolicy"],
+        json!({"minFailedTaskCount": 2, "minSucceededTaskCount": -1})
+    );
+}
+
+#[test]
+fn fields_given_are_stored_as_given() {
+    let space = Space::new("given");
+    for (file, text) in [
+        ("full", include_str!("../data/full_framework.yaml")),
+        ("reference", include_str!("../data/reference_framework.yaml")),
+    ] {
+        let given: Value = serde_saphyr::from_str(text).unwrap();
+        let stored = space.create(&given).unwrap_or_else(|refusal| panic!("{file}: {refusal}"));
+        assert_eq!(stored["spec"], given["spec"], "{file}");
+        assert_eq!(stored.get("status"), None, "{file}: status is the controller's to write");
+        serde_json::from_value::<framework_api::Framework>(stored).expect("our own types read it");
+    }
+}
+
+#[test]
+fn a_generated_name_is_accepted() {
+    let space = Space::new("generated");
+    let mut generated = framework("", &[role("worker", 1)]);
+    generated["metadata"] = json!({"generateName": "job"});
+    assert!(space.create(&generated).unwrap()["metadata"]["name"].as_str().unwrap().starts_with("job"));
+}
+
+#[test]
+fn execution_type_goes_forward_only() {
+    let space = Space::new("execution");
+    let all = ["Create", "Start", "Stop"];
+    let forward = [("Create", "Start"), ("Create", "Stop"), ("Start", "Stop")];
+    for from in all {
+        for to in all {
+            let name = format!("{from}{to}").to_lowercase();
+            let mut object = framework(&name, &[role("worker", 1)]);
+            object["spec"]["executionType"] = from.into();
+            space.create(&object).unwrap();
+            let patch = json!([{"op": "replace", "path": "/spec/executionType", "value": to}]);
+            let changed = space.patch(&name, &patch);
+            if from == to || forward.contains(&(from, to)) {
+                assert_eq!(changed.unwrap()["spec"]["executionType"], to, "{from} to {to}");
+            } else {
+                let refusal = changed.expect_err(&format!("{from} to {to}"));
+                let allowed = "spec.executionType: Forbidden: executionType may change from Create to Start \
+                               or Stop, and from Start to Stop, never back";
+                assert!(refusal.contains(allowed), "{from} to {to}: {refusal}");
+            }
+        }
+    }
+}
+
+/// The patches of the manual, as it writes them.
+#[test]
+fn everything_else_may_be_changed_by_a_json_patch() {
+    let space = Space::new("patches");
+    space.create(&framework("job", &[role("ps", 1), role("worker", 2)])).unwrap();
+    let add = json!([{"op": "add", "path": "/spec/taskRoles/-", "value": role("evaluator", 1)}]);
+    space.patch("job", &add).unwrap();
+    let delete = json!([
+        {"op": "test", "path": "/spec/taskRoles/0/name", "value": "ps"},
+        {"op": "remove", "path": "/spec/taskRoles/0"},
+    ]);
+    space.patch("job", &delete).unwrap();
+    let policy = "/spec/taskRoles/0/frameworkAttemptCompletionPolicy";
+    let rescale = json!([
+        {"op": "test", "path": "/spec/taskRoles/0/name", "value": "worker"},
+        {"op": "replace", "path": "/spec/taskRoles/0/taskNumber", "value": 5},
+        {"op": "replace", "path": format!("{policy}/minSucceededTaskCount"), "value": 5},
+        {"op": "replace", "path": format!("{policy}/minFailedTaskCount"), "value": 2},
+        {"op": "replace", "path": "/spec/taskRoles/0/task/pod/spec/containers/0/name", "value": "other"},
+        {"op": "replace", "path": "/spec/retryPolicy/maxRetryCount", "value": -2},
+    ]);
+    let spec = &space.patch("job", &rescale).unwrap()["spec"];
+    assert_eq!(spec["taskRoles"][0]["taskNumber"], 5);
+    assert_eq!(spec["taskRoles"][1]["name"], "evaluator");
+    let stale = json!([{"op": "test", "path": "/spec/taskRoles/0/name", "value": "ps"}]);
+    assert!(space.patch("job", &stale).is_err(), "a stale index is noticed");
+}
+
+#[test]
+fn two_appliers_own_a_task_role_each() {
+    let space = Space::new("appliers");
+    let apply = |manager: &str, role: Value| {
+        let manager = format!("--field-manager={manager}");
+        let arguments = ["apply", "--server-side", &manager, "-o=json", "-f=-"];
+        space.object(&arguments, &framework("job", &[role])).unwrap()
+    };
+    apply("one", role("ps", 1));
+    apply("two", role("worker", 2));
+    let object = apply("one", role("ps", 3));
+    let roles: Vec<_> = object["spec"]["taskRoles"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|role| (role["name"].as_str().unwrap(), role["taskNumber"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(roles, [("ps", 3), ("worker", 2)]);
+}
+
+#[test]
+fn kubectl_shows_state_attempt_tasks_and_age() {
+    let space = Space::new("columns");
+    space.create(&framework("job", &[role("worker", 20)])).unwrap();
+    let mut status = space::status("job");
+    status.tasks = Some("3/20".into());
+    space.put_status("job", &serde_json::to_value(&status).unwrap()).unwrap();
+    let cells = |arguments: &[&str]| -> Vec<Vec<String>> {
+        let text = space.text(arguments);
+        text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    };
+    let table = cells(&["get", "fw"]);
+    assert_eq!(table[0], ["NAME", "STATE", "ATTEMPT", "TASKS", "AGE"]);
+    assert_eq!(table[1][..4], ["job", "AttemptCreationPending", "0", "3/20"]);
+    assert!(table[1][4].ends_with('s'), "an age: {:?}", table[1]);
+    let all = space.text(&["get", "all", "-o=name"]);
+    assert!(all.contains("framework.frameworkcontroller.microsoft.com/job"), "{all}");
+}
+
+#[test]
+fn a_status_is_stored_as_the_controller_writes_it() {
+    let space = Space::new("status");
+    space.create(&framework("job", &[role("worker", 1)])).unwrap();
+    let first = serde_json::to_value(space::status("job")).unwrap();
+    assert_eq!(first["attemptStatus"]["taskRoleStatuses"], Value::Null, "a null that must survive");
+    assert_eq!(space.put_status("job", &first).unwrap()["status"], first);
+
+    let last: Value = serde_saphyr::from_str(include_str!("../data/completed_status.yaml")).unwrap();
+    assert_eq!(space.put_status("job", &last).unwrap()["status"], last);
+    let mut null = last.clone();
+    null["attemptStatus"]["completionStatus"]["type"]["attributes"] = Value::Null;
+    space.put_status("job", &null).expect("null attributes, as Go writes none");
+
+    let mut wrong = last;
+    wrong["state"] = "Resting".into();
+    let refusal = space.put_status("job", &wrong).unwrap_err();
+    // Kubernetes 1.30 leaves `status.` out.
+    assert!(refusal.contains("state: Unsupported value: \"Resting\""), "{refusal}");
+}
+
+#[test]
+fn ten_thousand_tasks_in_a_hundred_task_roles_are_accepted() {
+    let space = Space::new("large");
+    let roles: Vec<Value> = (0..100).map(|index| role(&format!("role{index}"), 100)).collect();
+    space.create(&framework("job", &roles)).unwrap();
+    let tasks: Vec<Value> =
+        (0..100).map(|index| json!({"index": index, "state": "AttemptRunning"})).collect();
+    let statuses = |name: &Value| json!({"name": name, "taskStatuses": tasks});
+    let mut status = serde_json::to_value(space::status("job")).unwrap();
+    status["attemptStatus"]["taskRoleStatuses"] = roles.iter().map(|role| statuses(&role["name"])).collect();
+    space.put_status("job", &status).expect("a status of 10,000 Tasks");
+    status["attemptStatus"]["taskRoleStatuses"] = Value::Null;
+    status["attemptStatus"]["taskRoleStatusesCompressed"] = "A".repeat(1_000_000).into();
+    space.put_status("job", &status).expect("a compressed status of 1 MB");
+    let one = json!([{"op": "replace", "path": "/spec/taskRoles/7/taskNumber", "value": 99}]);
+    space.patch("job", &one).expect("a scale-down");
+    let two = json!([{"op": "replace", "path": "/spec/taskRoles/7/taskNumber", "value": 101}]);
+    let refusal = space.patch("job", &two).unwrap_err();
+    assert!(refusal.contains("at most 10000 Tasks in all"), "{refusal}");
+}
+
+/// The schema before its rules, under a group of its own: what an older controller's cluster has stored.
+#[test]
+fn a_framework_stored_before_the_rules_still_takes_writes() {
+    const GROUP: &str = "stored.test.microsoft.com";
+    let name = framework_api::crd::NAME.replace(framework_api::name::GROUP, GROUP);
+    let today = framework_api::crd::manifest().replace(framework_api::name::GROUP, GROUP);
+    let mut before: Value = serde_saphyr::from_str(&today).unwrap();
+    drop_rules(&mut before);
+    let space = Space::with_group("stored", GROUP);
+    install(&name, &before.to_string());
+    let mut zero = framework("zero", &[role("worker", 1), role("ps", 1)]);
+    zero["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"] =
+        json!({"minFailedTaskCount": 0, "minSucceededTaskCount": 0});
+    space.create(&zero).unwrap();
+    space.create(&framework("huge", &[role("worker", 6_000), role("ps", 6_000)])).unwrap();
+
+    install(&name, &today);
+    let fresh = framework("fresh", &[zero["spec"]["taskRoles"][0].clone()]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while space.object(&["create", "--dry-run=server", "-o=json", "-f=-"], &fresh).is_ok() {
+        assert!(Instant::now() < deadline, "the rules never came into force");
+    }
+    let status = |name: &str| serde_json::to_value(space::status(name)).unwrap();
+    let replace = |path: &str, value: Value| json!([{"op": "replace", "path": path, "value": value}]);
+
+    space.put_status("zero", &status("zero")).expect("a status write beside a stored 0");
+    space.patch("zero", &replace("/spec/taskRoles/0/taskNumber", 2.into())).expect("an unrelated edit");
+    let policy = "/spec/taskRoles/0/frameworkAttemptCompletionPolicy/minFailedTaskCount";
+    space.patch("zero", &replace(policy, 1.into())).expect("the way out");
+    let refusal = space.patch("zero", &replace(policy, 0.into())).expect_err("no way back");
+    assert!(refusal.contains("minFailedTaskCount"), "{refusal}");
+
+    space.put_status("huge", &status("huge")).expect("a status write beside 12,000 stored Tasks");
+    space.patch("huge", &replace("/spec/retryPolicy/maxRetryCount", 1.into())).expect("an unrelated edit");
+    let tasks = "/spec/taskRoles/0/taskNumber";
+    space.patch("huge", &replace(tasks, 5_999.into())).expect("a step down, still above the limit");
+    let refusal = space.patch("huge", &replace(tasks, 6_000.into())).expect_err("a step up");
+    assert!(refusal.contains("at most 10000 Tasks in all"), "{refusal}");
+}
+
+fn drop_rules(tree: &mut Value) {
+    match tree {
+        Value::Array(items) => items.iter_mut().for_each(drop_rules),
+        Value::Object(fields) => {
+            fields.remove("x-kubernetes-validations");
+            fields.values_mut().for_each(drop_rules);
+        }
+        _ => {}
+    }
+}

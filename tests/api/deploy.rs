@@ -1,0 +1,194 @@
+//! What `deploy/` installs: the API server accepts it, the Pod is within the restricted security standard,
+//! and the controller's account may do what it must and nothing else.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use framework_api::config::Config;
+use serde_json::{Value, json};
+
+use crate::cluster::{installed, kubectl};
+
+const ACCOUNT: &str = "--as=system:serviceaccount:frameworkcontroller:frameworkcontroller";
+
+/// The objects that a folder of `deploy/` renders to.
+fn rendered(folder: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(folder);
+    let text = kubectl(&["kustomize", path.to_str().expect("a path in UTF-8")], "").expect("it renders");
+    serde_saphyr::from_multiple(&text).expect("kustomize writes YAML")
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+#[test]
+fn the_api_server_accepts_the_base_and_everything() {
+    installed();
+    for folder in ["base", "."] {
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered(folder)}).to_string();
+        let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"];
+        kubectl(&strict, &list).unwrap_or_else(|refusal| panic!("{folder}: {refusal}"));
+    }
+    assert_eq!(of_kind(&rendered("."), "CustomResourceDefinition").len(), 3);
+    assert!(of_kind(&rendered("base"), "CustomResourceDefinition").is_empty());
+}
+
+#[test]
+fn there_is_exactly_one_replica() {
+    let objects = rendered("base");
+    let sets = of_kind(&objects, "StatefulSet");
+    let replicas: Vec<&Value> = sets.iter().map(|set| &set["spec"]["replicas"]).collect();
+    assert_eq!(replicas, [1]);
+}
+
+#[test]
+fn the_pod_is_within_the_restricted_standard() {
+    installed();
+    let objects = rendered("base");
+    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"];
+    let pod = |template: &Value| {
+        let mut pod = template.clone();
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        pod["metadata"]["name"] = "frameworkcontroller-0".into();
+        kubectl(&["create", "--dry-run=server", "--namespace=frameworkcontroller", "-f=-"], &pod.to_string())
+    };
+    pod(template).expect("the namespace enforces the standard");
+    let mut loose = template.clone();
+    loose["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = true.into();
+    let refusal = pod(&loose).expect_err("a Pod outside of the standard");
+    assert!(refusal.contains("restricted"), "{refusal}");
+}
+
+#[test]
+fn the_pod_finds_its_config_file() {
+    let objects = rendered("base");
+    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"]["spec"];
+    let config = of_kind(&objects, "ConfigMap")[0];
+    assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
+    let folder = template["containers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    let argument = template["containers"][0]["args"][0].as_str().unwrap();
+    let file = argument.strip_prefix(&format!("--config={folder}/")).expect("a file of that folder");
+    let text = config["data"][file].as_str().expect("the ConfigMap has that file");
+    // The CRDs of queues are installed beside it.
+    let expected = Config { queueing: true, ..Config::default() };
+    assert_eq!(Config::parse(text).unwrap(), expected);
+}
+
+/// Whether the controller's account may do it, as the API server decides.
+fn may(verb: &str, resource: &str) -> bool {
+    kubectl(&["auth", "can-i", verb, resource, ACCOUNT, "--namespace=elsewhere"], "").is_ok()
+}
+
+#[test]
+fn the_controller_may_do_what_it_must_and_nothing_else() {
+    installed();
+    let frameworks = "frameworks.frameworkcontroller.microsoft.com";
+    let must: &[(&str, &[&str])] = &[
+        (frameworks, &["get", "list", "watch", "delete"]),
+        ("configmaps", &["get", "list", "watch", "create", "patch", "delete"]),
+        ("pods", &["get", "list", "watch", "create", "patch", "delete"]),
+        ("events.events.k8s.io", &["create", "patch"]),
+        ("queueunits.queue.k8s.io", &["get", "list", "watch", "create", "update", "patch", "delete"]),
+        ("queues.queue.k8s.io", &["get", "list", "watch"]),
+        ("resourcequotas", &["get", "list", "watch"]),
+        ("priorityclasses.scheduling.k8s.io", &["get", "list", "watch"]),
+        ("jobs.batch", &["get", "list", "watch", "patch"]),
+        (
+            "customresourcedefinitions.apiextensions.k8s.io/frameworks.frameworkcontroller.microsoft.com",
+            &["get"],
+        ),
+        ("customresourcedefinitions.apiextensions.k8s.io/queueunits.queue.k8s.io", &["get"]),
+    ];
+    for (resource, verbs) in must {
+        for verb in *verbs {
+            assert!(may(verb, resource), "must {verb} {resource}");
+        }
+    }
+    for (resource, subresource) in [
+        (frameworks, "status"),
+        (frameworks, "finalizers"),
+        ("configmaps", "finalizers"),
+        ("queueunits.queue.k8s.io", "status"),
+        ("queues.queue.k8s.io", "status"),
+    ] {
+        let subresource = format!("--subresource={subresource}");
+        let question = ["auth", "can-i", "update", resource, &subresource, ACCOUNT];
+        kubectl(&question, "").unwrap_or_else(|_| panic!("must update {resource} {subresource}"));
+    }
+    for (verb, resource) in [
+        ("get", "secrets"),
+        ("list", "secrets"),
+        ("create", frameworks),
+        ("update", frameworks),
+        ("update", "pods"),
+        ("deletecollection", "pods"),
+        ("deletecollection", frameworks),
+        ("create", "customresourcedefinitions.apiextensions.k8s.io"),
+        ("get", "customresourcedefinitions.apiextensions.k8s.io/others.example.com"),
+        ("list", "nodes"),
+        ("create", "serviceaccounts"),
+        ("get", "namespaces"),
+        ("create", "queues.queue.k8s.io"),
+        ("patch", "resourcequotas"),
+        ("create", "jobs.batch"),
+        ("delete", "jobs.batch"),
+    ] {
+        assert!(!may(verb, resource), "may not {verb} {resource}");
+    }
+}
+
+#[test]
+fn users_may_do_with_units_and_queues_what_their_role_says() {
+    installed();
+    let objects = rendered("base");
+    let units = "queueunits.queue.k8s.io";
+    let queues = "queues.queue.k8s.io";
+    for (role, may, may_not) in [
+        ("view", &[("get", units), ("watch", queues)][..], &[("create", units), ("create", queues)][..]),
+        ("edit", &[("create", units), ("patch", units), ("list", queues)], &[("create", queues)]),
+        ("admin", &[("delete", units), ("create", queues), ("patch", queues)], &[]),
+    ] {
+        let (name, user) = (format!("{role}-of-units"), format!("--user={role}-of-units"));
+        // What the controller manager of a cluster gathers in the roles of Kubernetes.
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
+        for ours in of_kind(&objects, "ClusterRole") {
+            if ours["metadata"]["labels"][&label] == "true" {
+                let ours = ours["metadata"]["name"].as_str().expect("a name");
+                let (binding, ours) = (format!("{name}-{ours}"), format!("--clusterrole={ours}"));
+                let bind = ["create", "rolebinding", &binding, &ours, &user, "--namespace=default"];
+                kubectl(&bind, "").expect("a binding");
+            }
+        }
+        let asks = |verb: &str, resource: &str, subresource: &str| {
+            let (user, subresource) = (format!("--as={name}"), format!("--subresource={subresource}"));
+            let ask = ["auth", "can-i", verb, resource, &subresource, &user, "--namespace=default"];
+            kubectl(&ask, "").is_ok()
+        };
+        for (verb, resource) in may {
+            // A binding comes into force a little later.
+            let deadline = Instant::now() + Duration::from_secs(120);
+            while !asks(verb, resource, "") {
+                assert!(Instant::now() < deadline, "{name} must {verb} {resource}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+        for (verb, resource) in may_not {
+            assert!(!asks(verb, resource, ""), "{name} may not {verb} {resource}");
+        }
+        for resource in [units, queues] {
+            assert!(!asks("patch", resource, "status"), "{name} may not release {resource}");
+        }
+    }
+}
+
+#[test]
+fn no_role_has_a_wildcard() {
+    let objects = rendered(".");
+    let roles = of_kind(&objects, "ClusterRole");
+    assert_eq!(roles.len(), 4);
+    for role in roles {
+        assert!(!role["rules"].to_string().contains('*'), "{}", role["metadata"]["name"]);
+    }
+}

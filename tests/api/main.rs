@@ -1,0 +1,11 @@
+//! What the API server makes of our CRDs, policies, rights and requests. One control plane with everything of
+//! `deploy/` installed serves all tests; no controller runs.
+
+mod cluster;
+mod crd;
+mod deploy;
+mod lifetime;
+mod queue;
+mod requests;
+mod space;
+mod units;

@@ -1,0 +1,105 @@
+//! What stands between a controller and the API server, in plain HTTP, and can keep watches from telling what
+//! they see, while LISTs, GETs and writes go on: a watch that lags, for as long as a test wants.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use framework_testcluster::Cluster;
+use futures::stream::{Stream, try_unfold};
+use http::{Request, Response, header};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::cluster::block_on;
+
+/// The kinds whose watches can be held back.
+pub const KINDS: [&str; 3] = ["frameworks", "configmaps", "pods"];
+
+type Held = BTreeSet<&'static str>;
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// A relay that goes on to the end of the process.
+pub struct Relay {
+    address: SocketAddr,
+    held: watch::Sender<Held>,
+}
+
+impl Relay {
+    /// Starts one that passes requests on as a user of the cluster, whatever their own token says.
+    pub fn start(cluster: &Cluster, user: &str) -> Relay {
+        let (held, seen) = watch::channel(Held::new());
+        let address = block_on(async {
+            let client = cluster.client_for(user).expect("the user exists");
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            let address = listener.local_addr().expect("it has an address");
+            tokio::spawn(accept(listener, client, seen));
+            address
+        });
+        Relay { address, held }
+    }
+
+    /// For `kubeApiServerAddress`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on watches of these kinds tell nothing.
+    pub fn hold(&self, kinds: &[&'static str]) {
+        self.held.send_modify(|held| held.extend(kinds));
+    }
+
+    /// Watches tell what they have held back, and all that follows.
+    pub fn release(&self) {
+        self.held.send_modify(Held::clear);
+    }
+}
+
+async fn accept(listener: TcpListener, client: kube::Client, held: watch::Receiver<Held>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (client, held) = (client.clone(), held.clone());
+        tokio::spawn(async move {
+            let service = service_fn(|request| pass(client.clone(), held.clone(), request));
+            // It ends with an error whenever one of the two sides ends first, as killed ones do.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+/// Passes one request on. An error closes the connection, which is all that the controller would see of an
+/// API server that died.
+async fn pass(
+    client: kube::Client,
+    held: watch::Receiver<Held>,
+    request: Request<Incoming>,
+) -> Result<Response<StreamBody<impl Stream<Item = Result<Frame<Bytes>, Error>>>>, Error> {
+    let kind = watched(request.uri());
+    let (mut head, body) = request.into_parts();
+    for name in [header::HOST, header::AUTHORIZATION, header::CONNECTION] {
+        head.headers.remove(name);
+    }
+    let body = Body::from(body.collect().await?.to_bytes());
+    let (mut head, body) = client.send(Request::from_parts(head, body)).await?.into_parts();
+    head.headers.remove(header::TRANSFER_ENCODING);
+    let frames = try_unfold((body, held), move |(mut body, mut held)| async move {
+        let Some(frame) = body.frame().await.transpose()? else { return Ok(None) };
+        if let Some(kind) = kind {
+            held.wait_for(|held| !held.contains(kind)).await?;
+        }
+        Ok(Some((frame, (body, held))))
+    });
+    Ok(Response::from_parts(head, StreamBody::new(frames)))
+}
+
+/// The kind that a request watches.
+fn watched(uri: &http::Uri) -> Option<&'static str> {
+    let watches = |query: &str| query.split('&').any(|part| ["watch=true", "watch=1"].contains(&part));
+    let kind = KINDS.into_iter().find(|kind| uri.path().rsplit('/').next() == Some(kind));
+    kind.filter(|_| uri.query().is_some_and(watches))
+}

@@ -1,0 +1,18 @@
+//! Tests that disturb the control plane itself: the API server is paused or killed, watches lag, the CRD is
+//! replaced, controllers die.
+//!
+//! A program of its own, because all other tests need a control plane that answers. Within it one test at a
+//! time has the cluster.
+
+#[path = "../cluster/mod.rs"]
+mod cluster;
+mod disturbance;
+mod guarantees;
+#[path = "../lifetime/mod.rs"]
+mod lifetime;
+mod outage;
+mod rescale;
+#[path = "../rescale_promises/mod.rs"]
+mod rescale_promises;
+mod skew;
+mod storm;

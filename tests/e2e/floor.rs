@@ -1,0 +1,239 @@
+//! What one Framework costs the API server, by its audit log, beside the least that its life takes.
+//!
+//! An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap, and nine status writes if
+//! each state is stored by itself: 2n + 11 requests. Retries, ends before the end and rescales each have a
+//! floor of their own; the table says why. A life without a retry passes AttemptCompleted, so that its
+//! efficiency is above 1 on a machine that has nothing else to do. One that comes through a queue takes four
+//! more: its unit is made, put into the queue and released, and lets go of its finalizer once the Framework
+//! is deleted.
+
+use std::collections::BTreeMap;
+
+use framework_api::State;
+use framework_api::queue::{QUEUE_NAME_LABEL, QueueUnit};
+use framework_testcluster::audit::Record;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams, PostParams};
+
+use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::{
+    Manifest, apply, block_on, client, completed, execute, frameworks, installed, kubectl, manifest, running,
+    state, task_number, until, wait,
+};
+
+const TASKS: u32 = 20;
+/// Two seconds apart, so that starting and ending do not mix.
+const SHORT: [(&str, &str); 2] = [("exit-code", "0"), ("run-duration", "2s")];
+
+/// A life, and the least that it takes.
+struct Life {
+    name: &'static str,
+    /// Pods that are created, and deleted.
+    pods: usize,
+    /// Status writes.
+    writes: usize,
+    /// What the writes are for.
+    why: &'static str,
+    manifest: fn(Manifest) -> Manifest,
+    /// Whether it comes through a queue.
+    queued: bool,
+    /// What a user does meanwhile.
+    wish: fn(&str, &str),
+}
+
+/// What coming through a queue takes: POST of the unit, Enqueued, Dequeued, and the finalizer.
+const QUEUEING: usize = 4;
+/// Events of a Framework that succeeds: that it was released from its queue, and that it succeeded.
+const EVENTS: usize = 2;
+
+const LIVES: [Life; 6] = [
+    Life {
+        name: "undisturbed",
+        pods: 20,
+        writes: 9,
+        why: "pending; ConfigMap; Pods; running; ended; Pods gone; attempt ends; attempt over; completed",
+        manifest: |job| job.role("a", TASKS, &SHORT),
+        queued: false,
+        wish: |_, _| {},
+    },
+    Life {
+        name: "queued",
+        pods: 20,
+        writes: 9,
+        why: "as undisturbed; and of its unit: made; Enqueued; Dequeued; let go",
+        manifest: |job| job.role("a", TASKS, &SHORT),
+        queued: true,
+        wish: |_, _| {},
+    },
+    Life {
+        name: "retry",
+        pods: 21,
+        writes: 13,
+        why: "as undisturbed; and for the retry: ended; Pod gone; pending again; running again",
+        manifest: |job| {
+            let once = [
+                ("exit-code", "1"),
+                ("run-duration", "2s"),
+                ("only-task-index", "0"),
+                ("only-task-attempt", "0"),
+            ];
+            job.role("a", TASKS, &once).task_retry(false, 1)
+        },
+        queued: false,
+        wish: |_, _| {},
+    },
+    Life {
+        name: "stop",
+        pods: 20,
+        writes: 7,
+        why: "pending; ConfigMap; Pods; running; stopped; attempt completed; completed",
+        manifest: |job| job.role("a", TASKS, &[("run-duration", "forever")]),
+        queued: false,
+        wish: |ns, name| {
+            running(ns, name, 20);
+            execute(ns, name, "Stop");
+        },
+    },
+    Life {
+        name: "early completion",
+        pods: 20,
+        writes: 9,
+        why: "pending; ConfigMap; Pods; running; one ended; Pod gone; attempt ends; attempt over; completed",
+        manifest: |job| {
+            let first = [("exit-code", "1"), ("run-duration", "2s"), ("only-task-index", "0")];
+            job.role("a", 1, &first).role("b", TASKS - 1, &[("run-duration", "forever")])
+        },
+        queued: false,
+        wish: |_, _| {},
+    },
+    Life {
+        name: "rescale 10 to 20 to 5",
+        pods: 20,
+        writes: 14,
+        why: "as undisturbed; pending, Pods, running of the added; deletion pending and gone of the removed",
+        manifest: |job| job.role("a", 10, &[("exit-code", "0"), ("run-duration", "20s")]),
+        queued: false,
+        wish: |ns, name| {
+            running(ns, name, 10);
+            task_number(ns, name, 20);
+            running(ns, name, 20);
+            task_number(ns, name, 5);
+        },
+    },
+];
+
+/// The controller's requests that concern the objects of one namespace, Events aside.
+fn requests(records: &[Record], namespace: &str) -> Vec<Record> {
+    let ours = |record: &&Record| {
+        record.namespace == namespace
+            && record.user_agent.starts_with("frameworkcontroller/")
+            && ["frameworks", "configmaps", "pods", "queueunits"].contains(&record.resource.as_str())
+    };
+    records.iter().filter(ours).cloned().collect()
+}
+
+/// How often each kind of request was sent, such as `update frameworks/status`.
+fn counts(requests: &[Record]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for record in requests {
+        let slash = if record.subresource.is_empty() { "" } else { "/" };
+        let what = format!("{} {}{slash}{}", record.verb, record.resource, record.subresource);
+        *counts.entry(what).or_default() += 1;
+    }
+    counts
+}
+
+/// Creates the Framework `job`, in the namespace's queue with room for it if it is to wait in one.
+fn create(life: &Life, namespace: &str) {
+    let mut job = (life.manifest)(manifest("job")).object();
+    if life.queued {
+        apply(namespace, "{apiVersion: queue.k8s.io/v1alpha1, kind: Queue, metadata: {name: q}}");
+        let quota = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: room}, spec: {hard: {pods: 20}}}";
+        apply(namespace, quota);
+        kubectl(
+            &[
+                &["wait", "resourcequota/room", "--namespace", namespace][..],
+                &["--for=jsonpath={.status.used.pods}=0", "--timeout=60s"],
+            ]
+            .concat(),
+        );
+        job.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
+    }
+    block_on(frameworks(namespace).create(&PostParams::default(), &job)).expect("it is accepted");
+}
+
+/// Deletes the Framework `job`, and waits until its unit is gone, too.
+fn delete_with_unit(namespace: &str) {
+    kubectl(&["delete", "framework", "job", "--namespace", namespace, "--timeout=60s"]);
+    let units: Api<QueueUnit> = Api::namespaced(client(), namespace);
+    until("the unit is gone", || {
+        let unit = block_on(units.get_opt("framework-job")).expect("units are served");
+        unit.is_none().then_some(())
+    });
+}
+
+/// The reasons of the Events in a namespace that the controller wrote, once it said that `job` succeeded.
+fn events(namespace: &str) -> Vec<String> {
+    let api: Api<Event> = Api::namespaced(client(), namespace);
+    until("it is told that it succeeded", || {
+        let events = block_on(api.list(&ListParams::default())).expect("a list").items;
+        let ours = events.into_iter().filter(|event| {
+            event.reporting_controller.as_deref().is_some_and(|name| name.contains("frameworkcontroller"))
+        });
+        let reasons: Vec<String> = ours.filter_map(|event| event.reason).collect();
+        reasons.iter().any(|reason| reason == "Succeeded").then_some(reasons)
+    })
+}
+
+#[test]
+fn every_kind_of_life_takes_little_more_than_its_floor() {
+    let alone = Alone::wait();
+    let _controller = alone.start("floor", "queueing: true");
+    let cluster = installed();
+    println!(
+        "| life of 20 Tasks | floor | its writes | requests | status writes | efficiency | what is written |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    for life in &LIVES {
+        let ns = namespace(&format!("floor-{}", life.name.replace(' ', "-")));
+        let mark = cluster.audit().mark().expect("the log is there");
+        create(life, &ns);
+        (life.wish)(&ns, "job");
+        completed(&ns, "job");
+        wait(&ns, "job", "at rest", |framework| state(framework) == Some(State::Completed));
+        if life.queued {
+            let events = events(&ns);
+            println!("Events: {events:?}");
+            assert!(events.len() <= EVENTS, "{events:?}");
+            delete_with_unit(&ns);
+        }
+        let records = cluster.audit().since(mark).expect("the log is there");
+        let requests = requests(&records, &ns);
+        let counts = counts(&requests);
+        let count = |what: &str| counts.get(what).copied().unwrap_or(0);
+        let more = if life.queued { QUEUEING } else { 0 };
+        let (floor, writes) = (2 * life.pods + 2 + life.writes + more, count("update frameworks/status"));
+        let efficiency = floor as f64 / requests.len() as f64;
+        println!(
+            "| {} | {floor} | {} | {} | {writes} | {efficiency:.2} | {} |",
+            life.name,
+            life.writes,
+            requests.len(),
+            life.why
+        );
+
+        assert_eq!((count("create pods"), count("delete pods")), (life.pods, life.pods), "{}", life.name);
+        assert_eq!((count("create configmaps"), count("delete configmaps")), (1, 1), "{}", life.name);
+        let of_units = ["create queueunits", "update queueunits/status", "patch queueunits"].map(count);
+        assert_eq!(of_units, if life.queued { [1, 2, 1] } else { [0, 0, 0] }, "{counts:?}");
+        assert_eq!(
+            requests.len(),
+            2 * life.pods + 2 + writes + more,
+            "nothing else is asked for: {counts:?}"
+        );
+        let refused: Vec<_> = requests.iter().filter(|record| record.code >= 400).collect();
+        assert!(refused.is_empty(), "{}: an undisturbed run has no refused request: {refused:?}", life.name);
+        // A busy machine starts and ends Pods one after another; a write for each of them would be too many.
+        assert!(efficiency >= 0.7, "{}: {writes} status writes: {counts:?}", life.name);
+    }
+}

@@ -1,0 +1,34 @@
+//! The controller on a real API server, in the configuration that each test asks for.
+//!
+//! One control plane serves all tests. A controller acts on every Framework of the cluster, so that only one
+//! runs at a time: tests that ask for the same controller share it, others wait for it to end.
+
+mod access;
+mod barrier;
+#[path = "../cluster/mod.rs"]
+mod cluster;
+mod compression;
+mod deadline;
+#[path = "../finished.rs"]
+mod finished;
+mod floor;
+mod history;
+mod large;
+mod large_failures;
+#[path = "../lifetime/mod.rs"]
+mod lifetime;
+mod loadtest;
+mod program;
+mod promises;
+mod queue;
+mod queue_history;
+mod queue_replay;
+mod rescale;
+#[path = "../rescale_promises/mod.rs"]
+mod rescale_promises;
+mod restart;
+mod smoke;
+mod startup;
+mod ttl;
+mod wave;
+mod wave_figures;

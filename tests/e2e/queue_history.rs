@@ -1,0 +1,160 @@
+//! What happens to the queues of a namespace, version by version, in the form that the checks of the
+//! simulated cluster read.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use framework_sim::{Cause, Change, History, Object, Verb};
+use futures::TryStreamExt;
+use jiff::Timestamp;
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, WatchEvent, WatchParams};
+use serde_json::Value;
+
+use crate::cluster::{block_on, client, until};
+
+/// The kinds that say who holds what.
+const KINDS: [(&str, &str, &str, &str); 6] = [
+    ("frameworkcontroller.microsoft.com", "v1", "Framework", "frameworks"),
+    ("queue.k8s.io", "v1alpha1", "QueueUnit", "queueunits"),
+    ("queue.k8s.io", "v1alpha1", "Queue", "queues"),
+    ("", "v1", "ResourceQuota", "resourcequotas"),
+    ("", "v1", "Pod", "pods"),
+    ("", "v1", "ConfigMap", "configmaps"),
+];
+
+/// What a watch has shown: of which kind, the object, and whether it is gone.
+type Seen = (&'static str, Value, bool);
+
+/// What happens in a namespace, by watches that miss nothing.
+pub struct Recording {
+    namespace: String,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+impl Recording {
+    /// Starts to record a namespace in which there are neither units nor jobs yet.
+    pub fn start(namespace: &str) -> Self {
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        for (index, kind) in KINDS.iter().enumerate() {
+            let (api, seen, plural) = (api(namespace, index), Arc::clone(&seen), kind.3);
+            // A kind that is new is served after a while.
+            until("it is served", || block_on(api.list(&ListParams::default())).ok().map(drop));
+            block_on(async {
+                let list = api.list(&ListParams::default()).await.expect("a list");
+                let version = list.metadata.resource_version.expect("a list has a version");
+                // What the namespace was made with.
+                for object in list.items {
+                    seen.lock().expect("nobody panicked").push((plural, value(&object), false));
+                }
+                tokio::spawn(async move {
+                    let watch = api.watch(&WatchParams::default().timeout(290), &version).await;
+                    let mut events = Box::pin(watch.expect("a watch"));
+                    while let Some(event) = events.try_next().await.expect("a watch goes on") {
+                        let (object, gone) = match event {
+                            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+                            WatchEvent::Deleted(object) => (object, true),
+                            WatchEvent::Bookmark(_) => continue,
+                            WatchEvent::Error(error) => panic!("a watch of {plural} failed: {error}"),
+                        };
+                        seen.lock().expect("nobody panicked").push((plural, value(&object), gone));
+                    }
+                });
+            });
+        }
+        Recording { namespace: namespace.to_owned(), seen }
+    }
+
+    /// Waits until the watches have shown all that is there, and gives the history.
+    pub fn end(self) -> History {
+        until("the watches are as far as the lists", || {
+            let mut shown = BTreeMap::new();
+            for (_, object, gone) in self.seen.lock().expect("nobody panicked").iter() {
+                let [uid, version] = ["uid", "resourceVersion"].map(|field| meta(object, field));
+                if *gone {
+                    shown.remove(&uid)
+                } else {
+                    shown.insert(uid, version)
+                };
+            }
+            let there = (0..KINDS.len()).flat_map(|kind| {
+                block_on(api(&self.namespace, kind).list(&ListParams::default())).expect("a list").items
+            });
+            let there = there.map(|object| value(&object));
+            let there = there.map(|object| (meta(&object, "uid"), meta(&object, "resourceVersion")));
+            let there: BTreeMap<String, String> = there.collect();
+            (shown == there).then_some(())
+        });
+        history(self.seen.lock().expect("nobody panicked").clone())
+    }
+}
+
+/// By resourceVersion, which one counter gives to all kinds.
+fn history(mut seen: Vec<Seen>) -> History {
+    let version = |object: &Value| meta(object, "resourceVersion").parse::<u64>().expect("a number");
+    seen.sort_by_key(|(_, object, _)| version(object));
+    let mut last: BTreeMap<String, Arc<Object>> = BTreeMap::new();
+    let mut changes = Vec::new();
+    for (plural, object, gone) in seen {
+        let (rv, uid, object) = (version(&object), meta(&object, "uid"), Arc::new(Object::new(object)));
+        let old = last.insert(uid, Arc::clone(&object));
+        // The author matters of ConfigMaps only, and these the controller makes.
+        let cause = Cause {
+            actor: "controller".into(),
+            call: 1,
+            verb: Verb::Other,
+            uid: None,
+            version: None,
+            grace: None,
+            propagation: None,
+        };
+        let new = (!gone).then_some(object);
+        changes.push(Arc::new(Change::seen(rv, plural, Timestamp::UNIX_EPOCH, cause, old, new)));
+    }
+    History { changes, exchanges: Vec::new() }
+}
+
+fn meta(object: &Value, field: &str) -> String {
+    object["metadata"][field].as_str().unwrap_or_default().to_owned()
+}
+
+fn value(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).expect("an object is plain data")
+}
+
+fn api(namespace: &str, kind: usize) -> Api<DynamicObject> {
+    let (group, version, kind, plural) = KINDS[kind];
+    let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version,
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+    };
+    Api::namespaced_with(client(), namespace, &resource)
+}
+
+/// The version at which a unit was released.
+pub fn released(history: &History, unit: &str) -> u64 {
+    let is_released = |object: &Option<Arc<Object>>| {
+        object.as_ref().is_some_and(|object| object["status"]["phase"] == "Dequeued")
+    };
+    version(history, "queueunits", unit, |change| !is_released(&change.old) && is_released(&change.new))
+}
+
+/// The version at which an object was gone.
+pub fn gone(history: &History, plural: &str, name: &str) -> u64 {
+    version(history, plural, name, |change| change.new.is_none())
+}
+
+/// The version of the only change of an object that is as asked.
+fn version(history: &History, plural: &str, name: &str, is: impl Fn(&Change) -> bool) -> u64 {
+    let is_of_it = |change: &Change| {
+        let object = change.new.as_ref().or(change.old.as_ref()).expect("an object");
+        change.is(plural) && object["metadata"]["name"] == name
+    };
+    let mut found = history.changes.iter().filter(|change| is_of_it(change) && is(change));
+    let first = found.next().unwrap_or_else(|| panic!("{plural} {name}: it never happened")).rv;
+    assert!(found.next().is_none(), "{plural} {name}: it happened again");
+    first
+}

@@ -1,0 +1,219 @@
+//! Each guarantee finds its breach in a made-up history, and nothing in a good one.
+
+use serde_json::{Value, json};
+
+use crate::cluster::history::{Change, History, Object, What};
+use crate::rescale_promises::breaches;
+
+const TIME: &str = "2026-01-01T00:00:00Z";
+
+/// A Framework of two Tasks that is scaled down to one and up again, and then fails.
+#[derive(Clone)]
+struct Story(Vec<(u64, What, Value)>);
+
+/// A Task, with the code by which it has ended unless that is 0.
+fn task(index: i32, uid: &str, state: &str, removed: bool, code: i32) -> Value {
+    let end = json!({
+        "code": code, "phrase": "p", "type": { "name": "Failed", "attributes": [] }, "diagnostics": "",
+    });
+    let pod = (state != "AttemptCreationPending").then(|| format!("pod-{uid}"));
+    json!({
+        "index": index, "instanceUID": uid, "startTime": TIME, "state": state, "transitionTime": TIME,
+        "deletionPending": removed,
+        "retryPolicyStatus": { "totalRetriedCount": 0, "accountableRetriedCount": 0 },
+        "attemptStatus": {
+            "id": 0, "startTime": TIME, "podName": format!("f-a-{index}"), "podUID": pod,
+            "completionStatus": if code == 0 { Value::Null } else { end },
+        },
+    })
+}
+
+/// A Framework that wants so many Tasks and has these.
+fn framework(wanted: u32, tasks: &[Value]) -> Value {
+    let stay = tasks.iter().filter(|task| task["deletionPending"] == false).count();
+    let roles = json!([{ "name": "a", "instanceUID": "role", "taskStatuses": tasks }]);
+    json!({
+        "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
+        "metadata": { "name": "f", "uid": "f" },
+        "spec": { "taskRoles": [{
+            "name": "a", "taskNumber": wanted, "task": { "pod": {} },
+            "frameworkAttemptCompletionPolicy": { "minFailedTaskCount": 2, "minSucceededTaskCount": -1 },
+        }] },
+        "status": {
+            "startTime": TIME, "state": "AttemptRunning", "transitionTime": TIME,
+            "retryPolicyStatus": { "totalRetriedCount": 0, "accountableRetriedCount": 0 },
+            "attemptStatus": {
+                "id": 0, "startTime": TIME, "configMapName": "f-attempt", "configMapUID": "c",
+                "taskRoleStatuses": roles,
+            },
+            "taskCounts": { "total": stay, "pending": 0, "running": 0, "succeeded": 0, "failed": 0 },
+        },
+    })
+}
+
+fn pod(uid: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": format!("f-a-{uid}"), "uid": format!("pod-{uid}"),
+                      "annotations": { "FC_TASK_UID": uid } },
+    })
+}
+
+/// Ends the attempt by Task 1.
+fn ended(mut framework: Value) -> Value {
+    let status = &mut framework["status"];
+    status["state"] = json!("AttemptDeletionPending");
+    status["attemptStatus"]["completionStatus"] = json!({
+        "code": 1, "phrase": "p", "type": { "name": "Failed", "attributes": [] }, "diagnostics": "",
+        "trigger": { "message": "", "taskRoleName": "a", "taskIndex": 1 },
+    });
+    framework
+}
+
+impl Story {
+    fn good() -> Story {
+        let runs = |index, uid| task(index, uid, "AttemptRunning", false, 0);
+        let failed = |index, uid| task(index, uid, "Completed", false, 1);
+        let removed = |state| task(1, "t1", state, true, -230);
+        let mut story = Story(vec![
+            (8, What::Created, pod("t0")),
+            (9, What::Created, pod("t1")),
+            (10, What::Created, framework(2, &[runs(0, "t0"), runs(1, "t1")])),
+            (11, What::Changed, framework(1, &[runs(0, "t0"), runs(1, "t1")])),
+            (12, What::Changed, framework(1, &[runs(0, "t0"), removed("AttemptDeletionPending")])),
+            (13, What::Gone, pod("t1")),
+            (14, What::Changed, framework(1, &[runs(0, "t0"), removed("Completed")])),
+            (15, What::Changed, framework(1, &[runs(0, "t0")])),
+            (16, What::Changed, framework(2, &[runs(0, "t0")])),
+        ]);
+        let pending = task(1, "t2", "AttemptCreationPending", false, 0);
+        story.then(What::Changed, framework(2, &[runs(0, "t0"), pending]));
+        story.then(What::Created, pod("t2"));
+        story.then(What::Changed, framework(2, &[runs(0, "t0"), runs(1, "t2")]));
+        story.then(What::Changed, ended(framework(2, &[failed(0, "t0"), failed(1, "t2")])));
+        story
+    }
+
+    /// What comes next.
+    fn then(&mut self, what: What, object: Value) {
+        let version = self.0.last().map_or(0, |(version, ..)| version + 1);
+        self.0.push((version, what, object));
+    }
+
+    /// What of the guarantees is broken if the story goes until a version, and then on like this.
+    fn broken_by(mut self, until: u64, next: &[Value]) -> Vec<String> {
+        self.0.retain(|(version, ..)| *version <= until);
+        for object in next {
+            self.then(What::Changed, object.clone());
+        }
+        self.broken()
+    }
+
+    fn broken(mut self) -> Vec<String> {
+        self.0.sort_by_key(|(version, ..)| *version);
+        let changes = self.0.into_iter().map(|(version, what, object)| {
+            let object = if object["kind"] == "Pod" {
+                Object::Pod(serde_json::from_value(object).expect("a Pod"))
+            } else {
+                Object::Framework(serde_json::from_value(object).expect("a Framework"))
+            };
+            Change { version, what, object }
+        });
+        breaches(&History::of(changes.collect(), Vec::new()))
+    }
+}
+
+/// Asserts that this and nothing else is found.
+fn assert_found(found: &[String], words: &str) {
+    assert!(!found.is_empty() && found.iter().all(|breach| breach.contains(words)), "{words}: {found:#?}");
+}
+
+fn runs(index: i32, uid: &str) -> Value {
+    task(index, uid, "AttemptRunning", false, 0)
+}
+
+#[test]
+fn a_good_story_has_no_breach() {
+    assert_eq!(Story::good().broken(), [""; 0]);
+}
+
+#[test]
+fn something_stored_before_the_rescale_is_found() {
+    let other = task(0, "t0", "AttemptDeletionPending", false, 1);
+    let found = Story::good().broken_by(11, &[framework(1, &[other, runs(1, "t1")])]);
+    assert_found(&found, "the write before was not the rescale");
+    let removed = task(1, "t1", "AttemptDeletionPending", true, -230);
+    let mut at_once = framework(1, &[task(0, "t0", "Completed", false, 1), removed]);
+    at_once["spec"]["taskRoles"][0]["frameworkAttemptCompletionPolicy"]["minFailedTaskCount"] = json!(1);
+    let mut asked = framework(1, &[runs(0, "t0"), runs(1, "t1")]);
+    asked["spec"] = at_once["spec"].clone();
+    let mut ended = ended(at_once);
+    ended["status"]["attemptStatus"]["completionStatus"]["trigger"]["taskIndex"] = json!(0);
+    assert_found(&Story::good().broken_by(11, &[asked, ended]), "before the rescale was stored");
+}
+
+#[test]
+fn a_removed_task_that_is_used_again_is_found() {
+    let found = Story::good().broken_by(12, &[framework(2, &[runs(0, "t0"), runs(1, "t1")])]);
+    assert_found(&found, "is used at 13");
+    let mut story = Story::good();
+    story.0.retain(|(version, ..)| *version <= 15);
+    story.then(What::Created, pod("t1"));
+    assert_found(&story.broken(), "of a Task removed at 12 is created at 16");
+}
+
+#[test]
+fn a_pod_that_goes_too_early_is_found() {
+    let mut story = Story::good();
+    for change in story.0.iter_mut().filter(|(version, ..)| *version == 13) {
+        change.0 = 11;
+    }
+    assert_found(&story.broken(), "goes at 11, its Task is removed at 12");
+    let stopped = task(1, "t1", "AttemptDeletionPending", false, -230);
+    let found = Story::good().broken_by(10, &[framework(2, &[runs(0, "t0"), stopped])]);
+    assert_found(&found, "is stopped but not removed");
+}
+
+#[test]
+fn a_removed_task_that_counts_is_found() {
+    let removed = task(1, "t1", "Completed", true, -230);
+    let found = Story::good().broken_by(14, &[ended(framework(1, &[runs(0, "t0"), removed]))]);
+    assert_found(&found, "a removed Task never counts");
+    let one = task(1, "t2", "Completed", false, 1);
+    let found = Story::good().broken_by(19, &[ended(framework(2, &[runs(0, "t0"), one]))]);
+    assert_found(&found, "although no policy is met");
+}
+
+#[test]
+fn a_policy_that_is_met_and_forgotten_is_found() {
+    let failed = [task(0, "t0", "Completed", false, 1), task(1, "t2", "Completed", false, 1)];
+    let mut later = framework(2, &failed);
+    later["status"]["runTime"] = json!(TIME);
+    let found = Story::good().broken_by(19, &[framework(2, &failed), later]);
+    assert_found(&found, "the write before met a policy");
+}
+
+#[test]
+fn a_task_that_leaves_or_begins_out_of_order_is_found() {
+    let found = Story::good().broken_by(13, &[framework(1, &[runs(0, "t0")])]);
+    assert_found(&found, "leaves in AttemptDeletionPending");
+    let found = Story::good().broken_by(16, &[framework(2, &[runs(0, "t0"), runs(1, "t2")])]);
+    assert_found(&found, "begins as");
+}
+
+#[test]
+fn an_instance_of_two_tasks_is_found() {
+    let twin = task(1, "t0", "AttemptCreationPending", false, 0);
+    let found = Story::good().broken_by(16, &[framework(2, &[runs(0, "t0"), twin])]);
+    assert!(found.iter().any(|breach| breach.contains("t0 is f/0/a-0 and at 17 f/0/a-1")), "{found:#?}");
+    let mut other = framework(1, &[runs(0, "t0")]);
+    other["status"]["attemptStatus"]["taskRoleStatuses"][0]["instanceUID"] = json!("other");
+    assert_found(&Story::good().broken_by(15, &[other]), "TaskRole a is another at once");
+}
+
+#[test]
+fn a_count_of_what_is_removed_is_found() {
+    let mut counted = framework(1, &[runs(0, "t0"), task(1, "t1", "AttemptDeletionPending", true, -230)]);
+    counted["status"]["taskCounts"]["total"] = json!(2);
+    assert_found(&Story::good().broken_by(11, &[counted]), "1 Tasks stay and Some(2) are counted");
+}

@@ -1,0 +1,140 @@
+//! How the program starts and stops: each problem is one clear line, and a retry or an exit code.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use framework_testcluster::running::Running;
+use framework_testcluster::{Cluster, Options};
+
+use crate::cluster::installed;
+use crate::cluster::lease::Alone;
+use crate::program;
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks a probe of the program that logged where it listens.
+fn probe(program: &mut Running, path: &str) -> String {
+    let line = program.says("serving metrics and probes");
+    let address = line.split("address=").nth(1).expect("the line has the address").trim();
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("it answers");
+    reply
+}
+
+fn kubeconfig(server: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: k, cluster: {{server: '{server}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: k, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    );
+    std::fs::write(file.path(), text).expect("it is written");
+    file
+}
+
+#[test]
+fn a_bad_config_file_ends_it_with_one_line() {
+    let mut program = program::start(Path::new("/nowhere"), "kubeClientQps: 0\n");
+    let (code, log) = program.end();
+    assert_eq!(code, Some(2));
+    let expected = "frameworkcontroller: config file frameworkcontroller.yaml: line 1: kubeClientQps: 0 is not \
+                    allowed, give a number above 0 and at most 10000\n";
+    assert_eq!(log, expected);
+}
+
+#[test]
+fn an_unreachable_api_server_is_waited_for_and_a_stop_is_obeyed() {
+    let file = kubeconfig("http://127.0.0.1:1");
+    let mut program = program::start(file.path(), "");
+    let line = program.says("waiting:");
+    assert!(line.contains("the API server cannot be reached: Connection refused"), "{line}");
+    let ready = probe(&mut program, "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("cannot be reached"), "{ready}");
+    assert!(probe(&mut program, "/livez").starts_with("HTTP/1.1 200"));
+    program.terminate();
+    let (code, log) = program.end();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+#[test]
+fn a_missing_definition_ends_it_and_missing_rights_are_awaited() {
+    let cluster = Cluster::start(Options::default()).expect("a cluster of its own, with nothing installed");
+    a_missing_definition_ends_it_with_the_command_that_installs_it(&cluster);
+    kubectl(
+        &cluster,
+        &["apply", "--server-side", "-f", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/crds/")],
+    );
+    missing_rights_are_named_until_they_are_given(&cluster);
+}
+
+fn kubectl(cluster: &Cluster, arguments: &[&str]) {
+    let output = cluster.kubectl(arguments).expect("kubectl runs");
+    assert!(output.status.success(), "{}", output.stderr);
+}
+
+fn a_missing_definition_ends_it_with_the_command_that_installs_it(cluster: &Cluster) {
+    let mut program = program::start(cluster.kubeconfig_path(), "crdEstablishedCheckTimeoutSec: 10\n");
+    let (code, log) = program.end();
+    assert_eq!(code, Some(3), "{log}");
+    assert_eq!(log.matches("waiting:").count(), 1, "one line, not one each second\n{log}");
+    let last = log.lines().last().expect("a line");
+    assert!(last.ends_with("is not installed; install it with: kubectl apply -f deploy/crds/"), "{log}");
+}
+
+fn missing_rights_are_named_until_they_are_given(cluster: &Cluster) {
+    let mut program = program::start(cluster.kubeconfig_for("controller").expect("a user"), "");
+    let line = program.says("waiting:");
+    for words in [
+        "user \"controller\" may not list/watch/get/delete frameworks",
+        "update/patch frameworks/status",
+        "list/watch/get/create/patch/delete pods",
+        "deploy/base/cluster_role.yaml",
+    ] {
+        assert!(line.contains(words), "{words:?} is not in {line}");
+    }
+    let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/base/cluster_role.yaml");
+    let bind =
+        ["create", "clusterrolebinding", "started", "--clusterrole=frameworkcontroller", "--user=controller"];
+    kubectl(cluster, &["apply", "--server-side", "-f", role]);
+    kubectl(cluster, &bind);
+    program.says("nothing is missing any more");
+    ready(&mut program);
+    program.terminate();
+    let (code, log) = program.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(!log.contains("a watch failed"), "the shipped role is enough\n{log}");
+}
+
+#[test]
+fn once_all_is_listed_it_is_ready_and_a_stop_is_graceful() {
+    let _alone = Alone::wait();
+    let mut program = program::start(installed().kubeconfig_path(), "");
+    ready(&mut program);
+    let metrics = probe(&mut program, "/metrics");
+    for resource in ["frameworks", "configmaps", "pods"] {
+        let line = format!("frameworkcontroller_watch_starts_total{{resource=\"{resource}\"}} 1");
+        assert!(metrics.contains(&line), "{line} is not in\n{metrics}");
+    }
+    let begun = Instant::now();
+    program.terminate();
+    let (code, log) = program.end();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.trim_end().ends_with("stopped"), "{log}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "nothing is in flight: {:?}", begun.elapsed());
+}
+
+fn ready(program: &mut Running) {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let reply = probe(program, "/readyz");
+        if reply.starts_with("HTTP/1.1 200") {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{reply}\n{}", program.log());
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,12 @@
+//! The repository itself: its architecture, its style, its documents, and what is generated in it. Nothing is
+//! started.
+
+mod architecture;
+mod circles;
+mod documents;
+mod drift;
+mod operations;
+mod source;
+mod tables;
+mod tidy;
+mod width;

@@ -1,4 +1,4 @@
-//! Who may begin: the unit_states of all queues, stepped like the engine.
+//! Who may begin: the state of all queues, stepped like the engine.
 //!
 //! Guarantees: a release is decided from what is stored and guarded by the resourceVersion that it was
 //! decided from; one that may have been stored counts until it is known not to be; after a start nothing is
@@ -58,7 +58,7 @@ pub struct QueueController {
 }
 
 impl QueueController {
-    /// A desk that knows nothing yet.
+    /// A controller that knows nothing yet.
     pub fn new(settings: Settings, seed: u64) -> Self {
         QueueController {
             settings,
@@ -143,17 +143,17 @@ impl QueueController {
             return Vec::new();
         }
         if self.recovery.begins() {
-            self.begin(now);
+            self.start_recovery(now);
         }
-        self.let_lapse(time);
-        self.look_after_jobs();
-        self.settle(now);
+        self.expire_pods(time);
+        self.sync_jobs();
+        self.list_recovered(now);
         if self.stale.take_others_due(now.steady) {
             self.stale.namespaces.extend(self.namespaces.names().cloned());
         }
         self.refresh(now);
         self.decide(now, time);
-        self.fill_queues();
+        self.offer_queue_statuses();
         let due = self.outgoing.take_due(now.steady);
         due.into_iter().for_each(|work| self.offer(work));
         std::mem::take(&mut self.outcomes)
@@ -167,7 +167,7 @@ impl QueueController {
             now.steady + wait + Duration::from_millis(1)
         };
         let round = self.stale.round_at.map(on_the_wall);
-        let lapses = self.usage.lapses_at().map(on_the_wall);
+        let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());
         [settles, self.stale.others_at, round, lapses, later].into_iter().flatten().min()
     }

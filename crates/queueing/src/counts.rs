@@ -15,7 +15,7 @@ pub struct Gauges {
 
 /// How many units of one queue wait, and how many hold something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filling {
+pub struct QueueCounts {
     /// Those that wait.
     pub waiting: usize,
     /// Those that were released and whose jobs have not ended.
@@ -35,7 +35,7 @@ pub enum Counted {
 #[derive(Debug, Default)]
 pub struct Counts {
     gauges: Gauges,
-    queues: BTreeMap<Key, Filling>,
+    queues: BTreeMap<Key, QueueCounts>,
     changed: BTreeSet<Key>,
 }
 
@@ -70,7 +70,7 @@ impl Counts {
                 queue
             }
         };
-        if self.queues.get(queue) == Some(&Filling::default()) {
+        if self.queues.get(queue) == Some(&QueueCounts::default()) {
             self.queues.remove(queue);
         }
         self.changed.insert(queue.clone());
@@ -82,7 +82,7 @@ impl Counts {
     }
 
     /// Those of a queue.
-    pub fn filling(&self, queue: &Key) -> Filling {
+    pub fn of(&self, queue: &Key) -> QueueCounts {
         self.queues.get(queue).copied().unwrap_or_default()
     }
 

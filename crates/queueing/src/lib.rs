@@ -31,10 +31,10 @@ mod usage;
 
 pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
 pub use controller::QueueController;
-pub use counts::{Filling, Gauges};
+pub use counts::{Gauges, QueueCounts};
 pub use object::{
     ClassObject, JobObject, JobSetObject, Object, Overtaken, Page, PodUse, QueueEvent, QueueObject,
-    QuotaObject, Reply, TemplateMetadata, UnitObject, UnitStanding,
+    QuotaObject, Reply, TemplateMetadata, UnitObject, UnitStatus,
 };
 pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;

@@ -1,4 +1,4 @@
-//! What the desk is told of objects: the few fields that it uses.
+//! What the controller is told of objects: the few fields that it uses.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
 use crate::consumer::ConsumerKey;
-use crate::counts::Filling;
+use crate::counts::QueueCounts;
 use framework_message::{Change, Key};
 
 /// What the watches that queueing needs tell.
@@ -79,14 +79,14 @@ pub struct UnitObject {
     /// `spec.priorityClassName`, if it is not empty.
     pub class: Option<Arc<str>>,
     /// `spec.resource`; or what is wrong with it.
-    pub ask: Result<ResourceRequests, Arc<str>>,
+    pub requests: Result<ResourceRequests, Arc<str>>,
     /// `status`.
-    pub standing: UnitStanding,
+    pub status: UnitStatus,
 }
 
 /// The status of a QueueUnit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UnitStanding {
+pub struct UnitStatus {
     /// `status.phase`.
     pub phase: Option<Phase>,
     /// Reason of the condition `Dequeued`.
@@ -118,7 +118,7 @@ pub struct QueueObject {
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
     /// `status`, if all of it is set.
-    pub filling: Option<Filling>,
+    pub counts: Option<QueueCounts>,
     /// `spec.queuePolicy`.
     pub policy: QueuePolicy,
     /// `spec.priority`.
@@ -161,7 +161,7 @@ pub struct PodUse {
     /// Of which job it is, and that job's UID.
     pub consumer: Option<(ConsumerKey, Arc<str>)>,
     /// What counts against quotas: nothing once it has ended.
-    pub ask: ResourceRequests,
+    pub requests: ResourceRequests,
     /// Whether it has ended.
     pub ended: bool,
     /// It is being deleted: from when on quotas count it no more, though it may still be there.
@@ -190,7 +190,7 @@ pub struct JobObject {
     /// `priorityClassName` of its Pods.
     pub class: Option<Arc<str>>,
     /// What all its Pods ask for that run at a time; or what is wrong with its template.
-    pub ask: Result<ResourceRequests, Arc<str>>,
+    pub requests: Result<ResourceRequests, Arc<str>>,
 }
 
 /// A JobSet with the label of a queue.

@@ -142,9 +142,9 @@ mod tests {
             let quota = QuotaFacts { hard: amounts(10), used: amounts(*used), ..Default::default() };
             let own: ResourceRequests = [("cpu", Amount::units(*own))].into_iter().collect();
             let held = |resource: &str| Amount::units(if resource == "cpu" { *held } else { 0 });
-            let told = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own, held);
-            let most = told.used["requests.cpu"].minus(own.get("cpu"));
-            let least = most.minus(told.unattributed["requests.cpu"]);
+            let settled = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own, held);
+            let most = settled.used["requests.cpu"].minus(own.get("cpu"));
+            let least = most.minus(settled.unattributed["requests.cpu"]);
             let units = |amount: Amount| amount.nanos() / Amount::units(1).nanos();
             bounded.push((units(most), units(least)));
         }
@@ -169,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quota_gave_back_before_the_pod_is_shown_gone_makes_no_room() {
+    fn a_quota_that_drops_before_its_pod_is_gone_makes_no_room() {
         assert_eq!(counted(&[(0, 7, 3), (5, 4, 3), (9, 4, 0), (2_000, 4, 0)]), [4, 4, 4, 4]);
     }
 
     #[test]
-    fn less_that_does_not_stand_still_counts_as_the_most_that_it_was() {
+    fn a_changing_smaller_use_counts_as_its_largest_value() {
         assert_eq!(
             counted(&[(0, 9, 0), (10, 1, 0), (500, 4, 0), (900, 2, 0), (1_010, 2, 0)]),
             [9, 9, 9, 9, 4]
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn what_released_units_explain_is_in_doubt_however_long_their_pods_are_not_shown() {
+    fn usage_that_released_units_explain_stays_unattributed_without_pods() {
         let seen = [(0, 0, 0, 0), (1, 6, 0, 9), (60_000, 9, 3, 9), (61_000, 9, 9, 9), (70_000, 9, 9, 9)];
         assert_eq!(past_doubt(&seen), [0; 5]);
         assert_eq!(bounded(&seen)[1], (6, 0), "and leaves no room meanwhile");
     }
 
     #[test]
-    fn what_they_do_not_explain_is_past_doubt_after_a_while() {
+    fn unexplained_usage_is_attributed_to_others_after_a_while() {
         assert_eq!(
             past_doubt(&[(0, 0, 0, 0), (1, 9, 0, 5), (5_000, 9, 0, 5), (5_001, 9, 0, 5)]),
             [0, 0, 0, 4]
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quota_counts_for_a_moment_after_it_has_gone_is_in_doubt() {
+    fn a_brief_count_of_a_deleted_pod_stays_unattributed() {
         let seen = [(0, 9, 9, 9), (1, 9, 0, 0), (4_000, 2, 0, 0), (4_500, 0, 0, 0), (9_000, 0, 0, 0)];
         assert_eq!(past_doubt(&seen), [0; 5]);
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_when_it_wants_to_be_asked_again() {
+    fn it_names_the_time_when_a_smaller_use_counts() {
         let mut others = Others::default();
         let quota = |used| QuotaFacts {
             hard: [("pods".to_owned(), Amount::units(9))].into(),

@@ -7,7 +7,7 @@ use framework_api::queue::Reason;
 use framework_core::observed::Admission;
 use framework_message::Key;
 
-/// What the desk wants done beside requests.
+/// What the controller wants done beside requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A Framework may begin, or waits for that.
@@ -29,7 +29,7 @@ pub enum Outcome {
         growths: Vec<i64>,
     },
     /// Something was stored of a unit.
-    Tell {
+    StatusStored {
         /// Its name.
         unit: Key,
         /// Its UID.

@@ -1,7 +1,7 @@
 //! What is to be sent, in which order, and what is on its way.
 //!
 //! Guarantees: a piece of work is queued once; what lets a job begin goes before all else, and of all else only
-//! [`TOLD_AT_ONCE`] requests are on their way at a time.
+//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are on their way at a time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::unit::PendingRequest;
 
 /// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
 /// wait would otherwise stand before the releases, in the API server's own line.
-const TOLD_AT_ONCE: usize = 32;
+const MAX_DEFERRABLE_IN_FLIGHT: usize = 32;
 
 /// What waits to be sent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,14 +57,14 @@ pub enum Sent {
 pub struct OutgoingRequests {
     /// Releases, in the order in which they came up.
     urgent: VecDeque<Work>,
-    /// Everything else, likewise.
-    others: VecDeque<Work>,
+    /// Everything else, in the order in which it came up.
+    deferrable: VecDeque<Work>,
     /// Which of the two each is in; whether in the first.
     queued: BTreeMap<Work, bool>,
     later: BTreeSet<(Duration, Work)>,
     in_flight: BTreeMap<Ticket, Sent>,
     /// Those of them that let nobody begin.
-    telling: BTreeSet<Ticket>,
+    deferrable_in_flight: BTreeSet<Ticket>,
     tickets: u64,
     seed: u64,
 }
@@ -74,11 +74,11 @@ impl OutgoingRequests {
     pub fn new(seed: u64) -> Self {
         OutgoingRequests {
             urgent: VecDeque::new(),
-            others: VecDeque::new(),
+            deferrable: VecDeque::new(),
             queued: BTreeMap::new(),
             later: BTreeSet::new(),
             in_flight: BTreeMap::new(),
-            telling: BTreeSet::new(),
+            deferrable_in_flight: BTreeSet::new(),
             // Apart from the engine's.
             tickets: 1 << 63,
             seed,
@@ -95,7 +95,7 @@ impl OutgoingRequests {
         if releases {
             self.urgent.push_back(work);
         } else {
-            self.others.push_back(work);
+            self.deferrable.push_back(work);
         }
     }
 
@@ -120,7 +120,8 @@ impl OutgoingRequests {
 
     /// Whether anything may be sent.
     pub fn wants(&self) -> bool {
-        !self.urgent.is_empty() || !self.others.is_empty() && self.telling.len() < TOLD_AT_ONCE
+        !self.urgent.is_empty()
+            || !self.deferrable.is_empty() && self.deferrable_in_flight.len() < MAX_DEFERRABLE_IN_FLIGHT
     }
 
     /// The next piece of work that may be sent, and whether it lets a job begin.
@@ -129,7 +130,7 @@ impl OutgoingRequests {
             return None;
         }
         let urgent = self.urgent.pop_front().map(|work| (work, true));
-        let next = urgent.or_else(|| self.others.pop_front().map(|work| (work, false)));
+        let next = urgent.or_else(|| self.deferrable.pop_front().map(|work| (work, false)));
         if let Some((work, _)) = &next {
             self.queued.remove(work);
         }
@@ -142,7 +143,7 @@ impl OutgoingRequests {
         let ticket = Ticket(self.tickets);
         self.in_flight.insert(ticket, sent);
         if !releases {
-            self.telling.insert(ticket);
+            self.deferrable_in_flight.insert(ticket);
         }
         ticket
     }
@@ -160,7 +161,7 @@ impl OutgoingRequests {
     /// A request is answered: what it was, and the jitter of another try.
     pub fn answered(&mut self, ticket: Ticket) -> Option<(Sent, u64)> {
         let sent = self.in_flight.remove(&ticket)?;
-        self.telling.remove(&ticket);
+        self.deferrable_in_flight.remove(&ticket);
         Some((sent, self.seed ^ ticket.0))
     }
 }
@@ -194,7 +195,7 @@ mod tests {
     #[test]
     fn only_so_many_requests_that_release_nothing_are_on_their_way() {
         let mut outgoing = OutgoingRequests::new(0);
-        let tickets: Vec<_> = (0..TOLD_AT_ONCE).map(|_| outgoing.sent(list(), false)).collect();
+        let tickets: Vec<_> = (0..MAX_DEFERRABLE_IN_FLIGHT).map(|_| outgoing.sent(list(), false)).collect();
         outgoing.offer(unit("a"), false);
         assert!(!outgoing.wants() && outgoing.next_work().is_none());
         outgoing.offer(unit("b"), true);

@@ -10,7 +10,7 @@ use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
 use framework_message::{Key, Rejection};
 use tracing::warn;
 
-use crate::counts::Filling;
+use crate::counts::QueueCounts;
 use crate::object::Reply;
 
 /// How long after a write the next one of the same Queue follows at the earliest.
@@ -18,15 +18,15 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// So much longer the pause is for each Queue that there is, once that makes more.
 const SHARE: Duration = Duration::from_millis(100);
 
-/// The unit_states of one Queue's status.
+/// The state of one Queue's status.
 #[derive(Debug, Default)]
 pub struct QueueState {
     /// What is being written.
-    busy: Option<Filling>,
+    busy: Option<QueueCounts>,
     failures: Failures,
     not_before: Duration,
     /// What was written since the watch last showed the Queue.
-    written: Option<Filling>,
+    written: Option<QueueCounts>,
 }
 
 /// What the status of a Queue needs.
@@ -45,7 +45,12 @@ impl QueueState {
     }
 
     /// What is needed so that what is `counted` is stored as well; `None`: it is, or a write is on its way.
-    pub fn next(&mut self, now: Duration, stored: Option<Filling>, counted: Filling) -> Option<NextWrite> {
+    pub fn next(
+        &mut self,
+        now: Duration,
+        stored: Option<QueueCounts>,
+        counted: QueueCounts,
+    ) -> Option<NextWrite> {
         if self.busy.is_some() || self.written.or(stored) == Some(counted) {
             return None;
         }
@@ -59,11 +64,11 @@ impl QueueState {
     /// What came of a write, where so many Queues are. It is tried again with the counts of then.
     pub fn replied(&mut self, now: Duration, queue: &Key, queues: usize, reply: &Reply, jitter: u64) {
         let pause = PAUSE.max(SHARE.saturating_mul(u32::try_from(queues).unwrap_or(u32::MAX)));
-        let filling = self.busy.take();
+        let counts = self.busy.take();
         let delay = match reply {
             Reply::Done => {
                 self.failures = Failures::default();
-                self.written = filling;
+                self.written = counts;
                 pause
             }
             Reply::NotSent(_) => NOT_SENT.delay(self.failures.another(false), jitter),
@@ -84,8 +89,8 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(100);
 
-    fn waiting(waiting: usize) -> Filling {
-        Filling { waiting, released: 0 }
+    fn waiting(waiting: usize) -> QueueCounts {
+        QueueCounts { waiting, released: 0 }
     }
 
     /// A write of one that waits is on its way.

@@ -1,4 +1,4 @@
-//! The requests of the desk. Each write carries what keeps it from hitting anything else than it means.
+//! The requests of the controller. Each write carries what keeps it from hitting anything else than it means.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use framework_core::SWITCHABLE;
 use framework_message::Key;
 use framework_queue::ResourceRequests;
 
-use crate::counts::Filling;
-use crate::object::{TemplateMetadata, UnitStanding};
+use crate::counts::QueueCounts;
+use crate::object::{TemplateMetadata, UnitStatus};
 
-/// A request of the desk.
+/// A request of the controller.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// POST of a unit of a job, owned by it.
@@ -30,7 +30,7 @@ pub enum Request {
         /// Its priority, whatever the class.
         priority: Option<i32>,
         /// What it asks for.
-        ask: ResourceRequests,
+        requests: ResourceRequests,
     },
     /// DELETE of a unit, guarded by its UID.
     DeleteUnit {
@@ -61,7 +61,7 @@ pub enum Request {
         /// Guard: what was decided was decided from this version.
         resource_version: u128,
         /// The whole status.
-        standing: UnitStanding,
+        status: UnitStatus,
     },
     /// Merge patch of a Queue's status, guarded by UID. Nobody else writes it, and a later one says all that
     /// an earlier one did: no version guards it, so that it conflicts with no change of the spec.
@@ -71,10 +71,10 @@ pub enum Request {
         /// Guard.
         uid: Arc<str>,
         /// The whole status.
-        filling: Filling,
+        counts: QueueCounts,
     },
     /// Merge patch that takes our finalizer from a unit, guarded by UID and resourceVersion.
-    LetGo {
+    RemoveFinalizer {
         /// Its name.
         unit: Key,
         /// Guard.
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_status_write_loses_its_guard_only_in_a_build_that_can_switch_rules() {
         let (unit, uid) = (Key::new("ns", "unit"), "uid".into());
-        let write = Request::PutStatus { unit, uid, resource_version: 7, standing: UnitStanding::default() };
+        let write = Request::PutStatus { unit, uid, resource_version: 7, status: UnitStatus::default() };
         let Request::PutStatus { resource_version, .. } = write.unguarded() else { panic!() };
         assert_eq!(resource_version, if SWITCHABLE { 0 } else { 7 });
         assert_eq!(UNGUARDED.is_some(), SWITCHABLE);

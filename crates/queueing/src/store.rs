@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_newer_applies_whoever_shows_it() {
+    fn only_a_newer_version_applies_from_watch_and_reply() {
         let mut store = Store::default();
         assert_eq!(store.apply(Change::Applied(thing("a", 5))).len(), 1);
         assert!(store.apply(Change::Applied(thing("a", 4))).is_empty());

@@ -1,4 +1,4 @@
-//! The unit_states of one unit: what was decided of it, and what was sent.
+//! The state of one unit: what was decided of it, and what was sent.
 //!
 //! Guarantees: one request about a unit is on its way at a time; a release that may have been stored counts
 //! as one until it is known not to be.
@@ -12,13 +12,13 @@ use framework_queue::UnitFacts;
 
 use crate::consumer::ConsumerKey;
 use crate::counts::Counted;
-use crate::object::{Overtaken, UnitObject, UnitStanding};
+use crate::object::{Overtaken, UnitObject, UnitStatus};
 use crate::request::Request;
 use framework_message::backoff::Failures;
 
 /// What was decided of a unit that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
+pub enum UnitDecision {
     /// Nothing yet.
     #[default]
     None,
@@ -43,7 +43,7 @@ pub enum PendingRequest {
     /// A deletion.
     Delete,
     /// The removal of our finalizer.
-    LetGo,
+    RemoveFinalizer,
 }
 
 /// What is on its way about one unit, and what came of what was sent.
@@ -63,14 +63,14 @@ pub struct UnitWrites {
     /// Of which version of the unit the last request was about.
     pub base: u128,
     /// The version that is deleted or let go: nothing more is sent before the watch shows another.
-    pub seen_to: Option<u128>,
+    pub finished_version: Option<u128>,
     /// Failures in a row.
     pub failures: Failures,
     /// Nothing is sent before.
     pub not_before: Duration,
 }
 
-/// The unit_states of one unit.
+/// The state of one unit.
 #[derive(Debug, Default)]
 pub struct UnitState {
     /// The unit that they are of.
@@ -80,19 +80,19 @@ pub struct UnitState {
     /// What the scheduler was last told of it.
     pub facts: Option<UnitFacts>,
     /// Whether the scheduler was last told that it was released and holds something.
-    pub holds: bool,
+    pub uses_quota: bool,
     /// What it counts as.
     pub counted: Option<Counted>,
     /// What was decided.
-    pub verdict: Verdict,
+    pub decision: UnitDecision,
     /// What is to be stored of that others went before it.
     pub overtaken: Option<Overtaken>,
     /// Before, that alone is not worth a write.
-    pub mark_from: Duration,
+    pub write_overtaken_from: Duration,
     /// It is to be deleted: its job asks for something else by now, or for nothing.
     pub unwanted: bool,
     /// Its finalizer may go: nothing of its job is left.
-    pub may_go: bool,
+    pub may_remove_finalizer: bool,
     /// What is on its way, and what came of it.
     pub writes: UnitWrites,
 }
@@ -100,7 +100,7 @@ pub struct UnitState {
 impl UnitState {
     /// What is to be sent about the unit next, `now` on the steady clock and `at` the wall clock's time.
     pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
-        if self.writes.pending.is_some() || self.writes.seen_to == Some(unit.resource_version) {
+        if self.writes.pending.is_some() || self.writes.finished_version == Some(unit.resource_version) {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
@@ -108,15 +108,19 @@ impl UnitState {
             return Some((PendingRequest::Read, Request::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
-            if !self.may_go || !holds_ours(unit) {
+            if !self.may_remove_finalizer || !has_finalizer(unit) {
                 return None;
             }
             let finalizers = unit.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned();
             let (name, uid) = name();
             let resource_version = unit.resource_version;
-            let request =
-                Request::LetGo { unit: name, uid, resource_version, finalizers: finalizers.collect() };
-            return Some((PendingRequest::LetGo, request));
+            let request = Request::RemoveFinalizer {
+                unit: name,
+                uid,
+                resource_version,
+                finalizers: finalizers.collect(),
+            };
+            return Some((PendingRequest::RemoveFinalizer, request));
         }
         if self.unwanted {
             if self.writes.deleted {
@@ -125,27 +129,33 @@ impl UnitState {
             let (unit, uid) = name();
             return Some((PendingRequest::Delete, Request::DeleteUnit { unit, uid }));
         }
-        let standing = self.wanted(&unit.standing, now, at)?;
-        let releases = standing.phase == Some(Phase::Dequeued);
+        let status = self.wanted(&unit.status, now, at)?;
+        let releases = status.phase == Some(Phase::Dequeued);
         let pending = PendingRequest::Status { base: unit.resource_version, releases };
         let (name, uid) = name();
         let resource_version = unit.resource_version;
-        Some((pending, Request::PutStatus { unit: name, uid, resource_version, standing }))
+        Some((pending, Request::PutStatus { unit: name, uid, resource_version, status }))
     }
 
     /// The status that is to be stored; `None`: the one that is.
-    fn wanted(&self, stored: &UnitStanding, now: Duration, at: Time) -> Option<UnitStanding> {
-        let (phase, reason, message) = match (stored.phase, &self.verdict) {
+    fn wanted(&self, stored: &UnitStatus, now: Duration, at: Time) -> Option<UnitStatus> {
+        let (phase, reason, message) = match (stored.phase, &self.decision) {
             (Some(Phase::Dequeued), _) => return None,
             // Being enqueued is visible, however short it is.
-            (None, Verdict::Release) => (Phase::Enqueued, Reason::Waiting, String::new()),
-            (Some(Phase::Enqueued), Verdict::Release) => (Phase::Dequeued, Reason::Admitted, String::new()),
-            (None, Verdict::Wait(reason, message)) => (Phase::Enqueued, *reason, message.clone()),
+            (None, UnitDecision::Release) => (Phase::Enqueued, Reason::Waiting, String::new()),
+            (Some(Phase::Enqueued), UnitDecision::Release) => {
+                (Phase::Dequeued, Reason::Admitted, String::new())
+            }
+            (None, UnitDecision::Wait(reason, message)) => (Phase::Enqueued, *reason, message.clone()),
             // One reason has one message, or each release would rewrite those of all that wait.
-            (Some(Phase::Enqueued), Verdict::Wait(reason, message)) if stored.reason != Some(*reason) => {
+            (Some(Phase::Enqueued), UnitDecision::Wait(reason, message))
+                if stored.reason != Some(*reason) =>
+            {
                 (Phase::Enqueued, *reason, message.clone())
             }
-            (Some(Phase::Enqueued), _) if self.overtaken != stored.overtaken && self.is_marked(now) => {
+            (Some(Phase::Enqueued), _)
+                if self.overtaken != stored.overtaken && self.is_overtaken_due(now) =>
+            {
                 (Phase::Enqueued, stored.reason.unwrap_or(Reason::Waiting), stored.message.clone())
             }
             _ => return None,
@@ -153,22 +163,16 @@ impl UnitState {
         let flips = stored.phase.is_none() || phase == Phase::Dequeued;
         let since = if flips { at } else { stored.since.unwrap_or(at) };
         let overtaken = self.overtaken.filter(|_| phase == Phase::Enqueued);
-        Some(UnitStanding {
-            phase: Some(phase),
-            reason: Some(reason),
-            message,
-            since: Some(since),
-            overtaken,
-        })
+        Some(UnitStatus { phase: Some(phase), reason: Some(reason), message, since: Some(since), overtaken })
     }
 
     /// Whether it is time to store that it was overtaken. That capacity is kept for it, is said at once.
-    fn is_marked(&self, now: Duration) -> bool {
-        now >= self.mark_from || self.overtaken.is_some_and(|overtaken| overtaken.reserved)
+    fn is_overtaken_due(&self, now: Duration) -> bool {
+        now >= self.write_overtaken_from || self.overtaken.is_some_and(|overtaken| overtaken.reserved)
     }
 }
 
 /// Whether our finalizer holds it.
-pub fn holds_ours(unit: &UnitObject) -> bool {
+pub fn has_finalizer(unit: &UnitObject) -> bool {
     unit.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
 }

@@ -18,7 +18,7 @@ use crate::object::PodUse;
 pub struct Used {
     pods: usize,
     /// What they ask for.
-    pub ask: ResourceRequests,
+    pub requests: ResourceRequests,
     /// What quotas count of it.
     pub in_quotas: ResourceRequests,
 }
@@ -29,7 +29,7 @@ pub struct Use {
     /// Of which job it is.
     pub job: ConsumerKey,
     /// What it asks for.
-    pub ask: ResourceRequests,
+    pub requests: ResourceRequests,
     /// Whether quotas count it. It holds its job's share as long as it is there.
     pub in_quotas: bool,
 }
@@ -43,7 +43,7 @@ pub struct Usage {
     /// What each Pod was counted as.
     counted: BTreeMap<Key, Use>,
     /// Pods that are being deleted, by when quotas cease to count them.
-    lapsing: BTreeSet<(Timestamp, Key)>,
+    expiring: BTreeSet<(Timestamp, Key)>,
     /// The wall clock's time of the last turn.
     time: Timestamp,
 }
@@ -70,10 +70,10 @@ impl Usage {
         let counts = pod.filter(|pod| !pod.ended).and_then(|pod| {
             let (job, _) = pod.consumer.clone()?;
             let in_quotas = pod.lapses.is_none_or(|at| self.time <= at);
-            Some((Use { job, ask: pod.ask.clone(), in_quotas }, pod.lapses.filter(|_| in_quotas)))
+            Some((Use { job, requests: pod.requests.clone(), in_quotas }, pod.lapses.filter(|_| in_quotas)))
         });
         let lapses = counts.as_ref().and_then(|(_, lapses)| *lapses);
-        self.lapsing.extend(lapses.map(|at| (at, key.clone())));
+        self.expiring.extend(lapses.map(|at| (at, key.clone())));
         let before = match &counts {
             Some((counts, _)) => self.counted.insert(key.clone(), counts.clone()),
             None => self.counted.remove(key),
@@ -83,12 +83,12 @@ impl Usage {
     }
 
     /// A Pod uses something, or no longer does.
-    pub fn count(&mut self, Use { job, ask, in_quotas }: &Use, more: bool) {
+    pub fn count(&mut self, Use { job, requests, in_quotas }: &Use, more: bool) {
         let used = self.used.entry(job.clone()).or_default();
         used.pods = if more { used.pods + 1 } else { used.pods.saturating_sub(1) };
-        used.ask = changed(&used.ask, ask, more);
+        used.requests = changed(&used.requests, requests, more);
         if *in_quotas {
-            used.in_quotas = changed(&used.in_quotas, ask, more);
+            used.in_quotas = changed(&used.in_quotas, requests, more);
         }
         if used.pods == 0 {
             self.used.remove(job);
@@ -119,14 +119,14 @@ impl Usage {
     }
 
     /// The next Pod that quotas have ceased to count.
-    pub fn next_lapsed(&mut self) -> Option<Key> {
-        let is_past = self.lapsing.first().is_some_and(|(at, _)| *at < self.time);
-        if is_past { self.lapsing.pop_first().map(|(_, key)| key) } else { None }
+    pub fn next_expired(&mut self) -> Option<Key> {
+        let is_past = self.expiring.first().is_some_and(|(at, _)| *at < self.time);
+        if is_past { self.expiring.pop_first().map(|(_, key)| key) } else { None }
     }
 
     /// When the next Pod may cease to be counted by quotas.
-    pub fn lapses_at(&self) -> Option<Timestamp> {
-        self.lapsing.first().map(|(at, _)| *at)
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.expiring.first().map(|(at, _)| *at)
     }
 }
 
@@ -157,7 +157,7 @@ mod tests {
             key: Key::new("ns", "a-0"),
             resource_version: 1,
             consumer: Some((job(), "uid".into())),
-            ask: [("cpu", Amount::units(cpu))].into_iter().collect(),
+            requests: [("cpu", Amount::units(cpu))].into_iter().collect(),
             ended: false,
             lapses,
         }
@@ -179,7 +179,7 @@ mod tests {
     fn a_pod_counts_for_its_job_until_it_has_ended_or_is_gone() {
         let mut usage = Usage::default();
         assert!(show(&mut usage, Some(&pod(2, None))) && !show(&mut usage, Some(&pod(2, None))));
-        assert_eq!(cpu(&usage.of(&job()).unwrap().ask), Amount::units(2));
+        assert_eq!(cpu(&usage.of(&job()).unwrap().requests), Amount::units(2));
         assert!(show(&mut usage, Some(&pod(3, None))));
         assert_eq!(cpu(&usage.in_quotas(&job())), Amount::units(3));
         assert!(show(&mut usage, Some(&PodUse { ended: true, ..pod(3, None) })));
@@ -192,15 +192,15 @@ mod tests {
         let second = |second| Timestamp::from_second(second).unwrap();
         let hanging = pod(2, Some(second(10)));
         show(&mut usage, Some(&hanging));
-        assert_eq!(usage.lapses_at(), Some(second(10)));
+        assert_eq!(usage.expires_at(), Some(second(10)));
         usage.set_time(second(10));
-        assert_eq!(usage.next_lapsed(), None, "not before the moment is past");
+        assert_eq!(usage.next_expired(), None, "not before the moment is past");
         usage.set_time(second(11));
-        assert_eq!(usage.next_lapsed(), Some(hanging.key.clone()));
+        assert_eq!(usage.next_expired(), Some(hanging.key.clone()));
         assert!(show(&mut usage, Some(&hanging)));
         assert_eq!(cpu(&usage.in_quotas(&job())), Amount::ZERO);
-        assert_eq!(cpu(&usage.of(&job()).unwrap().ask), Amount::units(2));
-        assert_eq!((usage.next_lapsed(), usage.lapses_at()), (None, None));
+        assert_eq!(cpu(&usage.of(&job()).unwrap().requests), Amount::units(2));
+        assert_eq!((usage.next_expired(), usage.expires_at()), (None, None));
     }
 
     #[test]

@@ -26,9 +26,9 @@ pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, ResourceRequests>>)
 impl Shares {
     /// What a unit keeps from others, if it was released, or may be: what its Tasks ask for now, but no more
     /// than it was given, and what their Pods still use.
-    pub fn of(&mut self, unit: &UnitObject, desk: &QueueController) -> ResourceRequests {
+    pub fn of(&mut self, unit: &UnitObject, controller: &QueueController) -> ResourceRequests {
         if !self.0.contains_key(&unit.consumer) {
-            self.0.insert(unit.consumer.clone(), desk.shares(&unit.consumer));
+            self.0.insert(unit.consumer.clone(), controller.shares(&unit.consumer));
         }
         self.0.get(&unit.consumer).and_then(|shares| shares.get(&unit.key)).cloned().unwrap_or_default()
     }
@@ -42,18 +42,18 @@ impl QueueController {
         let is_released = |unit: &&UnitObject| {
             let releasing =
                 || self.unit_states.get(&unit.key).is_some_and(|state| state.writes.releasing.is_some());
-            unit.standing.phase == Some(Phase::Dequeued) || releasing()
+            unit.status.phase == Some(Phase::Dequeued) || releasing()
         };
         let mut released: Vec<_> = units
             .filter(is_released)
             .map(|unit| {
-                let given = unit.ask.clone().unwrap_or_default();
+                let given = unit.requests.clone().unwrap_or_default();
                 let base = given.min(&self.asks_now(unit));
                 (Reverse(job.generation_of(&unit.key)), unit.key.clone(), given, base)
             })
             .collect();
         released.sort_unstable_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
-        let mut used = self.usage.of(job).map(|used| used.ask.clone()).unwrap_or_default();
+        let mut used = self.usage.of(job).map(|used| used.requests.clone()).unwrap_or_default();
         if self.settings.defects.has(Defect::ReturnAtEnd) {
             used = ResourceRequests::default();
         }
@@ -70,7 +70,7 @@ impl QueueController {
 
     /// What the Tasks that a unit asks for ask for now.
     fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
-        let given = || unit.ask.clone().unwrap_or_default();
+        let given = || unit.requests.clone().unwrap_or_default();
         if !self.objects.sees(&unit.consumer.kind) {
             return given();
         }
@@ -79,16 +79,16 @@ impl QueueController {
         let Some(job) = job.filter(|job| job.stage != Stage::Finished) else {
             return ResourceRequests::default();
         };
-        let ask = match generation(unit, job) {
+        let requests = match generation(unit, job) {
             // It may come to ask for as much again, until it has begun with less.
             None if job.stage == Stage::Waiting => return given(),
-            None => &job.ask,
+            None => &job.requests,
             Some(generation) => match job.growths.get(&generation) {
-                Some(growth) => &growth.ask,
+                Some(growth) => &growth.requests,
                 None => return ResourceRequests::default(),
             },
         };
-        ask.clone().unwrap_or_else(|_| given())
+        requests.clone().unwrap_or_else(|_| given())
     }
 
     /// Since when a unit waits: since its job was created, or grew. A new attempt adds all Tasks anew, but a
@@ -105,7 +105,7 @@ impl QueueController {
     }
 
     /// Makes sure that each growth of a job has a unit, and no other, and that the job hears of it.
-    pub(super) fn look_after_growths(&mut self, key: &ConsumerKey) {
+    pub(super) fn sync_growths(&mut self, key: &ConsumerKey) {
         if self.growth_request(key).is_some() {
             self.offer(Work::Job(key.clone()));
         }
@@ -115,7 +115,7 @@ impl QueueController {
             let Some(unit) = self.objects.units.get(name) else { continue };
             let Some(generation) = generation(unit, job) else { continue };
             let growth = job.growths.get(&generation);
-            let is_released = unit.standing.phase == Some(Phase::Dequeued);
+            let is_released = unit.status.phase == Some(Phase::Dequeued);
             let stays = growth.is_some_and(|growth| is_released || fits(unit, job, growth));
             wanted.push((name.clone(), stays || unit.deleting));
             if is_released && growth.is_some() {
@@ -125,14 +125,14 @@ impl QueueController {
         growths.sort_unstable();
         let uid = Arc::clone(&job.uid);
         for (name, wanted) in wanted {
-            self.want(name, wanted);
+            self.set_wanted(name, wanted);
         }
         if key.kind == JobKind::Known(ConsumerKind::Framework) {
-            self.tell_growths(key, uid, growths);
+            self.admit_growths(key, uid, growths);
         }
     }
 
-    fn tell_growths(&mut self, key: &ConsumerKey, uid: Arc<str>, growths: Vec<i64>) {
+    fn admit_growths(&mut self, key: &ConsumerKey, uid: Arc<str>, growths: Vec<i64>) {
         let known = self.job_states.get(key);
         let is_news = match known {
             Some(state) => state.is_growth_news(&uid, &growths),
@@ -140,7 +140,7 @@ impl QueueController {
         };
         if is_news {
             let state = self.job_states.entry(key.clone()).or_default();
-            state.told_growths = Some((Arc::clone(&uid), growths.clone()));
+            state.last_growths = Some((Arc::clone(&uid), growths.clone()));
             self.outcomes.push(Outcome::AdmitGrowths { key: key.key.clone(), uid, growths });
         }
     }
@@ -153,10 +153,10 @@ impl QueueController {
         }
         let missing = |(generation, growth): (&i64, &Growth)| {
             let unit = key.growth_unit(*generation)?;
-            let ask = growth.ask.clone().ok()?;
-            self.objects.units.get(&unit).is_none().then_some((unit, ask))
+            let requests = growth.requests.clone().ok()?;
+            self.objects.units.get(&unit).is_none().then_some((unit, requests))
         };
-        let (unit, ask) = job.growths.iter().find_map(missing)?;
+        let (unit, requests) = job.growths.iter().find_map(missing)?;
         let first = self.objects.units.get(&key.unit()?).filter(|unit| unit.owner.as_ref() == Some(&job.uid));
         Some(Request::CreateUnit {
             unit,
@@ -166,7 +166,7 @@ impl QueueController {
             queue: Arc::clone(job.queue.as_ref()?),
             class: first.map_or_else(|| job.class.clone(), |first| first.class.clone()),
             priority: first.and_then(|first| first.priority),
-            ask,
+            requests,
         })
     }
 }
@@ -178,5 +178,7 @@ pub(super) fn generation(unit: &UnitObject, job: &Consumer) -> Option<i64> {
 
 /// Whether a growth waits with what its unit asks for.
 fn fits(unit: &UnitObject, job: &Consumer, growth: &Growth) -> bool {
-    job.stage != Stage::Finished && job.queue.as_ref() == Some(&unit.queue) && growth.ask == unit.ask
+    job.stage != Stage::Finished
+        && job.queue.as_ref() == Some(&unit.queue)
+        && growth.requests == unit.requests
 }

@@ -1,4 +1,4 @@
-//! The desk against an API server of few words: one queue, one quota, users who change priorities at any
+//! The controller against an API server of few words: one queue, one quota, users who change priorities at any
 //! time, replies that are lost, watches that lag. What the server holds is judged after each write.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,8 +13,8 @@ use framework_queue::{Amount, QuotaFacts, ResourceRequests};
 
 use super::*;
 use crate::consumer::Growth;
-use crate::counts::{Filling, Gauges};
-use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStanding};
+use crate::counts::{Gauges, QueueCounts};
+use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStatus};
 use crate::outgoing::Work;
 use crate::request::Request;
 use framework_message::{Rejection, Ticket};
@@ -23,7 +23,7 @@ mod changes;
 mod growth;
 mod world;
 
-use world::{Transit, World, told};
+use world::{Transit, World, summary};
 
 const SPACE: &str = "ns";
 const LIFETIME: Duration = Duration::from_secs(28);
@@ -45,7 +45,7 @@ fn at(second: u64) -> Timestamp {
 }
 
 #[test]
-fn racing_priorities_lost_replies_and_slow_watches_release_each_unit_once_and_never_too_many() {
+fn each_unit_is_released_once_and_only_where_it_fits_under_races() {
     let (mut patches, mut releases, mut refused) = (0, 0, 0);
     for seed in 0..700 {
         let mut world = World::new(seed, 10);
@@ -71,7 +71,7 @@ fn racing_priorities_lost_replies_and_slow_watches_release_each_unit_once_and_ne
 }
 
 #[test]
-fn a_unit_costs_a_creation_and_two_writes_and_one_with_no_room_is_written_once_while_it_waits() {
+fn a_released_unit_costs_three_requests_and_a_waiting_one_two() {
     let mut world = World::new(1, 2);
     world.submit("a", 2);
     world.submit("b", 2);
@@ -92,20 +92,20 @@ fn a_unit_costs_a_creation_and_two_writes_and_one_with_no_room_is_written_once_w
     );
     assert_eq!(world.server.refused, 0);
     let gauges = Gauges { waiting: [("InsufficientQuota", 2)].into(), released: 1 };
-    assert_eq!(*world.desk.gauges(), gauges);
+    assert_eq!(*world.controller.gauges(), gauges);
 }
 
 /// The reasons that are on their way to units.
 fn on_their_way(world: &World) -> Vec<Reason> {
     let reason = |transit: &Transit| match transit {
-        Transit::There(_, Request::PutStatus { standing, .. }, _) => standing.reason,
+        Transit::There(_, Request::PutStatus { status, .. }, _) => status.reason,
         _ => None,
     };
     world.transit.iter().filter_map(reason).collect()
 }
 
 #[test]
-fn a_release_waits_for_no_crowd_that_is_told_to_wait() {
+fn a_release_goes_before_the_updates_of_waiting_units() {
     let mut world = World::new(1, 1);
     for number in 0..100 {
         world.submit(&format!("job{number}"), 1);
@@ -115,7 +115,7 @@ fn a_release_waits_for_no_crowd_that_is_told_to_wait() {
         world.arrive(creation);
     }
     while let Some(change) = world.server.news.pop_front() {
-        world.desk.step(QueueEvent::Unit(change));
+        world.controller.step(QueueEvent::Unit(change));
     }
     world.turn();
     let reasons = on_their_way(&world);
@@ -139,8 +139,8 @@ fn orphaned() -> World {
     let mut world = World::new(1, 2);
     world.submit("a", 2);
     let releases = |transit: &Transit| {
-        matches!(transit, Transit::There(_, Request::PutStatus { standing, .. }, _)
-            if standing.phase == Some(Phase::Dequeued))
+        matches!(transit, Transit::There(_, Request::PutStatus { status, .. }, _)
+            if status.phase == Some(Phase::Dequeued))
     };
     loop {
         world.turn();
@@ -151,7 +151,7 @@ fn orphaned() -> World {
             world.arrive(transit);
         }
         while let Some(change) = world.server.news.pop_front() {
-            world.desk.step(QueueEvent::Unit(change));
+            world.controller.step(QueueEvent::Unit(change));
         }
     }
     world.pass(100);
@@ -159,7 +159,7 @@ fn orphaned() -> World {
 }
 
 #[test]
-fn after_a_start_nothing_is_released_while_what_a_predecessor_sent_may_land() {
+fn after_a_start_nothing_is_released_while_older_requests_may_land() {
     let mut world = orphaned();
     world.restart();
     world.transit.clear();
@@ -167,7 +167,7 @@ fn after_a_start_nothing_is_released_while_what_a_predecessor_sent_may_land() {
     world.pass(LIFETIME.as_secs() - 1);
     assert!(world.calm().is_empty());
     assert_eq!(
-        world.desk.next_wake(world.now(), world.now().wall),
+        world.controller.next_wake(world.now(), world.now().wall),
         Some(world.now().steady + Duration::from_secs(1))
     );
     world.pass(1);
@@ -175,7 +175,7 @@ fn after_a_start_nothing_is_released_while_what_a_predecessor_sent_may_land() {
 }
 
 #[test]
-fn what_a_predecessor_released_last_is_read_before_anything_is_released() {
+fn the_last_release_of_a_predecessor_is_read_before_any_other_release() {
     let mut world = orphaned();
     let Some(Transit::There(_, late, _)) = world.transit.pop() else { panic!() };
     world.restart();
@@ -193,7 +193,7 @@ fn what_a_predecessor_released_last_is_read_before_anything_is_released() {
 }
 
 #[test]
-fn a_page_that_does_not_come_is_asked_for_again_and_shows_nothing_that_is_gone() {
+fn a_lost_page_is_requested_again_and_shows_no_deleted_unit() {
     let mut world = orphaned();
     world.restart();
     world.turn();
@@ -203,7 +203,7 @@ fn a_page_that_does_not_come_is_asked_for_again_and_shows_nothing_that_is_gone()
     let Some(Transit::There(ticket, request, _)) = world.transit.pop() else { panic!() };
     let now = world.now();
     let Reply::Object(Object::Page(page)) = world.server.take(&request) else { panic!() };
-    world.desk.replied(now, now.wall, ticket, Reply::Unknown(String::new()));
+    world.controller.replied(now, now.wall, ticket, Reply::Unknown(String::new()));
     assert!(world.calm().is_empty(), "not at once");
     world.pass(1);
     world.turn();
@@ -212,32 +212,32 @@ fn a_page_that_does_not_come_is_asked_for_again_and_shows_nothing_that_is_gone()
     let mut gone = page.units[0].clone();
     gone.resource_version += 1;
     world.server.units.clear();
-    world.desk.step(QueueEvent::Unit(Change::Deleted(gone)));
-    world.desk.framework(key("a"), None);
-    world.desk.replied(now, now.wall, ticket, Reply::Object(Object::Page(page)));
+    world.controller.step(QueueEvent::Unit(Change::Deleted(gone)));
+    world.controller.framework(key("a"), None);
+    world.controller.replied(now, now.wall, ticket, Reply::Object(Object::Page(page)));
     assert!(world.calm().is_empty());
-    assert_eq!(world.desk.queue_position(&key("framework-a")), None);
-    assert_eq!(*world.desk.gauges(), Gauges::default());
+    assert_eq!(world.controller.queue_position(&key("framework-a")), None);
+    assert_eq!(*world.controller.gauges(), Gauges::default());
 }
 
 #[test]
 fn the_status_of_a_queue_is_written_when_it_changes_and_not_too_often() {
     let mut world = World::new(1, 2);
     world.calm();
-    assert_eq!(world.filling(), Some((0, 0)));
+    assert_eq!(world.counts(), Some((0, 0)));
     let times = written_in_a_hundred_seconds(&mut world);
     assert!(times.windows(2).all(|pair| pair[1] >= pair[0] + 5), "{times:?}");
     assert!(times.len() > 15, "{times:?}");
     world.pass(10);
     world.calm();
-    let gauges = world.desk.gauges();
-    assert_eq!(world.filling(), Some((gauges.waiting.values().sum(), gauges.released)));
-    let written = world.server.fillings.len();
-    // Nothing has changed, and a desk that starts anew finds what is stored.
+    let gauges = world.controller.gauges();
+    assert_eq!(world.counts(), Some((gauges.waiting.values().sum(), gauges.released)));
+    let written = world.server.queue_writes.len();
+    // Nothing has changed, and a controller that starts anew finds what is stored.
     world.pass(10);
     world.restart();
     world.calm();
-    assert_eq!(world.server.fillings.len(), written);
+    assert_eq!(world.server.queue_writes.len(), written);
 }
 
 #[test]
@@ -248,12 +248,12 @@ fn of_many_queues_each_is_written_less_often() {
             key: key(&format!("q{number}")),
             uid: format!("q{number}").into(),
             resource_version: 1,
-            filling: Some(Filling { waiting: 0, released: 0 }),
+            counts: Some(QueueCounts { waiting: 0, released: 0 }),
             policy: QueuePolicy::Priority,
             priority: None,
             class: None,
         };
-        world.desk.step(QueueEvent::Queue(Change::Applied(queue)));
+        world.controller.step(QueueEvent::Queue(Change::Applied(queue)));
     }
     world.calm();
     let times = written_in_a_hundred_seconds(&mut world);
@@ -273,7 +273,7 @@ fn written_in_a_hundred_seconds(world: &mut World) -> Vec<u64> {
         }
         world.calm();
     }
-    world.server.fillings.iter().map(|(at, _)| *at).collect()
+    world.server.queue_writes.iter().map(|(at, _)| *at).collect()
 }
 
 #[test]
@@ -284,19 +284,19 @@ fn an_unwanted_unit_is_deleted_once() {
     world.finish("a");
     world.turn();
     let Some(Transit::There(ticket, request, _)) = world.transit.pop() else { panic!() };
-    assert_eq!(told(&request), "delete framework-a");
+    assert_eq!(summary(&request), "delete framework-a");
     let now = world.now();
     let reply = world.server.take(&request);
-    world.desk.replied(now, now.wall, ticket, reply);
+    world.controller.replied(now, now.wall, ticket, reply);
     // The watch is slow, and meanwhile much else happens.
     let news = std::mem::take(&mut world.server.news);
     for _ in 0..3 {
         world.tell(&key("a"));
-        world.desk.offer(Work::Unit(key("framework-a")));
+        world.controller.offer(Work::Unit(key("framework-a")));
         assert!(world.calm().is_empty());
     }
     world.server.news = news;
-    assert_eq!(world.calm(), ["let framework-a go"]);
+    assert_eq!(world.calm(), ["remove finalizer of framework-a"]);
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_quota_that_was_just_made_has_room_as_soon_as_it_is_counted() {
         assert!(world.calm().is_empty(), "nothing is known of it yet");
         let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
         let quota = QuotaObject { key: key("quota"), resource_version: version, limits, counted };
-        world.desk.step(QueueEvent::Quota(Change::Applied(quota)));
+        world.controller.step(QueueEvent::Quota(Change::Applied(quota)));
         if !counted {
             world.submit("a", 6);
             world.calm();
@@ -322,7 +322,7 @@ fn uses(world: &mut World, used: i64) {
     let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
     let resource_version = world.server.stamp();
     let quota = QuotaObject { key: key("quota"), resource_version, limits, counted: true };
-    world.desk.step(QueueEvent::Quota(Change::Applied(quota)));
+    world.controller.step(QueueEvent::Quota(Change::Applied(quota)));
 }
 
 /// A Pod of a job.
@@ -332,7 +332,7 @@ fn pod_of(job: &str, asks: u64) -> PodUse {
         key: key(&format!("{job}-0")),
         resource_version: 2,
         consumer: Some((consumer, format!("uid-{job}").into())),
-        ask: cpu(asks),
+        requests: cpu(asks),
         ended: false,
         lapses: None,
     }
@@ -347,7 +347,7 @@ fn watches_that_lag_behind_each_other_make_no_room() {
     world.calm();
     world.submit("b", 3);
     world.calm();
-    world.desk.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
     assert!(world.calm().is_empty(), "the quota has not counted it yet");
     uses(&mut world, 10);
     world.pass(10);
@@ -355,7 +355,7 @@ fn watches_that_lag_behind_each_other_make_no_room() {
     uses(&mut world, 7);
     assert!(world.calm().is_empty(), "not before it has stood");
     assert_eq!(
-        world.desk.next_wake(world.now(), world.now().wall),
+        world.controller.next_wake(world.now(), world.now().wall),
         Some(world.now().steady + Duration::from_secs(1))
     );
     world.pass(1);
@@ -364,7 +364,7 @@ fn watches_that_lag_behind_each_other_make_no_room() {
 
 /// The quota counts a Pod before it is there. What that leaves no room for would fit as well as before.
 #[test]
-fn a_pod_that_its_quota_counts_before_it_is_shown_is_not_said_to_be_anothers() {
+fn a_pod_that_its_quota_counts_first_is_not_attributed_to_others() {
     let mut world = World::new(1, 10);
     world.server.version = 1;
     uses(&mut world, 0);
@@ -375,13 +375,13 @@ fn a_pod_that_its_quota_counts_before_it_is_shown_is_not_said_to_be_anothers() {
     uses(&mut world, 10);
     world.submit("c", 10);
     assert_eq!(world.calm(), ["create c", "framework-c Enqueued InsufficientQuota"]);
-    let message = |world: &World| world.server.units[&key("framework-c")].standing.message.clone();
+    let message = |world: &World| world.server.units[&key("framework-c")].status.message.clone();
     assert!(!message(&world).contains("others"), "{}", message(&world));
     world.pass(60);
     assert!(world.calm().is_empty(), "however long the Pod is not shown");
-    world.desk.step(QueueEvent::Pod(Change::Applied(pod_of("a", 10))));
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 10))));
     assert!(world.calm().is_empty());
-    // That much is nobody's of whom the desk knows.
+    // That much is nobody's of whom the controller knows.
     uses(&mut world, 12);
     assert!(world.calm().is_empty());
     world.pass(5);
@@ -391,33 +391,33 @@ fn a_pod_that_its_quota_counts_before_it_is_shown_is_not_said_to_be_anothers() {
 }
 
 #[test]
-fn a_pod_that_hangs_in_its_deletion_makes_no_room_when_its_quota_counts_it_no_more() {
+fn a_stuck_pod_makes_no_room_when_its_quota_stops_counting_it() {
     let mut world = World::new(1, 10);
     world.server.version = 1;
     uses(&mut world, 2);
     world.submit("a", 6);
     world.calm();
     let mut pod = pod_of("a", 6);
-    world.desk.step(QueueEvent::Pod(Change::Applied(pod.clone())));
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod.clone())));
     uses(&mut world, 8);
     world.submit("b", 3);
     world.calm();
     (pod.resource_version, pod.lapses) = (3, Some(at(world.second + 60)));
-    world.desk.step(QueueEvent::Pod(Change::Applied(pod.clone())));
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod.clone())));
     world.pass(40);
     assert!(world.calm().is_empty());
     let wake = Duration::from_secs(20) + Duration::from_millis(1);
-    assert_eq!(world.desk.next_wake(world.now(), world.now().wall), Some(world.now().steady + wake));
+    assert_eq!(world.controller.next_wake(world.now(), world.now().wall), Some(world.now().steady + wake));
     world.pass(21);
     world.calm();
     uses(&mut world, 2);
     world.calm();
     world.pass(10);
     world.calm();
-    let phase = world.server.units[&key("framework-b")].standing.phase;
+    let phase = world.server.units[&key("framework-b")].status.phase;
     assert_eq!(phase, Some(Phase::Enqueued), "others use 2 as before, and it may still run");
     pod.resource_version = 4;
-    world.desk.step(QueueEvent::Pod(Change::Deleted(pod)));
+    world.controller.step(QueueEvent::Pod(Change::Deleted(pod)));
     world.finish("a");
     assert!(world.calm().contains(&"framework-b Dequeued Admitted".to_owned()));
 }
@@ -430,14 +430,14 @@ fn a_release_without_a_reply_counts_though_a_later_try_of_it_is_refused() {
     let [(ticket, late)] = &world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
     // It is on its way for long, and nobody knows.
     let now = world.now();
-    world.desk.replied(now, now.wall, *ticket, Reply::Unknown(String::new()));
+    world.controller.replied(now, now.wall, *ticket, Reply::Unknown(String::new()));
     world.pass(1);
     let [(ticket, _)] = world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
     // By now another would go first.
     world.server.prioritise(&key("framework-b"), 5);
     assert!(world.calm().is_empty());
     let (now, refusal) = (world.now(), world.server.refuse(403));
-    world.desk.replied(now, now.wall, ticket, refusal);
+    world.controller.replied(now, now.wall, ticket, refusal);
     assert!(world.calm().is_empty(), "there is room for one, and perhaps one has it");
     assert!(matches!(world.server.take(late), Reply::Object(Object::Unit(_))));
     world.pass(10);
@@ -456,9 +456,9 @@ fn one_that_waits() -> World {
 }
 
 #[test]
-fn room_is_kept_for_who_was_overtaken_for_long_also_by_the_next_controller() {
+fn capacity_stays_reserved_for_an_overtaken_unit_after_a_restart() {
     let mut world = one_that_waits();
-    let overtaken = |world: &World| world.server.units[&key("framework-b")].standing.overtaken;
+    let overtaken = |world: &World| world.server.units[&key("framework-b")].status.overtaken;
     assert_eq!(overtaken(&world), None);
     world.submit("c", 1);
     assert!(world.calm().contains(&"framework-c Dequeued Admitted".to_owned()));
@@ -481,12 +481,12 @@ fn room_is_kept_for_who_was_overtaken_for_long_also_by_the_next_controller() {
     assert_eq!(requests, ["list after None", "list after Some(\"framework-c\")"]);
     world.finish("a");
     assert!(world.calm().contains(&"framework-b Dequeued Admitted".to_owned()));
-    assert_eq!(world.server.units[&key("framework-d")].standing.phase, Some(Phase::Enqueued));
+    assert_eq!(world.server.units[&key("framework-d")].status.phase, Some(Phase::Enqueued));
 }
 
 /// Where queues take turns, who comes first in one is overtaken until its turn comes.
 #[test]
-fn who_is_overtaken_for_a_moment_costs_no_write() {
+fn being_overtaken_for_a_moment_costs_no_write() {
     let mut world = one_that_waits();
     world.submit("c", 1);
     // Released behind it.
@@ -502,7 +502,7 @@ fn who_is_overtaken_for_a_moment_costs_no_write() {
 
 /// Its place in time is kept although it is not stored yet, and whatever else is written of it meanwhile.
 #[test]
-fn since_when_it_is_overtaken_outlasts_a_change_of_the_unit() {
+fn the_overtaken_time_outlasts_a_change_of_the_unit() {
     let mut world = one_that_waits();
     world.submit("c", 1);
     world.calm();
@@ -515,6 +515,6 @@ fn since_when_it_is_overtaken_outlasts_a_change_of_the_unit() {
     world.calm();
     world.pass(15);
     world.calm();
-    let stored = world.server.units[&key("framework-b")].standing.overtaken;
+    let stored = world.server.units[&key("framework-b")].status.overtaken;
     assert_eq!(stored, Some(Overtaken { since: Time::floor(at(0)), reserved: false }));
 }

@@ -22,18 +22,18 @@ impl QueueController {
     /// A Pod uses something, or no longer does.
     fn count(&mut self, counts: Use, more: bool) {
         self.usage.count(&counts, more);
-        let Use { job, ask, in_quotas } = counts;
+        let Use { job, requests, in_quotas } = counts;
         if in_quotas && self.usage.is_own(&job) {
             let namespace_state = self.namespaces.entry(&job.key.namespace);
-            namespace_state.own = changed(&namespace_state.own, &ask, more);
+            namespace_state.own = changed(&namespace_state.own, &requests, more);
         }
         self.usage_changed(job);
     }
 
     /// Quotas cease to count Pods that hang in their deletion.
-    pub(super) fn let_lapse(&mut self, time: Timestamp) {
+    pub(super) fn expire_pods(&mut self, time: Timestamp) {
         self.usage.set_time(time);
-        while let Some(key) = self.usage.next_lapsed() {
+        while let Some(key) = self.usage.next_expired() {
             self.pod_changed(&key);
         }
     }

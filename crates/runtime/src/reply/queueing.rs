@@ -8,7 +8,7 @@ use crate::wire;
 /// went is shown at the version that it had before, so it says nothing that the watch does not say better.
 pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
     if let Request::DeleteUnit { .. }
-    | Request::LetGo { .. }
+    | Request::RemoveFinalizer { .. }
     | Request::ResumeJob { .. }
     | Request::ResumeJobSet { .. }
     | Request::PatchQueue { .. } = request

@@ -164,7 +164,7 @@ impl Controller {
                 self.engine.admit_growths(now, &key, &uid, growths);
                 self.again = true;
             }
-            Outcome::Tell { unit, uid, reason, note, waited } => {
+            Outcome::StatusStored { unit, uid, reason, note, waited } => {
                 self.metrics.unit_decided(reason, waited.as_ref());
                 if let Some(note) = note {
                     let report = Report { reason: reason.as_str(), note, warning: false };

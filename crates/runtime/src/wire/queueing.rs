@@ -22,8 +22,8 @@ use serde_json::value::RawValue;
 
 use framework_message::{Change, Key};
 use framework_queueing::{
-    ClassObject, ConsumerKey, Filling, JobKind, JobObject, JobSetObject, Overtaken, PodUse, QueueEvent,
-    QueueObject, QuotaObject, UnitObject, UnitStanding,
+    ClassObject, ConsumerKey, JobKind, JobObject, JobSetObject, Overtaken, PodUse, QueueCounts, QueueEvent,
+    QueueObject, QuotaObject, UnitObject, UnitStatus,
 };
 
 use super::job_set::{self, job_set_of};
@@ -161,19 +161,19 @@ fn unit_of(unit: QueueUnit) -> UnitObject {
         queue: spec.queue.as_str().into(),
         priority: spec.priority,
         class: given(spec.priority_class_name.as_ref()),
-        ask: ResourceRequests::from_list(&spec.resource).map_err(|error| error.to_string().into()),
-        standing: unit.status.map(standing).unwrap_or_default(),
+        requests: ResourceRequests::from_list(&spec.resource).map_err(|error| error.to_string().into()),
+        status: unit.status.map(standing).unwrap_or_default(),
         key,
     }
 }
 
-fn standing(status: queue::QueueUnitStatus) -> UnitStanding {
+fn standing(status: queue::QueueUnitStatus) -> UnitStatus {
     let is = |kind: &'static str| move |condition: &&Condition| condition.type_ == kind;
     let dequeued = status.conditions.iter().find(is(DEQUEUED));
     let overtaken =
         status.conditions.iter().find(is(OVERTAKEN)).filter(|condition| condition.status == "True");
     let since = |condition: &Condition| Time::floor(condition.last_transition_time.0);
-    UnitStanding {
+    UnitStatus {
         phase: status.phase,
         reason: dequeued.and_then(|condition| Reason::parse(&condition.reason)),
         since: dequeued.map(since),
@@ -188,12 +188,12 @@ fn standing(status: queue::QueueUnitStatus) -> UnitStanding {
 fn queue_of(queue: Queue) -> QueueObject {
     let (key, resource_version) = identity(&queue.metadata);
     let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
-    let filling = queue.status.and_then(|status| {
-        Some(Filling { waiting: count(status.waiting)?, released: count(status.released)? })
+    let counts = queue.status.and_then(|status| {
+        Some(QueueCounts { waiting: count(status.waiting)?, released: count(status.released)? })
     });
     QueueObject {
         uid: uid(&queue.metadata),
-        filling,
+        counts,
         key,
         resource_version,
         policy: queue.spec.queue_policy,
@@ -235,7 +235,7 @@ fn pod_of(pod: &Pod) -> PodUse {
     let (key, resource_version) = identity(&pod.metadata);
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
-    let ask = pod.spec.as_ref().and_then(|spec| ResourceRequests::pod(spec).ok()).unwrap_or_default();
+    let requests = pod.spec.as_ref().and_then(|spec| ResourceRequests::pod(spec).ok()).unwrap_or_default();
     let labels = pod.labels();
     let of = |name: Option<&String>, uid: Option<&String>, kind| {
         let key = Key::new(&key.namespace, name?);
@@ -251,7 +251,7 @@ fn pod_of(pod: &Pod) -> PodUse {
     let set = of(labels.get(job_set::NAME), labels.get(job_set::UID).or(Some(&uid)), ConsumerKind::JobSet);
     let job = || of(labels.get(JOB_NAME), labels.get(JOB_UID), ConsumerKind::Job);
     let consumer = framework.or(set).or_else(job);
-    PodUse { key, resource_version, consumer, ask, ended, lapses: lapses(&pod.metadata) }
+    PodUse { key, resource_version, consumer, requests, ended, lapses: lapses(&pod.metadata) }
 }
 
 /// When quotas cease to count a Pod that is being deleted. `deletionTimestamp` is the end of its grace period
@@ -286,7 +286,9 @@ fn job_of(job: &Job) -> JobObject {
         finished: conditions.unwrap_or_default().iter().any(ends),
         deleting: job.metadata.deletion_timestamp.is_some(),
         class: given(pod.priority_class_name.as_ref()),
-        ask: ResourceRequests::pod(&pod).map(|ask| ask.times(pods)).map_err(|error| error.to_string().into()),
+        requests: ResourceRequests::pod(&pod)
+            .map(|requests| requests.times(pods))
+            .map_err(|error| error.to_string().into()),
         key,
     }
 }
@@ -321,7 +323,7 @@ mod tests {
     }
 
     fn asks(job: &JobObject) -> String {
-        job.ask.as_ref().unwrap().to_string()
+        job.requests.as_ref().unwrap().to_string()
     }
 
     #[test]
@@ -364,7 +366,7 @@ mod tests {
     fn a_job_whose_template_cannot_be_read_says_why() {
         let mut bad = spec(json!(1), json!(1));
         bad["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
-        let reason = job(bad, json!({})).ask.unwrap_err();
+        let reason = job(bad, json!({})).requests.unwrap_err();
         assert!(reason.contains("cpu"), "{reason}");
     }
 

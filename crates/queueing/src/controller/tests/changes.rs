@@ -4,7 +4,7 @@ use super::*;
 
 /// Users change what waiting jobs ask for, and delete units, at any time; controllers die.
 #[test]
-fn whatever_changes_before_it_begins_nothing_runs_with_more_than_was_released_for_it() {
+fn no_job_runs_with_more_than_was_released_for_it() {
     let (mut resized, mut anew) = (0, 0);
     for seed in 0..1_000 {
         let mut world = World::new(seed, 10);
@@ -38,7 +38,7 @@ fn whatever_changes_before_it_begins_nothing_runs_with_more_than_was_released_fo
 }
 
 #[test]
-fn one_that_grows_while_its_release_is_on_its_way_is_asked_for_anew() {
+fn a_job_that_grows_during_its_release_gets_a_new_unit() {
     let mut world = World::new(1, 10);
     world.submit("a", 3);
     let [(ticket, release)] = &world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
@@ -48,8 +48,12 @@ fn one_that_grows_while_its_release_is_on_its_way_is_asked_for_anew() {
     assert_eq!(world.calm(), ["create b", "framework-b Enqueued Waiting", "framework-b Dequeued Admitted"]);
     world.answer(*ticket, release);
     let requests = world.calm();
-    let anew =
-        ["delete framework-a", "let framework-a go", "create a", "framework-a Enqueued InsufficientQuota"];
+    let anew = [
+        "delete framework-a",
+        "remove finalizer of framework-a",
+        "create a",
+        "framework-a Enqueued InsufficientQuota",
+    ];
     assert_eq!(requests, anew);
     assert!(!world.admitted.contains_key(&key("a")));
     world.finish("b");
@@ -58,7 +62,7 @@ fn one_that_grows_while_its_release_is_on_its_way_is_asked_for_anew() {
 }
 
 #[test]
-fn one_that_shrinks_while_its_release_is_on_its_way_begins_with_what_is_left() {
+fn a_job_that_shrinks_during_its_release_begins_with_what_is_left() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
     let [(ticket, release)] = &world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
@@ -74,7 +78,7 @@ fn one_that_shrinks_while_its_release_is_on_its_way_begins_with_what_is_left() {
 
 /// It was told that it may begin, and may have: then its unit holds on to what it has.
 #[test]
-fn a_unit_that_a_user_deletes_is_made_anew_only_if_nothing_has_begun_with_it() {
+fn a_unit_deleted_by_a_user_is_replaced_only_before_its_job_has_begun() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
     world.calm();
@@ -85,7 +89,7 @@ fn a_unit_that_a_user_deletes_is_made_anew_only_if_nothing_has_begun_with_it() {
     // What it was told is no longer what it is.
     world.resize(&key("a"), 7);
     let requests = world.calm();
-    assert_eq!(requests[0], "let framework-a go");
+    assert_eq!(requests[0], "remove finalizer of framework-a");
     assert!(requests.contains(&"create a".to_owned()), "{requests:?}");
     assert!(world.admitted.contains_key(&key("b")), "what it held is free");
     world.finish("b");
@@ -94,7 +98,7 @@ fn a_unit_that_a_user_deletes_is_made_anew_only_if_nothing_has_begun_with_it() {
 }
 
 #[test]
-fn what_a_predecessor_may_have_begun_is_not_made_anew_before_it_is_known() {
+fn a_unit_that_a_predecessor_released_is_not_replaced_before_recovery() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
     world.calm();
@@ -106,6 +110,6 @@ fn what_a_predecessor_may_have_begun_is_not_made_anew_before_it_is_known() {
     assert!(world.calm().is_empty());
     world.pass(1);
     let requests = world.calm();
-    assert!(requests.contains(&"let framework-a go".to_owned()), "{requests:?}");
+    assert!(requests.contains(&"remove finalizer of framework-a".to_owned()), "{requests:?}");
     assert_eq!(world.admitted.get(&key("a")), Some(&1));
 }

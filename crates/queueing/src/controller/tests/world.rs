@@ -1,4 +1,4 @@
-//! The API server that the desk meets, and what happens there.
+//! The API server that the controller meets, and what happens there.
 
 use super::*;
 use crate::object::Page;
@@ -24,7 +24,7 @@ pub(super) struct Server {
     pub(super) refused: usize,
     pub(super) patches: usize,
     /// What was written of the Queue, and when.
-    pub(super) fillings: Vec<(u64, Filling)>,
+    pub(super) queue_writes: Vec<(u64, QueueCounts)>,
     pub(super) second: u64,
 }
 
@@ -50,7 +50,7 @@ impl Server {
     /// A user changes a priority: refused once the unit is released, as the CRD's rule says.
     pub(super) fn prioritise(&mut self, name: &Key, priority: i32) {
         let Some(unit) = self.units.get_mut(name) else { return };
-        if unit.standing.phase == Some(Phase::Dequeued) {
+        if unit.status.phase == Some(Phase::Dequeued) {
             return;
         }
         self.patches += 1;
@@ -73,7 +73,7 @@ impl Server {
     pub(super) fn take(&mut self, request: &Request) -> Reply {
         let checked = match request {
             Request::PutStatus { unit, uid, resource_version, .. }
-            | Request::LetGo { unit, uid, resource_version, .. } => {
+            | Request::RemoveFinalizer { unit, uid, resource_version, .. } => {
                 self.guarded(unit, uid, Some(*resource_version))
             }
             Request::DeleteUnit { unit, uid } => self.guarded(unit, uid, None),
@@ -86,14 +86,14 @@ impl Server {
         }
         let name = match request {
             Request::CreateUnit { .. } => self.create(request),
-            Request::PutStatus { unit, uid, standing, .. } => {
-                let stored = &mut self.units.get_mut(unit).unwrap().standing;
+            Request::PutStatus { unit, uid, status, .. } => {
+                let stored = &mut self.units.get_mut(unit).unwrap().status;
                 assert_ne!(stored.phase, Some(Phase::Dequeued), "{unit} is written after its release");
                 let order = [None, Some(Phase::Enqueued), Some(Phase::Dequeued)];
                 let place = |phase| order.iter().position(|known| *known == phase).unwrap();
-                assert!(place(standing.phase).abs_diff(place(stored.phase)) <= 1, "{stored:?} {standing:?}");
-                stored.clone_from(standing);
-                if standing.phase == Some(Phase::Dequeued) {
+                assert!(place(status.phase).abs_diff(place(stored.phase)) <= 1, "{stored:?} {status:?}");
+                stored.clone_from(status);
+                if status.phase == Some(Phase::Dequeued) {
                     *self.releases.entry((unit.clone(), Arc::clone(uid))).or_default() += 1;
                 }
                 unit.clone()
@@ -103,7 +103,7 @@ impl Server {
                 self.changed(unit);
                 return Reply::Done;
             }
-            Request::LetGo { unit, finalizers, .. } => {
+            Request::RemoveFinalizer { unit, finalizers, .. } => {
                 self.units.get_mut(unit).unwrap().finalizers.clone_from(finalizers);
                 self.changed(unit);
                 return Reply::Done;
@@ -111,8 +111,8 @@ impl Server {
             Request::GetUnit { unit } => {
                 return Reply::Object(Object::Unit(Box::new(self.units[unit].clone())));
             }
-            Request::PatchQueue { filling, .. } => {
-                self.fillings.push((self.second, *filling));
+            Request::PatchQueue { counts, .. } => {
+                self.queue_writes.push((self.second, *counts));
                 return Reply::Done;
             }
             Request::ListUnits { after, .. } => {
@@ -132,7 +132,7 @@ impl Server {
     }
 
     pub(super) fn create(&mut self, request: &Request) -> Key {
-        let Request::CreateUnit { unit, kind, job, uid, queue, priority, ask, .. } = request else {
+        let Request::CreateUnit { unit, kind, job, uid, queue, priority, requests, .. } = request else {
             unreachable!()
         };
         let (name, version) = (unit.clone(), self.stamp());
@@ -149,8 +149,8 @@ impl Server {
             queue: Arc::clone(queue),
             priority: *priority,
             class: None,
-            ask: Ok(ask.clone()),
-            standing: UnitStanding::default(),
+            requests: Ok(requests.clone()),
+            status: UnitStatus::default(),
         };
         self.units.insert(name.clone(), unit);
         name
@@ -159,13 +159,13 @@ impl Server {
     /// What is released and has not ended fits, and nothing runs with more than was released for it.
     pub(super) fn judge(&self) {
         let mut sum = Amount::ZERO;
-        for unit in self.units.values().filter(|unit| unit.standing.phase == Some(Phase::Dequeued)) {
+        for unit in self.units.values().filter(|unit| unit.status.phase == Some(Phase::Dequeued)) {
             let job = &unit.consumer.key;
             let (stage, asks) = self.jobs[job];
             let growth = unit.consumer.generation_of(&unit.key);
             let grown = |generation| self.growths.get(job).and_then(|growths| growths.get(&generation));
             let asks = growth.map_or(asks, |generation| grown(generation).map_or(0, |grown| grown.1));
-            let given = unit.ask.clone().unwrap_or_default();
+            let given = unit.requests.clone().unwrap_or_default();
             sum = match stage {
                 Stage::Waiting if growth.is_none() => sum.plus(given.get("cpu")),
                 Stage::Waiting | Stage::Started => sum.plus(cpu(asks).get("cpu")),
@@ -175,8 +175,8 @@ impl Server {
         assert!(sum <= cpu(self.limit).get("cpu"), "{sum} of {} are released: {:#?}", self.limit, self.units);
         for (job, (_, asks)) in self.jobs.iter().filter(|(_, (stage, _))| *stage == Stage::Started) {
             let unit = self.units.get(&key(&format!("framework-{}", job.name)));
-            let released = unit.filter(|unit| unit.standing.phase == Some(Phase::Dequeued));
-            let given = released.and_then(|unit| unit.ask.clone().ok()).unwrap_or_default();
+            let released = unit.filter(|unit| unit.status.phase == Some(Phase::Dequeued));
+            let given = released.and_then(|unit| unit.requests.clone().ok()).unwrap_or_default();
             assert!(cpu(*asks).get("cpu") <= given.get("cpu"), "{job} runs with {given}, and asks {asks}");
         }
         let twice = self.releases.iter().find(|(_, times)| **times > 1);
@@ -194,7 +194,7 @@ pub(super) enum Transit {
 
 pub(super) struct World {
     pub(super) server: Server,
-    pub(super) desk: QueueController,
+    pub(super) controller: QueueController,
     pub(super) transit: Vec<Transit>,
     pub(super) second: u64,
     pub(super) rng: fastrand::Rng,
@@ -210,7 +210,7 @@ impl World {
     pub(super) fn new(seed: u64, limit: u64) -> Self {
         let mut world = World {
             server: Server { limit, ..Server::default() },
-            desk: QueueController::new(settings(), seed),
+            controller: QueueController::new(settings(), seed),
             transit: Vec::new(),
             second: 0,
             rng: fastrand::Rng::with_seed(seed),
@@ -228,7 +228,7 @@ impl World {
             key: key("q"),
             uid: "q".into(),
             resource_version: 1,
-            filling: self.server.fillings.last().map(|(_, filling)| *filling),
+            counts: self.server.queue_writes.last().map(|(_, counts)| *counts),
             policy: QueuePolicy::Priority,
             priority: None,
             class: None,
@@ -237,28 +237,28 @@ impl World {
         let limits = QuotaFacts { hard: hard.into(), ..Default::default() };
         let quota =
             QuotaObject { key: key("quota"), resource_version: 1, limits: Some(limits), counted: true };
-        self.desk.step(QueueEvent::Queue(Change::Listed(queue)));
-        self.desk.step(QueueEvent::Quota(Change::Listed(quota)));
-        self.desk.step(QueueEvent::Queue(Change::Synced));
-        self.desk.step(QueueEvent::Quota(Change::Synced));
-        self.desk.step(QueueEvent::Class(Change::Synced));
-        self.desk.step(QueueEvent::Pod(Change::Synced));
-        self.desk.step(QueueEvent::Job(Change::Synced));
+        self.controller.step(QueueEvent::Queue(Change::Listed(queue)));
+        self.controller.step(QueueEvent::Quota(Change::Listed(quota)));
+        self.controller.step(QueueEvent::Queue(Change::Synced));
+        self.controller.step(QueueEvent::Quota(Change::Synced));
+        self.controller.step(QueueEvent::Class(Change::Synced));
+        self.controller.step(QueueEvent::Pod(Change::Synced));
+        self.controller.step(QueueEvent::Job(Change::Synced));
         self.relist();
     }
 
     pub(super) fn relist(&mut self) {
         self.server.news.clear();
-        self.desk.step(QueueEvent::Unit(Change::Restarted));
+        self.controller.step(QueueEvent::Unit(Change::Restarted));
         for unit in self.server.units.values() {
-            self.desk.step(QueueEvent::Unit(Change::Listed(unit.clone())));
+            self.controller.step(QueueEvent::Unit(Change::Listed(unit.clone())));
         }
-        self.desk.step(QueueEvent::Unit(Change::Synced));
+        self.controller.step(QueueEvent::Unit(Change::Synced));
     }
 
     /// The status of the Queue, as stored.
-    pub(super) fn filling(&self) -> Option<(usize, usize)> {
-        self.server.fillings.last().map(|(_, filling)| (filling.waiting, filling.released))
+    pub(super) fn counts(&self) -> Option<(usize, usize)> {
+        self.server.queue_writes.last().map(|(_, counts)| (counts.waiting, counts.released))
     }
 
     pub(super) fn now(&self) -> Now {
@@ -268,7 +268,7 @@ impl World {
     pub(super) fn tell(&mut self, job: &Key) {
         let (stage, asks) = self.server.jobs[job];
         let grown = |(generation, (since, asks)): (&i64, &(u64, u64))| {
-            (*generation, Growth { since: at(*since), ask: Ok(cpu(*asks)) })
+            (*generation, Growth { since: at(*since), requests: Ok(cpu(*asks)) })
         };
         let consumer = Consumer {
             uid: format!("uid-{}", job.name).into(),
@@ -277,12 +277,12 @@ impl World {
             created: at(self.server.created.get(job).copied().unwrap_or(0)),
             queue: Some("q".into()),
             class: None,
-            ask: Ok(cpu(asks)),
+            requests: Ok(cpu(asks)),
             growths: self.server.growths.get(job).into_iter().flatten().map(grown).collect(),
             stage,
             deleting: false,
         };
-        self.desk.framework(job.clone(), Some(consumer));
+        self.controller.framework(job.clone(), Some(consumer));
     }
 
     pub(super) fn submit(&mut self, name: &str, asks: u64) {
@@ -293,17 +293,17 @@ impl World {
 
     pub(super) fn turn(&mut self) {
         let now = self.now();
-        for outcome in self.desk.turn(now, now.wall) {
+        for outcome in self.controller.turn(now, now.wall) {
             match outcome {
                 Outcome::Admit { key, admission: Admission::Released { generation }, .. } => {
                     self.admitted.insert(key, generation);
                 }
                 Outcome::Admit { key, .. } => _ = self.admitted.remove(&key),
                 Outcome::AdmitGrowths { key, growths, .. } => _ = self.grown.insert(key, growths),
-                Outcome::Tell { .. } => {}
+                Outcome::StatusStored { .. } => {}
             }
         }
-        while let Some((ticket, request)) = self.desk.next_request(now, now.wall) {
+        while let Some((ticket, request)) = self.controller.next_request(now, now.wall) {
             self.transit.push(Transit::There(ticket, request, self.second));
         }
     }
@@ -321,7 +321,7 @@ impl World {
         for (job, generation) in std::mem::take(&mut self.admitted) {
             self.late.insert(job, (generation, until));
         }
-        self.desk = QueueController::new(settings(), self.rng.u64(..));
+        self.controller = QueueController::new(settings(), self.rng.u64(..));
         let jobs: Vec<Key> = self.server.jobs.keys().cloned().collect();
         jobs.iter().for_each(|job| self.tell(job));
         self.listed();
@@ -346,14 +346,14 @@ impl World {
             }
             for transit in transit {
                 match transit {
-                    Transit::There(ticket, request, _) if told(&request) == held => {
+                    Transit::There(ticket, request, _) if summary(&request) == held => {
                         stay.push((ticket, request));
                     }
                     transit => self.arrive(transit),
                 }
             }
             while let Some(change) = self.server.news.pop_front() {
-                self.desk.step(QueueEvent::Unit(change));
+                self.controller.step(QueueEvent::Unit(change));
             }
         }
     }
@@ -370,12 +370,12 @@ impl World {
             for transit in transit {
                 let Transit::There(_, request, _) = &transit else { continue };
                 if !matches!(request, Request::PatchQueue { .. }) {
-                    requests.push(told(request));
+                    requests.push(summary(request));
                 }
                 self.arrive(transit);
             }
             while let Some(change) = self.server.news.pop_front() {
-                self.desk.step(QueueEvent::Unit(change));
+                self.controller.step(QueueEvent::Unit(change));
             }
         }
     }
@@ -390,7 +390,7 @@ impl World {
             }
             4..=6 => {
                 if let Some(change) = self.server.news.pop_front() {
-                    self.desk.step(QueueEvent::Unit(change));
+                    self.controller.step(QueueEvent::Unit(change));
                 }
             }
             7 | 8 => {
@@ -459,7 +459,7 @@ impl World {
     pub(super) fn answer(&mut self, ticket: Ticket, request: &Request) {
         let reply = self.server.take(request);
         let now = self.now();
-        self.desk.replied(now, now.wall, ticket, reply);
+        self.controller.replied(now, now.wall, ticket, reply);
     }
 
     pub(super) fn travel(&mut self, transit: Transit) {
@@ -486,7 +486,7 @@ impl World {
             Transit::Back(Ticket(0), _) => {}
             Transit::Back(ticket, reply) => {
                 let now = self.now();
-                self.desk.replied(now, now.wall, ticket, reply);
+                self.controller.replied(now, now.wall, ticket, reply);
             }
         }
     }
@@ -497,14 +497,14 @@ impl World {
 }
 
 /// A request in few words.
-pub(super) fn told(request: &Request) -> String {
+pub(super) fn summary(request: &Request) -> String {
     match request {
-        Request::PutStatus { unit, standing, .. } => {
-            format!("{} {:?} {:?}", unit.name, standing.phase.unwrap(), standing.reason.unwrap())
+        Request::PutStatus { unit, status, .. } => {
+            format!("{} {:?} {:?}", unit.name, status.phase.unwrap(), status.reason.unwrap())
         }
         Request::CreateUnit { job, .. } => format!("create {}", job.name),
         Request::DeleteUnit { unit, .. } => format!("delete {}", unit.name),
-        Request::LetGo { unit, .. } => format!("let {} go", unit.name),
+        Request::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
         Request::ListUnits { after, .. } => format!("list after {after:?}"),
         other => format!("{other:?}"),
     }

@@ -1,9 +1,11 @@
-//! Who may begin: the state of all queues, stepped like the engine.
+//! The controller of QueueUnits: decides which units are released, and what is written of them.
 //!
-//! Guarantees: a release is decided from what is stored and guarded by the resourceVersion that it was
-//! decided from; one that may have been stored counts until it is known not to be; after a start nothing is
-//! released while a predecessor's release may still land (its requests live for a bounded time); the same
-//! news at the same times gives the same requests. It does no I/O and reads no clock.
+//! Guarantees:
+//! - A release is decided from the stored unit and guarded by that resourceVersion.
+//! - A release that may have been stored counts until it is known not to be.
+//! - After a start no unit is released while a release of a predecessor may still land. Its requests live for
+//!   a bounded time.
+//! - The same events at the same times give the same requests. It does no I/O and reads no clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +40,7 @@ mod replies;
 mod requests;
 mod usage;
 
-/// Stepped by news; see the module.
+/// The controller of QueueUnits; see the module.
 #[derive(Debug)]
 pub struct QueueController {
     settings: Settings,
@@ -58,7 +60,7 @@ pub struct QueueController {
 }
 
 impl QueueController {
-    /// A controller that knows nothing yet.
+    /// A controller that has seen no objects yet.
     pub fn new(settings: Settings, seed: u64) -> Self {
         QueueController {
             settings,
@@ -78,7 +80,7 @@ impl QueueController {
         }
     }
 
-    /// Takes in what a watch shows.
+    /// Takes in a change that a watch shows.
     pub fn step(&mut self, news: QueueEvent) {
         match news {
             QueueEvent::Unit(change) => {
@@ -131,13 +133,13 @@ impl QueueController {
         }
     }
 
-    /// A Framework that waits in a queue, or came through one, has changed, or is none of these any more.
+    /// A Framework that waits in a queue or was released from one has changed; `None` if it is gone.
     pub fn framework(&mut self, key: Key, consumer: Option<Consumer>) {
         let key = ConsumerKey::new(ConsumerKind::Framework, key);
         self.consumer_changed(key, consumer);
     }
 
-    /// Decides what can be decided.
+    /// Runs the rounds that are due, and queues the requests that follow from them.
     pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<Outcome> {
         if !self.objects.is_synced() {
             return Vec::new();
@@ -172,7 +174,7 @@ impl QueueController {
         [settles, self.stale.others_at, round, lapses, later].into_iter().flatten().min()
     }
 
-    /// Nothing new is begun.
+    /// Stops all decisions and new work; requests about units go on.
     pub fn drain(&mut self) {
         self.draining = true;
     }

@@ -1,4 +1,4 @@
-//! How many units wait, and how many hold something: kept as units change, so that to ask costs nothing.
+//! The number of units that wait or are released, updated as units change so that reading it is cheap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub struct Gauges {
     pub released: usize,
 }
 
-/// How many units of one queue wait, and how many hold something.
+/// The number of units of one queue that wait, and that are released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounts {
     /// Those that wait.
@@ -22,7 +22,7 @@ pub struct QueueCounts {
     pub released: usize,
 }
 
-/// What a unit counts as.
+/// The count that a unit is part of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// It waits in this queue, for this reason.
@@ -40,7 +40,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// A unit counts as something else than before.
+    /// A unit moves from one count to another.
     pub fn replace(&mut self, before: Option<&Counted>, now: Option<&Counted>) {
         if before == now {
             return;

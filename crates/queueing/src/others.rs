@@ -1,8 +1,9 @@
-//! What others use of a quota: what all Pods use, less what the Pods of released units do.
+//! The usage of a quota by others: the usage of all Pods less that of the Pods of released units.
 //!
-//! The two come by watches that lag behind each other, so their difference may be too small for a moment: a
-//! Pod is shown before the quota counts it, or a quota has given back what a Pod that is still shown used. It
-//! may be too large as well: a quota counts a Pod before it is there, and for a while after it has gone.
+//! The two come by watches that lag behind each other, so their difference may be too small for a moment. A
+//! Pod is shown before the quota counts it, or the quota no longer counts a Pod that is still shown. The
+//! difference may be too large as well: a quota counts a Pod before it is shown, and for a while after it has
+//! gone.
 //!
 //! Guarantees: a larger difference leaves less room at once, a smaller one leaves more only after it has
 //! stood for [`STANDS`]. It is past doubt that it is others' only where it is more than released units hold,
@@ -21,11 +22,11 @@ pub const STANDS: Duration = Duration::from_secs(1);
 /// How long more use by others than released units can explain must last before it is past doubt.
 pub const LASTS: Duration = Duration::from_secs(5);
 
-/// What others use of each limit of each quota of a namespace.
+/// The usage by others of each limit of each quota of a namespace.
 #[derive(Debug, Default)]
 pub struct Others(BTreeMap<Arc<str>, BTreeMap<String, Level>>);
 
-/// What others use of one limit.
+/// The usage by others of one limit.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     /// At most: it rises at once.
@@ -34,7 +35,7 @@ struct Level {
     least: Bound,
 }
 
-/// A bound of what others use: it moves away from what it bounds at once, and towards it after a while.
+/// A bound of the usage by others. It moves away from that usage at once, and towards it after a while.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     counts: Amount,
@@ -43,8 +44,8 @@ struct Bound {
 }
 
 impl Others {
-    /// A quota as the scheduler is to be told it: its `used` is what others use, with what counts as our own.
-    /// Released units hold `held` of a resource, and what their Pods use is in that, shown or not.
+    /// The quota that the schedule receives: its `used` is the usage by others, and that of our own Pods.
+    /// `held` is the usage of released units by resource. It contains their Pods, shown or not.
     pub fn settle(
         &mut self,
         now: Duration,
@@ -90,7 +91,7 @@ impl Level {
 
     fn see(&mut self, now: Duration, seen: Amount, unexplained: Amount) {
         self.most.see(now, seen, STANDS, Amount::max);
-        // What is more than was past doubt, and no more than released units explain, says nothing.
+        // More usage than was past doubt says nothing if released units explain it.
         let least = self.least.counts.max(unexplained).min(self.most.counts);
         self.least.see(now, least, LASTS, Amount::min);
     }
@@ -102,12 +103,12 @@ impl Level {
 }
 
 impl Bound {
-    /// Takes in what is seen, `farther` being the one of two that is farther from what is bounded.
+    /// Takes in the usage that is seen. `farther` chooses the value that is farther from the bounded one.
     fn see(&mut self, now: Duration, seen: Amount, stands: Duration, farther: fn(Amount, Amount) -> Amount) {
         if let Some((since, farthest)) = self.closer
             && since + stands <= now
         {
-            // What has just come to be seen has not stood yet, so it is what was seen before that counts.
+            // The newest value has not stood yet: the values seen before it count.
             (self.counts, self.closer) = (farthest, None);
         }
         self.closer = match self.closer {

@@ -1,7 +1,7 @@
-//! What is to be sent, in which order, and what is on its way.
+//! The order of the requests that are to be sent, and the requests in flight.
 //!
-//! Guarantees: a piece of work is queued once; what lets a job begin goes before all else, and of all else only
-//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are on their way at a time.
+//! Guarantees: a piece of work is queued once. Releases go before all other work, of which at most
+//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are in flight at a time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use framework_message::{Key, Ticket};
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::unit::PendingRequest;
 
-/// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
-/// wait would otherwise stand before the releases, in the API server's own line.
+/// Requests in flight at a time that let no job begin. When many units come at once, the updates of waiting
+/// units would otherwise stand before the releases in the queue of the API server.
 const MAX_DEFERRABLE_IN_FLIGHT: usize = 32;
 
-/// What waits to be sent.
+/// A piece of work that may need a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     /// Something about a unit.
@@ -63,14 +63,14 @@ pub struct OutgoingRequests {
     queued: BTreeMap<Work, bool>,
     later: BTreeSet<(Duration, Work)>,
     in_flight: BTreeMap<Ticket, Sent>,
-    /// Those of them that let nobody begin.
+    /// Those of them that let no job begin.
     deferrable_in_flight: BTreeSet<Ticket>,
     tickets: u64,
     seed: u64,
 }
 
 impl OutgoingRequests {
-    /// None; the seed is that of the jitter of what is tried again.
+    /// No work yet; the seed is that of the jitter of retries.
     pub fn new(seed: u64) -> Self {
         OutgoingRequests {
             urgent: VecDeque::new(),
@@ -89,7 +89,7 @@ impl OutgoingRequests {
     pub fn offer(&mut self, work: Work, releases: bool) {
         match self.queued.get(&work) {
             Some(urgent) if *urgent || !releases => return,
-            // It overtakes itself: what is left of it finds nothing to be done.
+            // It overtakes itself: the earlier entry finds no work left.
             Some(_) | None => drop(self.queued.insert(work.clone(), releases)),
         }
         if releases {
@@ -158,7 +158,7 @@ impl OutgoingRequests {
         self.in_flight.is_empty()
     }
 
-    /// A request is answered: what it was, and the jitter of another try.
+    /// A request is answered. Returns the request, and the jitter of another try.
     pub fn answered(&mut self, ticket: Ticket) -> Option<(Sent, u64)> {
         let sent = self.in_flight.remove(&ticket)?;
         self.deferrable_in_flight.remove(&ticket);

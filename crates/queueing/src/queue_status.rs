@@ -1,8 +1,8 @@
 //! The status of Queues: how many of their units wait, and how many hold something.
 //!
 //! It is written when a count has changed, of one Queue at most once in [`PAUSE`]: a queue where much happens
-//! costs no more writes than one where little does. All Queues together are written once in [`SHARE`]: a
-//! thousand of them would else cost as much as what happens in them.
+//! costs no more writes than one where little does. The pause grows by [`SHARE`] for each Queue, or a
+//! thousand Queues would cost as many writes as their units do.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ const SHARE: Duration = Duration::from_millis(100);
 /// The state of one Queue's status.
 #[derive(Debug, Default)]
 pub struct QueueState {
-    /// What is being written.
+    /// The counts of the write in flight.
     busy: Option<QueueCounts>,
     failures: Failures,
     not_before: Duration,
-    /// What was written since the watch last showed the Queue.
+    /// The counts that were written since the watch last showed the Queue.
     written: Option<QueueCounts>,
 }
 
-/// What the status of a Queue needs.
+/// The next step for the status of a Queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NextWrite {
     /// It is written now.
@@ -44,7 +44,7 @@ impl QueueState {
         self.written = None;
     }
 
-    /// What is needed so that what is `counted` is stored as well; `None`: it is, or a write is on its way.
+    /// The next step to store what is `counted`; `None` if it is stored already, or a write is in flight.
     pub fn next(
         &mut self,
         now: Duration,
@@ -61,7 +61,7 @@ impl QueueState {
         Some(NextWrite::Send)
     }
 
-    /// What came of a write, where so many Queues are. It is tried again with the counts of then.
+    /// Takes in the outcome of a write; `queues` is the number of all Queues. Another try has newer counts.
     pub fn replied(&mut self, now: Duration, queue: &Key, queues: usize, reply: &Reply, jitter: u64) {
         let pause = PAUSE.max(SHARE.saturating_mul(u32::try_from(queues).unwrap_or(u32::MAX)));
         let counts = self.busy.take();

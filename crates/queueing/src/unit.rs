@@ -1,4 +1,4 @@
-//! The state of one unit: what was decided of it, and what was sent.
+//! The state of one unit: the decision about it, and its requests.
 //!
 //! Guarantees: one request about a unit is on its way at a time; a release that may have been stored counts
 //! as one until it is known not to be.
@@ -16,7 +16,7 @@ use crate::object::{Overtaken, UnitObject, UnitStatus};
 use crate::request::Request;
 use framework_message::backoff::Failures;
 
-/// What was decided of a unit that waits.
+/// The decision about a unit that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum UnitDecision {
     /// Nothing yet.
@@ -28,7 +28,7 @@ pub enum UnitDecision {
     Wait(Reason, String),
 }
 
-/// What is on its way.
+/// A request about a unit that is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingRequest {
     /// A status, decided from this resourceVersion; whether it releases the unit.
@@ -46,23 +46,23 @@ pub enum PendingRequest {
     RemoveFinalizer,
 }
 
-/// What is on its way about one unit, and what came of what was sent.
+/// The requests about one unit, and their outcomes.
 #[derive(Debug, Default)]
 pub struct UnitWrites {
-    /// What is on its way.
+    /// The request that is in flight.
     pub pending: Option<PendingRequest>,
     /// A release that may have been stored, or may yet be: decided from this resourceVersion. A newer version
     /// that is not released says that it never will be.
     pub releasing: Option<u128>,
-    /// An earlier try of it got no reply.
+    /// An earlier try of the release got no reply.
     pub unsure: bool,
     /// It is to be read, because a write conflicted or got no reply.
     pub unread: bool,
-    /// Its deletion was accepted: the watch will show it, and until then there is nothing more to ask for.
+    /// Its deletion was accepted. The watch will show it, and until then no other request is needed.
     pub deleted: bool,
-    /// Of which version of the unit the last request was about.
+    /// The version of the unit that the last request was made from.
     pub base: u128,
-    /// The version that is deleted or let go: nothing more is sent before the watch shows another.
+    /// The version that was deleted or lost its finalizer. No request is sent before the watch shows another.
     pub finished_version: Option<u128>,
     /// Failures in a row.
     pub failures: Failures,
@@ -77,28 +77,28 @@ pub struct UnitState {
     pub uid: Option<Arc<str>>,
     /// The job that it names.
     pub consumer: Option<ConsumerKey>,
-    /// What the scheduler was last told of it.
+    /// The facts that the schedule last received.
     pub facts: Option<UnitFacts>,
-    /// Whether the scheduler was last told that it was released and holds something.
+    /// Whether these facts say that it was released and uses quota.
     pub uses_quota: bool,
-    /// What it counts as.
+    /// The count that it is part of.
     pub counted: Option<Counted>,
-    /// What was decided.
+    /// The decision of the last round.
     pub decision: UnitDecision,
-    /// What is to be stored of that others went before it.
+    /// The condition `Overtaken` that is to be stored.
     pub overtaken: Option<Overtaken>,
-    /// Before, that alone is not worth a write.
+    /// Before this time that condition alone is not worth a write.
     pub write_overtaken_from: Duration,
-    /// It is to be deleted: its job asks for something else by now, or for nothing.
+    /// It is to be deleted: the requests of its job have changed or ended.
     pub unwanted: bool,
-    /// Its finalizer may go: nothing of its job is left.
+    /// Its finalizer may be removed: its job uses no quota any more.
     pub may_remove_finalizer: bool,
-    /// What is on its way, and what came of it.
+    /// Its requests, and their outcomes.
     pub writes: UnitWrites,
 }
 
 impl UnitState {
-    /// What is to be sent about the unit next, `now` on the steady clock and `at` the wall clock's time.
+    /// The next request about the unit, `now` on the steady clock and `at` the wall clock's time.
     pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
         if self.writes.pending.is_some() || self.writes.finished_version == Some(unit.resource_version) {
             return None;
@@ -166,7 +166,7 @@ impl UnitState {
         Some(UnitStatus { phase: Some(phase), reason: Some(reason), message, since: Some(since), overtaken })
     }
 
-    /// Whether it is time to store that it was overtaken. That capacity is kept for it, is said at once.
+    /// Whether the condition `Overtaken` may be stored now. A reservation is stored at once.
     fn is_overtaken_due(&self, now: Duration) -> bool {
         now >= self.write_overtaken_from || self.overtaken.is_some_and(|overtaken| overtaken.reserved)
     }

@@ -1,4 +1,4 @@
-//! A round: what the scheduler decides becomes what is to be written, and what Frameworks are told.
+//! A round: the decisions of the schedule become requests, and admissions of Frameworks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use framework_message::{Key, Now};
 
 /// That a unit was overtaken is stored when this part of the time has passed after which it is overdue. Where
 /// queues take turns, most units are overtaken for a while, and a write for each would be up to a fifth of
-/// all. A controller that starts anew may have to count that much again.
+/// all. A controller that starts may have to count that time again.
 const OVERTAKEN_WRITE_PART: u32 = 2;
 
 impl QueueController {
@@ -73,7 +73,7 @@ impl QueueController {
         self.offer(Work::Unit(key));
     }
 
-    /// Makes sure that each job has the unit that it should have, and hears of it.
+    /// Makes sure that each job has the unit that it should have, and is admitted by it.
     pub(super) fn sync_jobs(&mut self) {
         for key in std::mem::take(&mut self.stale.jobs) {
             self.sync_job(&key);
@@ -108,7 +108,7 @@ impl QueueController {
         };
         let uid = Arc::clone(&job.uid);
         let (waits, resumes) = (job.wants_unit(), begins && job.waits_to_begin());
-        // One that is about to be released need not hear first that it is in its queue.
+        // A unit that is about to be released needs no admission that says it waits.
         let is_leaving = ours
             && !is_released
             && unit.status.reason == Some(Reason::Waiting)
@@ -125,7 +125,8 @@ impl QueueController {
         }
     }
 
-    /// Whether the first unit of a job lets it begin. One that is being deleted lets nobody begin any more.
+    /// Whether the first unit of a job lets it begin. A unit that is being deleted lets no job begin any
+    /// more.
     pub(super) fn lets_begin(&self, key: &ConsumerKey, unit: &UnitObject, job: &Consumer) -> bool {
         unit.owner.as_ref() == Some(&job.uid)
             && unit.status.phase == Some(Phase::Dequeued)
@@ -133,8 +134,7 @@ impl QueueController {
             && (!unit.deleting || self.may_have_begun(key, job))
     }
 
-    /// Whether a job that is seen to wait may have begun: it was told that it may as it is, or is being
-    /// resumed as it is.
+    /// Whether a job that is seen waiting may have begun: its present version was admitted or resumed.
     fn may_have_begun(&self, key: &ConsumerKey, job: &Consumer) -> bool {
         let Some(state) = self.job_states.get(key) else { return false };
         match key.kind {
@@ -144,20 +144,20 @@ impl QueueController {
     }
 
     /// Whether nothing has begun, or will, by the release of a unit that is being deleted: its job asks for
-    /// another one then. Until it is gone it holds what it was given all the same.
+    /// another one then. Until it is gone its quota stays reserved.
     pub(super) fn is_void(&self, unit: &UnitObject) -> bool {
         let key = &unit.consumer;
         let Some(job) = self.objects.consumers.get(key).filter(|job| job.stage == Stage::Waiting) else {
             return false;
         };
         let is_first = unit.owner.as_ref() == Some(&job.uid) && key.unit().as_ref() == Some(&unit.key);
-        // What a predecessor has sent may land yet, but not once its job has outgrown the unit.
+        // A request of a predecessor may still land, unless the job has outgrown the unit.
         let may_land = || self.recovery.is_unsettled(&unit.key.namespace);
         let may_begin = || may_land() || self.may_have_begun(key, job);
         is_first && unit.deleting && self.usage.of(key).is_none() && (is_outgrown(unit, job) || !may_begin())
     }
 
-    /// Whether a unit is to stay. One that may be released already is let be: whoever came first wins.
+    /// Notes whether a unit is wanted. One that may be released already stays: the first decision wins.
     pub(super) fn set_wanted(&mut self, name: Key, wanted: bool) {
         let Some(state) = self.unit_states.get_mut(&name) else { return };
         let unwanted = !wanted && state.writes.releasing.is_none();
@@ -175,8 +175,8 @@ impl QueueController {
         }
     }
 
-    /// Says what has been stored of a unit. Why it waits is worth an Event, but not that it was put into its
-    /// queue; nor the release of a Framework, which has an Event of its own.
+    /// Reports a newly stored reason of a unit. There is no Event for entering the queue, nor for the release
+    /// of a Framework, which has an Event of its own.
     pub(super) fn report_status(&mut self, key: &Key, before: Option<Reason>, time: Timestamp) {
         let Some(unit) = self.objects.units.get(key) else { return };
         let Some(reason) = unit.status.reason.filter(|reason| Some(*reason) != before) else { return };
@@ -219,7 +219,7 @@ fn waiting(unit: &UnitObject) -> Admission {
     Admission::Waiting { reason, message: unit.status.message.clone() }
 }
 
-/// What a Framework hears whose unit cannot be made yet.
+/// The admission of a Framework whose unit cannot be created yet.
 fn name_conflict(unit: &UnitObject) -> Admission {
     let message = format!("the name {} is taken by a QueueUnit of another job", unit.key.name);
     Admission::Waiting { reason: "NameConflict".to_owned(), message }

@@ -1,4 +1,4 @@
-//! What the controller is told becomes what the scheduler is told.
+//! Changes of objects become facts for the schedule.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl QueueController {
         }
     }
 
-    /// What was asked for a job is there, or gone again.
+    /// The unit of a job was created or deleted: its next request need not wait.
     fn job_is_answered(&mut self, job: &ConsumerKey) {
         if let Some(state) = self.job_states.get_mut(job) {
             state.not_before = Duration::ZERO;
@@ -126,7 +126,7 @@ impl QueueController {
         self.consumer_changed(ConsumerKey::new(ConsumerKind::JobSet, key.clone()), consumer);
     }
 
-    /// Units of JobSets that are not there are known to be that from now on.
+    /// JobSets are listed: units that name a missing JobSet are known from now on.
     pub(super) fn job_sets_are_seen(&mut self) {
         self.stale.units.extend(self.objects.units_of_kind(ConsumerKind::JobSet).cloned());
     }
@@ -143,7 +143,7 @@ impl QueueController {
         self.stale.jobs.insert(key);
     }
 
-    /// Tells the scheduler what has changed of units, and of what their Pods use.
+    /// Gives the schedule the changed facts of units, and the usage of quotas.
     pub(super) fn refresh(&mut self, now: Now) {
         let mut shares = Shares::default();
         for key in std::mem::take(&mut self.stale.units) {
@@ -167,7 +167,7 @@ impl QueueController {
         if let Some((reason, message)) = obstacle {
             state.decision = UnitDecision::Wait(reason, message);
         } else if waits && state.facts != facts {
-            // It is decided anew.
+            // The next round decides again.
             state.decision = UnitDecision::None;
         }
         let uses_quota = facts.as_ref().is_some_and(is_released);
@@ -216,7 +216,7 @@ impl QueueController {
         None
     }
 
-    /// What the scheduler is told of a unit; `None`: it need not know of it.
+    /// The facts of a unit for the schedule; `None` if it does not need them.
     fn facts(&self, unit: &UnitObject, usage: &ResourceRequests, has_obstacle: bool) -> Option<UnitFacts> {
         let state = self.unit_states.get(&unit.key)?;
         let released = unit.status.phase == Some(Phase::Dequeued) || state.writes.releasing.is_some();
@@ -256,7 +256,7 @@ pub(super) fn is_released(facts: &UnitFacts) -> bool {
     matches!(facts.phase, UnitPhase::Released { .. })
 }
 
-/// What a unit counts as.
+/// The count that a unit is part of.
 fn counted(unit: &UnitObject, facts: Option<&UnitFacts>) -> Option<Counted> {
     let queue = Key { namespace: Arc::clone(&unit.key.namespace), name: Arc::clone(&unit.queue) };
     match unit.status.phase {

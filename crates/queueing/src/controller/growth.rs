@@ -1,4 +1,4 @@
-//! What released Frameworks have grown by: each growth has a unit of its own beside the first one.
+//! Growths of released Frameworks: each one has a unit of its own beside the first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,13 +19,13 @@ use crate::request::Request;
 use crate::usage::less;
 use framework_message::Key;
 
-/// What the released units of jobs hold; each job's are found out together, and once.
+/// The quota that released units of jobs reserve. The units of one job are computed together, and once.
 #[derive(Debug, Default)]
 pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, ResourceRequests>>);
 
 impl Shares {
-    /// What a unit keeps from others, if it was released, or may be: what its Tasks ask for now, but no more
-    /// than it was given, and what their Pods still use.
+    /// The quota that a unit reserves if it is released, or may be: the present requests of its Tasks, at
+    /// most those it was released with, and the usage of their remaining Pods.
     pub fn of(&mut self, unit: &UnitObject, controller: &QueueController) -> ResourceRequests {
         if !self.0.contains_key(&unit.consumer) {
             self.0.insert(unit.consumer.clone(), controller.shares(&unit.consumer));
@@ -35,8 +35,8 @@ impl Shares {
 }
 
 impl QueueController {
-    /// What the released units of a job hold. What its Pods use beyond what is asked for is of Tasks that are
-    /// gone: of the youngest growths before all others, because a shrink takes these first.
+    /// The quota that the released units of a job reserve. Usage beyond the present requests is of removed
+    /// Tasks. It is attributed to the youngest growths first, because a shrink removes these first.
     fn shares(&self, job: &ConsumerKey) -> BTreeMap<Key, ResourceRequests> {
         let units = self.objects.units_of(job).filter_map(|key| self.objects.units.get(key));
         let is_released = |unit: &&UnitObject| {
@@ -68,7 +68,7 @@ impl QueueController {
         released.into_iter().map(share).collect()
     }
 
-    /// What the Tasks that a unit asks for ask for now.
+    /// The present requests of the Tasks of a unit.
     fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
         let given = || unit.requests.clone().unwrap_or_default();
         if !self.objects.sees(&unit.consumer.kind) {
@@ -91,8 +91,8 @@ impl QueueController {
         requests.clone().unwrap_or_else(|_| given())
     }
 
-    /// Since when a unit waits: since its job was created, or grew. A new attempt adds all Tasks anew, but a
-    /// unit that was there before keeps its place.
+    /// Since when a unit waits: since its job was created, or grew. A new attempt adds all Tasks again, but a
+    /// unit that existed before keeps its place.
     pub(super) fn enqueued(&self, unit: &UnitObject) -> Timestamp {
         let Some(job) = self.objects.consumers.get(&unit.consumer) else { return unit.created };
         match generation(unit, job) {
@@ -104,7 +104,8 @@ impl QueueController {
         }
     }
 
-    /// Makes sure that each growth of a job has a unit, and no other, and that the job hears of it.
+    /// Makes sure that each growth of a job has a unit, that no other unit stays, and that growths are
+    /// admitted.
     pub(super) fn sync_growths(&mut self, key: &ConsumerKey) {
         if self.growth_request(key).is_some() {
             self.offer(Work::Job(key.clone()));
@@ -145,7 +146,8 @@ impl QueueController {
         }
     }
 
-    /// What makes the unit of the first growth that has none. Queue and priority are those of the first unit.
+    /// The request that creates the unit of the first growth that has none. Queue and priority are those of
+    /// the first unit.
     pub(super) fn growth_request(&self, key: &ConsumerKey) -> Option<Request> {
         let (job, JobKind::Known(kind)) = (self.objects.consumers.get(key)?, &key.kind) else { return None };
         if job.deleting || job.stage == Stage::Finished {
@@ -176,7 +178,7 @@ pub(super) fn generation(unit: &UnitObject, job: &Consumer) -> Option<i64> {
     unit.consumer.generation_of(&unit.key).filter(|_| unit.owner.as_ref() == Some(&job.uid))
 }
 
-/// Whether a growth waits with what its unit asks for.
+/// Whether the unit of a growth still has the requests and the queue of the growth.
 fn fits(unit: &UnitObject, job: &Consumer, growth: &Growth) -> bool {
     job.stage != Stage::Finished
         && job.queue.as_ref() == Some(&unit.queue)

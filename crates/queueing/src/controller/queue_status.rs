@@ -11,7 +11,7 @@ use crate::queue_status::NextWrite;
 use crate::request::Request;
 
 impl QueueController {
-    /// A Queue is there, has changed, or is gone: what is stored of it may not be what is counted.
+    /// A Queue was added, changed or deleted. Its stored status may differ from the counts.
     pub(super) fn queue_shown(&mut self, key: &Key) {
         if self.objects.queues.get(key).is_none() {
             self.queue_states.remove(key);
@@ -21,7 +21,7 @@ impl QueueController {
         self.stale.queues.insert(key.clone());
     }
 
-    /// Writes down what has changed. Before all was listed, nothing is: the counts are too low.
+    /// Offers the Queues whose counts have changed. Before all objects are listed the counts are too low.
     pub(super) fn offer_queue_statuses(&mut self) {
         self.stale.queues.extend(self.counts.take_changed());
         for key in std::mem::take(&mut self.stale.queues) {

@@ -1,4 +1,4 @@
-//! After a start: which namespaces wait, and what the LISTs of their units show.
+//! Recovery after a start: the namespaces that wait, and the LISTs of their units.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::recovery::NextPage;
 use crate::request::Request;
 
 impl QueueController {
-    /// A predecessor may have been releasing what waits here, and beginning what is released.
+    /// Requests of a predecessor may release units that wait, and its admissions may have begun jobs.
     pub(super) fn start_recovery(&mut self, now: Now) {
         if self.settings.defects.has(Defect::ReleaseAtOnce) {
             return;

@@ -1,4 +1,4 @@
-//! What came of the controller's requests.
+//! The outcomes of requests.
 
 use framework_core::Defect;
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ impl QueueController {
         self.outgoing.is_in_flight(ticket)
     }
 
-    /// Takes in what came of a request.
+    /// Takes in the outcome of a request.
     pub fn replied(&mut self, now: Now, time: Timestamp, ticket: Ticket, reply: Reply) {
         let Some((sent, jitter)) = self.outgoing.answered(ticket) else { return };
         match sent {
@@ -69,7 +69,7 @@ impl QueueController {
             }
             Reply::Refused(rejection) => {
                 if rejection.code == 409 {
-                    // Decided from what is no more. What came first is known already if the watch was faster.
+                    // Decided from an older version. The newer one is known already if the watch was faster.
                     let known = self.objects.units.get(key).map_or(0, |unit| unit.resource_version);
                     state.writes.unread =
                         !matches!(pending, PendingRequest::Status { base, .. } if base < known);
@@ -117,7 +117,7 @@ impl QueueController {
         let Some(state) = self.job_states.get_mut(&job) else { return };
         state.busy = false;
         match reply {
-            // The watch shows what came of it. Until then the same is not asked for again.
+            // The watch shows the result. Until then the request is not repeated.
             Reply::Object(Object::Unit(_)) | Reply::Done => {
                 state.failures = Default::default();
                 state.not_before = now.steady + self.settings.request_lifetime;

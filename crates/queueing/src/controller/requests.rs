@@ -1,4 +1,4 @@
-//! What is sent: about a unit, or for a job.
+//! The requests about units and jobs, and their order.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use framework_message::{Key, Now, Ticket};
 impl QueueController {
     pub(super) fn offer(&mut self, work: Work) {
         let releases = match &work {
-            // What it will hold is kept from others already, also while it is not Enqueued yet.
+            // Its quota is reserved already, also while it is not Enqueued yet.
             Work::Unit(key) => {
                 self.unit_states.get(key).is_some_and(|state| state.decision == UnitDecision::Release)
             }

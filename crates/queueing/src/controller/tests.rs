@@ -1,5 +1,5 @@
-//! The controller against an API server of few words: one queue, one quota, users who change priorities at any
-//! time, replies that are lost, watches that lag. What the server holds is judged after each write.
+//! The controller against an API server of few words: one queue, one quota, users who change priorities at
+//! any time, replies that are lost, watches that lag. What the server holds is judged after each write.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Changes of Pods and of released units become what each namespace's schedule knows of its quotas.
+//! Changes of Pods and of released units become the usage of quotas in each schedule.
 
 use std::sync::Arc;
 
@@ -53,8 +53,7 @@ impl QueueController {
         self.stale.jobs.insert(job);
     }
 
-    /// Tells the scheduler of each namespace where something has changed what is its own, and what is
-    /// others'.
+    /// Gives the schedule of each changed namespace the usage of its quotas, by our own Pods and by others.
     pub(super) fn refresh_quotas(&mut self, now: Now) {
         for namespace in &self.stale.namespaces {
             if let Some(namespace_state) = self.namespaces.get_mut(namespace) {

@@ -1,4 +1,4 @@
-//! The controller of QueueUnits: decides which units are released, and what is written of them.
+//! The controller of QueueUnits: decides which units are released, and writes their status.
 //!
 //! Guarantees:
 //! - A release is decided from the stored unit and guarded by that resourceVersion.

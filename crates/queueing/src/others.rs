@@ -124,7 +124,8 @@ impl Bound {
 mod tests {
     use super::*;
 
-    /// What others use of 10 CPUs at most, by what is seen when: milliseconds, used by all, used by our own.
+    /// The upper bound of the usage by others, out of 10 CPUs. Each input is (milliseconds, used by all, by
+    /// our own).
     fn counted(seen: &[(u64, i64, i64)]) -> Vec<i128> {
         let seen: Vec<_> = seen.iter().map(|(at, used, own)| (*at, *used, *own, 0)).collect();
         bounded(&seen).into_iter().map(|(most, _)| most).collect()
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!(
             past_doubt(&[(0, 3, 0, 0), (1, 3, 0, 9), (9_000, 8, 2, 9)]),
             [3; 3],
-            "and stays that, whatever is released"
+            "and stays that when units are released"
         );
     }
 

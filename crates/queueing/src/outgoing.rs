@@ -188,7 +188,7 @@ mod tests {
         outgoing.offer(unit("b"), false);
         assert_eq!(outgoing.next_work(), Some((unit("b"), true)));
         assert_eq!(outgoing.next_work(), Some((unit("a"), false)));
-        assert_eq!(outgoing.next_work(), Some((unit("b"), false)), "what is left of it");
+        assert_eq!(outgoing.next_work(), Some((unit("b"), false)), "the earlier entry");
         assert!(!outgoing.wants() && outgoing.next_work().is_none());
     }
 

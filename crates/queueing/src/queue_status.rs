@@ -44,7 +44,7 @@ impl QueueState {
         self.written = None;
     }
 
-    /// The next step to store what is `counted`; `None` if it is stored already, or a write is in flight.
+    /// The next step to store the counts; `None` if they are stored already, or a write is in flight.
     pub fn next(
         &mut self,
         now: Duration,

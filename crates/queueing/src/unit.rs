@@ -176,3 +176,77 @@ impl UnitState {
 pub fn has_finalizer(unit: &UnitObject) -> bool {
     unit.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
 }
+
+#[cfg(test)]
+mod tests {
+    use framework_api::queue::ConsumerKind;
+    use framework_message::Key;
+    use framework_queue::ResourceRequests;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn unit(phase: Option<Phase>) -> UnitObject {
+        UnitObject {
+            key: Key::new("ns", "unit"),
+            uid: "uid".into(),
+            resource_version: 7,
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            finalizers: vec!["a.b/c".to_owned(), FINALIZER.to_owned()],
+            owner: None,
+            consumer: ConsumerKey::new(ConsumerKind::Framework, Key::new("ns", "job")),
+            consumer_uid: None,
+            queue: "q".into(),
+            priority: None,
+            class: None,
+            requests: Ok(ResourceRequests::default()),
+            status: UnitStatus { phase, ..UnitStatus::default() },
+        }
+    }
+
+    fn next(state: &UnitState, unit: &UnitObject) -> Option<Request> {
+        state.next(unit, Duration::ZERO, Time::floor(Timestamp::UNIX_EPOCH)).map(|(_, request)| request)
+    }
+
+    fn phase(request: Option<Request>) -> Option<Phase> {
+        match request {
+            Some(Request::PutStatus { resource_version: 7, status, .. }) => status.phase,
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_release_is_stored_after_the_entry_into_the_queue_and_once() {
+        let state = UnitState { decision: UnitDecision::Release, ..UnitState::default() };
+        assert_eq!(phase(next(&state, &unit(None))), Some(Phase::Enqueued));
+        assert_eq!(phase(next(&state, &unit(Some(Phase::Enqueued)))), Some(Phase::Dequeued));
+        assert!(next(&state, &unit(Some(Phase::Dequeued))).is_none());
+    }
+
+    #[test]
+    fn one_request_about_a_unit_is_in_flight_at_a_time() {
+        let mut state = UnitState { decision: UnitDecision::Release, ..UnitState::default() };
+        state.writes.pending = Some(PendingRequest::Read);
+        assert!(next(&state, &unit(None)).is_none());
+        state.writes.pending = None;
+        state.writes.unread = true;
+        assert!(matches!(next(&state, &unit(None)), Some(Request::GetUnit { .. })));
+        state.writes.finished_version = Some(7);
+        assert!(next(&state, &unit(None)).is_none(), "until the watch shows another version");
+    }
+
+    #[test]
+    fn only_our_finalizer_is_removed_and_only_when_the_job_uses_no_quota() {
+        let mut state = UnitState { unwanted: true, ..UnitState::default() };
+        let mut unit = unit(Some(Phase::Dequeued));
+        assert!(matches!(next(&state, &unit), Some(Request::DeleteUnit { .. })));
+        unit.deleting = true;
+        assert!(next(&state, &unit).is_none());
+        state.may_remove_finalizer = true;
+        let Some(Request::RemoveFinalizer { finalizers, .. }) = next(&state, &unit) else { panic!() };
+        assert_eq!(finalizers, ["a.b/c"]);
+        unit.finalizers = finalizers;
+        assert!(next(&state, &unit).is_none());
+    }
+}

@@ -24,8 +24,8 @@ use framework_message::Key;
 pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, ResourceRequests>>);
 
 impl Shares {
-    /// The quota that a unit reserves if it is released, or may be: the present requests of its Tasks, at
-    /// most those it was released with, and the usage of their remaining Pods.
+    /// The quota that a unit reserves if it is released, or may be. It is the sum of the present requests of
+    /// its Tasks, at most those it was released with, and of the usage of removed Tasks whose Pods remain.
     pub fn of(&mut self, unit: &UnitObject, controller: &QueueController) -> ResourceRequests {
         if !self.0.contains_key(&unit.consumer) {
             self.0.insert(unit.consumer.clone(), controller.shares(&unit.consumer));

@@ -1,11 +1,11 @@
-//! Jobs that grow once they are released: what asks for it, what it holds, and when that returns.
+//! Growths of released jobs: their units, their quota, and its return.
 
 use super::*;
 
 const A: &str = "framework-a";
 
 impl World {
-    /// What is on its way arrives, and what follows from it, until nothing does.
+    /// Delivers requests and replies. Returns the names and requests of the created units.
     fn run(&mut self) -> Vec<String> {
         let mut made = Vec::new();
         for _ in 0..50 {
@@ -35,7 +35,7 @@ impl World {
         self.run()
     }
 
-    /// What it grew by is gone again.
+    /// The growth is removed from the spec.
     fn shrink(&mut self, job: &str, generation: i64) {
         self.server.growths.get_mut(&key(job)).unwrap().remove(&generation);
         self.tell(&key(job));
@@ -105,7 +105,7 @@ fn a_growth_of_a_released_job_has_its_own_unit_and_waits_for_room() {
     );
     assert_eq!((&*unit.queue, unit.owner.as_deref()), ("q", Some("uid-a")));
     assert_eq!(world.growths("a"), [0; 0]);
-    assert_eq!(world.phase(A), Some(Phase::Dequeued), "what was released stays so");
+    assert_eq!(world.phase(A), Some(Phase::Dequeued), "the first unit stays released");
     world.limit(4);
     assert_eq!(world.phase("framework-a-2"), Some(Phase::Dequeued));
     assert_eq!(world.growths("a"), [2]);
@@ -126,7 +126,7 @@ fn a_shrink_returns_the_growth_and_a_later_growth_gets_a_new_unit() {
     world.shrink("a", 2);
     assert_eq!(world.phase("framework-a-2"), None, "its unit is gone");
     assert_eq!(world.growths("a"), [0; 0]);
-    assert!(world.admitted.contains_key(&key("b")), "what it held goes to the next");
+    assert!(world.admitted.contains_key(&key("b")), "its quota goes to the next unit");
     assert_eq!(world.grow("a", 4, 2), ["framework-a-4 cpu: 2"]);
     assert_eq!(world.phase("framework-a-4"), Some(Phase::Enqueued));
     world.shrink("a", 4);
@@ -201,7 +201,7 @@ fn a_new_controller_reports_released_growths_and_creates_no_unit_again() {
     assert_eq!(world.run(), [""; 0]);
     assert_eq!(world.growths("a"), [2]);
     world.limit(5);
-    assert_eq!(world.growths("a"), [2], "what a predecessor sent may land yet");
+    assert_eq!(world.growths("a"), [2], "a request of a predecessor may still land");
     world.pass(LIFETIME.as_secs());
     world.run();
     assert_eq!(world.growths("a"), [2, 3]);
@@ -224,7 +224,7 @@ fn growths_of_a_finished_job_use_no_quota_and_waiting_ones_go() {
 fn a_growth_has_the_priority_that_the_first_unit_was_given() {
     let mut world = World::new(1, 2);
     world.begin_waiting("a", 3);
-    world.server.prioritise(&key(A), 7);
+    world.server.set_priority(&key(A), 7);
     world.run();
     world.limit(3);
     world.advance(&key("a"));

@@ -49,7 +49,8 @@ async fn take_in<T: Kind>(engine: &mut Engine, synthetic: &SyntheticCluster) {
     let (sender, mut receiver) = mpsc::channel(4096);
     let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
     let rng = fastrand::Rng::with_seed(1);
-    let watching = tokio::spawn(watch::<T>(synthetic.client(), Selector::of::<T>(), sink, Turn::default(), rng));
+    let watching =
+        tokio::spawn(watch::<T>(synthetic.client(), Selector::of::<T>(), sink, Turn::default(), rng));
     while let Some(event) = receiver.recv().await {
         let framework_runtime::event::Event::Engine(event) = event else { panic!("{event:?}") };
         let done = matches!(event, Event::Framework(Change::Synced) | Event::Pod(Change::Synced));

@@ -1,4 +1,4 @@
-//! All that the watches show, and what the engine shows of Frameworks.
+//! The newest known version of each object that queueing watches, and of the Frameworks in queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl ObjectCache {
             && self.jobs.is_synced()
     }
 
-    /// Whether jobs of that kind are watched, so that one that is not seen is not there.
+    /// Whether jobs of that kind are watched, so that an unknown job of it does not exist.
     pub fn sees(&self, kind: &JobKind) -> bool {
         match kind {
             JobKind::Known(ConsumerKind::Framework | ConsumerKind::Job) => true,
@@ -62,7 +62,7 @@ impl ObjectCache {
         }
     }
 
-    /// A priority, given or by its class; `None`: there is no such class.
+    /// The given priority, or that of the class; `None` if the class does not exist.
     pub fn priority(&self, given: Option<i32>, class: Option<&str>) -> Option<i32> {
         match (given, class) {
             (Some(priority), _) => Some(priority),

@@ -16,11 +16,11 @@ use framework_message::Key;
 /// The kind of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
-    /// One for whose jobs the desk makes units.
+    /// A kind whose units the controller creates.
     Known(ConsumerKind),
-    /// Any other: whoever makes its units watches them, and takes them away.
+    /// Any other kind. The creator of its units also deletes them.
     Other(Arc<str>),
-    /// None: the unit names no job, and stands for itself. Whoever made it takes it away.
+    /// No kind: the unit names no job and stands for itself. Its creator deletes it.
     Itself,
 }
 
@@ -47,19 +47,19 @@ impl ConsumerKey {
         ConsumerKey { kind: JobKind::Known(kind), key }
     }
 
-    /// The unit that the desk makes for it.
+    /// The unit that the controller makes for it.
     pub fn unit(&self) -> Option<Key> {
         let JobKind::Known(kind) = self.kind else { return None };
         Some(Key::new(&self.key.namespace, &kind.unit_name(&self.key.name)))
     }
 
-    /// The unit that the desk makes for what it grew by.
+    /// The unit that the controller creates for a growth.
     pub fn growth_unit(&self, generation: i64) -> Option<Key> {
         let first = self.unit()?;
         Some(Key::new(&first.namespace, &growth_unit_name(&first.name, generation)))
     }
 
-    /// The generation that a unit of it asks for what it grew by then; `None`: it is no such unit.
+    /// The generation of the growth that a unit belongs to; `None` if it is not the unit of a growth.
     pub fn generation_of(&self, unit: &Key) -> Option<i64> {
         let grows = self.kind == JobKind::Known(ConsumerKind::Framework);
         let first = self.unit().filter(|_| grows)?;
@@ -68,13 +68,13 @@ impl ConsumerKey {
     }
 }
 
-/// What a job has grown by.
+/// The Tasks that one generation of the spec adds to a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Growth {
     /// Since when it waits.
     pub since: Timestamp,
-    /// What these Pods ask for; or why that is not known.
-    pub ask: Result<ResourceRequests, Arc<str>>,
+    /// The requests of these Pods, or the reason why they are not known.
+    pub requests: Result<ResourceRequests, Arc<str>>,
 }
 
 /// A job that waits in a queue, or came through one.
@@ -82,9 +82,9 @@ pub struct Growth {
 pub struct Consumer {
     /// `metadata.uid`.
     pub uid: Arc<str>,
-    /// `metadata.resourceVersion`, for kinds that the desk itself patches.
+    /// `metadata.resourceVersion`, for kinds that the controller itself patches.
     pub resource_version: u128,
-    /// `metadata.generation`, for kinds that are told of which they may begin; else 0.
+    /// `metadata.generation`, for kinds whose admission names a generation; else 0.
     pub generation: i64,
     /// `metadata.creationTimestamp`: since when it waits.
     pub created: Timestamp,
@@ -92,14 +92,14 @@ pub struct Consumer {
     pub queue: Option<Arc<str>>,
     /// `priorityClassName` of its Pods.
     pub class: Option<Arc<str>>,
-    /// What all its Pods ask for, or, once it has grown, those that it came with; or why that is not known.
-    pub ask: Result<ResourceRequests, Arc<str>>,
-    /// What it has grown by since it came through its queue: by the generation that asks for it.
+    /// The requests of all its Pods (of the first ones if it has grown), or the reason why they are not
+    /// known.
+    pub requests: Result<ResourceRequests, Arc<str>>,
+    /// Its growths since it was released, by generation.
     pub growths: BTreeMap<i64, Growth>,
-    /// How far it is. While it waits nothing of it has begun, unless it was told of its generation that it
-    /// may.
+    /// Its stage. A waiting job has not begun, unless its present generation was admitted.
     pub stage: Stage,
-    /// Whether it is being deleted: no unit is made for it any more.
+    /// Whether it is being deleted: no unit is created for it any more.
     pub deleting: bool,
 }
 
@@ -115,7 +115,7 @@ impl Consumer {
         let created = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let roles: Vec<_> = framework.spec.task_roles.iter().map(|role| asked(&role.task.pod)).collect();
         let class = roles.iter().flatten().find_map(|(_, class)| class.clone());
-        let ask = |demand: Option<&UnitDemand>| -> Result<ResourceRequests, Arc<str>> {
+        let requests = |demand: Option<&UnitDemand>| -> Result<ResourceRequests, Arc<str>> {
             let mut sum = ResourceRequests::default();
             for (position, role) in roles.iter().enumerate() {
                 let (one, _) = role
@@ -128,7 +128,7 @@ impl Consumer {
         };
         let growth = |demand: &UnitDemand| {
             let since = demand.since?.timestamp();
-            Some((demand.generation?, Growth { since, ask: ask(Some(demand)) }))
+            Some((demand.generation?, Growth { since, requests: requests(Some(demand)) }))
         };
         Consumer {
             uid: metadata.uid.as_deref().unwrap_or_default().into(),
@@ -137,7 +137,7 @@ impl Consumer {
             created,
             queue: queue.map(Arc::from),
             class,
-            ask: ask(demands.iter().find(|demand| demand.generation.is_none())),
+            requests: requests(demands.iter().find(|demand| demand.generation.is_none())),
             growths: demands.iter().filter_map(growth).collect(),
             stage,
             deleting: metadata.deletion_timestamp.is_some(),
@@ -155,11 +155,11 @@ impl Consumer {
     }
 }
 
-/// What a Pod of this template asks for, and the PriorityClass that it names.
+/// The requests of one Pod of this template, and the PriorityClass that it names.
 fn asked(template: &serde_json::Value) -> Result<(ResourceRequests, Option<Arc<str>>), String> {
     let template: PodTemplateSpec =
         serde_path_to_error::deserialize(template).map_err(|error| error.to_string())?;
     let pod = template.spec.unwrap_or_default();
-    let ask = ResourceRequests::pod(&pod).map_err(|error| error.to_string())?;
-    Ok((ask, pod.priority_class_name.filter(|name| !name.is_empty()).map(Arc::from)))
+    let requests = ResourceRequests::pod(&pod).map_err(|error| error.to_string())?;
+    Ok((requests, pod.priority_class_name.filter(|name| !name.is_empty()).map(Arc::from)))
 }

@@ -1,9 +1,11 @@
-//! Who may begin: the unit_states of all queues, stepped like the engine.
+//! The controller of QueueUnits: decides which units are released, and writes their status.
 //!
-//! Guarantees: a release is decided from what is stored and guarded by the resourceVersion that it was
-//! decided from; one that may have been stored counts until it is known not to be; after a start nothing is
-//! released while a predecessor's release may still land (its requests live for a bounded time); the same
-//! news at the same times gives the same requests. It does no I/O and reads no clock.
+//! Guarantees:
+//! - A release is decided from the stored unit and guarded by that resourceVersion.
+//! - A release that may have been stored counts until it is known not to be.
+//! - After a start no unit is released while a release of a predecessor may still land. Its requests live for
+//!   a bounded time.
+//! - The same events at the same times give the same requests. It does no I/O and reads no clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +40,7 @@ mod replies;
 mod requests;
 mod usage;
 
-/// Stepped by news; see the module.
+/// The controller of QueueUnits; see the module.
 #[derive(Debug)]
 pub struct QueueController {
     settings: Settings,
@@ -58,7 +60,7 @@ pub struct QueueController {
 }
 
 impl QueueController {
-    /// A desk that knows nothing yet.
+    /// A controller that has seen no objects yet.
     pub fn new(settings: Settings, seed: u64) -> Self {
         QueueController {
             settings,
@@ -78,7 +80,7 @@ impl QueueController {
         }
     }
 
-    /// Takes in what a watch shows.
+    /// Takes in a change that a watch shows.
     pub fn step(&mut self, news: QueueEvent) {
         match news {
             QueueEvent::Unit(change) => {
@@ -131,29 +133,29 @@ impl QueueController {
         }
     }
 
-    /// A Framework that waits in a queue, or came through one, has changed, or is none of these any more.
+    /// A Framework that waits in a queue or was released from one has changed; `None` if it is gone.
     pub fn framework(&mut self, key: Key, consumer: Option<Consumer>) {
         let key = ConsumerKey::new(ConsumerKind::Framework, key);
         self.consumer_changed(key, consumer);
     }
 
-    /// Decides what can be decided.
+    /// Runs the rounds that are due, and queues the requests that follow from them.
     pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<Outcome> {
         if !self.objects.is_synced() {
             return Vec::new();
         }
         if self.recovery.begins() {
-            self.begin(now);
+            self.start_recovery(now);
         }
-        self.let_lapse(time);
-        self.look_after_jobs();
-        self.settle(now);
+        self.expire_pods(time);
+        self.sync_jobs();
+        self.list_recovered(now);
         if self.stale.take_others_due(now.steady) {
             self.stale.namespaces.extend(self.namespaces.names().cloned());
         }
         self.refresh(now);
         self.decide(now, time);
-        self.fill_queues();
+        self.offer_queue_statuses();
         let due = self.outgoing.take_due(now.steady);
         due.into_iter().for_each(|work| self.offer(work));
         std::mem::take(&mut self.outcomes)
@@ -167,12 +169,12 @@ impl QueueController {
             now.steady + wait + Duration::from_millis(1)
         };
         let round = self.stale.round_at.map(on_the_wall);
-        let lapses = self.usage.lapses_at().map(on_the_wall);
+        let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());
         [settles, self.stale.others_at, round, lapses, later].into_iter().flatten().min()
     }
 
-    /// Nothing new is begun.
+    /// Stops all decisions and new work; requests about units go on.
     pub fn drain(&mut self) {
         self.draining = true;
     }

@@ -1,4 +1,4 @@
-//! How many units wait, and how many hold something: kept as units change, so that to ask costs nothing.
+//! The number of units that wait or are released, updated as units change so that reading it is cheap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ pub struct Gauges {
     pub released: usize,
 }
 
-/// How many units of one queue wait, and how many hold something.
+/// The number of units of one queue that wait, and that are released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filling {
+pub struct QueueCounts {
     /// Those that wait.
     pub waiting: usize,
     /// Those that were released and whose jobs have not ended.
     pub released: usize,
 }
 
-/// What a unit counts as.
+/// The count that a unit is part of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// It waits in this queue, for this reason.
@@ -35,12 +35,12 @@ pub enum Counted {
 #[derive(Debug, Default)]
 pub struct Counts {
     gauges: Gauges,
-    queues: BTreeMap<Key, Filling>,
+    queues: BTreeMap<Key, QueueCounts>,
     changed: BTreeSet<Key>,
 }
 
 impl Counts {
-    /// A unit counts as something else than before.
+    /// A unit moves from one count to another.
     pub fn replace(&mut self, before: Option<&Counted>, now: Option<&Counted>) {
         if before == now {
             return;
@@ -70,7 +70,7 @@ impl Counts {
                 queue
             }
         };
-        if self.queues.get(queue) == Some(&Filling::default()) {
+        if self.queues.get(queue) == Some(&QueueCounts::default()) {
             self.queues.remove(queue);
         }
         self.changed.insert(queue.clone());
@@ -82,7 +82,7 @@ impl Counts {
     }
 
     /// Those of a queue.
-    pub fn filling(&self, queue: &Key) -> Filling {
+    pub fn of(&self, queue: &Key) -> QueueCounts {
         self.queues.get(queue).copied().unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! What is kept of one job: the request on its way, and what the engine was last told.
+//! The state of one job: its request in flight, and the last admission.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,36 +6,36 @@ use std::time::Duration;
 use framework_core::observed::Admission;
 use framework_message::backoff::Failures;
 
-/// The unit_states of one job.
+/// The state of one job.
 #[derive(Debug, Default)]
 pub struct JobState {
-    /// Its unit is being made, or it is being resumed.
+    /// A request that creates its unit or resumes it is in flight.
     pub busy: bool,
     /// Failures in a row.
     pub failures: Failures,
     /// Nothing is sent before.
     pub not_before: Duration,
-    /// What was last told to the engine: of which Framework, and whether it may begin.
-    pub told: Option<(Arc<str>, Admission)>,
+    /// The UID of the Framework that the last admission was for, and that admission.
+    pub last_admission: Option<(Arc<str>, Admission)>,
     /// The job that was last sent a request to be resumed, and the resourceVersion that guards it.
     pub resumed: Option<(Arc<str>, u128)>,
-    /// The same of what it has grown by; none is released before it is told.
-    pub told_growths: Option<(Arc<str>, Vec<i64>)>,
+    /// The same for its growths. `None` stands for no admitted growth.
+    pub last_growths: Option<(Arc<str>, Vec<i64>)>,
 }
 
 impl JobState {
-    /// Notes the admission of a Framework with that UID. Says whether that is news.
+    /// Notes the admission of a Framework with that UID. Returns whether it has changed.
     pub fn admit(&mut self, uid: &Arc<str>, admission: &Admission) -> bool {
         let news = Some((Arc::clone(uid), admission.clone()));
-        let is_news = self.told != news;
-        self.told = news;
+        let is_news = self.last_admission != news;
+        self.last_admission = news;
         is_news
     }
 
-    /// Whether a Framework with that UID was last told that it may begin in that generation of its spec.
+    /// Whether the last admission lets a Framework with that UID begin in that generation of its spec.
     pub fn was_released(&self, uid: &Arc<str>, generation: i64) -> bool {
         let released = Admission::Released { generation };
-        self.told.as_ref().is_some_and(|(of, told)| of == uid && *told == released)
+        self.last_admission.as_ref().is_some_and(|(of, last)| of == uid && *last == released)
     }
 
     /// Whether a job was last sent a request to be resumed as it is.
@@ -43,9 +43,9 @@ impl JobState {
         self.resumed.as_ref().is_some_and(|(of, version)| of == uid && *version == resource_version)
     }
 
-    /// Whether the growths of a Framework with that UID that may begin are not what was last told.
+    /// Whether the growths of a Framework with that UID that may begin have changed.
     pub fn is_growth_news(&self, uid: &Arc<str>, growths: &[i64]) -> bool {
-        match self.told_growths.as_ref().filter(|(of, _)| of == uid) {
+        match self.last_growths.as_ref().filter(|(of, _)| of == uid) {
             Some((_, known)) => known != growths,
             None => !growths.is_empty(),
         }
@@ -74,7 +74,7 @@ mod tests {
     fn an_empty_list_of_growths_is_no_news_of_a_new_framework() {
         let mut state = JobState::default();
         assert!(!state.is_growth_news(&uid("a"), &[]) && state.is_growth_news(&uid("a"), &[2]));
-        state.told_growths = Some((uid("a"), vec![2]));
+        state.last_growths = Some((uid("a"), vec![2]));
         assert!(!state.is_growth_news(&uid("a"), &[2]) && state.is_growth_news(&uid("a"), &[]));
         assert!(!state.is_growth_news(&uid("b"), &[]));
     }

@@ -1,4 +1,4 @@
-//! The controller of QueueUnits: which jobs may begin, decided from what the API server stores.
+//! The controller of QueueUnits: decides which jobs may begin.
 //!
 //! ```text
 //! watches of units, queues, quotas, classes, Pods, Jobs ─▶ QueueEvent ─▶ QueueController ─▶ Request
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The order and the arithmetic are [`framework_queue`]'s. [`QueueController`] makes the units of Frameworks
-//! and Jobs, writes what was decided, and removes finalizers. It is synchronous and deterministic: it does no
-//! I/O, reads no clock and draws no random numbers.
+//! and Jobs, writes the status of units and Queues, and removes finalizers. It is synchronous and
+//! deterministic: it does no I/O, reads no clock and draws no random numbers.
 
 mod cache;
 mod consumer;
@@ -31,10 +31,10 @@ mod usage;
 
 pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
 pub use controller::QueueController;
-pub use counts::{Filling, Gauges};
+pub use counts::{Gauges, QueueCounts};
 pub use object::{
     ClassObject, JobObject, JobSetObject, Object, Overtaken, Page, PodUse, QueueEvent, QueueObject,
-    QuotaObject, Reply, TemplateMetadata, UnitObject, UnitStanding,
+    QuotaObject, Reply, TemplateMetadata, UnitObject, UnitStatus,
 };
 pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;

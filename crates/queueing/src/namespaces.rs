@@ -1,4 +1,4 @@
-//! What is kept of each namespace with queues: its schedule, and what its quotas count.
+//! The state of each namespace: its schedule, and the usage of its quotas.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::others::Others;
 /// One namespace.
 #[derive(Debug)]
 pub struct NamespaceState {
-    /// Decides which units are released.
+    /// The order of its units, and the rounds that release them.
     pub schedule: Namespace,
     /// Names of its units, by UID.
     pub names: BTreeMap<Arc<str>, Arc<str>>,
-    /// What the Pods of its released units use.
+    /// The usage of the Pods of its released units.
     pub own: ResourceRequests,
-    /// What others use of its quotas.
+    /// The usage of its quotas by others.
     pub others: Others,
 }
 
@@ -66,14 +66,14 @@ impl Namespaces {
         self.states.values().filter_map(|state| state.schedule.next_wake()).min()
     }
 
-    /// When, on the steady clock, less use of a quota by others may count.
+    /// When, on the steady clock, a smaller usage of a quota by others may count.
     pub fn others_at(&self) -> Option<Duration> {
         self.states.values().filter_map(|state| state.others.due()).min()
     }
 }
 
 impl NamespaceState {
-    /// Hands its schedule what is our own use of its quotas, and what is others'.
+    /// Gives its schedule the usage of its quotas, by our own Pods and by others.
     pub fn refresh_quotas<'a>(&mut self, now: Duration, quotas: impl Iterator<Item = &'a QuotaObject>) {
         self.schedule.set_own_usage(self.own.clone());
         for quota in quotas {

@@ -1,4 +1,4 @@
-//! What the desk is told of objects: the few fields that it uses.
+//! Objects as the controller sees them: the few fields that it uses.
 
 use std::sync::Arc;
 
@@ -8,25 +8,25 @@ use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
 use crate::consumer::ConsumerKey;
-use crate::counts::Filling;
+use crate::counts::QueueCounts;
 use framework_message::{Change, Key};
 
-/// What the watches that queueing needs tell.
+/// A change that one of the watches of queueing shows.
 #[derive(Debug)]
 pub enum QueueEvent {
-    /// Of QueueUnits.
+    /// A change of a QueueUnit.
     Unit(Change<UnitObject>),
-    /// Of Queues.
+    /// A change of a Queue.
     Queue(Change<QueueObject>),
-    /// Of ResourceQuotas.
+    /// A change of a ResourceQuota.
     Quota(Change<QuotaObject>),
-    /// Of PriorityClasses.
+    /// A change of a PriorityClass.
     Class(Change<ClassObject>),
-    /// Of Pods with the label of a queue.
+    /// A change of a Pod with the label of a queue.
     Pod(Change<PodUse>),
-    /// Of Jobs with the label of a queue.
+    /// A change of a Job with the label of a queue.
     Job(Change<JobObject>),
-    /// Of JobSets with the label of a queue.
+    /// A change of a JobSet with the label of a queue.
     JobSet(Change<JobSetObject>),
 }
 
@@ -68,7 +68,7 @@ pub struct UnitObject {
     pub finalizers: Vec<String>,
     /// UID of the object that controls it.
     pub owner: Option<Arc<str>>,
-    /// For whom it asks.
+    /// The job that it requests resources for.
     pub consumer: ConsumerKey,
     /// `spec.consumerRef.uid`.
     pub consumer_uid: Option<Arc<str>>,
@@ -78,15 +78,15 @@ pub struct UnitObject {
     pub priority: Option<i32>,
     /// `spec.priorityClassName`, if it is not empty.
     pub class: Option<Arc<str>>,
-    /// `spec.resource`; or what is wrong with it.
-    pub ask: Result<ResourceRequests, Arc<str>>,
+    /// `spec.resource`, or the error of reading it.
+    pub requests: Result<ResourceRequests, Arc<str>>,
     /// `status`.
-    pub standing: UnitStanding,
+    pub status: UnitStatus,
 }
 
 /// The status of a QueueUnit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UnitStanding {
+pub struct UnitStatus {
     /// `status.phase`.
     pub phase: Option<Phase>,
     /// Reason of the condition `Dequeued`.
@@ -99,7 +99,7 @@ pub struct UnitStanding {
     pub overtaken: Option<Overtaken>,
 }
 
-/// That others went before a unit which could have gone.
+/// The condition that later units were released before a unit that could have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overtaken {
     /// Since when.
@@ -118,7 +118,7 @@ pub struct QueueObject {
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
     /// `status`, if all of it is set.
-    pub filling: Option<Filling>,
+    pub counts: Option<QueueCounts>,
     /// `spec.queuePolicy`.
     pub policy: QueuePolicy,
     /// `spec.priority`.
@@ -134,9 +134,9 @@ pub struct QuotaObject {
     pub key: Key,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
-    /// `status.hard` and `status.used`; `None`: it has scopes, and says nothing of all Pods.
+    /// `status.hard` and `status.used`; `None` if it has scopes, because it does not count all Pods then.
     pub limits: Option<framework_queue::QuotaFacts>,
-    /// The quota controller has counted what is used. Until then all of it may be, says `limits`.
+    /// Whether the quota controller has counted the usage. Until then `limits` shows all of it as used.
     pub counted: bool,
 }
 
@@ -151,20 +151,20 @@ pub struct ClassObject {
     pub value: i32,
 }
 
-/// A Pod with the label of a queue: what it uses of quotas.
+/// A Pod with the label of a queue, and its usage of quotas.
 #[derive(Clone, Debug)]
 pub struct PodUse {
     /// Its name.
     pub key: Key,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
-    /// Of which job it is, and that job's UID.
+    /// The job that it belongs to, and that job's UID.
     pub consumer: Option<(ConsumerKey, Arc<str>)>,
-    /// What counts against quotas: nothing once it has ended.
-    pub ask: ResourceRequests,
+    /// The requests that count against quotas: none once it has ended.
+    pub requests: ResourceRequests,
     /// Whether it has ended.
     pub ended: bool,
-    /// It is being deleted: from when on quotas count it no more, though it may still be there.
+    /// For a Pod that is being deleted, the time when quotas stop counting it although it may still exist.
     pub lapses: Option<Timestamp>,
 }
 
@@ -189,20 +189,20 @@ pub struct JobObject {
     pub deleting: bool,
     /// `priorityClassName` of its Pods.
     pub class: Option<Arc<str>>,
-    /// What all its Pods ask for that run at a time; or what is wrong with its template.
-    pub ask: Result<ResourceRequests, Arc<str>>,
+    /// The requests of all its Pods that run at a time, or the error of reading its template.
+    pub requests: Result<ResourceRequests, Arc<str>>,
 }
 
 /// A JobSet with the label of a queue.
 #[derive(Clone, Debug)]
 pub struct JobSetObject {
-    /// What it has as any Job does.
+    /// The fields that every job has.
     pub job: JobObject,
-    /// Of each of `spec.replicatedJobs`, where the labels of its Pods go.
+    /// For each of `spec.replicatedJobs`, the place for the labels of its Pods.
     pub templates: Vec<TemplateMetadata>,
 }
 
-/// How much of the metadata of a template is there: what a JSON patch adds depends on it.
+/// The part of a template's metadata that exists. A JSON patch has to add the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateMetadata {
     /// None.

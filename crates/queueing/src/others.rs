@@ -1,8 +1,9 @@
-//! What others use of a quota: what all Pods use, less what the Pods of released units do.
+//! The usage of a quota by others: the usage of all Pods less that of the Pods of released units.
 //!
-//! The two come by watches that lag behind each other, so their difference may be too small for a moment: a
-//! Pod is shown before the quota counts it, or a quota has given back what a Pod that is still shown used. It
-//! may be too large as well: a quota counts a Pod before it is there, and for a while after it has gone.
+//! The two come by watches that lag behind each other, so their difference may be too small for a moment. A
+//! Pod is shown before the quota counts it, or the quota no longer counts a Pod that is still shown. The
+//! difference may be too large as well: a quota counts a Pod before it is shown, and for a while after it has
+//! gone.
 //!
 //! Guarantees: a larger difference leaves less room at once, a smaller one leaves more only after it has
 //! stood for [`STANDS`]. It is past doubt that it is others' only where it is more than released units hold,
@@ -21,11 +22,11 @@ pub const STANDS: Duration = Duration::from_secs(1);
 /// How long more use by others than released units can explain must last before it is past doubt.
 pub const LASTS: Duration = Duration::from_secs(5);
 
-/// What others use of each limit of each quota of a namespace.
+/// The usage by others of each limit of each quota of a namespace.
 #[derive(Debug, Default)]
 pub struct Others(BTreeMap<Arc<str>, BTreeMap<String, Level>>);
 
-/// What others use of one limit.
+/// The usage by others of one limit.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     /// At most: it rises at once.
@@ -34,7 +35,7 @@ struct Level {
     least: Bound,
 }
 
-/// A bound of what others use: it moves away from what it bounds at once, and towards it after a while.
+/// A bound of the usage by others. It moves away from that usage at once, and towards it after a while.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     counts: Amount,
@@ -43,8 +44,8 @@ struct Bound {
 }
 
 impl Others {
-    /// A quota as the scheduler is to be told it: its `used` is what others use, with what counts as our own.
-    /// Released units hold `held` of a resource, and what their Pods use is in that, shown or not.
+    /// The quota that the schedule receives: its `used` is the usage by others, and that of our own Pods.
+    /// `held` is the usage of released units by resource. It contains their Pods, shown or not.
     pub fn settle(
         &mut self,
         now: Duration,
@@ -90,7 +91,7 @@ impl Level {
 
     fn see(&mut self, now: Duration, seen: Amount, unexplained: Amount) {
         self.most.see(now, seen, STANDS, Amount::max);
-        // What is more than was past doubt, and no more than released units explain, says nothing.
+        // More usage than was past doubt says nothing if released units explain it.
         let least = self.least.counts.max(unexplained).min(self.most.counts);
         self.least.see(now, least, LASTS, Amount::min);
     }
@@ -102,12 +103,12 @@ impl Level {
 }
 
 impl Bound {
-    /// Takes in what is seen, `farther` being the one of two that is farther from what is bounded.
+    /// Takes in the usage that is seen. `farther` chooses the value that is farther from the bounded one.
     fn see(&mut self, now: Duration, seen: Amount, stands: Duration, farther: fn(Amount, Amount) -> Amount) {
         if let Some((since, farthest)) = self.closer
             && since + stands <= now
         {
-            // What has just come to be seen has not stood yet, so it is what was seen before that counts.
+            // The newest value has not stood yet: the values seen before it count.
             (self.counts, self.closer) = (farthest, None);
         }
         self.closer = match self.closer {
@@ -123,7 +124,8 @@ impl Bound {
 mod tests {
     use super::*;
 
-    /// What others use of 10 CPUs at most, by what is seen when: milliseconds, used by all, used by our own.
+    /// The upper bound of the usage by others, out of 10 CPUs. Each input is (milliseconds, used by all, by
+    /// our own).
     fn counted(seen: &[(u64, i64, i64)]) -> Vec<i128> {
         let seen: Vec<_> = seen.iter().map(|(at, used, own)| (*at, *used, *own, 0)).collect();
         bounded(&seen).into_iter().map(|(most, _)| most).collect()
@@ -142,9 +144,9 @@ mod tests {
             let quota = QuotaFacts { hard: amounts(10), used: amounts(*used), ..Default::default() };
             let own: ResourceRequests = [("cpu", Amount::units(*own))].into_iter().collect();
             let held = |resource: &str| Amount::units(if resource == "cpu" { *held } else { 0 });
-            let told = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own, held);
-            let most = told.used["requests.cpu"].minus(own.get("cpu"));
-            let least = most.minus(told.unattributed["requests.cpu"]);
+            let settled = others.settle(Duration::from_millis(*at), &"q".into(), &quota, &own, held);
+            let most = settled.used["requests.cpu"].minus(own.get("cpu"));
+            let least = most.minus(settled.unattributed["requests.cpu"]);
             let units = |amount: Amount| amount.nanos() / Amount::units(1).nanos();
             bounded.push((units(most), units(least)));
         }
@@ -169,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quota_gave_back_before_the_pod_is_shown_gone_makes_no_room() {
+    fn a_quota_that_drops_before_its_pod_is_gone_makes_no_room() {
         assert_eq!(counted(&[(0, 7, 3), (5, 4, 3), (9, 4, 0), (2_000, 4, 0)]), [4, 4, 4, 4]);
     }
 
     #[test]
-    fn less_that_does_not_stand_still_counts_as_the_most_that_it_was() {
+    fn a_changing_smaller_use_counts_as_its_largest_value() {
         assert_eq!(
             counted(&[(0, 9, 0), (10, 1, 0), (500, 4, 0), (900, 2, 0), (1_010, 2, 0)]),
             [9, 9, 9, 9, 4]
@@ -186,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn what_released_units_explain_is_in_doubt_however_long_their_pods_are_not_shown() {
+    fn usage_that_released_units_explain_stays_unattributed_without_pods() {
         let seen = [(0, 0, 0, 0), (1, 6, 0, 9), (60_000, 9, 3, 9), (61_000, 9, 9, 9), (70_000, 9, 9, 9)];
         assert_eq!(past_doubt(&seen), [0; 5]);
         assert_eq!(bounded(&seen)[1], (6, 0), "and leaves no room meanwhile");
     }
 
     #[test]
-    fn what_they_do_not_explain_is_past_doubt_after_a_while() {
+    fn unexplained_usage_is_attributed_to_others_after_a_while() {
         assert_eq!(
             past_doubt(&[(0, 0, 0, 0), (1, 9, 0, 5), (5_000, 9, 0, 5), (5_001, 9, 0, 5)]),
             [0, 0, 0, 4]
@@ -201,12 +203,12 @@ mod tests {
         assert_eq!(
             past_doubt(&[(0, 3, 0, 0), (1, 3, 0, 9), (9_000, 8, 2, 9)]),
             [3; 3],
-            "and stays that, whatever is released"
+            "and stays that when units are released"
         );
     }
 
     #[test]
-    fn what_a_quota_counts_for_a_moment_after_it_has_gone_is_in_doubt() {
+    fn a_brief_count_of_a_deleted_pod_stays_unattributed() {
         let seen = [(0, 9, 9, 9), (1, 9, 0, 0), (4_000, 2, 0, 0), (4_500, 0, 0, 0), (9_000, 0, 0, 0)];
         assert_eq!(past_doubt(&seen), [0; 5]);
     }
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_when_it_wants_to_be_asked_again() {
+    fn it_names_the_time_when_a_smaller_use_counts() {
         let mut others = Others::default();
         let quota = |used| QuotaFacts {
             hard: [("pods".to_owned(), Amount::units(9))].into(),

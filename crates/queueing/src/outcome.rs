@@ -1,4 +1,4 @@
-//! What the controller of QueueUnits decided beside its requests.
+//! The decisions of the controller of QueueUnits that are not requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,36 +7,36 @@ use framework_api::queue::Reason;
 use framework_core::observed::Admission;
 use framework_message::Key;
 
-/// What the desk wants done beside requests.
+/// A decision that the caller carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// A Framework may begin, or waits for that.
+    /// A Framework may begin, or has to wait.
     Admit {
         /// Its name.
         key: Key,
         /// Its UID.
         uid: Arc<str>,
-        /// Which of the two.
+        /// Whether it may begin, or why it waits.
         admission: Admission,
     },
-    /// So far as a Framework has grown, it may begin that.
+    /// These growths of a Framework may begin.
     AdmitGrowths {
         /// Its name.
         key: Key,
         /// Its UID.
         uid: Arc<str>,
-        /// The generations that asked for what is released, sorted.
+        /// The generations of the released growths, sorted.
         growths: Vec<i64>,
     },
-    /// Something was stored of a unit.
-    Tell {
+    /// The API server stored a new reason of a unit.
+    StatusStored {
         /// Its name.
         unit: Key,
         /// Its UID.
         uid: Arc<str>,
-        /// What happened.
+        /// The new reason.
         reason: Reason,
-        /// What to say in an Event; `None`: it is worth none.
+        /// The text of an Event; `None` if there is no Event for this reason.
         note: Option<String>,
         /// How it waited, if it was released.
         waited: Option<Wait>,

@@ -1,7 +1,7 @@
-//! What is to be sent, in which order, and what is on its way.
+//! The order of the requests that are to be sent, and the requests in flight.
 //!
-//! Guarantees: a piece of work is queued once; what lets a job begin goes before all else, and of all else only
-//! [`TOLD_AT_ONCE`] requests are on their way at a time.
+//! Guarantees: a piece of work is queued once. Releases go before all other work, of which at most
+//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are in flight at a time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use framework_message::{Key, Ticket};
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::unit::PendingRequest;
 
-/// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
-/// wait would otherwise stand before the releases, in the API server's own line.
-const TOLD_AT_ONCE: usize = 32;
+/// Requests in flight at a time that let no job begin. When many units come at once, the updates of waiting
+/// units would otherwise stand before the releases in the queue of the API server.
+const MAX_DEFERRABLE_IN_FLIGHT: usize = 32;
 
-/// What waits to be sent.
+/// A piece of work that may need a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Work {
     /// Something about a unit.
@@ -57,28 +57,28 @@ pub enum Sent {
 pub struct OutgoingRequests {
     /// Releases, in the order in which they came up.
     urgent: VecDeque<Work>,
-    /// Everything else, likewise.
-    others: VecDeque<Work>,
+    /// Everything else, in the order in which it came up.
+    deferrable: VecDeque<Work>,
     /// Which of the two each is in; whether in the first.
     queued: BTreeMap<Work, bool>,
     later: BTreeSet<(Duration, Work)>,
     in_flight: BTreeMap<Ticket, Sent>,
-    /// Those of them that let nobody begin.
-    telling: BTreeSet<Ticket>,
+    /// Those of them that let no job begin.
+    deferrable_in_flight: BTreeSet<Ticket>,
     tickets: u64,
     seed: u64,
 }
 
 impl OutgoingRequests {
-    /// None; the seed is that of the jitter of what is tried again.
+    /// No work yet; the seed is that of the jitter of retries.
     pub fn new(seed: u64) -> Self {
         OutgoingRequests {
             urgent: VecDeque::new(),
-            others: VecDeque::new(),
+            deferrable: VecDeque::new(),
             queued: BTreeMap::new(),
             later: BTreeSet::new(),
             in_flight: BTreeMap::new(),
-            telling: BTreeSet::new(),
+            deferrable_in_flight: BTreeSet::new(),
             // Apart from the engine's.
             tickets: 1 << 63,
             seed,
@@ -89,13 +89,13 @@ impl OutgoingRequests {
     pub fn offer(&mut self, work: Work, releases: bool) {
         match self.queued.get(&work) {
             Some(urgent) if *urgent || !releases => return,
-            // It overtakes itself: what is left of it finds nothing to be done.
+            // It overtakes itself: the earlier entry finds no work left.
             Some(_) | None => drop(self.queued.insert(work.clone(), releases)),
         }
         if releases {
             self.urgent.push_back(work);
         } else {
-            self.others.push_back(work);
+            self.deferrable.push_back(work);
         }
     }
 
@@ -120,7 +120,8 @@ impl OutgoingRequests {
 
     /// Whether anything may be sent.
     pub fn wants(&self) -> bool {
-        !self.urgent.is_empty() || !self.others.is_empty() && self.telling.len() < TOLD_AT_ONCE
+        !self.urgent.is_empty()
+            || !self.deferrable.is_empty() && self.deferrable_in_flight.len() < MAX_DEFERRABLE_IN_FLIGHT
     }
 
     /// The next piece of work that may be sent, and whether it lets a job begin.
@@ -129,7 +130,7 @@ impl OutgoingRequests {
             return None;
         }
         let urgent = self.urgent.pop_front().map(|work| (work, true));
-        let next = urgent.or_else(|| self.others.pop_front().map(|work| (work, false)));
+        let next = urgent.or_else(|| self.deferrable.pop_front().map(|work| (work, false)));
         if let Some((work, _)) = &next {
             self.queued.remove(work);
         }
@@ -142,7 +143,7 @@ impl OutgoingRequests {
         let ticket = Ticket(self.tickets);
         self.in_flight.insert(ticket, sent);
         if !releases {
-            self.telling.insert(ticket);
+            self.deferrable_in_flight.insert(ticket);
         }
         ticket
     }
@@ -157,10 +158,10 @@ impl OutgoingRequests {
         self.in_flight.is_empty()
     }
 
-    /// A request is answered: what it was, and the jitter of another try.
+    /// A request is answered. Returns the request, and the jitter of another try.
     pub fn answered(&mut self, ticket: Ticket) -> Option<(Sent, u64)> {
         let sent = self.in_flight.remove(&ticket)?;
-        self.telling.remove(&ticket);
+        self.deferrable_in_flight.remove(&ticket);
         Some((sent, self.seed ^ ticket.0))
     }
 }
@@ -187,14 +188,14 @@ mod tests {
         outgoing.offer(unit("b"), false);
         assert_eq!(outgoing.next_work(), Some((unit("b"), true)));
         assert_eq!(outgoing.next_work(), Some((unit("a"), false)));
-        assert_eq!(outgoing.next_work(), Some((unit("b"), false)), "what is left of it");
+        assert_eq!(outgoing.next_work(), Some((unit("b"), false)), "the earlier entry");
         assert!(!outgoing.wants() && outgoing.next_work().is_none());
     }
 
     #[test]
     fn only_so_many_requests_that_release_nothing_are_on_their_way() {
         let mut outgoing = OutgoingRequests::new(0);
-        let tickets: Vec<_> = (0..TOLD_AT_ONCE).map(|_| outgoing.sent(list(), false)).collect();
+        let tickets: Vec<_> = (0..MAX_DEFERRABLE_IN_FLIGHT).map(|_| outgoing.sent(list(), false)).collect();
         outgoing.offer(unit("a"), false);
         assert!(!outgoing.wants() && outgoing.next_work().is_none());
         outgoing.offer(unit("b"), true);

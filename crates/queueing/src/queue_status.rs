@@ -1,8 +1,8 @@
 //! The status of Queues: how many of their units wait, and how many hold something.
 //!
 //! It is written when a count has changed, of one Queue at most once in [`PAUSE`]: a queue where much happens
-//! costs no more writes than one where little does. All Queues together are written once in [`SHARE`]: a
-//! thousand of them would else cost as much as what happens in them.
+//! costs no more writes than one where little does. The pause grows by [`SHARE`] for each Queue, or a
+//! thousand Queues would cost as many writes as their units do.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
 use framework_message::{Key, Rejection};
 use tracing::warn;
 
-use crate::counts::Filling;
+use crate::counts::QueueCounts;
 use crate::object::Reply;
 
 /// How long after a write the next one of the same Queue follows at the earliest.
@@ -18,18 +18,18 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// So much longer the pause is for each Queue that there is, once that makes more.
 const SHARE: Duration = Duration::from_millis(100);
 
-/// The unit_states of one Queue's status.
+/// The state of one Queue's status.
 #[derive(Debug, Default)]
 pub struct QueueState {
-    /// What is being written.
-    busy: Option<Filling>,
+    /// The counts of the write in flight.
+    busy: Option<QueueCounts>,
     failures: Failures,
     not_before: Duration,
-    /// What was written since the watch last showed the Queue.
-    written: Option<Filling>,
+    /// The counts that were written since the watch last showed the Queue.
+    written: Option<QueueCounts>,
 }
 
-/// What the status of a Queue needs.
+/// The next step for the status of a Queue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NextWrite {
     /// It is written now.
@@ -44,8 +44,13 @@ impl QueueState {
         self.written = None;
     }
 
-    /// What is needed so that what is `counted` is stored as well; `None`: it is, or a write is on its way.
-    pub fn next(&mut self, now: Duration, stored: Option<Filling>, counted: Filling) -> Option<NextWrite> {
+    /// The next step to store the counts; `None` if they are stored already, or a write is in flight.
+    pub fn next(
+        &mut self,
+        now: Duration,
+        stored: Option<QueueCounts>,
+        counted: QueueCounts,
+    ) -> Option<NextWrite> {
         if self.busy.is_some() || self.written.or(stored) == Some(counted) {
             return None;
         }
@@ -56,14 +61,14 @@ impl QueueState {
         Some(NextWrite::Send)
     }
 
-    /// What came of a write, where so many Queues are. It is tried again with the counts of then.
+    /// Takes in the outcome of a write; `queues` is the number of all Queues. Another try has newer counts.
     pub fn replied(&mut self, now: Duration, queue: &Key, queues: usize, reply: &Reply, jitter: u64) {
         let pause = PAUSE.max(SHARE.saturating_mul(u32::try_from(queues).unwrap_or(u32::MAX)));
-        let filling = self.busy.take();
+        let counts = self.busy.take();
         let delay = match reply {
             Reply::Done => {
                 self.failures = Failures::default();
-                self.written = filling;
+                self.written = counts;
                 pause
             }
             Reply::NotSent(_) => NOT_SENT.delay(self.failures.another(false), jitter),
@@ -84,8 +89,8 @@ mod tests {
 
     const NOW: Duration = Duration::from_secs(100);
 
-    fn waiting(waiting: usize) -> Filling {
-        Filling { waiting, released: 0 }
+    fn waiting(waiting: usize) -> QueueCounts {
+        QueueCounts { waiting, released: 0 }
     }
 
     /// A write of one that waits is on its way.

@@ -1,8 +1,8 @@
-//! The time after a start in which nothing is released: what a predecessor sent may still land, and with
-//! fewer known releases than there are, too many would follow.
+//! The time after a start in which no unit is released. Requests of a predecessor may still land, and a round
+//! that does not know a release would release too many units.
 //!
-//! Its requests live as long as any. Then the units of the namespace are listed, consistently: what the
-//! watch shows may be behind, and what was written last would be missing. Only then does a round run there.
+//! These requests live for a bounded time. Then the units of the namespace are listed consistently, because
+//! the watch may be behind and miss the last write. Only then does a round run there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub struct Listing {
     busy: bool,
     failures: Failures,
     not_before: Duration,
-    /// What the watch showed deleted meanwhile, and in which version: a page may be older.
+    /// Units that the watch showed deleted meanwhile, with their versions: a page may be older.
     deleted: BTreeMap<Key, u128>,
 }
 
-/// What a LIST needs next.
+/// The next step of a LIST.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NextPage {
     /// The page after the one with this `continue`.
@@ -46,14 +46,14 @@ pub enum NextPage {
 /// The namespaces where nothing is released yet.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// Namespaces where nothing is released before: what a predecessor sent may still land.
+    /// Namespaces where a request of a predecessor may still land.
     unsettled: BTreeMap<Arc<str>, Unsettled>,
-    /// It is known which these are.
+    /// Whether these were determined.
     began: bool,
 }
 
 impl Recovery {
-    /// Whether it is not known yet in which namespaces nothing may be released. Says so once.
+    /// Whether this is the first turn, in which the namespaces that have to wait are determined.
     pub fn begins(&mut self) -> bool {
         !std::mem::replace(&mut self.began, true)
     }
@@ -63,7 +63,7 @@ impl Recovery {
         self.unsettled = namespaces.map(|namespace| (namespace, Unsettled::Waits(until))).collect();
     }
 
-    /// Whether what a predecessor sent may still land in a namespace.
+    /// Whether a request of a predecessor may still land in a namespace.
     pub fn is_unsettled(&self, namespace: &str) -> bool {
         self.unsettled.contains_key(namespace)
     }
@@ -111,7 +111,7 @@ impl Recovery {
 }
 
 impl Listing {
-    /// What it needs next; `None`: a page is on its way.
+    /// Its next step; `None` if a page is on its way.
     pub fn next(&mut self, now: Duration) -> Option<NextPage> {
         if self.busy {
             return None;

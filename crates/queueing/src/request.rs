@@ -1,4 +1,5 @@
-//! The requests of the desk. Each write carries what keeps it from hitting anything else than it means.
+//! The requests of the controller. Each write carries guards, so that it changes only the object it is meant
+//! for.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use framework_core::SWITCHABLE;
 use framework_message::Key;
 use framework_queue::ResourceRequests;
 
-use crate::counts::Filling;
-use crate::object::{TemplateMetadata, UnitStanding};
+use crate::counts::QueueCounts;
+use crate::object::{TemplateMetadata, UnitStatus};
 
-/// A request of the desk.
+/// A request of the controller.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// POST of a unit of a job, owned by it.
@@ -27,10 +28,10 @@ pub enum Request {
         queue: Arc<str>,
         /// Names its priority.
         class: Option<Arc<str>>,
-        /// Its priority, whatever the class.
+        /// Its priority, which overrides that of the class.
         priority: Option<i32>,
-        /// What it asks for.
-        ask: ResourceRequests,
+        /// The resources that it requests.
+        requests: ResourceRequests,
     },
     /// DELETE of a unit, guarded by its UID.
     DeleteUnit {
@@ -39,7 +40,7 @@ pub enum Request {
         /// Guard.
         uid: Arc<str>,
     },
-    /// GET of a unit, after a conflict or a reply that never came.
+    /// GET of a unit, after a conflict or a lost reply.
     GetUnit {
         /// Its name.
         unit: Key,
@@ -58,23 +59,23 @@ pub enum Request {
         unit: Key,
         /// Guard.
         uid: Arc<str>,
-        /// Guard: what was decided was decided from this version.
+        /// Guard: the version that the decision was made from.
         resource_version: u128,
         /// The whole status.
-        standing: UnitStanding,
+        status: UnitStatus,
     },
-    /// Merge patch of a Queue's status, guarded by UID. Nobody else writes it, and a later one says all that
-    /// an earlier one did: no version guards it, so that it conflicts with no change of the spec.
+    /// Merge patch of a Queue's status, guarded by UID. There is no other writer, and each patch has the
+    /// whole status. A guard by version would only conflict with changes of the spec.
     PatchQueue {
         /// Its name.
         queue: Key,
         /// Guard.
         uid: Arc<str>,
         /// The whole status.
-        filling: Filling,
+        counts: QueueCounts,
     },
     /// Merge patch that takes our finalizer from a unit, guarded by UID and resourceVersion.
-    LetGo {
+    RemoveFinalizer {
         /// Its name.
         unit: Key,
         /// Guard.
@@ -85,7 +86,7 @@ pub enum Request {
         finalizers: Vec<String>,
     },
     /// Merge patch that lets a suspended Job begin, guarded by UID and resourceVersion. Its Pods get the
-    /// label, because what they use is counted by it.
+    /// label, because their usage is counted by it.
     ResumeJob {
         /// Its name.
         job: Key,
@@ -107,17 +108,17 @@ pub enum Request {
         resource_version: u128,
         /// The label.
         queue: Arc<str>,
-        /// Where it goes.
+        /// The metadata that each template has already.
         templates: Vec<TemplateMetadata>,
     },
 }
 
-/// The number that stands for no resourceVersion in a build that can switch rules off. The shipped program has
-/// no such number: each of its writes of a unit is guarded, also where a version could not be read.
+/// The number that stands for no resourceVersion in a build that can switch rules off. The shipped program
+/// has no such number: each of its writes of a unit is guarded, also where a version could not be read.
 pub const UNGUARDED: Option<u128> = if SWITCHABLE { Some(0) } else { None };
 
 impl Request {
-    /// The same, whatever became of the unit meanwhile.
+    /// The same request without its guard by version.
     pub fn unguarded(mut self) -> Self {
         if let (Request::PutStatus { resource_version, .. }, Some(unguarded)) = (&mut self, UNGUARDED) {
             *resource_version = unguarded;
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn a_status_write_loses_its_guard_only_in_a_build_that_can_switch_rules() {
         let (unit, uid) = (Key::new("ns", "unit"), "uid".into());
-        let write = Request::PutStatus { unit, uid, resource_version: 7, standing: UnitStanding::default() };
+        let write = Request::PutStatus { unit, uid, resource_version: 7, status: UnitStatus::default() };
         let Request::PutStatus { resource_version, .. } = write.unguarded() else { panic!() };
         assert_eq!(resource_version, if SWITCHABLE { 0 } else { 7 });
         assert_eq!(UNGUARDED.is_some(), SWITCHABLE);

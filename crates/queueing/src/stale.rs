@@ -1,4 +1,4 @@
-//! What has changed since the last turn, and what turns bring up though nothing has changed.
+//! The objects that changed since the last turn, and the times when a turn is due without a change.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,30 +9,30 @@ use jiff::Timestamp;
 
 use crate::consumer::ConsumerKey;
 
-/// What is to be looked at again.
+/// The objects that the next turn evaluates again.
 #[derive(Debug, Default)]
 pub struct Stale {
     /// Units whose facts may have changed.
     pub units: BTreeSet<Key>,
-    /// Jobs whose units may have changed, or what they ask for.
+    /// Jobs that have changed, or whose units have.
     pub jobs: BTreeSet<ConsumerKey>,
-    /// Namespaces where something may be released now.
+    /// Namespaces that need a round.
     pub namespaces: BTreeSet<Arc<str>>,
-    /// Queues whose status may not say what is counted.
+    /// Queues whose status may differ from the counts.
     pub queues: BTreeSet<Key>,
-    /// When a round is due though nothing happens.
+    /// When a round is due although nothing changes.
     pub round_at: Option<Timestamp>,
-    /// When less use of a quota by others may count.
+    /// When a smaller usage of a quota by others may count.
     pub others_at: Option<Duration>,
 }
 
 impl Stale {
-    /// Whether use by others that has become less may count now. Says so once.
+    /// Whether a smaller usage by others may count now. Returns true once.
     pub fn take_others_due(&mut self, now: Duration) -> bool {
         self.others_at.take_if(|at| *at <= now).is_some()
     }
 
-    /// Whether a round is due though nothing has happened.
+    /// Whether a round is due although nothing has changed.
     pub fn is_round_due(&self, time: Timestamp) -> bool {
         self.round_at.is_some_and(|at| at <= time)
     }

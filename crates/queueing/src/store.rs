@@ -1,7 +1,7 @@
 //! The newest version of each object of a kind.
 //!
-//! Guarantees: of one object only a higher resourceVersion applies, whoever shows it; a LIST replaces what
-//! was known of its kind; what a reply shows brings nothing back that the watch showed deleted.
+//! Guarantees: only a higher resourceVersion of an object applies, from a watch or a reply. A LIST replaces
+//! all known objects of its kind. A reply brings no object back that the watch showed deleted.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub trait Stored {
 #[derive(Debug)]
 struct Kept<T> {
     object: T,
-    /// The LIST, or what follows it, that last showed it.
+    /// The number of the LIST since which it was last shown.
     epoch: u64,
 }
 
@@ -59,7 +59,7 @@ impl<T: Stored> Store<T> {
         first.take_while(move |(key, _)| within(key)).map(|(_, kept)| &kept.object)
     }
 
-    /// Takes in what the watch shows. The names concerned.
+    /// Takes in a change that the watch shows. Returns the names of the objects that changed.
     pub fn apply(&mut self, change: Change<T>) -> Vec<Key> {
         match change {
             Change::Restarted => {
@@ -91,7 +91,7 @@ impl<T: Stored> Store<T> {
         }
     }
 
-    /// Takes in what a reply shows of an object that is known. Says whether that is news.
+    /// Takes in a known object from a reply. Returns whether it is newer.
     pub fn refresh(&mut self, object: T) -> bool {
         let Some(kept) = self.kept.get_mut(object.key()) else { return false };
         let news = kept.object.version() < object.version();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_newer_applies_whoever_shows_it() {
+    fn only_a_newer_version_applies_from_watch_and_reply() {
         let mut store = Store::default();
         assert_eq!(store.apply(Change::Applied(thing("a", 5))).len(), 1);
         assert!(store.apply(Change::Applied(thing("a", 4))).is_empty());

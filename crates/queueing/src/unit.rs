@@ -1,4 +1,4 @@
-//! The unit_states of one unit: what was decided of it, and what was sent.
+//! The state of one unit: the decision about it, and its requests.
 //!
 //! Guarantees: one request about a unit is on its way at a time; a release that may have been stored counts
 //! as one until it is known not to be.
@@ -12,13 +12,13 @@ use framework_queue::UnitFacts;
 
 use crate::consumer::ConsumerKey;
 use crate::counts::Counted;
-use crate::object::{Overtaken, UnitObject, UnitStanding};
+use crate::object::{Overtaken, UnitObject, UnitStatus};
 use crate::request::Request;
 use framework_message::backoff::Failures;
 
-/// What was decided of a unit that waits.
+/// The decision about a unit that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
+pub enum UnitDecision {
     /// Nothing yet.
     #[default]
     None,
@@ -28,7 +28,7 @@ pub enum Verdict {
     Wait(Reason, String),
 }
 
-/// What is on its way.
+/// A request about a unit that is in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingRequest {
     /// A status, decided from this resourceVersion; whether it releases the unit.
@@ -43,64 +43,64 @@ pub enum PendingRequest {
     /// A deletion.
     Delete,
     /// The removal of our finalizer.
-    LetGo,
+    RemoveFinalizer,
 }
 
-/// What is on its way about one unit, and what came of what was sent.
+/// The requests about one unit, and their outcomes.
 #[derive(Debug, Default)]
 pub struct UnitWrites {
-    /// What is on its way.
+    /// The request that is in flight.
     pub pending: Option<PendingRequest>,
     /// A release that may have been stored, or may yet be: decided from this resourceVersion. A newer version
     /// that is not released says that it never will be.
     pub releasing: Option<u128>,
-    /// An earlier try of it got no reply.
+    /// An earlier try of the release got no reply.
     pub unsure: bool,
     /// It is to be read, because a write conflicted or got no reply.
     pub unread: bool,
-    /// Its deletion was accepted: the watch will show it, and until then there is nothing more to ask for.
+    /// Its deletion was accepted. The watch will show it, and until then no other request is needed.
     pub deleted: bool,
-    /// Of which version of the unit the last request was about.
+    /// The version of the unit that the last request was made from.
     pub base: u128,
-    /// The version that is deleted or let go: nothing more is sent before the watch shows another.
-    pub seen_to: Option<u128>,
+    /// The version that was deleted or lost its finalizer. No request is sent before the watch shows another.
+    pub finished_version: Option<u128>,
     /// Failures in a row.
     pub failures: Failures,
     /// Nothing is sent before.
     pub not_before: Duration,
 }
 
-/// The unit_states of one unit.
+/// The state of one unit.
 #[derive(Debug, Default)]
 pub struct UnitState {
     /// The unit that they are of.
     pub uid: Option<Arc<str>>,
     /// The job that it names.
     pub consumer: Option<ConsumerKey>,
-    /// What the scheduler was last told of it.
+    /// The facts that the schedule last received.
     pub facts: Option<UnitFacts>,
-    /// Whether the scheduler was last told that it was released and holds something.
-    pub holds: bool,
-    /// What it counts as.
+    /// Whether these facts say that it was released and uses quota.
+    pub uses_quota: bool,
+    /// The count that it is part of.
     pub counted: Option<Counted>,
-    /// What was decided.
-    pub verdict: Verdict,
-    /// What is to be stored of that others went before it.
+    /// The decision of the last round.
+    pub decision: UnitDecision,
+    /// The condition `Overtaken` that is to be stored.
     pub overtaken: Option<Overtaken>,
-    /// Before, that alone is not worth a write.
-    pub mark_from: Duration,
-    /// It is to be deleted: its job asks for something else by now, or for nothing.
+    /// Before this time that condition alone is not worth a write.
+    pub write_overtaken_from: Duration,
+    /// It is to be deleted: the requests of its job have changed or ended.
     pub unwanted: bool,
-    /// Its finalizer may go: nothing of its job is left.
-    pub may_go: bool,
-    /// What is on its way, and what came of it.
+    /// Its finalizer may be removed: its job uses no quota any more.
+    pub may_remove_finalizer: bool,
+    /// Its requests, and their outcomes.
     pub writes: UnitWrites,
 }
 
 impl UnitState {
-    /// What is to be sent about the unit next, `now` on the steady clock and `at` the wall clock's time.
+    /// The next request about the unit, `now` on the steady clock and `at` the wall clock's time.
     pub fn next(&self, unit: &UnitObject, now: Duration, at: Time) -> Option<(PendingRequest, Request)> {
-        if self.writes.pending.is_some() || self.writes.seen_to == Some(unit.resource_version) {
+        if self.writes.pending.is_some() || self.writes.finished_version == Some(unit.resource_version) {
             return None;
         }
         let name = || (unit.key.clone(), Arc::clone(&unit.uid));
@@ -108,15 +108,19 @@ impl UnitState {
             return Some((PendingRequest::Read, Request::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
-            if !self.may_go || !holds_ours(unit) {
+            if !self.may_remove_finalizer || !has_finalizer(unit) {
                 return None;
             }
             let finalizers = unit.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned();
             let (name, uid) = name();
             let resource_version = unit.resource_version;
-            let request =
-                Request::LetGo { unit: name, uid, resource_version, finalizers: finalizers.collect() };
-            return Some((PendingRequest::LetGo, request));
+            let request = Request::RemoveFinalizer {
+                unit: name,
+                uid,
+                resource_version,
+                finalizers: finalizers.collect(),
+            };
+            return Some((PendingRequest::RemoveFinalizer, request));
         }
         if self.unwanted {
             if self.writes.deleted {
@@ -125,27 +129,33 @@ impl UnitState {
             let (unit, uid) = name();
             return Some((PendingRequest::Delete, Request::DeleteUnit { unit, uid }));
         }
-        let standing = self.wanted(&unit.standing, now, at)?;
-        let releases = standing.phase == Some(Phase::Dequeued);
+        let status = self.wanted(&unit.status, now, at)?;
+        let releases = status.phase == Some(Phase::Dequeued);
         let pending = PendingRequest::Status { base: unit.resource_version, releases };
         let (name, uid) = name();
         let resource_version = unit.resource_version;
-        Some((pending, Request::PutStatus { unit: name, uid, resource_version, standing }))
+        Some((pending, Request::PutStatus { unit: name, uid, resource_version, status }))
     }
 
     /// The status that is to be stored; `None`: the one that is.
-    fn wanted(&self, stored: &UnitStanding, now: Duration, at: Time) -> Option<UnitStanding> {
-        let (phase, reason, message) = match (stored.phase, &self.verdict) {
+    fn wanted(&self, stored: &UnitStatus, now: Duration, at: Time) -> Option<UnitStatus> {
+        let (phase, reason, message) = match (stored.phase, &self.decision) {
             (Some(Phase::Dequeued), _) => return None,
             // Being enqueued is visible, however short it is.
-            (None, Verdict::Release) => (Phase::Enqueued, Reason::Waiting, String::new()),
-            (Some(Phase::Enqueued), Verdict::Release) => (Phase::Dequeued, Reason::Admitted, String::new()),
-            (None, Verdict::Wait(reason, message)) => (Phase::Enqueued, *reason, message.clone()),
+            (None, UnitDecision::Release) => (Phase::Enqueued, Reason::Waiting, String::new()),
+            (Some(Phase::Enqueued), UnitDecision::Release) => {
+                (Phase::Dequeued, Reason::Admitted, String::new())
+            }
+            (None, UnitDecision::Wait(reason, message)) => (Phase::Enqueued, *reason, message.clone()),
             // One reason has one message, or each release would rewrite those of all that wait.
-            (Some(Phase::Enqueued), Verdict::Wait(reason, message)) if stored.reason != Some(*reason) => {
+            (Some(Phase::Enqueued), UnitDecision::Wait(reason, message))
+                if stored.reason != Some(*reason) =>
+            {
                 (Phase::Enqueued, *reason, message.clone())
             }
-            (Some(Phase::Enqueued), _) if self.overtaken != stored.overtaken && self.is_marked(now) => {
+            (Some(Phase::Enqueued), _)
+                if self.overtaken != stored.overtaken && self.is_overtaken_due(now) =>
+            {
                 (Phase::Enqueued, stored.reason.unwrap_or(Reason::Waiting), stored.message.clone())
             }
             _ => return None,
@@ -153,22 +163,90 @@ impl UnitState {
         let flips = stored.phase.is_none() || phase == Phase::Dequeued;
         let since = if flips { at } else { stored.since.unwrap_or(at) };
         let overtaken = self.overtaken.filter(|_| phase == Phase::Enqueued);
-        Some(UnitStanding {
-            phase: Some(phase),
-            reason: Some(reason),
-            message,
-            since: Some(since),
-            overtaken,
-        })
+        Some(UnitStatus { phase: Some(phase), reason: Some(reason), message, since: Some(since), overtaken })
     }
 
-    /// Whether it is time to store that it was overtaken. That capacity is kept for it, is said at once.
-    fn is_marked(&self, now: Duration) -> bool {
-        now >= self.mark_from || self.overtaken.is_some_and(|overtaken| overtaken.reserved)
+    /// Whether the condition `Overtaken` may be stored now. A reservation is stored at once.
+    fn is_overtaken_due(&self, now: Duration) -> bool {
+        now >= self.write_overtaken_from || self.overtaken.is_some_and(|overtaken| overtaken.reserved)
     }
 }
 
 /// Whether our finalizer holds it.
-pub fn holds_ours(unit: &UnitObject) -> bool {
+pub fn has_finalizer(unit: &UnitObject) -> bool {
     unit.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+}
+
+#[cfg(test)]
+mod tests {
+    use framework_api::queue::ConsumerKind;
+    use framework_message::Key;
+    use framework_queue::ResourceRequests;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn unit(phase: Option<Phase>) -> UnitObject {
+        UnitObject {
+            key: Key::new("ns", "unit"),
+            uid: "uid".into(),
+            resource_version: 7,
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            finalizers: vec!["a.b/c".to_owned(), FINALIZER.to_owned()],
+            owner: None,
+            consumer: ConsumerKey::new(ConsumerKind::Framework, Key::new("ns", "job")),
+            consumer_uid: None,
+            queue: "q".into(),
+            priority: None,
+            class: None,
+            requests: Ok(ResourceRequests::default()),
+            status: UnitStatus { phase, ..UnitStatus::default() },
+        }
+    }
+
+    fn next(state: &UnitState, unit: &UnitObject) -> Option<Request> {
+        state.next(unit, Duration::ZERO, Time::floor(Timestamp::UNIX_EPOCH)).map(|(_, request)| request)
+    }
+
+    fn phase(request: Option<Request>) -> Option<Phase> {
+        match request {
+            Some(Request::PutStatus { resource_version: 7, status, .. }) => status.phase,
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_release_is_stored_after_the_entry_into_the_queue_and_once() {
+        let state = UnitState { decision: UnitDecision::Release, ..UnitState::default() };
+        assert_eq!(phase(next(&state, &unit(None))), Some(Phase::Enqueued));
+        assert_eq!(phase(next(&state, &unit(Some(Phase::Enqueued)))), Some(Phase::Dequeued));
+        assert!(next(&state, &unit(Some(Phase::Dequeued))).is_none());
+    }
+
+    #[test]
+    fn one_request_about_a_unit_is_in_flight_at_a_time() {
+        let mut state = UnitState { decision: UnitDecision::Release, ..UnitState::default() };
+        state.writes.pending = Some(PendingRequest::Read);
+        assert!(next(&state, &unit(None)).is_none());
+        state.writes.pending = None;
+        state.writes.unread = true;
+        assert!(matches!(next(&state, &unit(None)), Some(Request::GetUnit { .. })));
+        state.writes.finished_version = Some(7);
+        assert!(next(&state, &unit(None)).is_none(), "until the watch shows another version");
+    }
+
+    #[test]
+    fn only_our_finalizer_is_removed_and_only_when_the_job_uses_no_quota() {
+        let mut state = UnitState { unwanted: true, ..UnitState::default() };
+        let mut unit = unit(Some(Phase::Dequeued));
+        assert!(matches!(next(&state, &unit), Some(Request::DeleteUnit { .. })));
+        unit.deleting = true;
+        assert!(next(&state, &unit).is_none());
+        state.may_remove_finalizer = true;
+        let Some(Request::RemoveFinalizer { finalizers, .. }) = next(&state, &unit) else { panic!() };
+        assert_eq!(finalizers, ["a.b/c"]);
+        unit.finalizers = finalizers;
+        assert!(next(&state, &unit).is_none());
+    }
 }

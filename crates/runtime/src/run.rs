@@ -297,7 +297,7 @@ impl Controller {
             Outcome::AdmitGrowths { key, uid, growths } => {
                 self.engine.admit_growths(now, &key, &uid, growths);
             }
-            Outcome::Tell { unit, uid, reason, note, waited } => {
+            Outcome::StatusStored { unit, uid, reason, note, waited } => {
                 self.metrics.unit_decided(reason, waited.as_ref());
                 if let Some(note) = note {
                     let report = Report { reason: reason.as_str(), note, warning: false };

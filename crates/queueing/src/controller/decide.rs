@@ -1,4 +1,4 @@
-//! A round: what the scheduler decides becomes what is to be written, and what Frameworks are told.
+//! A round: the decisions of the schedule become requests, and admissions of Frameworks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{Overtaken, UnitObject};
 use crate::outcome::{Outcome, Wait};
 use crate::outgoing::Work;
-use crate::unit::Verdict;
+use crate::unit::UnitDecision;
 use framework_message::{Key, Now};
 
 /// That a unit was overtaken is stored when this part of the time has passed after which it is overdue. Where
 /// queues take turns, most units are overtaken for a while, and a write for each would be up to a fifth of
-/// all. A controller that starts anew may have to count that much again.
-const MARK_PART: u32 = 2;
+/// all. A controller that starts may have to count that time again.
+const OVERTAKEN_WRITE_PART: u32 = 2;
 
 impl QueueController {
     /// Runs a round in each namespace where something has changed, or time has.
@@ -55,14 +55,14 @@ impl QueueController {
     fn decided(&mut self, now: Now, key: Key, update: UnitUpdate) {
         let Some(state) = self.unit_states.get_mut(&key) else { return };
         match update {
-            UnitUpdate::Release => state.verdict = Verdict::Release,
+            UnitUpdate::Release => state.decision = UnitDecision::Release,
             UnitUpdate::Wait(refusal) => {
-                state.verdict = Verdict::Wait(refusal.reason(), refusal.to_string());
+                state.decision = UnitDecision::Wait(refusal.reason(), refusal.to_string());
             }
             UnitUpdate::Overtaken { since } => {
                 state.overtaken = Some(Overtaken { since: Time::floor(since), reserved: false });
-                state.mark_from = now.steady + self.settings.reserve_after / MARK_PART;
-                self.outgoing.offer_at(state.mark_from, Work::Unit(key));
+                state.write_overtaken_from = now.steady + self.settings.reserve_after / OVERTAKEN_WRITE_PART;
+                self.outgoing.offer_at(state.write_overtaken_from, Work::Unit(key));
                 return;
             }
             UnitUpdate::Reserved => {
@@ -73,15 +73,15 @@ impl QueueController {
         self.offer(Work::Unit(key));
     }
 
-    /// Makes sure that each job has the unit that it should have, and hears of it.
-    pub(super) fn look_after_jobs(&mut self) {
+    /// Makes sure that each job has the unit that it should have, and is admitted by it.
+    pub(super) fn sync_jobs(&mut self) {
         for key in std::mem::take(&mut self.stale.jobs) {
-            self.look_after(&key);
-            self.look_after_growths(&key);
+            self.sync_job(&key);
+            self.sync_growths(&key);
         }
     }
 
-    fn look_after(&mut self, key: &ConsumerKey) {
+    fn sync_job(&mut self, key: &ConsumerKey) {
         let (Some(job), Some(name)) = (self.objects.consumers.get(key), key.unit()) else { return };
         let unit = self.objects.units.get(&name);
         let Some(unit) = unit else {
@@ -91,8 +91,10 @@ impl QueueController {
             return;
         };
         let ours = unit.owner.as_ref() == Some(&job.uid);
-        let is_released = unit.standing.phase == Some(Phase::Dequeued);
-        let fits = job.queue.as_ref() == Some(&unit.queue) && job.ask == unit.ask && job.class == unit.class;
+        let is_released = unit.status.phase == Some(Phase::Dequeued);
+        let fits = job.queue.as_ref() == Some(&unit.queue)
+            && job.requests == unit.requests
+            && job.class == unit.class;
         let stays = match is_released {
             true => !is_outgrown(unit, job),
             false => job.stage == Stage::Waiting && fits,
@@ -102,19 +104,19 @@ impl QueueController {
         let admission = match (ours, begins) {
             (true, true) => Admission::Released { generation: job.generation },
             (true, false) => waiting(unit),
-            (false, _) => taken(unit),
+            (false, _) => name_conflict(unit),
         };
         let uid = Arc::clone(&job.uid);
         let (waits, resumes) = (job.wants_unit(), begins && job.waits_to_begin());
-        // One that is about to be released need not hear first that it is in its queue.
+        // A unit that is about to be released needs no admission that says it waits.
         let is_leaving = ours
             && !is_released
-            && unit.standing.reason == Some(Reason::Waiting)
-            && self.unit_states.get(&name).is_some_and(|state| state.verdict == Verdict::Release);
-        self.want(name, !unwanted);
+            && unit.status.reason == Some(Reason::Waiting)
+            && self.unit_states.get(&name).is_some_and(|state| state.decision == UnitDecision::Release);
+        self.set_wanted(name, !unwanted);
         match &key.kind {
             JobKind::Known(ConsumerKind::Framework) if waits && !is_leaving => {
-                self.tell(key, uid, admission);
+                self.admit(key, uid, admission);
             }
             JobKind::Known(ConsumerKind::Job | ConsumerKind::JobSet) if resumes => {
                 self.offer(Work::Job(key.clone()))
@@ -123,16 +125,16 @@ impl QueueController {
         }
     }
 
-    /// Whether the first unit of a job lets it begin. One that is being deleted lets nobody begin any more.
+    /// Whether the first unit of a job lets it begin. A unit that is being deleted lets no job begin any
+    /// more.
     pub(super) fn lets_begin(&self, key: &ConsumerKey, unit: &UnitObject, job: &Consumer) -> bool {
         unit.owner.as_ref() == Some(&job.uid)
-            && unit.standing.phase == Some(Phase::Dequeued)
+            && unit.status.phase == Some(Phase::Dequeued)
             && !is_outgrown(unit, job)
             && (!unit.deleting || self.may_have_begun(key, job))
     }
 
-    /// Whether a job that is seen to wait may have begun: it was told that it may as it is, or is being
-    /// resumed as it is.
+    /// Whether a job that is seen waiting may have begun: its present version was admitted or resumed.
     fn may_have_begun(&self, key: &ConsumerKey, job: &Consumer) -> bool {
         let Some(state) = self.job_states.get(key) else { return false };
         match key.kind {
@@ -142,21 +144,21 @@ impl QueueController {
     }
 
     /// Whether nothing has begun, or will, by the release of a unit that is being deleted: its job asks for
-    /// another one then. Until it is gone it holds what it was given all the same.
+    /// another one then. Until it is gone its quota stays reserved.
     pub(super) fn is_void(&self, unit: &UnitObject) -> bool {
         let key = &unit.consumer;
         let Some(job) = self.objects.consumers.get(key).filter(|job| job.stage == Stage::Waiting) else {
             return false;
         };
         let is_first = unit.owner.as_ref() == Some(&job.uid) && key.unit().as_ref() == Some(&unit.key);
-        // What a predecessor has sent may land yet, but not once its job has outgrown the unit.
+        // A request of a predecessor may still land, unless the job has outgrown the unit.
         let may_land = || self.recovery.is_unsettled(&unit.key.namespace);
         let may_begin = || may_land() || self.may_have_begun(key, job);
         is_first && unit.deleting && self.usage.of(key).is_none() && (is_outgrown(unit, job) || !may_begin())
     }
 
-    /// Whether a unit is to stay. One that may be released already is let be: whoever came first wins.
-    pub(super) fn want(&mut self, name: Key, wanted: bool) {
+    /// Notes whether a unit is wanted. One that may be released already stays: the first decision wins.
+    pub(super) fn set_wanted(&mut self, name: Key, wanted: bool) {
         let Some(state) = self.unit_states.get_mut(&name) else { return };
         let unwanted = !wanted && state.writes.releasing.is_none();
         if state.unwanted != unwanted {
@@ -166,18 +168,18 @@ impl QueueController {
         }
     }
 
-    fn tell(&mut self, key: &ConsumerKey, uid: Arc<str>, admission: Admission) {
+    fn admit(&mut self, key: &ConsumerKey, uid: Arc<str>, admission: Admission) {
         let state = self.job_states.entry(key.clone()).or_default();
         if state.admit(&uid, &admission) {
             self.outcomes.push(Outcome::Admit { key: key.key.clone(), uid, admission });
         }
     }
 
-    /// Says what has been stored of a unit. Why it waits is worth an Event, but not that it was put into its
-    /// queue; nor the release of a Framework, which has an Event of its own.
-    pub(super) fn announce(&mut self, key: &Key, before: Option<Reason>, time: Timestamp) {
+    /// Reports a newly stored reason of a unit. There is no Event for entering the queue, nor for the release
+    /// of a Framework, which has an Event of its own.
+    pub(super) fn report_status(&mut self, key: &Key, before: Option<Reason>, time: Timestamp) {
         let Some(unit) = self.objects.units.get(key) else { return };
-        let Some(reason) = unit.standing.reason.filter(|reason| Some(*reason) != before) else { return };
+        let Some(reason) = unit.status.reason.filter(|reason| Some(*reason) != before) else { return };
         let since = self.enqueued(unit);
         let waited = (reason == Reason::Admitted).then(|| Wait {
             queue: Key { namespace: Arc::clone(&key.namespace), name: Arc::clone(&unit.queue) },
@@ -189,11 +191,11 @@ impl QueueController {
             Reason::Admitted => unit.consumer.kind != JobKind::Known(ConsumerKind::Framework),
             _ => true,
         };
-        self.outcomes.push(Outcome::Tell {
+        self.outcomes.push(Outcome::StatusStored {
             unit: key.clone(),
             uid: Arc::clone(&unit.uid),
             reason,
-            note: is_event.then(|| unit.standing.message.clone()),
+            note: is_event.then(|| unit.status.message.clone()),
             waited,
         });
     }
@@ -202,23 +204,23 @@ impl QueueController {
 /// Whether a job of which nothing has begun asks for more by now than its unit: it came to do so while the
 /// unit was being released.
 fn is_outgrown(unit: &UnitObject, job: &Consumer) -> bool {
-    let (Ok(given), Ok(asks)) = (&unit.ask, &job.ask) else { return false };
+    let (Ok(given), Ok(asks)) = (&unit.requests, &job.requests) else { return false };
     job.stage == Stage::Waiting && asks.iter().any(|(resource, amount)| amount > given.get(resource))
 }
 
 /// Why its unit does not let a Framework begin.
 fn waiting(unit: &UnitObject) -> Admission {
-    if unit.standing.phase == Some(Phase::Dequeued) {
+    if unit.status.phase == Some(Phase::Dequeued) {
         let message =
             format!("the QueueUnit {} was released for less, or deleted: it is made anew", unit.key.name);
         return Admission::Waiting { reason: Reason::Waiting.to_string(), message };
     }
-    let reason = unit.standing.reason.unwrap_or(Reason::Waiting).to_string();
-    Admission::Waiting { reason, message: unit.standing.message.clone() }
+    let reason = unit.status.reason.unwrap_or(Reason::Waiting).to_string();
+    Admission::Waiting { reason, message: unit.status.message.clone() }
 }
 
-/// What a Framework hears whose unit cannot be made yet.
-fn taken(unit: &UnitObject) -> Admission {
+/// The admission of a Framework whose unit cannot be created yet.
+fn name_conflict(unit: &UnitObject) -> Admission {
     let message = format!("the name {} is taken by a QueueUnit of another job", unit.key.name);
     Admission::Waiting { reason: "NameConflict".to_owned(), message }
 }

@@ -1,4 +1,4 @@
-//! What the desk is told becomes what the scheduler is told.
+//! Changes of objects become facts for the schedule.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::QueueController;
 use super::growth::{Shares, generation};
 use crate::consumer::{Consumer, ConsumerKey};
 use crate::counts::Counted;
-use crate::object::{JobObject, UnitObject, UnitStanding};
+use crate::object::{JobObject, UnitObject};
 use crate::outgoing::Work;
-use crate::unit::{UnitState, Verdict, holds_ours};
+use crate::unit::{UnitDecision, UnitState, has_finalizer};
 use framework_message::{Key, Now};
 
 impl QueueController {
     pub(super) fn unit_changed(&mut self, key: Key) {
         let known = self.unit_states.get(&key).and_then(|state| state.uid.clone());
         let unit = self.objects.units.get(&key).map(|unit| {
-            (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version, unit.standing.overtaken)
+            (Arc::clone(&unit.uid), unit.consumer.clone(), unit.resource_version, unit.status.overtaken)
         });
         if let Some(known) = known.filter(|known| unit.as_ref().is_none_or(|(uid, ..)| uid != known)) {
             self.forget_unit(&key, &known);
@@ -53,7 +53,7 @@ impl QueueController {
         let state = self.unit_states.remove(key).unwrap_or_default();
         self.counts.replace(state.counted.as_ref(), None);
         if let Some(consumer) = state.consumer {
-            if state.holds {
+            if state.uses_quota {
                 self.released_units(&consumer, false);
             }
             self.objects.unlink(&consumer, key);
@@ -67,7 +67,7 @@ impl QueueController {
         }
     }
 
-    /// What was asked for a job is there, or gone again.
+    /// The unit of a job was created or deleted: its next request need not wait.
     fn job_is_answered(&mut self, job: &ConsumerKey) {
         if let Some(state) = self.job_states.get_mut(job) {
             state.not_before = Duration::ZERO;
@@ -126,7 +126,7 @@ impl QueueController {
         self.consumer_changed(ConsumerKey::new(ConsumerKind::JobSet, key.clone()), consumer);
     }
 
-    /// Units of JobSets that are not there are known to be that from now on.
+    /// JobSets are listed: units that name a missing JobSet are known from now on.
     pub(super) fn job_sets_are_seen(&mut self) {
         self.stale.units.extend(self.objects.units_of_kind(ConsumerKind::JobSet).cloned());
     }
@@ -143,7 +143,7 @@ impl QueueController {
         self.stale.jobs.insert(key);
     }
 
-    /// Tells the scheduler what has changed of units, and of what their Pods use.
+    /// Gives the schedule the changed facts of units, and the usage of quotas.
     pub(super) fn refresh(&mut self, now: Now) {
         let mut shares = Shares::default();
         for key in std::mem::take(&mut self.stale.units) {
@@ -154,32 +154,32 @@ impl QueueController {
 
     fn refresh_unit(&mut self, key: &Key, shares: &mut Shares) {
         let Some(unit) = self.objects.units.get(key) else { return };
-        let holds = shares.of(unit, self);
-        let trouble = self.trouble(unit);
-        let facts = self.facts(unit, &holds, trouble.is_some());
-        let may_go = unit.deleting && (holds.is_empty() || self.is_void(unit));
+        let usage = shares.of(unit, self);
+        let obstacle = self.obstacle(unit);
+        let facts = self.facts(unit, &usage, obstacle.is_some());
+        let may_remove_finalizer = unit.deleting && (usage.is_empty() || self.is_void(unit));
         let counted = counted(unit, facts.as_ref());
         let (uid, consumer) = (Arc::clone(&unit.uid), unit.consumer.clone());
-        let offers = (unit.deleting && may_go && holds_ours(unit)) || trouble.is_some();
+        let offers = (unit.deleting && may_remove_finalizer && has_finalizer(unit)) || obstacle.is_some();
         let Some(state) = self.unit_states.get_mut(key) else { return };
-        state.may_go = may_go;
+        state.may_remove_finalizer = may_remove_finalizer;
         let waits = facts.as_ref().is_some_and(|facts| !is_released(facts));
-        if let Some((reason, message)) = trouble {
-            state.verdict = Verdict::Wait(reason, message);
+        if let Some((reason, message)) = obstacle {
+            state.decision = UnitDecision::Wait(reason, message);
         } else if waits && state.facts != facts {
-            // It is decided anew.
-            state.verdict = Verdict::None;
+            // The next round decides again.
+            state.decision = UnitDecision::None;
         }
-        let holds = facts.as_ref().is_some_and(is_released);
-        let held = std::mem::replace(&mut state.holds, holds);
+        let uses_quota = facts.as_ref().is_some_and(is_released);
+        let used_quota = std::mem::replace(&mut state.uses_quota, uses_quota);
         let before = std::mem::replace(&mut state.counted, counted.clone());
         if state.facts != facts {
             state.facts.clone_from(&facts);
             self.namespaces.entry(&key.namespace).schedule.set_unit(&uid, facts);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
-        if held != holds {
-            self.released_units(&consumer, holds);
+        if used_quota != uses_quota {
+            self.released_units(&consumer, uses_quota);
         }
         self.counts.replace(before.as_ref(), counted.as_ref());
         if offers {
@@ -188,8 +188,8 @@ impl QueueController {
     }
 
     /// Why a unit that waits is not even looked at.
-    fn trouble(&self, unit: &UnitObject) -> Option<(Reason, String)> {
-        if unit.standing.phase == Some(Phase::Dequeued) || unit.deleting {
+    fn obstacle(&self, unit: &UnitObject) -> Option<(Reason, String)> {
+        if unit.status.phase == Some(Phase::Dequeued) || unit.deleting {
             return None;
         }
         let of = |reason, message| Some((reason, message));
@@ -202,7 +202,7 @@ impl QueueController {
             let text = format!("there is no job {} that waits in a queue", consumer.key.name);
             return of(Reason::ConsumerNotFound, text);
         }
-        if let Err(error) = &unit.ask {
+        if let Err(error) = &unit.requests {
             return of(Reason::ExceedsQuota, format!("spec.resource cannot be read: {error}"));
         }
         if self.objects.queues.get(&Key::new(&unit.key.namespace, &unit.queue)).is_none() {
@@ -216,38 +216,37 @@ impl QueueController {
         None
     }
 
-    /// What the scheduler is told of a unit; `None`: it need not know of it.
-    fn facts(&self, unit: &UnitObject, holds: &ResourceRequests, is_in_trouble: bool) -> Option<UnitFacts> {
+    /// The facts of a unit for the schedule; `None` if it does not need them.
+    fn facts(&self, unit: &UnitObject, usage: &ResourceRequests, has_obstacle: bool) -> Option<UnitFacts> {
         let state = self.unit_states.get(&unit.key)?;
-        let released = unit.standing.phase == Some(Phase::Dequeued) || state.writes.releasing.is_some();
-        let standing = if released {
-            if holds.is_empty() {
+        let released = unit.status.phase == Some(Phase::Dequeued) || state.writes.releasing.is_some();
+        let phase = if released {
+            if usage.is_empty() {
                 return None;
             }
-            UnitPhase::Released { usage: holds.clone() }
+            UnitPhase::Released { usage: usage.clone() }
         } else {
-            if is_in_trouble || unit.deleting || state.unwanted {
+            if has_obstacle || unit.deleting || state.unwanted {
                 return None;
             }
-            let UnitStanding { phase, reason, .. } = &unit.standing;
             UnitPhase::Waiting {
                 // It is stored later than it is decided, if ever.
                 overtaken: state.overtaken.map(|overtaken| overtaken.since.timestamp()),
                 reserved: state.overtaken.is_some_and(|overtaken| overtaken.reserved),
-                reason: reason.filter(|_| phase.is_some()),
+                reason: unit.status.reason.filter(|_| unit.status.phase.is_some()),
             }
         };
         Some(UnitFacts {
             queue: Arc::clone(&unit.queue),
             priority: self.objects.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
             enqueued: self.enqueued(unit),
-            requests: unit.ask.clone().ok()?,
+            requests: unit.requests.clone().ok()?,
             grows: self
                 .objects
                 .consumers
                 .get(&unit.consumer)
                 .is_some_and(|job| generation(unit, job).is_some()),
-            phase: standing,
+            phase,
         })
     }
 }
@@ -257,12 +256,12 @@ pub(super) fn is_released(facts: &UnitFacts) -> bool {
     matches!(facts.phase, UnitPhase::Released { .. })
 }
 
-/// What a unit counts as.
+/// The count that a unit is part of.
 fn counted(unit: &UnitObject, facts: Option<&UnitFacts>) -> Option<Counted> {
     let queue = Key { namespace: Arc::clone(&unit.key.namespace), name: Arc::clone(&unit.queue) };
-    match unit.standing.phase {
+    match unit.status.phase {
         Some(Phase::Dequeued) => facts.is_some_and(is_released).then_some(Counted::Released(queue)),
-        _ => Some(Counted::Waiting(queue, unit.standing.reason.unwrap_or(Reason::Waiting).as_str())),
+        _ => Some(Counted::Waiting(queue, unit.status.reason.unwrap_or(Reason::Waiting).as_str())),
     }
 }
 
@@ -280,7 +279,7 @@ fn consumer_of(job: &JobObject) -> Consumer {
         created: job.created,
         queue: job.queue.clone(),
         class: job.class.clone(),
-        ask: job.ask.clone(),
+        requests: job.requests.clone(),
         growths: BTreeMap::new(),
         stage,
         deleting: job.deleting,

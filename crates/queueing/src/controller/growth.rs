@@ -1,4 +1,4 @@
-//! What released Frameworks have grown by: each growth has a unit of its own beside the first one.
+//! Growths of released Frameworks: each one has a unit of its own beside the first.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,41 +19,41 @@ use crate::request::Request;
 use crate::usage::less;
 use framework_message::Key;
 
-/// What the released units of jobs hold; each job's are found out together, and once.
+/// The quota that released units of jobs reserve. The units of one job are computed together, and once.
 #[derive(Debug, Default)]
 pub(super) struct Shares(BTreeMap<ConsumerKey, BTreeMap<Key, ResourceRequests>>);
 
 impl Shares {
-    /// What a unit keeps from others, if it was released, or may be: what its Tasks ask for now, but no more
-    /// than it was given, and what their Pods still use.
-    pub fn of(&mut self, unit: &UnitObject, desk: &QueueController) -> ResourceRequests {
+    /// The quota that a unit reserves if it is released, or may be. It is the sum of the present requests of
+    /// its Tasks, at most those it was released with, and of the usage of removed Tasks whose Pods remain.
+    pub fn of(&mut self, unit: &UnitObject, controller: &QueueController) -> ResourceRequests {
         if !self.0.contains_key(&unit.consumer) {
-            self.0.insert(unit.consumer.clone(), desk.shares(&unit.consumer));
+            self.0.insert(unit.consumer.clone(), controller.shares(&unit.consumer));
         }
         self.0.get(&unit.consumer).and_then(|shares| shares.get(&unit.key)).cloned().unwrap_or_default()
     }
 }
 
 impl QueueController {
-    /// What the released units of a job hold. What its Pods use beyond what is asked for is of Tasks that are
-    /// gone: of the youngest growths before all others, because a shrink takes these first.
+    /// The quota that the released units of a job reserve. Usage beyond the present requests is of removed
+    /// Tasks. It is attributed to the youngest growths first, because a shrink removes these first.
     fn shares(&self, job: &ConsumerKey) -> BTreeMap<Key, ResourceRequests> {
         let units = self.objects.units_of(job).filter_map(|key| self.objects.units.get(key));
         let is_released = |unit: &&UnitObject| {
             let releasing =
                 || self.unit_states.get(&unit.key).is_some_and(|state| state.writes.releasing.is_some());
-            unit.standing.phase == Some(Phase::Dequeued) || releasing()
+            unit.status.phase == Some(Phase::Dequeued) || releasing()
         };
         let mut released: Vec<_> = units
             .filter(is_released)
             .map(|unit| {
-                let given = unit.ask.clone().unwrap_or_default();
+                let given = unit.requests.clone().unwrap_or_default();
                 let base = given.min(&self.asks_now(unit));
                 (Reverse(job.generation_of(&unit.key)), unit.key.clone(), given, base)
             })
             .collect();
         released.sort_unstable_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
-        let mut used = self.usage.of(job).map(|used| used.ask.clone()).unwrap_or_default();
+        let mut used = self.usage.of(job).map(|used| used.requests.clone()).unwrap_or_default();
         if self.settings.defects.has(Defect::ReturnAtEnd) {
             used = ResourceRequests::default();
         }
@@ -68,9 +68,9 @@ impl QueueController {
         released.into_iter().map(share).collect()
     }
 
-    /// What the Tasks that a unit asks for ask for now.
+    /// The present requests of the Tasks of a unit.
     fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
-        let given = || unit.ask.clone().unwrap_or_default();
+        let given = || unit.requests.clone().unwrap_or_default();
         if !self.objects.sees(&unit.consumer.kind) {
             return given();
         }
@@ -79,20 +79,20 @@ impl QueueController {
         let Some(job) = job.filter(|job| job.stage != Stage::Finished) else {
             return ResourceRequests::default();
         };
-        let ask = match generation(unit, job) {
+        let requests = match generation(unit, job) {
             // It may come to ask for as much again, until it has begun with less.
             None if job.stage == Stage::Waiting => return given(),
-            None => &job.ask,
+            None => &job.requests,
             Some(generation) => match job.growths.get(&generation) {
-                Some(growth) => &growth.ask,
+                Some(growth) => &growth.requests,
                 None => return ResourceRequests::default(),
             },
         };
-        ask.clone().unwrap_or_else(|_| given())
+        requests.clone().unwrap_or_else(|_| given())
     }
 
-    /// Since when a unit waits: since its job was created, or grew. A new attempt adds all Tasks anew, but a
-    /// unit that was there before keeps its place.
+    /// Since when a unit waits: since its job was created, or grew. A new attempt adds all Tasks again, but a
+    /// unit that existed before keeps its place.
     pub(super) fn enqueued(&self, unit: &UnitObject) -> Timestamp {
         let Some(job) = self.objects.consumers.get(&unit.consumer) else { return unit.created };
         match generation(unit, job) {
@@ -104,8 +104,9 @@ impl QueueController {
         }
     }
 
-    /// Makes sure that each growth of a job has a unit, and no other, and that the job hears of it.
-    pub(super) fn look_after_growths(&mut self, key: &ConsumerKey) {
+    /// Makes sure that each growth of a job has a unit, that no other unit stays, and that growths are
+    /// admitted.
+    pub(super) fn sync_growths(&mut self, key: &ConsumerKey) {
         if self.growth_request(key).is_some() {
             self.offer(Work::Job(key.clone()));
         }
@@ -115,7 +116,7 @@ impl QueueController {
             let Some(unit) = self.objects.units.get(name) else { continue };
             let Some(generation) = generation(unit, job) else { continue };
             let growth = job.growths.get(&generation);
-            let is_released = unit.standing.phase == Some(Phase::Dequeued);
+            let is_released = unit.status.phase == Some(Phase::Dequeued);
             let stays = growth.is_some_and(|growth| is_released || fits(unit, job, growth));
             wanted.push((name.clone(), stays || unit.deleting));
             if is_released && growth.is_some() {
@@ -125,14 +126,14 @@ impl QueueController {
         growths.sort_unstable();
         let uid = Arc::clone(&job.uid);
         for (name, wanted) in wanted {
-            self.want(name, wanted);
+            self.set_wanted(name, wanted);
         }
         if key.kind == JobKind::Known(ConsumerKind::Framework) {
-            self.tell_growths(key, uid, growths);
+            self.admit_growths(key, uid, growths);
         }
     }
 
-    fn tell_growths(&mut self, key: &ConsumerKey, uid: Arc<str>, growths: Vec<i64>) {
+    fn admit_growths(&mut self, key: &ConsumerKey, uid: Arc<str>, growths: Vec<i64>) {
         let known = self.job_states.get(key);
         let is_news = match known {
             Some(state) => state.is_growth_news(&uid, &growths),
@@ -140,12 +141,13 @@ impl QueueController {
         };
         if is_news {
             let state = self.job_states.entry(key.clone()).or_default();
-            state.told_growths = Some((Arc::clone(&uid), growths.clone()));
+            state.last_growths = Some((Arc::clone(&uid), growths.clone()));
             self.outcomes.push(Outcome::AdmitGrowths { key: key.key.clone(), uid, growths });
         }
     }
 
-    /// What makes the unit of the first growth that has none. Queue and priority are those of the first unit.
+    /// The request that creates the unit of the first growth that has none. Queue and priority are those of
+    /// the first unit.
     pub(super) fn growth_request(&self, key: &ConsumerKey) -> Option<Request> {
         let (job, JobKind::Known(kind)) = (self.objects.consumers.get(key)?, &key.kind) else { return None };
         if job.deleting || job.stage == Stage::Finished {
@@ -153,10 +155,10 @@ impl QueueController {
         }
         let missing = |(generation, growth): (&i64, &Growth)| {
             let unit = key.growth_unit(*generation)?;
-            let ask = growth.ask.clone().ok()?;
-            self.objects.units.get(&unit).is_none().then_some((unit, ask))
+            let requests = growth.requests.clone().ok()?;
+            self.objects.units.get(&unit).is_none().then_some((unit, requests))
         };
-        let (unit, ask) = job.growths.iter().find_map(missing)?;
+        let (unit, requests) = job.growths.iter().find_map(missing)?;
         let first = self.objects.units.get(&key.unit()?).filter(|unit| unit.owner.as_ref() == Some(&job.uid));
         Some(Request::CreateUnit {
             unit,
@@ -166,7 +168,7 @@ impl QueueController {
             queue: Arc::clone(job.queue.as_ref()?),
             class: first.map_or_else(|| job.class.clone(), |first| first.class.clone()),
             priority: first.and_then(|first| first.priority),
-            ask,
+            requests,
         })
     }
 }
@@ -176,7 +178,9 @@ pub(super) fn generation(unit: &UnitObject, job: &Consumer) -> Option<i64> {
     unit.consumer.generation_of(&unit.key).filter(|_| unit.owner.as_ref() == Some(&job.uid))
 }
 
-/// Whether a growth waits with what its unit asks for.
+/// Whether the unit of a growth still has the requests and the queue of the growth.
 fn fits(unit: &UnitObject, job: &Consumer, growth: &Growth) -> bool {
-    job.stage != Stage::Finished && job.queue.as_ref() == Some(&unit.queue) && growth.ask == unit.ask
+    job.stage != Stage::Finished
+        && job.queue.as_ref() == Some(&unit.queue)
+        && growth.requests == unit.requests
 }

@@ -16,9 +16,9 @@ impl QueueController {
         let name = before.and_then(|uid| namespace_state?.names.get(uid));
         Some(QueuePosition {
             queue: unit.queue.to_string(),
-            phase: unit.standing.phase,
-            reason: unit.standing.reason.map(|reason| reason.to_string()),
-            message: unit.standing.message.clone(),
+            phase: unit.status.phase,
+            reason: unit.status.reason.map(|reason| reason.to_string()),
+            message: unit.status.message.clone(),
             place: position.as_ref().map(|position| position.place),
             before: position.as_ref().map(|position| position.before),
             directly_before: name.map(|name| name.to_string()),

@@ -11,7 +11,7 @@ use crate::queue_status::NextWrite;
 use crate::request::Request;
 
 impl QueueController {
-    /// A Queue is there, has changed, or is gone: what is stored of it may not be what is counted.
+    /// A Queue was added, changed or deleted. Its stored status may differ from the counts.
     pub(super) fn queue_shown(&mut self, key: &Key) {
         if self.objects.queues.get(key).is_none() {
             self.queue_states.remove(key);
@@ -21,8 +21,8 @@ impl QueueController {
         self.stale.queues.insert(key.clone());
     }
 
-    /// Writes down what has changed. Before all was listed, nothing is: the counts are too low.
-    pub(super) fn fill_queues(&mut self) {
+    /// Offers the Queues whose counts have changed. Before all objects are listed the counts are too low.
+    pub(super) fn offer_queue_statuses(&mut self) {
         self.stale.queues.extend(self.counts.take_changed());
         for key in std::mem::take(&mut self.stale.queues) {
             if self.queue_states.contains_key(&key) {
@@ -31,25 +31,25 @@ impl QueueController {
         }
     }
 
-    pub(super) fn about_queue(&mut self, now: Now, key: &Key) -> Option<(Sent, Request)> {
+    pub(super) fn queue_status_request(&mut self, now: Now, key: &Key) -> Option<(Sent, Request)> {
         if self.draining || !self.owns(&key.namespace, now.steady) {
             return None;
         }
         let queue = self.objects.queues.get(key)?;
-        let filling = self.counts.filling(key);
-        match self.queue_states.get_mut(key)?.next(now.steady, queue.filling, filling)? {
+        let counts = self.counts.of(key);
+        match self.queue_states.get_mut(key)?.next(now.steady, queue.counts, counts)? {
             NextWrite::Wait(until) => {
                 self.outgoing.offer_at(until, Work::Queue(key.clone()));
                 None
             }
             NextWrite::Send => {
                 let uid = Arc::clone(&queue.uid);
-                Some((Sent::Queue(key.clone()), Request::PatchQueue { queue: key.clone(), uid, filling }))
+                Some((Sent::Queue(key.clone()), Request::PatchQueue { queue: key.clone(), uid, counts }))
             }
         }
     }
 
-    pub(super) fn filled(&mut self, now: Now, key: Key, reply: &Reply, jitter: u64) {
+    pub(super) fn queue_status_replied(&mut self, now: Now, key: Key, reply: &Reply, jitter: u64) {
         let queues = self.queue_states.len();
         let Some(state) = self.queue_states.get_mut(&key) else { return };
         state.replied(now.steady, &key, queues, reply, jitter);

@@ -1,4 +1,4 @@
-//! After a start: which namespaces wait, and what the LISTs of their units show.
+//! Recovery after a start: the namespaces that wait, and the LISTs of their units.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use crate::recovery::NextPage;
 use crate::request::Request;
 
 impl QueueController {
-    /// A predecessor may have been releasing what waits here, and beginning what is released.
-    pub(super) fn begin(&mut self, now: Now) {
+    /// Requests of a predecessor may release units that wait, and its admissions may have begun jobs.
+    pub(super) fn start_recovery(&mut self, now: Now) {
         if self.settings.defects.has(Defect::ReleaseAtOnce) {
             return;
         }
-        let is_open = |unit: &&UnitObject| unit.standing.phase == Some(Phase::Enqueued) || unit.deleting;
+        let is_open = |unit: &&UnitObject| unit.status.phase == Some(Phase::Enqueued) || unit.deleting;
         let open = self.objects.units.iter().filter(is_open);
         let until = now.steady + self.settings.request_lifetime;
         self.recovery.wait(open.map(|unit| Arc::clone(&unit.key.namespace)), until);
     }
 
     /// Lists the units of namespaces where nothing of a predecessor can land any more.
-    pub(super) fn settle(&mut self, now: Now) {
+    pub(super) fn list_recovered(&mut self, now: Now) {
         let due = self.recovery.take_due(now.steady);
         due.into_iter().for_each(|namespace| self.offer(Work::List(namespace)));
     }
 
-    pub(super) fn list(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, Request)> {
+    pub(super) fn list_request(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, Request)> {
         if self.draining || !self.owns(namespace, now.steady) {
             return None;
         }
@@ -48,7 +48,7 @@ impl QueueController {
     }
 
     /// Takes in a page, or asks for it again.
-    pub(super) fn listed(&mut self, now: Now, namespace: Arc<str>, reply: Reply, jitter: u64) {
+    pub(super) fn list_replied(&mut self, now: Now, namespace: Arc<str>, reply: Reply, jitter: u64) {
         let Some(listing) = self.recovery.listing(&namespace) else { return };
         let page = match reply {
             Reply::Object(Object::Page(page)) => page,

@@ -1,4 +1,4 @@
-//! What came of the desk's requests.
+//! The outcomes of requests.
 
 use framework_core::Defect;
 use jiff::Timestamp;
@@ -14,28 +14,28 @@ use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Key, Now, Rejection, Ticket};
 
 impl QueueController {
-    /// Whether a ticket is of a request of the desk.
+    /// Whether a ticket is of a request of the controller.
     pub fn sent(&self, ticket: Ticket) -> bool {
         self.outgoing.is_in_flight(ticket)
     }
 
-    /// Takes in what came of a request.
+    /// Takes in the outcome of a request.
     pub fn replied(&mut self, now: Now, time: Timestamp, ticket: Ticket, reply: Reply) {
         let Some((sent, jitter)) = self.outgoing.answered(ticket) else { return };
         match sent {
             Sent::Unit(key, uid, pending) => {
                 let of_it = self.unit_states.get(&key).is_some_and(|state| state.uid.as_ref() == Some(&uid));
                 if of_it {
-                    self.about(now, time, &key, pending, reply, jitter);
+                    self.unit_replied(now, time, &key, pending, reply, jitter);
                 }
             }
-            Sent::Create(job) | Sent::Resume(job) => self.for_this(now, job, &reply, jitter),
-            Sent::Queue(queue) => self.filled(now, queue, &reply, jitter),
-            Sent::List(namespace) => self.listed(now, namespace, reply, jitter),
+            Sent::Create(job) | Sent::Resume(job) => self.job_replied(now, job, &reply, jitter),
+            Sent::Queue(queue) => self.queue_status_replied(now, queue, &reply, jitter),
+            Sent::List(namespace) => self.list_replied(now, namespace, reply, jitter),
         }
     }
 
-    fn about(
+    fn unit_replied(
         &mut self,
         now: Now,
         time: Timestamp,
@@ -44,7 +44,7 @@ impl QueueController {
         reply: Reply,
         jitter: u64,
     ) {
-        let before = self.objects.units.get(key).and_then(|unit| unit.standing.reason);
+        let before = self.objects.units.get(key).and_then(|unit| unit.status.reason);
         let Some(state) = self.unit_states.get_mut(key) else { return };
         state.writes.pending = None;
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
@@ -52,14 +52,14 @@ impl QueueController {
             Reply::Object(Object::Unit(unit)) => {
                 state.writes.unread = false;
                 state.writes.failures = Default::default();
-                self.shown(*unit);
-                self.announce(key, before, time);
+                self.refresh_unit_from_reply(*unit);
+                self.report_status(key, before, time);
             }
             // Deleted, or let go; the watch says when.
             Reply::Done => {
                 state.writes.failures = Default::default();
                 state.writes.deleted |= pending == PendingRequest::Delete;
-                state.writes.seen_to = Some(state.writes.base);
+                state.writes.finished_version = Some(state.writes.base);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 // The watch says so, too: until then nothing more is sent.
@@ -69,7 +69,7 @@ impl QueueController {
             }
             Reply::Refused(rejection) => {
                 if rejection.code == 409 {
-                    // Decided from what is no more. What came first is known already if the watch was faster.
+                    // Decided from an older version. The newer one is known already if the watch was faster.
                     let known = self.objects.units.get(key).map_or(0, |unit| unit.resource_version);
                     state.writes.unread =
                         !matches!(pending, PendingRequest::Status { base, .. } if base < known);
@@ -106,18 +106,18 @@ impl QueueController {
 
     /// Takes in a unit as a reply shows it. One that a read shows unchanged says nothing of a release whose
     /// reply never came: that is tried again, with the same guard.
-    fn shown(&mut self, unit: UnitObject) {
+    fn refresh_unit_from_reply(&mut self, unit: UnitObject) {
         let key = unit.key.clone();
         if self.objects.units.refresh(unit) {
             self.unit_changed(key);
         }
     }
 
-    fn for_this(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
+    fn job_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
         let Some(state) = self.job_states.get_mut(&job) else { return };
         state.busy = false;
         match reply {
-            // The watch shows what came of it. Until then the same is not asked for again.
+            // The watch shows the result. Until then the request is not repeated.
             Reply::Object(Object::Unit(_)) | Reply::Done => {
                 state.failures = Default::default();
                 state.not_before = now.steady + self.settings.request_lifetime;

@@ -1,4 +1,4 @@
-//! What is sent: about a unit, or for a job.
+//! The requests about units and jobs, and their order.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use super::QueueController;
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::outgoing::{Sent, Work};
 use crate::request::Request;
-use crate::unit::{PendingRequest, Verdict};
+use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Ticket};
 
 impl QueueController {
     pub(super) fn offer(&mut self, work: Work) {
         let releases = match &work {
-            // What it will hold is kept from others already, also while it is not Enqueued yet.
+            // Its quota is reserved already, also while it is not Enqueued yet.
             Work::Unit(key) => {
-                self.unit_states.get(key).is_some_and(|state| state.verdict == Verdict::Release)
+                self.unit_states.get(key).is_some_and(|state| state.decision == UnitDecision::Release)
             }
             Work::List(_) | Work::Job(_) => true,
             Work::Queue(_) => false,
@@ -45,14 +45,14 @@ impl QueueController {
     /// The request that a piece of work needs now, if it needs one.
     pub(super) fn request(&mut self, now: Now, time: Time, work: &Work) -> Option<(Sent, Request)> {
         match work {
-            Work::Unit(key) => self.about_unit(now, time, key),
-            Work::Queue(key) => self.about_queue(now, key),
-            Work::List(namespace) => self.list(now, namespace),
-            Work::Job(key) => self.for_job(now, key),
+            Work::Unit(key) => self.unit_request(now, time, key),
+            Work::Queue(key) => self.queue_status_request(now, key),
+            Work::List(namespace) => self.list_request(now, namespace),
+            Work::Job(key) => self.job_request(now, key),
         }
     }
 
-    fn about_unit(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, Request)> {
+    fn unit_request(&mut self, now: Now, time: Time, key: &Key) -> Option<(Sent, Request)> {
         let unit = self.objects.units.get(key)?;
         let state = self.unit_states.get_mut(key)?;
         let (pending, request) = state.next(unit, now.steady, time)?;
@@ -75,7 +75,7 @@ impl QueueController {
         Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request))
     }
 
-    fn for_job(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
+    fn job_request(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
         let job = self.objects.consumers.get(key)?;
         let JobKind::Known(kind) = key.kind else { return None };
         let growth = self.growth_request(key);
@@ -104,7 +104,7 @@ impl QueueController {
                     queue: Arc::clone(job.queue.as_ref()?),
                     class: job.class.clone(),
                     priority: None,
-                    ask: job.ask.clone().ok()?,
+                    requests: job.requests.clone().ok()?,
                 };
                 (Sent::Create(key.clone()), request)
             }

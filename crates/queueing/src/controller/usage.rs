@@ -1,4 +1,4 @@
-//! Changes of Pods and of released units become what each namespace's schedule knows of its quotas.
+//! Changes of Pods and of released units become the usage of quotas in each schedule.
 
 use std::sync::Arc;
 
@@ -22,18 +22,18 @@ impl QueueController {
     /// A Pod uses something, or no longer does.
     fn count(&mut self, counts: Use, more: bool) {
         self.usage.count(&counts, more);
-        let Use { job, ask, in_quotas } = counts;
+        let Use { job, requests, in_quotas } = counts;
         if in_quotas && self.usage.is_own(&job) {
             let namespace_state = self.namespaces.entry(&job.key.namespace);
-            namespace_state.own = changed(&namespace_state.own, &ask, more);
+            namespace_state.own = changed(&namespace_state.own, &requests, more);
         }
         self.usage_changed(job);
     }
 
     /// Quotas cease to count Pods that hang in their deletion.
-    pub(super) fn let_lapse(&mut self, time: Timestamp) {
+    pub(super) fn expire_pods(&mut self, time: Timestamp) {
         self.usage.set_time(time);
-        while let Some(key) = self.usage.next_lapsed() {
+        while let Some(key) = self.usage.next_expired() {
             self.pod_changed(&key);
         }
     }
@@ -53,8 +53,7 @@ impl QueueController {
         self.stale.jobs.insert(job);
     }
 
-    /// Tells the scheduler of each namespace where something has changed what is its own, and what is
-    /// others'.
+    /// Gives the schedule of each changed namespace the usage of its quotas, by our own Pods and by others.
     pub(super) fn refresh_quotas(&mut self, now: Now) {
         for namespace in &self.stale.namespaces {
             if let Some(namespace_state) = self.namespaces.get_mut(namespace) {

@@ -8,7 +8,7 @@ use crate::wire;
 /// response shows a unit whose last finalizer went at its earlier version, so the watch shows more.
 pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
     if let Request::DeleteUnit { .. }
-    | Request::LetGo { .. }
+    | Request::RemoveFinalizer { .. }
     | Request::ResumeJob { .. }
     | Request::ResumeJobSet { .. }
     | Request::PatchQueue { .. } = request

@@ -8,7 +8,7 @@ use framework_api::queue::{
     self, ConsumerKind, DEQUEUED, FINALIZER, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
 };
 use framework_message::Key;
-use framework_queueing::{Request, UNGUARDED, UnitObject, UnitStanding};
+use framework_queueing::{Request, UNGUARDED, UnitObject, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::job_set;
@@ -17,8 +17,8 @@ use crate::wire::Wire;
 /// Renders a request.
 pub fn render(request: &Request) -> Call {
     match request {
-        Request::CreateUnit { unit, kind, job, uid, queue, class, priority, ask } => {
-            let mut spec = json!({"queue": &**queue, "resource": ask.to_list()});
+        Request::CreateUnit { unit, kind, job, uid, queue, class, priority, requests } => {
+            let mut spec = json!({"queue": &**queue, "resource": requests.to_list()});
             if let Some(class) = class {
                 spec["priorityClassName"] = json!(&**class);
             }
@@ -32,18 +32,18 @@ pub fn render(request: &Request) -> Call {
         Request::ListUnits { namespace, after } => {
             units(namespace).list(UnitObject::RESOURCE.page, after.as_deref())
         }
-        Request::PutStatus { unit, uid, resource_version, standing } => {
+        Request::PutStatus { unit, uid, resource_version, status: standing } => {
             put_status(unit, guard(uid, *resource_version), standing)
         }
-        Request::PatchQueue { queue, uid, filling } => {
+        Request::PatchQueue { queue, uid, counts } => {
             let (namespace, name): (&str, &str) = (&queue.namespace, &queue.name);
             let path = format!("/apis/{}/namespaces/{namespace}/queues/{name}/status", queue::API_VERSION);
             let target = Target { path, resource: "queues/status" };
             let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
-            let status = json!({"waiting": count(filling.waiting), "released": count(filling.released)});
+            let status = json!({"waiting": count(counts.waiting), "released": count(counts.released)});
             patch(target, json!({"uid": &**uid}), "status", status)
         }
-        Request::LetGo { unit, uid, resource_version, finalizers } => {
+        Request::RemoveFinalizer { unit, uid, resource_version, finalizers } => {
             let mut metadata = guard(uid, *resource_version);
             metadata["finalizers"] = json!(finalizers);
             patch(one(unit), metadata, "spec", json!({}))
@@ -72,7 +72,7 @@ fn guard(uid: &str, resource_version: u128) -> Value {
 }
 
 /// A status write carries no spec: the API server keeps spec and metadata of the stored unit.
-fn put_status(unit: &Key, mut metadata: Value, standing: &UnitStanding) -> Call {
+fn put_status(unit: &Key, mut metadata: Value, standing: &UnitStatus) -> Call {
     let mut target = one(unit);
     target.path.push_str("/status");
     target.resource = "queueunits/status";
@@ -133,7 +133,7 @@ fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, mut spec: Value) -
 }
 
 /// The status as the API server stores it. A merge patch replaces all conditions, so both are always sent.
-fn status(standing: &UnitStanding) -> Value {
+fn status(standing: &UnitStatus) -> Value {
     let time = |time: framework_api::Time| json!(MetaTime(time.timestamp()));
     let reason = standing.reason.unwrap_or(Reason::Waiting);
     let dequeued = standing.phase == Some(Phase::Dequeued);
@@ -161,7 +161,7 @@ fn status(standing: &UnitStanding) -> Value {
 mod tests {
     use std::sync::Arc;
 
-    use framework_queueing::{Filling, TemplateMetadata};
+    use framework_queueing::{QueueCounts, TemplateMetadata};
 
     use super::*;
 
@@ -175,11 +175,16 @@ mod tests {
     fn every_change_is_guarded_by_the_version_it_was_decided_from() {
         let (unit, uid): (Key, Arc<str>) = (Key::new("team", "a"), "u".into());
         let resource_version = 7;
-        let standing = UnitStanding { phase: Some(Phase::Dequeued), ..UnitStanding::default() };
+        let standing = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };
         let queue: Arc<str> = "q".into();
         let changes = [
-            Request::PutStatus { unit: unit.clone(), uid: Arc::clone(&uid), resource_version, standing },
-            Request::LetGo {
+            Request::PutStatus {
+                unit: unit.clone(),
+                uid: Arc::clone(&uid),
+                resource_version,
+                status: standing,
+            },
+            Request::RemoveFinalizer {
                 unit: unit.clone(),
                 uid: Arc::clone(&uid),
                 resource_version,
@@ -200,8 +205,8 @@ mod tests {
         assert_eq!(body["spec"], json!({"suspend": false, "template": {"metadata": {"labels": labels}}}));
         let (line, body) = rendered(&Request::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
         assert_eq!(body["preconditions"], json!({"uid": "u"}), "{line}");
-        let filling = Filling { waiting: 3, released: 2 };
-        let (line, body) = rendered(&Request::PatchQueue { queue: unit, uid, filling });
+        let counts = QueueCounts { waiting: 3, released: 2 };
+        let (line, body) = rendered(&Request::PatchQueue { queue: unit, uid, counts });
         assert!(
             line.starts_with(
                 "patch queues/status /apis/queue.k8s.io/v1alpha1/namespaces/team/queues/a/status?"
@@ -213,8 +218,8 @@ mod tests {
     #[test]
     fn an_unreadable_version_still_guards_the_writes_of_the_shipped_program() {
         let (unit, uid) = (Key::new("team", "a"), "u".into());
-        let standing = UnitStanding { phase: Some(Phase::Dequeued), ..UnitStanding::default() };
-        let (line, body) = rendered(&Request::PutStatus { unit, uid, resource_version: 0, standing });
+        let standing = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };
+        let (line, body) = rendered(&Request::PutStatus { unit, uid, resource_version: 0, status: standing });
         assert_eq!(body["metadata"].get("resourceVersion").is_none(), UNGUARDED.is_some(), "{line}");
     }
 

@@ -142,7 +142,7 @@ impl Queueing {
             sent += 1;
         }
         // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission.
-        let admits = |outcome: &Outcome| !matches!(outcome, Outcome::Tell { .. });
+        let admits = |outcome: &Outcome| !matches!(outcome, Outcome::StatusStored { .. });
         self.again = queues.wants() && sent == UNITS || outcomes.iter().any(admits);
         outcomes
     }

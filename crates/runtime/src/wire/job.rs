@@ -44,7 +44,9 @@ fn job_of(job: &Job) -> JobObject {
         finished: conditions.unwrap_or_default().iter().any(ends),
         deleting: job.metadata.deletion_timestamp.is_some(),
         class: given(pod.priority_class_name.as_ref()),
-        ask: ResourceRequests::pod(&pod).map(|ask| ask.times(pods)).map_err(|error| error.to_string().into()),
+        requests: ResourceRequests::pod(&pod)
+            .map(|requests| requests.times(pods))
+            .map_err(|error| error.to_string().into()),
         key,
     }
 }
@@ -81,7 +83,7 @@ mod tests {
     }
 
     fn asks(job: &JobObject) -> String {
-        job.ask.as_ref().unwrap().to_string()
+        job.requests.as_ref().unwrap().to_string()
     }
 
     #[test]
@@ -124,7 +126,7 @@ mod tests {
     fn a_job_whose_template_cannot_be_read_has_a_reason() {
         let mut bad = spec(json!(1), json!(1));
         bad["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
-        let reason = job(bad, json!({})).ask.unwrap_err();
+        let reason = job(bad, json!({})).requests.unwrap_err();
         assert!(reason.contains("cpu"), "{reason}");
     }
 }

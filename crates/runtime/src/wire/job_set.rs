@@ -61,7 +61,7 @@ impl Wire for JobSetObject {
 fn job_set_of(set: JobSet) -> JobSetObject {
     let JobSet { metadata, spec, status } = set;
     let (key, resource_version) = identity(&metadata);
-    let (mut ask, mut class, mut templates) = (Ok(ResourceRequests::default()), None, Vec::new());
+    let (mut requests, mut class, mut templates) = (Ok(ResourceRequests::default()), None, Vec::new());
     for (position, replicated) in spec.replicated_jobs.into_iter().enumerate() {
         let job = replicated.template.spec.unwrap_or_default();
         let replicas = u64::try_from(replicated.replicas).unwrap_or(0);
@@ -74,8 +74,8 @@ fn job_set_of(set: JobSet) -> JobSetObject {
         let pod = job.template.spec.unwrap_or_default();
         class = class.or(given(pod.priority_class_name.as_ref()));
         let one = ResourceRequests::pod(&pod);
-        ask = ask.and_then(|ask| match one {
-            Ok(one) => Ok(ask.plus(&one.times(pods))),
+        requests = requests.and_then(|requests| match one {
+            Ok(one) => Ok(requests.plus(&one.times(pods))),
             Err(error) => Err(format!("spec.replicatedJobs[{position}]: {error}").into()),
         });
     }
@@ -92,7 +92,7 @@ fn job_set_of(set: JobSet) -> JobSetObject {
         finished: status.conditions.iter().any(ends),
         deleting: metadata.deletion_timestamp.is_some(),
         class,
-        ask,
+        requests,
         key,
     };
     JobSetObject { job, templates }
@@ -139,7 +139,7 @@ mod tests {
         let worker = json!({"name": "worker", "replicas": 3, "template": job(4, Some(2), &json!({}))});
         let none = json!({"name": "none", "replicas": 0, "template": job(9, None, &json!({"labels": {}}))});
         let set = read(true, json!([driver, worker, none]), ("Suspended", "True"));
-        assert_eq!(set.job.ask.unwrap().to_string(), "cpu: 3500m, pods: 7");
+        assert_eq!(set.job.requests.unwrap().to_string(), "cpu: 3500m, pods: 7");
         assert_eq!((set.job.suspended, set.job.finished), (true, false));
         assert_eq!(set.job.queue.as_deref(), Some("q"));
         let metadata =
@@ -165,7 +165,7 @@ mod tests {
         bad["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("a lot");
         let good = job(1, None, &Value::Null);
         let set = read(true, json!([{"template": good}, {"template": bad}]), ("Failed", "False"));
-        let reason = set.job.ask.unwrap_err();
+        let reason = set.job.requests.unwrap_err();
         assert!(reason.starts_with("spec.replicatedJobs[1]: "), "{reason}");
     }
 }

@@ -37,7 +37,7 @@ fn pod_of(pod: &Pod) -> PodUse {
     let (key, resource_version) = identity(&pod.metadata);
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
-    let ask = pod.spec.as_ref().and_then(|spec| ResourceRequests::pod(spec).ok()).unwrap_or_default();
+    let requests = pod.spec.as_ref().and_then(|spec| ResourceRequests::pod(spec).ok()).unwrap_or_default();
     let labels = pod.labels();
     let of = |name: Option<&String>, uid: Option<&String>, kind| {
         let key = Key::new(&key.namespace, name?);
@@ -53,7 +53,7 @@ fn pod_of(pod: &Pod) -> PodUse {
     let set = of(labels.get(JOB_SET_NAME), labels.get(JOB_SET_UID).or(Some(&uid)), ConsumerKind::JobSet);
     let job = || of(labels.get(JOB_NAME), labels.get(JOB_UID), ConsumerKind::Job);
     let consumer = framework.or(set).or_else(job);
-    PodUse { key, resource_version, consumer, ask, ended, lapses: lapses(&pod.metadata) }
+    PodUse { key, resource_version, consumer, requests, ended, lapses: lapses(&pod.metadata) }
 }
 
 /// When quotas cease to count a Pod that is being deleted. `deletionTimestamp` is the end of its grace period

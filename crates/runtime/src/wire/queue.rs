@@ -3,7 +3,7 @@
 use serde::Deserializer;
 
 use framework_api::queue::{GROUP, Queue};
-use framework_queueing::{Filling, QueueObject};
+use framework_queueing::{QueueCounts, QueueObject};
 
 use super::resource::{Read, Resource, Wire};
 use super::typed::{self, given, identity, uid};
@@ -19,12 +19,12 @@ impl Wire for QueueObject {
 fn queue_of(queue: Queue) -> QueueObject {
     let (key, resource_version) = identity(&queue.metadata);
     let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
-    let filling = queue.status.and_then(|status| {
-        Some(Filling { waiting: count(status.waiting)?, released: count(status.released)? })
+    let counts = queue.status.and_then(|status| {
+        Some(QueueCounts { waiting: count(status.waiting)?, released: count(status.released)? })
     });
     QueueObject {
         uid: uid(&queue.metadata),
-        filling,
+        counts,
         key,
         resource_version,
         policy: queue.spec.queue_policy,

@@ -9,7 +9,7 @@ use framework_api::Time;
 use framework_api::queue::{self, DEQUEUED, OVERTAKEN, QueueUnit, Reason};
 use framework_message::Key;
 use framework_queue::ResourceRequests;
-use framework_queueing::{ConsumerKey, JobKind, Overtaken, UnitObject, UnitStanding};
+use framework_queueing::{ConsumerKey, JobKind, Overtaken, UnitObject, UnitStatus};
 
 use super::resource::{Read, Resource, Wire};
 use super::typed::{self, created, given, identity, uid};
@@ -48,19 +48,19 @@ fn unit_of(unit: QueueUnit) -> UnitObject {
         queue: spec.queue.as_str().into(),
         priority: spec.priority,
         class: given(spec.priority_class_name.as_ref()),
-        ask: ResourceRequests::from_list(&spec.resource).map_err(|error| error.to_string().into()),
-        standing: unit.status.map(standing).unwrap_or_default(),
+        requests: ResourceRequests::from_list(&spec.resource).map_err(|error| error.to_string().into()),
+        status: unit.status.map(standing).unwrap_or_default(),
         key,
     }
 }
 
-fn standing(status: queue::QueueUnitStatus) -> UnitStanding {
+fn standing(status: queue::QueueUnitStatus) -> UnitStatus {
     let is = |kind: &'static str| move |condition: &&Condition| condition.type_ == kind;
     let dequeued = status.conditions.iter().find(is(DEQUEUED));
     let overtaken =
         status.conditions.iter().find(is(OVERTAKEN)).filter(|condition| condition.status == "True");
     let since = |condition: &Condition| Time::floor(condition.last_transition_time.0);
-    UnitStanding {
+    UnitStatus {
         phase: status.phase,
         reason: dequeued.and_then(|condition| Reason::parse(&condition.reason)),
         since: dequeued.map(since),

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Users change what waiting jobs ask for, and delete units, at any time; controllers die.
+/// Users resize waiting jobs and delete units at any time; controllers die.
 #[test]
-fn whatever_changes_before_it_begins_nothing_runs_with_more_than_was_released_for_it() {
+fn no_job_runs_with_more_than_was_released_for_it() {
     let (mut resized, mut anew) = (0, 0);
     for seed in 0..1_000 {
         let mut world = World::new(seed, 10);
@@ -15,7 +15,7 @@ fn whatever_changes_before_it_begins_nothing_runs_with_more_than_was_released_fo
         }
         let mut steps = 0;
         while world.finished() < jobs.len() {
-            world.happen();
+            world.random_step();
             steps += 1;
             assert!(steps < 200_000, "seed {seed} does not come to an end: {:#?}", world.server);
             // In the end all is left alone.
@@ -38,74 +38,104 @@ fn whatever_changes_before_it_begins_nothing_runs_with_more_than_was_released_fo
 }
 
 #[test]
-fn one_that_grows_while_its_release_is_on_its_way_is_asked_for_anew() {
+fn a_job_that_grows_during_its_release_gets_a_new_unit() {
     let mut world = World::new(1, 10);
     world.submit("a", 3);
-    let [(ticket, release)] = &world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
+    let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
     world.pass(10);
     world.resize(&key("a"), 9);
     world.submit("b", 2);
-    assert_eq!(world.calm(), ["create b", "framework-b Enqueued Waiting", "framework-b Dequeued Admitted"]);
+    assert_eq!(world.settle(), ["create b", "framework-b Enqueued Waiting", "framework-b Dequeued Admitted"]);
     world.answer(*ticket, release);
-    let requests = world.calm();
-    let anew =
-        ["delete framework-a", "let framework-a go", "create a", "framework-a Enqueued InsufficientQuota"];
+    let requests = world.settle();
+    let anew = [
+        "delete framework-a",
+        "remove finalizer of framework-a",
+        "create a",
+        "framework-a Enqueued InsufficientQuota",
+    ];
     assert_eq!(requests, anew);
     assert!(!world.admitted.contains_key(&key("a")));
     world.finish("b");
-    assert!(world.calm().contains(&"framework-a Dequeued Admitted".to_owned()));
+    assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
     assert_eq!(world.admitted.get(&key("a")), Some(&2));
 }
 
 #[test]
-fn one_that_shrinks_while_its_release_is_on_its_way_begins_with_what_is_left() {
+fn a_job_that_shrinks_during_its_release_begins_with_what_is_left() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
-    let [(ticket, release)] = &world.calm_but("framework-a Dequeued Admitted")[..] else { panic!() };
+    let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
     world.resize(&key("a"), 3);
     world.answer(*ticket, release);
-    assert!(world.calm().is_empty());
+    assert!(world.settle().is_empty());
     assert_eq!(world.admitted.get(&key("a")), Some(&2));
     world.submit("b", 7);
-    assert!(world.calm().contains(&"framework-b Enqueued InsufficientQuota".to_owned()), "it may grow again");
+    assert!(
+        world.settle().contains(&"framework-b Enqueued InsufficientQuota".to_owned()),
+        "it may grow again"
+    );
     world.advance(&key("a"));
-    assert_eq!(world.calm(), ["framework-b Dequeued Admitted"], "the rest is free");
+    assert_eq!(world.settle(), ["framework-b Dequeued Admitted"], "the rest is free");
 }
 
-/// It was told that it may begin, and may have: then its unit holds on to what it has.
+/// An admitted job may have begun: then its unit keeps its quota.
 #[test]
-fn a_unit_that_a_user_deletes_is_made_anew_only_if_nothing_has_begun_with_it() {
+fn a_unit_deleted_by_a_user_is_replaced_only_before_its_job_has_begun() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
-    world.calm();
+    world.settle();
     world.delete(&key("framework-a"));
     world.submit("b", 8);
-    assert_eq!(world.calm(), ["create b", "framework-b Enqueued InsufficientQuota"]);
+    assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"]);
     assert_eq!(world.admitted.get(&key("a")), Some(&1));
-    // What it was told is no longer what it is.
+    // The admission was for an older generation.
     world.resize(&key("a"), 7);
-    let requests = world.calm();
-    assert_eq!(requests[0], "let framework-a go");
+    let requests = world.settle();
+    assert_eq!(requests[0], "remove finalizer of framework-a");
     assert!(requests.contains(&"create a".to_owned()), "{requests:?}");
-    assert!(world.admitted.contains_key(&key("b")), "what it held is free");
+    assert!(world.admitted.contains_key(&key("b")), "its quota is free");
     world.finish("b");
-    world.calm();
+    world.settle();
     assert_eq!(world.admitted.get(&key("a")), Some(&2));
 }
 
 #[test]
-fn what_a_predecessor_may_have_begun_is_not_made_anew_before_it_is_known() {
+fn a_unit_that_a_predecessor_released_is_not_replaced_before_recovery() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
-    world.calm();
+    world.settle();
     world.delete(&key("framework-a"));
     world.restart();
-    assert!(world.calm().is_empty());
-    assert!(world.admitted.is_empty(), "and its unit lets nobody begin any more");
+    assert!(world.settle().is_empty());
+    assert!(world.admitted.is_empty(), "and its unit lets no job begin any more");
     world.pass(LIFETIME.as_secs() - 1);
-    assert!(world.calm().is_empty());
+    assert!(world.settle().is_empty());
     world.pass(1);
-    let requests = world.calm();
-    assert!(requests.contains(&"let framework-a go".to_owned()), "{requests:?}");
+    let requests = world.settle();
+    assert!(requests.contains(&"remove finalizer of framework-a".to_owned()), "{requests:?}");
     assert_eq!(world.admitted.get(&key("a")), Some(&1));
+}
+
+#[test]
+fn an_unwanted_unit_is_deleted_once() {
+    let mut world = World::new(1, 2);
+    world.submit("a", 3);
+    world.settle();
+    world.finish("a");
+    world.turn();
+    let Some(Transit::There(ticket, request, _)) = world.transit.pop() else { panic!() };
+    assert_eq!(summary(&request), "delete framework-a");
+    let now = world.now();
+    let reply = world.server.take(&request);
+    world.controller.replied(now, now.wall, ticket, reply);
+    // The watch is slow, and meanwhile much else happens.
+    let news = std::mem::take(&mut world.server.news);
+    for _ in 0..3 {
+        world.tell(&key("a"));
+        world.controller.offer(Work::Unit(key("framework-a")));
+        assert!(world.settle().is_empty());
+    }
+    world.server.news = news;
+    assert_eq!(world.settle(), ["remove finalizer of framework-a"]);
 }

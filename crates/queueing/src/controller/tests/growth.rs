@@ -1,26 +1,26 @@
-//! Jobs that grow once they are released: what asks for it, what it holds, and when that returns.
+//! Growths of released jobs: their units, their quota, and its return.
 
 use super::*;
 
 const A: &str = "framework-a";
 
 impl World {
-    /// What is on its way arrives, and what follows from it, until nothing does.
+    /// Delivers requests and replies. Returns the names and requests of the created units.
     fn run(&mut self) -> Vec<String> {
         let mut made = Vec::new();
         for _ in 0..50 {
             self.turn();
             for transit in std::mem::take(&mut self.transit) {
                 let Transit::There(ticket, request, _) = transit else { continue };
-                if let Request::CreateUnit { unit, ask, .. } = &request {
-                    made.push(format!("{} {ask}", unit.name));
+                if let Request::CreateUnit { unit, requests, .. } = &request {
+                    made.push(format!("{} {requests}", unit.name));
                 }
                 let reply = self.server.take(&request);
                 let now = self.now();
-                self.desk.replied(now, now.wall, ticket, reply);
+                self.controller.replied(now, now.wall, ticket, reply);
             }
             while let Some(change) = self.server.news.pop_front() {
-                self.desk.step(QueueEvent::Unit(change));
+                self.controller.step(QueueEvent::Unit(change));
             }
         }
         made
@@ -35,7 +35,7 @@ impl World {
         self.run()
     }
 
-    /// What it grew by is gone again.
+    /// The growth is removed from the spec.
     fn shrink(&mut self, job: &str, generation: i64) {
         self.server.growths.get_mut(&key(job)).unwrap().remove(&generation);
         self.tell(&key(job));
@@ -64,7 +64,7 @@ impl World {
         let limits = QuotaFacts { hard: hard.into(), ..Default::default() };
         let resource_version = 1000 + u128::from(limit);
         let quota = QuotaObject { key: key("quota"), resource_version, limits: Some(limits), counted: true };
-        self.desk.step(QueueEvent::Quota(Change::Applied(quota)));
+        self.controller.step(QueueEvent::Quota(Change::Applied(quota)));
         self.run();
     }
 
@@ -75,16 +75,16 @@ impl World {
             key: key(name),
             resource_version: self.server.version,
             consumer: Some((consumer, format!("uid-{job}").into())),
-            ask: cpu(1),
+            requests: cpu(1),
             ended: false,
             lapses: None,
         };
-        self.desk.step(QueueEvent::Pod(change(pod)));
+        self.controller.step(QueueEvent::Pod(change(pod)));
         self.run();
     }
 
     fn phase(&self, unit: &str) -> Option<Phase> {
-        self.server.units.get(&key(unit))?.standing.phase
+        self.server.units.get(&key(unit))?.status.phase
     }
 
     fn growths(&self, job: &str) -> &[i64] {
@@ -93,19 +93,19 @@ impl World {
 }
 
 #[test]
-fn what_a_released_job_grows_by_is_asked_for_by_a_unit_of_its_own_and_waits_for_room() {
+fn a_growth_of_a_released_job_has_its_own_unit_and_waits_for_room() {
     let mut world = World::new(1, 3);
     world.begun("a", 2);
     world.pass(100);
     assert_eq!(world.grow("a", 2, 2), ["framework-a-2 cpu: 2"]);
     let unit = world.server.units[&key("framework-a-2")].clone();
     assert_eq!(
-        (unit.standing.phase, unit.standing.reason),
+        (unit.status.phase, unit.status.reason),
         (Some(Phase::Enqueued), Some(Reason::InsufficientQuota))
     );
     assert_eq!((&*unit.queue, unit.owner.as_deref()), ("q", Some("uid-a")));
     assert_eq!(world.growths("a"), [0; 0]);
-    assert_eq!(world.phase(A), Some(Phase::Dequeued), "what was released stays so");
+    assert_eq!(world.phase(A), Some(Phase::Dequeued), "the first unit stays released");
     world.limit(4);
     assert_eq!(world.phase("framework-a-2"), Some(Phase::Dequeued));
     assert_eq!(world.growths("a"), [2]);
@@ -115,7 +115,7 @@ fn what_a_released_job_grows_by_is_asked_for_by_a_unit_of_its_own_and_waits_for_
 }
 
 #[test]
-fn a_shrink_gives_the_growth_back_and_who_grows_again_asks_anew() {
+fn a_shrink_returns_the_growth_and_a_later_growth_gets_a_new_unit() {
     let mut world = World::new(1, 4);
     world.begun("a", 2);
     world.grow("a", 2, 2);
@@ -126,7 +126,7 @@ fn a_shrink_gives_the_growth_back_and_who_grows_again_asks_anew() {
     world.shrink("a", 2);
     assert_eq!(world.phase("framework-a-2"), None, "its unit is gone");
     assert_eq!(world.growths("a"), [0; 0]);
-    assert!(world.admitted.contains_key(&key("b")), "what it held goes to the next");
+    assert!(world.admitted.contains_key(&key("b")), "its quota goes to the next unit");
     assert_eq!(world.grow("a", 4, 2), ["framework-a-4 cpu: 2"]);
     assert_eq!(world.phase("framework-a-4"), Some(Phase::Enqueued));
     world.shrink("a", 4);
@@ -172,7 +172,7 @@ fn growths_wait_side_by_side_in_the_order_in_which_they_were_asked_for() {
 }
 
 #[test]
-fn a_growth_that_becomes_smaller_while_it_waits_is_asked_for_anew_and_keeps_its_place() {
+fn a_waiting_growth_that_shrinks_gets_a_new_unit_and_keeps_its_place() {
     let mut world = World::new(1, 3);
     world.begun("a", 3);
     world.pass(10);
@@ -188,27 +188,27 @@ fn a_growth_that_becomes_smaller_while_it_waits_is_asked_for_anew_and_keeps_its_
 }
 
 #[test]
-fn a_new_desk_tells_what_is_released_and_asks_for_nothing_again() {
+fn a_new_controller_reports_released_growths_and_creates_no_unit_again() {
     let mut world = World::new(1, 4);
     world.begun("a", 2);
     world.grow("a", 2, 1);
     world.grow("a", 3, 2);
     assert_eq!(world.growths("a"), [2]);
-    world.desk = QueueController::new(settings(), 2);
+    world.controller = QueueController::new(settings(), 2);
     world.grown.clear();
     world.tell(&key("a"));
     world.listed();
     assert_eq!(world.run(), [""; 0]);
     assert_eq!(world.growths("a"), [2]);
     world.limit(5);
-    assert_eq!(world.growths("a"), [2], "what a predecessor sent may land yet");
+    assert_eq!(world.growths("a"), [2], "a request of a predecessor may still land");
     world.pass(LIFETIME.as_secs());
     world.run();
     assert_eq!(world.growths("a"), [2, 3]);
 }
 
 #[test]
-fn the_growths_of_a_job_that_has_ended_hold_nothing_and_those_that_wait_go() {
+fn growths_of_a_finished_job_use_no_quota_and_waiting_ones_go() {
     let mut world = World::new(1, 3);
     world.begun("a", 2);
     world.grow("a", 2, 1);
@@ -224,7 +224,7 @@ fn the_growths_of_a_job_that_has_ended_hold_nothing_and_those_that_wait_go() {
 fn a_growth_has_the_priority_that_the_first_unit_was_given() {
     let mut world = World::new(1, 2);
     world.begin_waiting("a", 3);
-    world.server.prioritise(&key(A), 7);
+    world.server.set_priority(&key(A), 7);
     world.run();
     world.limit(3);
     world.advance(&key("a"));

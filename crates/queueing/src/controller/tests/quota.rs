@@ -1,0 +1,127 @@
+//! Quotas and Pods that the watches show at different times.
+
+use super::*;
+
+#[test]
+fn a_quota_that_was_just_made_has_room_as_soon_as_it_is_counted() {
+    let mut world = World::new(1, 10);
+    let amount = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
+    for (version, used, counted) in [(2, 10, false), (3, 0, true)] {
+        assert!(world.settle().is_empty(), "nothing is known of it yet");
+        let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
+        let quota = QuotaObject { key: key("quota"), resource_version: version, limits, counted };
+        world.controller.step(QueueEvent::Quota(Change::Applied(quota)));
+        if !counted {
+            world.submit("a", 6);
+            world.settle();
+        }
+    }
+    assert_eq!(world.settle(), ["framework-a Dequeued Admitted"], "at once");
+}
+
+/// The quota of 10 counts that much as used.
+fn uses(world: &mut World, used: i64) {
+    let amount = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
+    let limits = Some(QuotaFacts { hard: amount(10), used: amount(used), ..Default::default() });
+    let resource_version = world.server.stamp();
+    let quota = QuotaObject { key: key("quota"), resource_version, limits, counted: true };
+    world.controller.step(QueueEvent::Quota(Change::Applied(quota)));
+}
+
+/// A Pod of a job.
+fn pod_of(job: &str, asks: u64) -> PodUse {
+    let consumer = ConsumerKey::new(ConsumerKind::Framework, key(job));
+    PodUse {
+        key: key(&format!("{job}-0")),
+        resource_version: 2,
+        consumer: Some((consumer, format!("uid-{job}").into())),
+        requests: cpu(asks),
+        ended: false,
+        lapses: None,
+    }
+}
+
+#[test]
+fn watches_that_lag_behind_each_other_make_no_room() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 4);
+    world.submit("a", 6);
+    world.settle();
+    world.submit("b", 3);
+    world.settle();
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
+    assert!(world.settle().is_empty(), "the quota has not counted it yet");
+    uses(&mut world, 10);
+    world.pass(10);
+    assert!(world.settle().is_empty());
+    uses(&mut world, 7);
+    assert!(world.settle().is_empty(), "not before it has stood");
+    assert_eq!(
+        world.controller.next_wake(world.now(), world.now().wall),
+        Some(world.now().steady + Duration::from_secs(1))
+    );
+    world.pass(1);
+    assert_eq!(world.settle(), ["framework-b Dequeued Admitted"]);
+}
+
+/// The quota counts a Pod before it is there. A unit that does not fit for that reason is not blocked by
+/// others.
+#[test]
+fn a_pod_that_its_quota_counts_first_is_not_attributed_to_others() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    for name in ["a", "b"] {
+        world.submit(name, 10);
+    }
+    world.settle();
+    uses(&mut world, 10);
+    world.submit("c", 10);
+    assert_eq!(world.settle(), ["create c", "framework-c Enqueued InsufficientQuota"]);
+    let message = |world: &World| world.server.units[&key("framework-c")].status.message.clone();
+    assert!(!message(&world).contains("others"), "{}", message(&world));
+    world.pass(60);
+    assert!(world.settle().is_empty(), "however long the Pod is not shown");
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 10))));
+    assert!(world.settle().is_empty());
+    // No job that the controller knows uses that much.
+    uses(&mut world, 12);
+    assert!(world.settle().is_empty());
+    world.pass(5);
+    let requests = world.settle();
+    assert!(requests.contains(&"framework-c Enqueued ExceedsQuota".to_owned()), "{requests:?}");
+    assert!(message(&world).ends_with("others use 2"), "{}", message(&world));
+}
+
+#[test]
+fn a_stuck_pod_makes_no_room_when_its_quota_stops_counting_it() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 2);
+    world.submit("a", 6);
+    world.settle();
+    let mut pod = pod_of("a", 6);
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod.clone())));
+    uses(&mut world, 8);
+    world.submit("b", 3);
+    world.settle();
+    (pod.resource_version, pod.lapses) = (3, Some(at(world.second + 60)));
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod.clone())));
+    world.pass(40);
+    assert!(world.settle().is_empty());
+    let wake = Duration::from_secs(20) + Duration::from_millis(1);
+    assert_eq!(world.controller.next_wake(world.now(), world.now().wall), Some(world.now().steady + wake));
+    world.pass(21);
+    world.settle();
+    uses(&mut world, 2);
+    world.settle();
+    world.pass(10);
+    world.settle();
+    let phase = world.server.units[&key("framework-b")].status.phase;
+    assert_eq!(phase, Some(Phase::Enqueued), "others use 2 as before, and it may still run");
+    pod.resource_version = 4;
+    world.controller.step(QueueEvent::Pod(Change::Deleted(pod)));
+    world.finish("a");
+    assert!(world.settle().contains(&"framework-b Dequeued Admitted".to_owned()));
+}

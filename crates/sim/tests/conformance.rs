@@ -99,7 +99,9 @@ fn pages_bookmarks_and_expired_watches_are_those_of_the_real_server() {
         install(&cluster.client()).await;
         cluster.namespace("listing").await.unwrap();
     });
-    for (kind, walked) in KINDS.iter().enumerate() {
+    // The real server keeps no cache of Events: their pages and bookmarks are others, and no controller asks.
+    let cached = KINDS.iter().enumerate().filter(|(_, walked)| walked.plural != "events");
+    for (kind, walked) in cached {
         let collection = |namespace| format!("{}/namespaces/{namespace}/{}", walked.base, walked.plural);
         let make = |namespace: &'static str| {
             move |name: &str| {

@@ -13,7 +13,7 @@ use crate::source::{self, has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 16] = [
+const ROOMS: [Room; 19] = [
     ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
     ("framework-audit", &[], &[]),
@@ -32,18 +32,34 @@ const ROOMS: [Room; 16] = [
     ("framework-core", &["framework-api"], &[]),
     ("framework-demo", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-differential", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
+    ("framework-engine", &["framework-api", "framework-core", "framework-message"], &[]),
     ("framework-loadtest", &["framework-access", "framework-api", "framework-audit"], &[]),
+    ("framework-message", &[], &[]),
     ("framework-programs", &[], &[]),
     ("framework-queue", &["framework-api"], &[]),
-    ("framework-runtime", &["framework-access", "framework-api", "framework-core", "framework-queue"], &[]),
+    ("framework-queueing", &["framework-api", "framework-core", "framework-message", "framework-queue"], &[]),
+    (
+        "framework-runtime",
+        &[
+            "framework-access",
+            "framework-api",
+            "framework-core",
+            "framework-engine",
+            "framework-message",
+            "framework-queue",
+            "framework-queueing",
+        ],
+        &[],
+    ),
     ("framework-sim", &["framework-api"], &["framework-testcluster"]),
     ("framework-testcluster", &["framework-audit", "framework-programs"], &[]),
     (
         "frameworkcontroller",
-        &["framework-access", "framework-api", "framework-core", "framework-runtime"],
+        &["framework-access", "framework-api", "framework-core", "framework-engine", "framework-runtime"],
         &[
             "framework-barrier",
             "framework-loadtest",
+            "framework-message",
             "framework-queue",
             "framework-sim",
             "framework-testcluster",
@@ -56,7 +72,7 @@ const ROOMS: [Room; 16] = [
 const FAKES: [&str; 2] = ["framework-sim", "framework-testcluster"];
 
 /// Rooms that decide and never act, by their directories in `crates/`: their packages are `framework-…`.
-const PURE: [&str; 3] = ["api", "core", "queue"];
+const PURE: [&str; 6] = ["api", "core", "engine", "message", "queue", "queueing"];
 /// Of these, the rooms that only say what is stored: no `clippy.toml` of theirs bans anything besides.
 const TYPES: [&str; 1] = ["api"];
 

@@ -61,7 +61,7 @@ impl Step {
             // Only these tests: on a real API server, the program must run as it ships. All of the workspace,
             // because the libraries are then compiled as for the last step, and not twice.
             Step::Defects => &["cargo test --workspace --no-fail-fast --all-features --lib --test core \
-                 --test sim_defects --test sim_queue_defects"],
+                 --test sim_defects"],
             Step::Programs => &["cargo xtask test --only programs"],
             Step::Tests => &["cargo test --workspace --no-fail-fast"],
         }

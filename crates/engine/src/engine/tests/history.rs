@@ -223,7 +223,7 @@ fn a_framework_is_told_when_it_is_deleted_and_before_the_controller_deletes_it()
 }
 
 #[test]
-fn what_is_switched_off_is_not_told() {
+fn snapshots_that_are_switched_off_are_not_logged() {
     let mut policy = policy();
     policy.log_object_snapshot.task.on_task_retry = false;
     policy.log_object_snapshot.pod.on_pod_deletion = false;

@@ -46,6 +46,15 @@ impl Budget {
         }
     }
 
+    /// Changes rate, burst and bound from now on. A larger burst comes with no tokens: they are earned.
+    pub fn set_rate(&mut self, now: Duration, qps: f64, burst: u32, max_in_flight: usize) {
+        self.refill(now);
+        self.qps = qps;
+        self.burst = f64::from(burst.max(1));
+        self.tokens = self.tokens.min(self.burst);
+        self.max_in_flight = max_in_flight.max(1);
+    }
+
     /// Takes the right to send one request, if there is one in this part.
     pub fn take(&mut self, now: Duration, part: Part) -> bool {
         self.refill(now);
@@ -190,6 +199,23 @@ mod tests {
             (0..=most - upper).for_each(|_| budget.ended());
             assert!(budget.take(ms(0), Part::Upper));
         }
+    }
+
+    #[test]
+    fn a_new_rate_counts_from_now_and_adds_no_tokens() {
+        let mut budget = Budget::new(10.0, 5, 3);
+        assert_eq!(take_all(&mut budget, ms(0)), 3);
+        budget.set_rate(ms(100), 1000.0, 100, 1000);
+        assert_eq!(take_all(&mut budget, ms(100)), 3, "two that were left, and one of the old rate");
+        assert_eq!(take_all(&mut budget, ms(110)), 10);
+        budget.set_rate(ms(10_000), 10.0, 2, 1);
+        assert_eq!(take_all(&mut budget, ms(10_000)), 0, "more are in flight than may be by now");
+        (0..16).for_each(|_| budget.ended());
+        assert_eq!(take_all(&mut budget, ms(10_000)), 1);
+        budget.ended();
+        assert_eq!([take_all(&mut budget, ms(10_000)), budget.in_flight()], [1, 1]);
+        budget.ended();
+        assert_eq!(take_all(&mut budget, ms(10_000)), 0, "a smaller burst takes tokens away");
     }
 
     #[test]

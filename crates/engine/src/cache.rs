@@ -8,19 +8,21 @@
 use std::collections::BTreeMap;
 
 use framework_api::State;
+use framework_core::Observed;
+use framework_core::observed::Outcome;
 
 use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
 use crate::object_cache::{ObjectCache, Source};
-use framework_message::Key;
+use framework_message::{Key, Slots};
 
 /// The LISTs of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing {
     /// Counts LISTs that began.
     pub epoch: u64,
-    /// Whether one has ever been complete.
-    pub synced: bool,
+    /// The slots of which one has ever been complete.
+    pub synced: Slots,
 }
 
 /// All that is kept of one name.
@@ -35,7 +37,7 @@ pub struct Entry {
 /// What a version of a Framework meant for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// ObjectCache already, or older.
+    /// The version is known already, or older.
     None,
     /// A newer version.
     Newer,
@@ -57,9 +59,9 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Whether every kind was listed: before, nothing can be decided.
-    pub fn is_synced(&self) -> bool {
-        self.frameworks.synced && self.config_maps.synced && self.pods.synced
+    /// The slots of which every kind was listed: before, nothing can be decided for them.
+    pub fn synced(&self) -> Slots {
+        self.frameworks.synced.and(self.config_maps.synced).and(self.pods.synced)
     }
 
     /// What is kept of a name.
@@ -101,6 +103,18 @@ impl Cache {
 }
 
 impl Entry {
+    /// What is observed of the Framework; `None` if it cannot be read, or is gone.
+    pub fn observed(&self) -> Option<Observed<'_>> {
+        self.state.as_ref()?.observed(&self.known.objects)
+    }
+
+    /// Whether a crash would lose a create that was acknowledged.
+    pub fn has_unrecorded(&self) -> bool {
+        let objects = &self.known.objects;
+        let mut creates = objects.pod_creates.values().chain(&objects.config_map_create);
+        creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
+    }
+
     /// What a version of a Framework would mean.
     pub fn news(&self, object: &FrameworkObject, source: Source) -> News {
         match &self.state {

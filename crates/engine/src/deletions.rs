@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use framework_core::observed::PodFacts;
 
-use crate::history::{LastSeen, LastState};
+use crate::last_seen::{LastSeen, LastState};
 use crate::object::PodObject;
 
 /// The Pods of one Framework's name that have left the cache.

@@ -51,6 +51,9 @@ pub enum Effect {
         ticket: Ticket,
         /// What to send.
         request: Request,
+        /// Until when, on [`Now::boot`](framework_message::Now::boot), it may leave; `None`: no moment ends
+        /// that.
+        leave_by: Option<Duration>,
     },
     /// Publish Events about a Framework, best effort, and log them.
     Publish {

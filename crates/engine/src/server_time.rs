@@ -108,7 +108,7 @@ mod tests {
 
     /// `steady` ms after the start, on a machine whose wall clock shows `wall` s.
     fn at(steady: u64, wall: i64) -> Now {
-        Now { steady: ms(steady), wall: Timestamp::from_second(wall).unwrap() }
+        Now { steady: ms(steady), boot: ms(steady), wall: Timestamp::from_second(wall).unwrap() }
     }
 
     fn date(second: i64) -> Time {

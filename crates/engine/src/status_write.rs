@@ -12,53 +12,8 @@ use framework_core::Urgency;
 use framework_core::plan::Report;
 
 use crate::history::Line;
+use crate::windows::Windows;
 use framework_message::backoff::Failures;
-
-/// How long changes gather before they are written.
-#[derive(Clone, Copy, Debug)]
-pub struct Windows {
-    /// When an act waits for the write and more Tasks are likely to join.
-    pub gather: Duration,
-    /// When nothing waits for it.
-    pub record: Duration,
-    /// So many bytes of status a second, at most.
-    pub bytes_per_second: u64,
-}
-
-/// However much goes on happening, changes gather no longer than this many windows.
-const LONGEST: u32 = 5;
-/// Windows are at least so many round trips of a status write: an API server that is slow to answer is busy,
-/// Pods come to run one after another there, and a write for each few of them would make it busier.
-const ROUND_TRIPS: u32 = 4;
-/// Round trips longer than that make windows no longer.
-const SLOWEST: Duration = Duration::from_millis(500);
-
-impl Windows {
-    /// The same where a status write takes so long.
-    pub fn stretched(mut self, round_trip: Duration) -> Self {
-        let least = round_trip.min(SLOWEST) * ROUND_TRIPS;
-        self.gather = self.gather.max(least);
-        self.record = self.record.max(least);
-        self
-    }
-
-    fn of(&self, urgency: Urgency) -> Duration {
-        match urgency {
-            Urgency::Now => Duration::ZERO,
-            Urgency::Gather => self.gather,
-            Urgency::Record => self.record,
-        }
-    }
-
-    /// The least time between writes of a status that takes so many bytes: a large one is written less often,
-    /// so that the bytes written stay linear in the number of Tasks.
-    fn between(&self, bytes: usize) -> Duration {
-        const SMALL: u64 = 32 * 1024;
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let bytes = if bytes < SMALL { 0 } else { bytes };
-        Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1))
-    }
-}
 
 /// A status on its way to the API server, and what users should hear of once it is there.
 #[derive(Clone, Debug)]
@@ -97,6 +52,8 @@ pub struct StatusWrite {
     last_sent: Option<Duration>,
     not_before: Duration,
     failures: Failures,
+    /// See [`StatusWrite::overwrite_later`].
+    overwrite: Option<Box<Draft>>,
 }
 
 impl StatusWrite {
@@ -179,8 +136,7 @@ impl StatusWrite {
 
     fn due(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Duration {
         let first = *self.first_change.get_or_insert(now);
-        let window = windows.of(self.urgency);
-        let gathered = (self.last_event + window).min(first + window * LONGEST);
+        let gathered = windows.gathered(self.urgency, first, self.last_event);
         let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
         gathered.max(spaced).max(self.not_before)
     }
@@ -289,10 +245,16 @@ impl StatusWrite {
         ours.map(|draft| draft.reports).unwrap_or_default()
     }
 
-    /// Makes exactly this write due, whatever is persisted.
-    #[cfg(feature = "defects")]
-    pub fn force(&mut self, draft: Draft) {
-        self.stage = Stage::Due(draft);
+    /// Keeps what conflicted, to write it over what came first: only a test that switches a rule off does.
+    pub fn overwrite_later(&mut self, draft: Option<Draft>) {
+        self.overwrite = draft.map(Box::new);
+    }
+
+    /// Makes what was kept so due, whatever is persisted. Says whether anything was.
+    pub fn overwrite(&mut self) -> bool {
+        let Some(draft) = self.overwrite.take() else { return false };
+        self.stage = Stage::Due(*draft);
+        true
     }
 
     /// When something can be sent that could not before.

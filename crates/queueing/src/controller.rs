@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::name;
 use framework_api::queue::{ConsumerKind, Reason};
 use framework_core::observed::Admission;
 use framework_queue::{Namespace, ResourceRequests};
@@ -23,9 +22,9 @@ use crate::object::{
 use crate::others::Others;
 use crate::store::Store;
 use crate::unit::{PendingRequest, UnitState};
-use framework_message::Ownership;
 use framework_message::backoff::Failures;
 use framework_message::{Change, Key, Now, Ticket};
+use framework_message::{MayAct, Ownership, Slot};
 
 mod decide;
 #[cfg(feature = "defects")]
@@ -201,7 +200,7 @@ impl QueueController {
     pub fn new(settings: Settings, seed: u64) -> Self {
         QueueController {
             settings,
-            ownership: Ownership,
+            ownership: Ownership::default(),
             units: Store::default(),
             queues: Store::default(),
             quotas: Store::default(),
@@ -362,8 +361,8 @@ impl QueueController {
     }
 
     /// Whether this replica schedules the queues of a namespace: it is a slot like any other.
-    fn owns(&self, namespace: &str, now: Duration) -> bool {
-        self.ownership.may_act(name::slot(namespace), now)
+    fn owns(&self, namespace: &str, now: Now) -> bool {
+        self.ownership.may_act(Slot::of(namespace), now) == MayAct::Yes
     }
 
     /// The jobs whose unit a change shows.

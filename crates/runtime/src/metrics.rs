@@ -13,7 +13,7 @@ use prometheus::{
 
 use crate::remaining::Remaining;
 use crate::stall::{Longest, Threads};
-use framework_engine::engine::Gauges;
+use framework_engine::gauges::Gauges;
 use framework_engine::event::Measure;
 use framework_message::Now;
 
@@ -375,7 +375,8 @@ mod tests {
     use framework_engine::server_time::ServerTime;
 
     fn now() -> Now {
-        Now { steady: Duration::from_secs(40), wall: jiff::Timestamp::UNIX_EPOCH }
+        let steady = Duration::from_secs(40);
+        Now { steady, boot: steady, wall: jiff::Timestamp::UNIX_EPOCH }
     }
 
     #[test]

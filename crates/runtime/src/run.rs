@@ -365,7 +365,7 @@ impl Controller {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { ticket, request } => self.send(ticket, request),
+            Effect::Send { ticket, request, .. } => self.send(ticket, request),
             Effect::Queued { key, framework } => {
                 let consumer = framework.map(|queued| {
                     let QueuedFramework { framework, queue, stage, demands } = queued;

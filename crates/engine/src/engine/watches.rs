@@ -1,4 +1,4 @@
-//! What the watches show enters the cache, and stirs the Frameworks concerned.
+//! What the watches show enters the cache, and marks the Frameworks concerned dirty.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use crate::cache::News;
 use crate::event::Effect;
 use crate::expectations;
 use crate::framework_state::FrameworkState;
-use crate::history::{Gap, LastSeen, LastState, Line};
+use crate::history::{Gap, Line};
+use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
-use framework_message::{Change, Key, Now};
+use framework_message::{Change, Key, Now, Slots};
 
 impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
@@ -44,7 +45,7 @@ impl Engine {
                         self.schedule(now, &key);
                     }
                 }
-                self.cache.frameworks.synced = true;
+                self.cache.frameworks.synced = Slots::ALL;
                 self.begin(now);
             }
         }
@@ -68,8 +69,8 @@ impl Engine {
         match (news, &mut entry.state) {
             (News::None, Some(state)) if source == Source::Watch && state.uid == object.uid => {
                 state.epoch = epoch;
-                if std::mem::replace(&mut state.lost, false) {
-                    state.mark_dirty(now.steady);
+                if state.outgoing.find() {
+                    state.schedule.mark_dirty(now.steady);
                 }
             }
             (News::None, _) => {}
@@ -79,7 +80,7 @@ impl Engine {
                 expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
                 match source {
                     Source::Watch => state.event(now.steady),
-                    Source::Reply => state.mark_dirty(now.steady),
+                    Source::Reply => state.schedule.mark_dirty(now.steady),
                 }
             }
             (News::Newer | News::Another, before) => {
@@ -90,12 +91,12 @@ impl Engine {
                 entry.state.insert(FrameworkState::open(object, epoch)).event(now.steady);
             }
         }
-        reports.extend(entry.state.iter_mut().flat_map(FrameworkState::tell_ignored));
+        reports.extend(entry.state.as_mut().and_then(|state| state.reported.ignored()));
         self.tell(lines, None);
         self.publish(&key, reports);
         // Of a version that is known already everything was said, and is maybe on its way.
-        let trouble = self.state(&key).filter(|_| is_news).and_then(FrameworkState::tell_unreadable);
-        if let Some((framework, report)) = trouble {
+        let trouble = |state: &mut FrameworkState| state.quarantine.report(&mut state.reported);
+        if let Some((framework, report)) = self.state(&key).filter(|_| is_news).and_then(trouble) {
             self.effects.push(Effect::Publish { framework, reports: vec![report] });
         }
         self.schedule(now, &key);
@@ -119,7 +120,7 @@ impl Engine {
                     let news = self.cache.entry(&key).known.sweep_config_map(epoch);
                     self.mark_dirty(now, &key, news);
                 }
-                self.cache.config_maps.synced = true;
+                self.cache.config_maps.synced = Slots::ALL;
                 self.begin(now);
             }
         }
@@ -164,7 +165,7 @@ impl Engine {
                     entry.pods_listed();
                     self.mark_dirty(now, &key, news);
                 }
-                self.cache.pods.synced = true;
+                self.cache.pods.synced = Slots::ALL;
                 self.begin(now);
             }
         }
@@ -184,11 +185,11 @@ impl Engine {
 
     /// Once all kinds are listed, everything is to be evaluated; until then nothing is.
     fn begin(&mut self, now: Now) {
-        if !self.cache.is_synced() {
+        if self.cache.synced().is_empty() {
             return;
         }
-        if !self.time.is_known() {
-            return self.time_probe.want();
+        if !self.clock.time.is_known() {
+            return self.clock.probe.want();
         }
         self.schedule_all(now);
     }

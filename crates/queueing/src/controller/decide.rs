@@ -31,7 +31,7 @@ impl QueueController {
             self.stale_namespaces.extend(self.namespaces.keys().cloned());
         }
         for namespace in std::mem::take(&mut self.stale_namespaces) {
-            if !self.owns(&namespace, now.steady) || self.unsettled.contains_key(&namespace) {
+            if !self.owns(&namespace, now) || self.unsettled.contains_key(&namespace) {
                 continue;
             }
             let Some(namespace_state) = self.namespaces.get_mut(&namespace) else { continue };

@@ -54,7 +54,7 @@ impl QueueController {
     }
 
     pub(super) fn about_queue(&mut self, now: Now, key: &Key) -> Option<(Sent, Request)> {
-        if self.draining || !self.owns(&key.namespace, now.steady) {
+        if self.draining || !self.owns(&key.namespace, now) {
             return None;
         }
         let queue = self.queues.get(key)?;

@@ -84,7 +84,7 @@ impl QueueController {
     }
 
     pub(super) fn list(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, Request)> {
-        if self.draining || !self.owns(namespace, now.steady) {
+        if self.draining || !self.owns(namespace, now) {
             return None;
         }
         let Some(Unsettled::Lists(listing)) = self.unsettled.get_mut(namespace) else { return None };

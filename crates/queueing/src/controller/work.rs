@@ -13,7 +13,7 @@ use super::{QueueController, Sent};
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::request::Request;
 use crate::unit::{PendingRequest, Verdict};
-use framework_message::{Key, Now, Ticket};
+use framework_message::{Key, MayAct, Now, Slot, Ticket};
 
 /// Requests on their way at a time that let nobody begin. When many units come at once, what says that they
 /// wait would otherwise stand before the releases, in the API server's own line.
@@ -110,7 +110,7 @@ impl QueueController {
             return None;
         }
         let namespace = &key.namespace;
-        if !self.ownership.may_act(framework_api::name::slot(namespace), now.steady) {
+        if self.ownership.may_act(Slot::of(namespace), now) != MayAct::Yes {
             return None;
         }
         state.pending = Some(pending);
@@ -129,10 +129,7 @@ impl QueueController {
         let first = key.unit().and_then(|unit| self.units.get(&unit));
         let begins = first.is_some_and(|unit| self.lets_begin(key, unit, job));
         let state = self.job_states.entry(key.clone()).or_default();
-        if state.busy
-            || self.draining
-            || !self.ownership.may_act(framework_api::name::slot(&job.uid), now.steady)
-        {
+        if state.busy || self.draining || self.ownership.may_act(Slot::of(&job.uid), now) != MayAct::Yes {
             return None;
         }
         if now.steady < state.not_before {

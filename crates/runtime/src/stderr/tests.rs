@@ -1,7 +1,7 @@
 //! Standard error that is slow, blocked, closed, or set not to block.
 
 use super::*;
-use framework_engine::history::{LastSeen, LastState};
+use framework_engine::last_seen::{LastSeen, LastState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 

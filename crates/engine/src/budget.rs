@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-/// So many refusals for overload in a row, and everything pauses, not only the Framework concerned.
+/// After so many refusals for overload in a row everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
 
-/// Who may take what of the bucket, and of what may be in flight.
+/// A part of the bucket, and of the requests that may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
     Whole,
-    /// What is above the half that is kept, so that who asks for little finds something at once. The rate is
-    /// the same: only the burst is half of it. Half as many may be in flight: an API server that is busy
-    /// serves no more of them the more there are, and what goes first would stand behind them in its line.
+    /// The upper half: the lower one is kept, so that a Framework with few requests can send at once. The
+    /// rate is the same: only the burst is halved. Half as many may be in flight, because a busy API server
+    /// does not serve more if more are sent, and urgent requests would queue behind them.
     Upper,
 }
 
@@ -112,7 +112,7 @@ impl Budget {
         self.in_flight
     }
 
-    /// What this part leaves in the bucket. A bucket of one keeps nothing: it would be for nobody.
+    /// The tokens that this part leaves in the bucket. A bucket of one keeps nothing: nothing could use it.
     fn kept(&self, part: Part) -> f64 {
         match part {
             Part::Whole => 0.0,

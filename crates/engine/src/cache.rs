@@ -1,9 +1,9 @@
-//! What is known of the cluster, by Framework: the newest version of each object that a watch or a reply
-//! showed, and the books that are kept of each Framework.
+//! The cache of the cluster, by Framework: the newest version of each object that a watch or a reply showed,
+//! and the state of each Framework.
 //!
-//! Guarantees: among versions of one object only a higher resourceVersion applies, whoever shows it, so that
-//! what we wrote is never unwritten and our own echo costs nothing; a LIST replaces what was known of its
-//! kind; replies never bring a deleted Framework back.
+//! Guarantees: among versions of one object only a higher resourceVersion applies, from a watch or a reply:
+//! our own writes are never undone in the cache, and their echo costs nothing; a LIST replaces what was known
+//! of its kind; replies never bring a deleted Framework back.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +30,11 @@ pub struct Listing {
 pub struct Entry {
     /// Its ConfigMap and Pods.
     pub known: ObjectCache,
-    /// The books of the Framework that has the name now.
+    /// The state of the Framework that has the name now.
     pub state: Option<FrameworkState>,
 }
 
-/// What a version of a Framework meant for the cache.
+/// The meaning of a version of a Framework for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// The version is known already, or older.
@@ -64,17 +64,17 @@ impl Cache {
         self.frameworks.synced.and(self.config_maps.synced).and(self.pods.synced)
     }
 
-    /// What is kept of a name.
+    /// The entry of a name.
     pub fn get(&self, key: &Key) -> Option<&Entry> {
         self.entries.get(key).map(|entry| &**entry)
     }
 
-    /// What is kept of a name.
+    /// The entry of a name.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut Entry> {
         self.entries.get_mut(key).map(|entry| &mut **entry)
     }
 
-    /// What is kept of a name, from now on.
+    /// The entry of a name, which exists from now on.
     pub fn entry(&mut self, key: &Key) -> &mut Entry {
         self.entries.entry(key.clone()).or_default()
     }
@@ -115,7 +115,7 @@ impl Entry {
         creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
     }
 
-    /// What a version of a Framework would mean.
+    /// The meaning of a version of a Framework.
     pub fn news(&self, object: &FrameworkObject, source: Source) -> News {
         match &self.state {
             // The watch brings Frameworks into the cache, and takes them out.
@@ -141,8 +141,8 @@ impl Entry {
         });
     }
 
-    /// The Framework is gone: its books are closed. Its objects stay known until they are gone too; what is
-    /// on its way for it has no effect on a Framework that takes the name next.
+    /// The Framework is gone: its state is dropped. Its objects stay known until they are gone too. Its
+    /// requests on their way have no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
         self.state = None;
         self.known.deletions.unasked();

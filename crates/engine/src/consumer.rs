@@ -1,4 +1,4 @@
-//! A Framework as the controller of QueueUnits was last told of it.
+//! A Framework as it was last reported to the controller of QueueUnits.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use framework_core::{Observed, Policy};
 use crate::event::QueuedFramework;
 use crate::framework_state::FrameworkState;
 
-/// What of a Framework the controller of QueueUnits is told.
+/// The facts about a Framework that are reported to the controller of QueueUnits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumer {
     uid: Arc<str>,
@@ -23,8 +23,8 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// What is to be told of a Framework that is observed so, after `before`; `None`: nothing has changed, or
-    /// it concerns no queue.
+    /// The facts about an observed Framework, after those `before`; `None`: nothing has changed, or the
+    /// Framework concerns no queue.
     pub fn of(
         before: Option<&Self>,
         state: &FrameworkState,
@@ -39,9 +39,9 @@ impl Consumer {
             return None;
         }
         let queue = queue::is_queued(framework, status);
-        let was_told = before.is_some_and(|before| before.uid == state.uid);
+        let was_reported = before.is_some_and(|before| before.uid == state.uid);
         let may_have_unit = queue::names_one(framework) || queue::has_waited(status);
-        if queue.is_none() && !was_told && !may_have_unit {
+        if queue.is_none() && !was_reported && !may_have_unit {
             return None;
         }
         Some(Consumer {
@@ -60,7 +60,7 @@ impl Consumer {
         before.is_none_or(|before| *before != Consumer { seen: before.seen, ..self.clone() })
     }
 
-    /// The Framework with what is told of it.
+    /// The report: the Framework with these facts.
     pub fn queued(&self, framework: &Arc<framework_api::Framework>) -> QueuedFramework {
         QueuedFramework {
             framework: Arc::clone(framework),

@@ -101,7 +101,7 @@ pub struct Engine {
     paused: Paused,
     sending: Sending,
     clock: ServerClock,
-    /// Frameworks that the controller of QueueUnits was told of.
+    /// Frameworks that were reported to the controller of QueueUnits.
     consumers: BTreeMap<Key, Consumer>,
     effects: Vec<Effect>,
     seed: u64,
@@ -151,7 +151,7 @@ impl Engine {
         self.sending.budget.set_rate(now.steady, qps, burst, max_in_flight);
     }
 
-    /// Whether the API server has told its time.
+    /// Whether the API server's time is known.
     pub fn knows_time(&self) -> bool {
         self.clock.time.is_known()
     }
@@ -244,8 +244,8 @@ impl Engine {
         self.drain.done(unsettled, self.settings.request_lifetime, self.now)
     }
 
-    /// Whether anything may be decided for a slot: all of it is listed, and the API server has told its time.
-    /// A status says when things happened, and a local clock that is wrong would say it for ever.
+    /// Whether anything may be decided for a slot: all of it is listed, and the API server's time is
+    /// known. Times in a status would stay wrong for ever if a wrong local clock gave them.
     fn is_ready(&self, slot: Slot) -> bool {
         self.cache.synced().contains(slot) && self.clock.time.is_known()
     }
@@ -260,8 +260,8 @@ impl Engine {
 
     /// Brings timers and rotation in line with what is kept of a name.
     fn schedule(&mut self, now: Now, key: &Key) {
-        self.tell_ends(key);
-        self.tell_consumer(key);
+        self.write_pod_ends(key);
+        self.report_consumer(key);
         let state = self.cache.get(key).and_then(|entry| entry.state.as_ref());
         let Some(state) = state else {
             self.ready.set(key, None);
@@ -282,23 +282,23 @@ impl Engine {
         }
     }
 
-    /// Tells lines of the history, if they are wanted: before that request leaves, or as soon as may be.
-    fn tell(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
+    /// Has lines of the history written, if they are configured: before that request leaves, or soon.
+    fn write_history(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
         lines.retain(|line| line.trigger().is_on(&self.policy.log_object_snapshot));
         if !lines.is_empty() {
-            self.effects.push(Effect::Tell { lines, before });
+            self.effects.push(Effect::WriteHistory { lines, before });
         }
     }
 
-    /// Tells of the Pods of a name that are known to be gone by now.
-    fn tell_ends(&mut self, key: &Key) {
+    /// Has the history say which Pods of a name are known to be gone by now.
+    fn write_pod_ends(&mut self, key: &Key) {
         let Some(entry) = self.cache.get_mut(key) else { return };
         if entry.state.is_none() {
             entry.known.deletions.unasked();
         }
         let gone = entry.known.deletions.take_gone();
         let lines = gone.into_iter().map(|pod| Line::Pod { key: key.clone(), pod }).collect();
-        self.tell(lines, None);
+        self.write_history(lines, None);
     }
 
     fn publish(&mut self, key: &Key, reports: Vec<Report>) {

@@ -40,13 +40,13 @@ pub struct FrameworkState {
     pub persisted: Option<Persisted>,
     /// Why not, then.
     pub quarantine: Quarantine,
-    /// What Events have said of its form.
+    /// The Events that were published about its form.
     pub reported: Reported,
     /// When it is evaluated.
     pub schedule: Schedule,
     /// What is sent for it.
     pub outgoing: Outgoing,
-    /// What its queue said last.
+    /// The last answer of its queue.
     pub admission: Option<Admission>,
     /// Which growths its queue has released: their generations, sorted.
     pub growths: Vec<i64>,
@@ -132,7 +132,7 @@ impl FrameworkState {
         write.settle(status)
     }
 
-    /// What is persisted from now on, or why it cannot be read.
+    /// Takes in the version that is persisted now, or the reason why it cannot be read.
     fn take_in(&mut self, object: FrameworkObject) {
         let FrameworkObject { stored_bytes, form, content, key, ignored, .. } = object;
         self.reported.found_ignored(ignored);
@@ -158,7 +158,7 @@ impl FrameworkState {
         self.quarantine = Quarantine::of(unreadable);
     }
 
-    /// What is observed of the Framework, with these objects of it; `None` if it cannot be read.
+    /// The Framework as the core observes it, with these objects; `None` if it cannot be read.
     pub fn observed<'a>(&'a self, objects: &'a Objects) -> Option<Observed<'a>> {
         let Persisted { framework, status, stored_bytes, .. } = self.persisted.as_ref()?;
         Some(Observed {
@@ -192,7 +192,7 @@ impl FrameworkState {
         }
     }
 
-    /// The line that tells the end of the Framework, as it is persisted.
+    /// The line about the end of the Framework, as it is persisted.
     pub fn last_line(&self, key: &Key, gap: Option<Gap>) -> Line {
         match &self.persisted {
             Some(Persisted { framework, status, .. }) => Line::Framework {

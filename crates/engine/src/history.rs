@@ -1,9 +1,9 @@
 //! Lines of the history: snapshots of Frameworks, Tasks and Pods as they go to standard error.
 //!
 //! `{time}  INFO {a sentence}: {trigger}: ObjectSnapshot: {the object's JSON}`: what collects logs takes the
-//! object by the regular expression `: ObjectSnapshot: (.+)`. Guarantees: one line each, whatever is in the
-//! object; nothing is shown that was not persisted; an object that is not known whole says so before the
-//! markers. A line holds references, not text, until it is [rendered](Line::render).
+//! object by the regular expression `: ObjectSnapshot: (.+)`. Guarantees: one line each, with any content of
+//! the object; nothing is shown that was not persisted; an object that is not known whole says so before
+//! the markers. A line holds references, not text, until it is [rendered](Line::render).
 
 use std::sync::Arc;
 
@@ -64,12 +64,12 @@ pub enum Line {
 /// Why an object is not known as it was in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// No event told of its deletion: this is how it was known last.
+    /// No event showed its deletion: this is its last known state.
     FinalStateUnknown,
 }
 
 impl Line {
-    /// Why the object is told of.
+    /// Why the line is written.
     pub fn trigger(&self) -> Trigger {
         match self {
             Line::Framework { trigger, .. } => *trigger,
@@ -188,7 +188,7 @@ fn key_of(framework: &Framework) -> String {
 }
 
 impl Line {
-    /// The lines that tell what a plan says is replaced, of what is persisted: the plan was made from that.
+    /// The lines about what a plan replaces, as it is persisted: the plan was made from that.
     pub fn replaced(persisted: &Persisted, snapshots: Vec<Snapshot>) -> Vec<Line> {
         let Persisted { framework, status: Some(status), .. } = persisted else { return Vec::new() };
         let line = |snapshot| match snapshot {

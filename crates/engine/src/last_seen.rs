@@ -26,7 +26,7 @@ pub enum LastState {
     Whole(Box<RawValue>),
     /// All of it, as the watch sent it when it ceased to show the Pod: it lived on for a while.
     Earlier(Box<RawValue>),
-    /// What the cache held: no event told of its deletion.
+    /// The facts that the cache held: no event showed its deletion.
     Facts {
         /// The facts.
         facts: PodFacts,

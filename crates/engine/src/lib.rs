@@ -1,4 +1,4 @@
-//! What is sent to the API server for Frameworks, and when.
+//! Decides which requests are sent to the API server for Frameworks, and when.
 //!
 //! [`engine::Engine`] takes in [`event::Event`]s and gives out [`event::Effect`]s. It keeps what the watches
 //! show ([`object_cache`]), the state of each Framework ([`framework_state`]), timers ([`ready`]), a fair

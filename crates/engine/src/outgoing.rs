@@ -1,4 +1,4 @@
-//! What is sent for one Framework: the status write, what waits, what is on its way, and what failed.
+//! The requests of one Framework: its status write, and those that wait, are on their way, or failed.
 //!
 //! Guarantees: an act is sent only if every status that is or may become the persisted one permits it (rule
 //! A1); creates that are not recorded stay below the limit (rule A7); a create's record lasts until its
@@ -24,9 +24,9 @@ use crate::status_write::StatusWrite;
 pub struct Outgoing {
     /// The status write.
     pub write: StatusWrite,
-    /// What waits to be sent.
+    /// Requests that wait to be sent.
     pub outbox: Outbox,
-    /// What is held for a time.
+    /// Acts that may not be planned again yet, and creates whose outcome is open.
     pub delayed: Delayed,
     /// Creates without a known outcome, by Pod name (`None`: the ConfigMap).
     creates: BTreeMap<Option<String>, Action>,
@@ -168,8 +168,8 @@ impl Outgoing {
         }
     }
 
-    /// A create without a reply can have no effect any more. What effect it had the cache shows; if it shows
-    /// none, the watch may lag or the label be gone, and only a GET tells.
+    /// A create without a reply can have no effect any more. The cache shows its effect. If it
+    /// shows none, the watch may lag or the label be gone, and only a GET decides.
     fn give_up_create(&mut self, pod: Option<String>, objects: &mut Objects) {
         let shown = match &pod {
             Some(name) => objects.pods.contains_key(name),

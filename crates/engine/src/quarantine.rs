@@ -1,7 +1,7 @@
 //! A Framework that cannot be read is left alone, and says so: in one Event, and in a condition.
 //!
-//! The condition is written beside what cannot be read, which stays as it is, byte by byte: by a merge patch
-//! of the conditions alone, guarded by UID and resourceVersion. Repaired, the Framework goes on: the first
+//! A merge patch of the conditions alone, guarded by UID and resourceVersion, writes the condition: the part
+//! that cannot be read stays as it is, byte by byte. Repaired, the Framework goes on: the first
 //! status that is written then has the condition that belongs there.
 
 use std::sync::Arc;

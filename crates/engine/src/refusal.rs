@@ -1,16 +1,16 @@
-//! What a refused create means for the attempt that wanted it.
+//! The consequence of a refused create for its attempt.
 
 use framework_core::Action;
 use framework_core::observed::Refusal;
 
 use framework_message::Rejection;
 
-/// What follows a refused create.
+/// The consequence of a refused create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalOutcome {
     /// It is tried again after a while.
     Retry,
-    /// The name is taken: look who holds it.
+    /// The name is taken: a GET shows by which object.
     AskHolder,
     /// The attempt ends so, once a GET shows that no object of ours exists.
     Confirm(Refusal),

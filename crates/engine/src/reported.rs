@@ -1,4 +1,5 @@
-//! What Events have said of the form in which a Framework is stored, so that each thing is said once.
+//! The Events that were published about the form in which a Framework is stored, so that each is published
+//! once.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::object::Form;
 /// Reason of the Event about a field of the spec that counts as not set.
 pub const FIELD_IGNORED: &str = "InvalidFieldIgnored";
 
-/// What was reported of one Framework since this program started, and what is to be.
+/// The reports about one Framework since this program started, and those to be made.
 #[derive(Debug, Default)]
 pub struct Reported {
     /// Why the Framework cannot be read, as last reported.

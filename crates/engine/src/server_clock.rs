@@ -8,12 +8,12 @@ use framework_message::{Now, Ticket};
 use crate::server_time::ServerTime;
 use crate::server_time_probe::ServerTimeProbe;
 
-/// What is known of the API server's clock, and how more is learnt.
+/// The API server's clock as it is known, and the request that asks for it.
 #[derive(Debug, Default)]
 pub struct ServerClock {
-    /// What is known.
+    /// The clock as it is known.
     pub time: ServerTime,
-    /// Who waits for more.
+    /// The request, and the Frameworks that wait for it.
     pub probe: ServerTimeProbe,
 }
 

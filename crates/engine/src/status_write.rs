@@ -1,8 +1,8 @@
 //! The one status write of a Framework: gathered, sent, and settled before the next one.
 //!
 //! Guarantees: at most one is in flight; while one is, or its outcome is not known, the Framework is not
-//! evaluated; every status that is, or may become, the persisted one is in [`StatusWrite::unsettled_statuses`], and an
-//! act needs the permission of all of them (rule A1).
+//! evaluated; every status that is, or may become, the persisted one is in
+//! [`StatusWrite::unsettled_statuses`], and an act needs the permission of all of them (rule A1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Draft {
     pub status: Arc<FrameworkStatus>,
     /// What to publish then.
     pub reports: Vec<Report>,
-    /// What to tell before: what is persisted and will be no more.
+    /// Lines of the history about what the write replaces: they are written before it leaves.
     pub history: Vec<Line>,
 }
 
@@ -95,8 +95,8 @@ impl StatusWrite {
         }
     }
 
-    /// Another version is persisted than what is not sent yet was computed from: it is to be computed anew,
-    /// and has waited as long as it has.
+    /// Another version is persisted than what is not sent yet was computed from: it is to be computed
+    /// again, and its waiting time counts.
     pub fn outdate(&mut self) {
         if matches!(self.stage, Stage::Due(_)) {
             self.stage = Stage::Idle;
@@ -175,7 +175,7 @@ impl StatusWrite {
         }
     }
 
-    /// What is to be told before the write that is being sent leaves.
+    /// The lines of the history that are written before the write that is being sent leaves.
     pub fn take_history(&mut self) -> Vec<Line> {
         match &mut self.stage {
             Stage::InFlight(draft) => std::mem::take(&mut draft.history),
@@ -250,7 +250,7 @@ impl StatusWrite {
         self.overwrite = draft.map(Box::new);
     }
 
-    /// Makes what was kept so due, whatever is persisted. Says whether anything was.
+    /// Makes a kept write due, even if another version is persisted. Says whether there was one.
     pub fn overwrite(&mut self) -> bool {
         let Some(draft) = self.overwrite.take() else { return false };
         self.stage = Stage::Due(*draft);

@@ -376,7 +376,7 @@ impl Controller {
                 }
             }
             Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
-            Effect::Tell { lines, before } => self.tell(lines, before),
+            Effect::WriteHistory { lines, before } => self.tell(lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(
                     framework.metadata.namespace.as_deref().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What the queues say to the Frameworks that wait in them.
+//! The answers of queues to the Frameworks that wait in them.
 
 use framework_core::observed::Admission;
 
@@ -7,8 +7,9 @@ use crate::framework_state::FrameworkState;
 use framework_message::{Key, Now};
 
 impl Engine {
-    /// Takes note of what its queue says to the Framework with this UID. It is known as long as the Framework
-    /// is; of another one of that name it says nothing. A message by itself is no news: it costs nothing.
+    /// Takes note of the answer of its queue to the Framework with this UID. The answer is kept as long as
+    /// the Framework is, and does not hold for another one of that name. A new message alone causes no
+    /// evaluation.
     pub fn admit(&mut self, now: Now, key: &Key, uid: &str, admission: Admission) {
         self.now = now.steady;
         let Some(state) = self.state(key).filter(|state| &*state.uid == uid) else { return };

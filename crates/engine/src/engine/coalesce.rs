@@ -1,4 +1,4 @@
-//! News that can wait joins what gathers for the next status write, and is evaluated with it.
+//! News that can wait is coalesced: it is evaluated together with the next status write.
 
 use framework_core::{Observed, deferrable};
 

@@ -1,5 +1,5 @@
-//! What the controller of QueueUnits is told of Frameworks that wait in a queue, or came through one; and the
-//! budget that it shares.
+//! Reports to the controller of QueueUnits about Frameworks that wait in a queue, or came through one; and
+//! the budget that both share.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use framework_message::Reply;
 use framework_message::{Key, Now, Rejection};
 
 impl Engine {
-    /// Tells the controller of QueueUnits what has changed of a Framework. One that leaves its queue is told
-    /// of as long as it is there, also after a restart: its unit has to go.
-    pub(super) fn tell_consumer(&mut self, key: &Key) {
+    /// Reports what has changed of a Framework to the controller of QueueUnits. A Framework that left its
+    /// queue is reported as long as it exists, also after a restart: its unit has to go.
+    pub(super) fn report_consumer(&mut self, key: &Key) {
         if !self.policy.queueing {
             return;
         }

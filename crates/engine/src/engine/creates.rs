@@ -1,4 +1,4 @@
-//! What came of creates, and of the GETs that follow a refused one.
+//! Replies to creates, and to the GETs that follow a refused one.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Engine {
                 state.outgoing.pause(now.steady + delay);
             }
             reply => {
-                // It may still land: until then nobody may judge what appears under its name.
+                // It may still land: until then no object under its name can be judged.
                 debug!(framework = %key, pod, ?reply, "a create has an unknown outcome");
                 // A process that stood still in between may have sent it only now.
                 let end = (at + lifetime).max(now.steady + lifetime.saturating_sub(REPLY_TIMEOUT));
@@ -103,7 +103,8 @@ impl Engine {
             _ => false,
         };
         if ours {
-            // What a create without a reply left behind: never adopted. Its deletion makes the name free.
+            // An object that a create without a reply left behind is never adopted. Its deletion frees the
+            // name.
             state.outgoing.succeed(label(pod));
             state.outgoing.settle_create(pod, None, &mut known.objects);
             self.take_in(key, &reply);

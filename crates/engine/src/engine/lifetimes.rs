@@ -1,5 +1,5 @@
-//! What came of requests on which the ends of lifetimes depend: the API server's time, and the deletion of
-//! Frameworks that have expired.
+//! Replies to requests on which the ends of lifetimes depend: for the API server's time, and for the deletion
+//! of Frameworks that have expired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ const TICK: Duration = Duration::from_millis(200);
 const RETIRED: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Takes note of the API server's time, which is known before anything is decided by it.
+    /// Takes note of the API server's time, before anything is decided by it.
     pub(super) fn heed_time(&mut self, now: Now, ticket: Ticket, server: Option<Time>) {
         if self.clock.heard(ticket, self.sending.in_flight.sent_at(ticket), server, now) {
             self.schedule_all(now);
         }
     }
 
-    /// The API server was asked for its time: whatever the reply, its Date is what was wanted.
-    pub(super) fn told_time(&mut self, now: Now, reply: &Reply, server: Option<Time>, jitter: u64) {
+    /// The request for the API server's time got its reply, of which only the `Date` counts.
+    pub(super) fn time_answered(&mut self, now: Now, reply: &Reply, server: Option<Time>, jitter: u64) {
         if server.is_none() {
             if !self.clock.time.is_known() && !matches!(reply, Reply::NotSent(_) | Reply::Unknown(_)) {
                 warn!("the API server's response has no Date: times are taken from the local clock");
@@ -41,7 +41,7 @@ impl Engine {
             return self.clock.probe.delay_until(now.steady + delay);
         }
         self.clock.probe.delay_until(now.steady + TICK);
-        for key in self.clock.probe.told() {
+        for key in self.clock.probe.answered() {
             let Some(state) = self.state(&key) else { continue };
             state.schedule.heard(server);
             state.schedule.mark_dirty(now.steady);

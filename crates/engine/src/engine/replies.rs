@@ -1,6 +1,6 @@
-//! What came of requests: of status writes and reads, deletes, confirmations and labels.
+//! Replies to status writes and reads, deletes, confirmations and labels.
 //!
-//! A reply for a Framework that is gone has no effect but on the cache.
+//! A reply for a Framework that is gone changes only the cache.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Engine {
         self.heed_time(now, ticket, server);
         if self.clock.probe.sent(ticket).is_some() {
             self.sending.budget.ended();
-            return self.told_time(now, &reply, server, self.seed ^ ticket.0);
+            return self.time_answered(now, &reply, server, self.seed ^ ticket.0);
         }
         let Some(sent) = self.sending.in_flight.end(ticket) else {
             return warn!(?ticket, "a reply to nothing");
@@ -157,7 +157,7 @@ impl Engine {
     fn quarantined(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
         let Some(state) = self.state(key) else { return };
         match reply {
-            // It has changed, or is gone: the watch will say so, and then it is looked at anew.
+            // It has changed, or is gone: the watch will show that, and another evaluation follows.
             Reply::Refused(Rejection { code: 404 | 409 | 422, .. }) => {}
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 state.quarantine.retry();
@@ -184,7 +184,7 @@ impl Engine {
             }
             Action::DeletePod { name, uid, force } => {
                 if *force {
-                    self.tell_held(key, &reply);
+                    self.report_finalizers(key, &reply);
                 }
                 let hold = if *force {
                     DelayedAction::ForcedDelete(uid.clone())
@@ -244,8 +244,8 @@ impl Engine {
         }
     }
 
-    /// Not even force ends a Pod that somebody holds: users are told by whom, because only they can help.
-    fn tell_held(&mut self, key: &Key, reply: &Reply) {
+    /// Not even force ends a Pod that has finalizers: an Event names them, because only users can help.
+    fn report_finalizers(&mut self, key: &Key, reply: &Reply) {
         let Reply::Object(Object::Pod(pod)) = reply else { return };
         let holders = pod.finalizers();
         if !holders.is_empty() {
@@ -311,7 +311,7 @@ impl Engine {
                 Some(name) => known.pod_gone(name, &label.uid),
                 None => known.config_map_gone(&label.uid),
             },
-            // It has changed since: whoever needs to know of it asks again.
+            // It has changed since: a confirmation that needs it asks again.
             Reply::Refused(Rejection { code: 409, .. }) => known.forget_unwatched(label.pod.as_deref()),
             reply => {
                 let delay = delay(reply, state.outgoing.fail(&label.uid, reply.was_sent()), jitter);

@@ -1,4 +1,4 @@
-//! Sends what waits, as far as the budget allows: whose turn it is, and whether it may still be sent.
+//! Sends requests as far as the budget allows: in their turn, and only if they may still be sent.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::request::Request;
 use framework_message::{Key, MayAct, Now};
 
 impl Engine {
-    /// Sends until the budget or what waits is used up.
+    /// Sends until the budget is used up or nothing waits.
     pub(super) fn send(&mut self, now: Now) {
         if self.clock.probe.is_due(now.steady) && self.sending.budget.take(now.steady, Part::Whole) {
             let ticket = self.sending.in_flight.ticket();
@@ -59,7 +59,7 @@ impl Engine {
         if state.wants(class, now.steady) {
             self.sending.dispatch.offer(class, &key);
         }
-        self.tell(lines, Some(ticket));
+        self.write_history(lines, Some(ticket));
         self.effects.push(Effect::Send { ticket, request, leave_by });
         true
     }

@@ -1,4 +1,4 @@
-//! What the watches show enters the cache, and marks the Frameworks concerned dirty.
+//! Events of the watches enter the cache, and mark the Frameworks concerned dirty.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Engine {
             }
             Change::Deleted(object) => {
                 let line = last_line(&object);
-                self.tell(vec![line], None);
+                self.write_history(vec![line], None);
                 let entry = self.cache.get_mut(&object.key);
                 let of_it = |state: &FrameworkState| state.uid == object.uid;
                 if let Some(entry) = entry.filter(|entry| entry.state.as_ref().is_some_and(of_it)) {
@@ -41,7 +41,7 @@ impl Engine {
                         debug!(framework = %key, "the Framework is not listed any more");
                         let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
                         entry.close();
-                        self.tell(vec![line], None);
+                        self.write_history(vec![line], None);
                         self.schedule(now, &key);
                     }
                 }
@@ -51,7 +51,7 @@ impl Engine {
         }
     }
 
-    /// Takes in a version of a Framework, whoever shows it.
+    /// Takes in a version of a Framework that the watch or a reply shows.
     pub(super) fn apply_framework(&mut self, now: Now, object: FrameworkObject, source: Source) {
         let key = object.key.clone();
         let epoch = match source {
@@ -92,7 +92,7 @@ impl Engine {
             }
         }
         reports.extend(entry.state.as_mut().and_then(|state| state.reported.ignored()));
-        self.tell(lines, None);
+        self.write_history(lines, None);
         self.publish(&key, reports);
         // Of a version that is known already everything was said, and is maybe on its way.
         let trouble = |state: &mut FrameworkState| state.quarantine.report(&mut state.reported);
@@ -132,7 +132,7 @@ impl Engine {
         if let Some(last) = last {
             // The controller made it, and somebody has taken it from its owner since.
             let pod = LastSeen { name: name.clone(), uid: uid.clone(), state: LastState::Whole(last) };
-            self.tell(vec![Line::Pod { key: key.clone(), pod }], None);
+            self.write_history(vec![Line::Pod { key: key.clone(), pod }], None);
         }
         let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
         if let Some(entry) = held {
@@ -173,7 +173,7 @@ impl Engine {
 
     /// The Framework of an object is to be evaluated, if what was shown of the object is news.
     pub(super) fn mark_dirty(&mut self, now: Now, key: &Key, news: bool) {
-        self.tell_ends(key);
+        self.write_pod_ends(key);
         let Some(entry) = self.cache.get_mut(key) else { return };
         if let Some(state) = entry.state.as_mut().filter(|_| news) {
             state.event(now.steady);
@@ -195,7 +195,7 @@ impl Engine {
     }
 }
 
-/// The line that tells the end of a Framework, as the event showed it.
+/// The line about the end of a Framework, as the event showed it.
 fn last_line(object: &FrameworkObject) -> Line {
     match &object.content {
         Ok((framework, status)) => Line::Framework {

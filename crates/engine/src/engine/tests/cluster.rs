@@ -133,7 +133,7 @@ impl Cluster {
         Self::with(policy, generous())
     }
 
-    /// Likewise, with a budget.
+    /// As [`Cluster::new`], with a budget.
     pub fn with(policy: Policy, settings: EngineSettings) -> Self {
         let mut cluster = Self::unsynced(policy, settings);
         for begin in [true, false] {
@@ -345,7 +345,7 @@ impl Cluster {
                     assert!(self.open.insert(ticket, request).is_none());
                 }
                 Effect::Publish { reports, .. } => self.reports.extend(reports),
-                Effect::Tell { lines, before } => {
+                Effect::WriteHistory { lines, before } => {
                     assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "told too late");
                     self.told.extend(lines.into_iter().map(|line| (line, before)));
                 }

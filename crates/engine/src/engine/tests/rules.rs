@@ -38,8 +38,8 @@ fn a_status_waits_for_the_creates_whose_permission_it_withdraws() {
     assert_eq!(scale_down_overtakes_a_create(lacking(Defect::SendUnpermitted)), SWITCHABLE);
 }
 
-/// Rule A1: a create waits in the queue while a status that withdraws its permission is on its way. Says whether
-/// the create is sent then.
+/// Rule A1: a create waits in the queue while a status that withdraws its permission is on its way. Says
+/// whether the create is sent then.
 fn queued_create_leaves_without_permission(policy: Policy) -> bool {
     let settings = EngineSettings { qps: 1.0, burst: 1, ..generous() };
     let mut cluster = Cluster::with(policy, settings);
@@ -60,7 +60,7 @@ fn queued_create_leaves_without_permission(policy: Policy) -> bool {
 }
 
 #[test]
-fn a_create_is_not_sent_while_a_status_that_withdraws_its_permission_is_on_its_way() {
+fn no_create_is_sent_during_a_write_that_withdraws_its_permission() {
     assert!(!queued_create_leaves_without_permission(policy()));
     assert_eq!(queued_create_leaves_without_permission(lacking(Defect::SendUnpermitted)), SWITCHABLE);
 }

@@ -205,7 +205,7 @@ fn a_status_that_is_refused_is_tried_again_later_and_said_so() {
 }
 
 #[test]
-fn a_framework_that_is_gone_by_a_reply_is_left_alone_until_the_watch_speaks() {
+fn a_framework_gone_by_a_reply_is_left_alone_until_the_watch_shows_it() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
     cluster.exit("job-w-0", 1);

@@ -172,7 +172,8 @@ impl SteadyState {
     /// Now, on both clocks.
     pub fn now(&self) -> Now {
         let epoch: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-        Now { steady: self.steady, wall: epoch + SignedDuration::try_from(self.steady).unwrap() }
+        let wall = epoch + SignedDuration::try_from(self.steady).unwrap();
+        Now { steady: self.steady, boot: self.steady, wall }
     }
 
     /// The engine takes in an event.
@@ -216,7 +217,7 @@ impl SteadyState {
 
     /// The answer to a request: a status is stored, and the time is told.
     pub fn reply(&mut self, effect: Effect) -> Option<Event> {
-        let Effect::Send { ticket, request } = effect else { return None };
+        let Effect::Send { ticket, request, .. } = effect else { return None };
         let reply = match request {
             Request::AskTime => Reply::Done,
             Request::PutStatus { framework, status, .. } => {

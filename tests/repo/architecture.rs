@@ -34,7 +34,7 @@ const ROOMS: [Room; 19] = [
     ("framework-differential", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-engine", &["framework-api", "framework-core", "framework-message"], &[]),
     ("framework-loadtest", &["framework-access", "framework-api", "framework-audit"], &[]),
-    ("framework-message", &[], &[]),
+    ("framework-message", &["framework-api"], &[]),
     ("framework-programs", &[], &[]),
     ("framework-queue", &["framework-api"], &[]),
     ("framework-queueing", &["framework-api", "framework-core", "framework-message", "framework-queue"], &[]),

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-/// So many refusals for overload in a row, and everything pauses, not only the Framework concerned.
+/// After so many refusals for overload in a row everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
 
-/// Who may take what of the bucket, and of what may be in flight.
+/// A part of the bucket, and of the requests that may be in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it.
     Whole,
-    /// What is above the half that is kept, so that who asks for little finds something at once. The rate is
-    /// the same: only the burst is half of it. Half as many may be in flight: an API server that is busy
-    /// serves no more of them the more there are, and what goes first would stand behind them in its line.
+    /// The upper half: the lower one is kept, so that a Framework with few requests can send at once. The
+    /// rate is the same: only the burst is halved. Half as many may be in flight, because a busy API server
+    /// does not serve more if more are sent, and urgent requests would queue behind them.
     Upper,
 }
 
@@ -44,6 +44,15 @@ impl Budget {
             overloads: 0,
             paused_until: Duration::ZERO,
         }
+    }
+
+    /// Changes rate, burst and bound from now on. A larger burst comes with no tokens: they are earned.
+    pub fn set_rate(&mut self, now: Duration, qps: f64, burst: u32, max_in_flight: usize) {
+        self.refill(now);
+        self.qps = qps;
+        self.burst = f64::from(burst.max(1));
+        self.tokens = self.tokens.min(self.burst);
+        self.max_in_flight = max_in_flight.max(1);
     }
 
     /// Takes the right to send one request, if there is one in this part.
@@ -103,7 +112,7 @@ impl Budget {
         self.in_flight
     }
 
-    /// What this part leaves in the bucket. A bucket of one keeps nothing: it would be for nobody.
+    /// The tokens that this part leaves in the bucket. A bucket of one keeps nothing: nothing could use it.
     fn kept(&self, part: Part) -> f64 {
         match part {
             Part::Whole => 0.0,
@@ -190,6 +199,23 @@ mod tests {
             (0..=most - upper).for_each(|_| budget.ended());
             assert!(budget.take(ms(0), Part::Upper));
         }
+    }
+
+    #[test]
+    fn a_new_rate_counts_from_now_and_adds_no_tokens() {
+        let mut budget = Budget::new(10.0, 5, 3);
+        assert_eq!(take_all(&mut budget, ms(0)), 3);
+        budget.set_rate(ms(100), 1000.0, 100, 1000);
+        assert_eq!(take_all(&mut budget, ms(100)), 3, "two that were left, and one of the old rate");
+        assert_eq!(take_all(&mut budget, ms(110)), 10);
+        budget.set_rate(ms(10_000), 10.0, 2, 1);
+        assert_eq!(take_all(&mut budget, ms(10_000)), 0, "more are in flight than may be by now");
+        (0..16).for_each(|_| budget.ended());
+        assert_eq!(take_all(&mut budget, ms(10_000)), 1);
+        budget.ended();
+        assert_eq!([take_all(&mut budget, ms(10_000)), budget.in_flight()], [1, 1]);
+        budget.ended();
+        assert_eq!(take_all(&mut budget, ms(10_000)), 0, "a smaller burst takes tokens away");
     }
 
     #[test]

@@ -1,26 +1,28 @@
-//! What is known of the cluster, by Framework: the newest version of each object that a watch or a reply
-//! showed, and the books that are kept of each Framework.
+//! The cache of the cluster, by Framework: the newest version of each object that a watch or a reply showed,
+//! and the state of each Framework.
 //!
-//! Guarantees: among versions of one object only a higher resourceVersion applies, whoever shows it, so that
-//! what we wrote is never unwritten and our own echo costs nothing; a LIST replaces what was known of its
-//! kind; replies never bring a deleted Framework back.
+//! Guarantees: among versions of one object only a higher resourceVersion applies, from a watch or a reply:
+//! our own writes are never undone in the cache, and their echo costs nothing; a LIST replaces what was known
+//! of its kind; replies never bring a deleted Framework back.
 
 use std::collections::BTreeMap;
 
 use framework_api::State;
+use framework_core::Observed;
+use framework_core::observed::Outcome;
 
 use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
 use crate::object_cache::{ObjectCache, Source};
-use framework_message::Key;
+use framework_message::{Key, Slots};
 
 /// The LISTs of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing {
     /// Counts LISTs that began.
     pub epoch: u64,
-    /// Whether one has ever been complete.
-    pub synced: bool,
+    /// The slots of which one has ever been complete.
+    pub synced: Slots,
 }
 
 /// All that is kept of one name.
@@ -28,14 +30,14 @@ pub struct Listing {
 pub struct Entry {
     /// Its ConfigMap and Pods.
     pub known: ObjectCache,
-    /// The books of the Framework that has the name now.
+    /// The state of the Framework that has the name now.
     pub state: Option<FrameworkState>,
 }
 
-/// What a version of a Framework meant for the cache.
+/// The meaning of a version of a Framework for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// ObjectCache already, or older.
+    /// The version is known already, or older.
     None,
     /// A newer version.
     Newer,
@@ -57,22 +59,22 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Whether every kind was listed: before, nothing can be decided.
-    pub fn is_synced(&self) -> bool {
-        self.frameworks.synced && self.config_maps.synced && self.pods.synced
+    /// The slots of which every kind was listed: before, nothing can be decided for them.
+    pub fn synced(&self) -> Slots {
+        self.frameworks.synced.and(self.config_maps.synced).and(self.pods.synced)
     }
 
-    /// What is kept of a name.
+    /// The entry of a name.
     pub fn get(&self, key: &Key) -> Option<&Entry> {
         self.entries.get(key).map(|entry| &**entry)
     }
 
-    /// What is kept of a name.
+    /// The entry of a name.
     pub fn get_mut(&mut self, key: &Key) -> Option<&mut Entry> {
         self.entries.get_mut(key).map(|entry| &mut **entry)
     }
 
-    /// What is kept of a name, from now on.
+    /// The entry of a name, which exists from now on.
     pub fn entry(&mut self, key: &Key) -> &mut Entry {
         self.entries.entry(key.clone()).or_default()
     }
@@ -101,7 +103,19 @@ impl Cache {
 }
 
 impl Entry {
-    /// What a version of a Framework would mean.
+    /// What is observed of the Framework; `None` if it cannot be read, or is gone.
+    pub fn observed(&self) -> Option<Observed<'_>> {
+        self.state.as_ref()?.observed(&self.known.objects)
+    }
+
+    /// Whether a crash would lose a create that was acknowledged.
+    pub fn has_unrecorded(&self) -> bool {
+        let objects = &self.known.objects;
+        let mut creates = objects.pod_creates.values().chain(&objects.config_map_create);
+        creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
+    }
+
+    /// The meaning of a version of a Framework.
     pub fn news(&self, object: &FrameworkObject, source: Source) -> News {
         match &self.state {
             // The watch brings Frameworks into the cache, and takes them out.
@@ -127,8 +141,8 @@ impl Entry {
         });
     }
 
-    /// The Framework is gone: its books are closed. Its objects stay known until they are gone too; what is
-    /// on its way for it has no effect on a Framework that takes the name next.
+    /// The Framework is gone: its state is dropped. Its objects stay known until they are gone too. Its
+    /// requests on their way have no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
         self.state = None;
         self.known.deletions.unasked();

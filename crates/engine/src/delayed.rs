@@ -1,11 +1,11 @@
-//! What is held for a time: acts that may not be planned again yet, and creates whose outcome is open.
+//! Delayed actions: acts that may not be planned again yet, and creates whose outcome is open.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::outbox::{Label, Lookup};
 
-/// What ends when its time has come.
+/// A delay that ends when its time has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DelayedAction {
     /// A create without a reply may still land: of a Pod by name, or of the ConfigMap.
@@ -24,7 +24,7 @@ pub enum DelayedAction {
     Label(Label),
 }
 
-/// Delayed in the order of their ends.
+/// Delays in the order of their ends.
 #[derive(Debug, Default)]
 pub struct Delayed {
     ends: BTreeMap<(Duration, u64), DelayedAction>,
@@ -32,10 +32,10 @@ pub struct Delayed {
 }
 
 impl Delayed {
-    /// Delayed until `end`.
-    pub fn add(&mut self, end: Duration, hold: DelayedAction) {
+    /// Adds a delay until `end`.
+    pub fn add(&mut self, end: Duration, action: DelayedAction) {
         self.made += 1;
-        self.ends.insert((end, self.made), hold);
+        self.ends.insert((end, self.made), action);
     }
 
     /// Takes one whose end has come.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holds_end_in_order_of_time_and_each_once() {
+    fn delays_end_in_order_of_time_and_each_once() {
         let mut delayed = Delayed::default();
         let second = Duration::from_secs(1);
         delayed.add(second * 2, DelayedAction::Retire);

@@ -1,15 +1,16 @@
-//! Pods that have left the cache: who is deleted for certain, and how it was last.
+//! Pods that have left the cache: which are deleted for certain, and their last state.
 //!
 //! A DELETED event of a watch by label has two meanings. An API server that deletes a Pod first leaves it no
 //! time (`deletionGracePeriodSeconds` 0), and the event shows that; else the Pod has lost its label, and only
-//! what is learnt afterwards tells whether it lives. Guarantees: each Pod that was known and is known to be
-//! gone is told of at least once; one that is found alive is not. One Pod of each name waits at most.
+//! later events or replies show whether it lives. Guarantees: each Pod that was known and is known to be
+//! gone goes into the history at least once; one that is found alive does not. One Pod of each name waits at
+//! most.
 
 use std::collections::BTreeMap;
 
 use framework_core::observed::PodFacts;
 
-use crate::history::{LastSeen, LastState};
+use crate::last_seen::{LastSeen, LastState};
 use crate::object::PodObject;
 
 /// The Pods of one Framework's name that have left the cache.
@@ -17,18 +18,18 @@ use crate::object::PodObject;
 pub struct Deletions {
     /// By name.
     waiting: BTreeMap<String, LeftCache>,
-    /// To be told.
+    /// To go into the history.
     gone: Vec<LastSeen>,
 }
 
-/// A Pod that left the cache and is not told of yet.
+/// A Pod that left the cache and is not in the history yet.
 #[derive(Debug)]
 struct LeftCache {
     last: LastSeen,
     why: Why,
 }
 
-/// Why it left, and what is awaited.
+/// Why it left, and the event or reply that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
     /// An event that does not mean an end for certain. Found alive, it goes on.
@@ -58,7 +59,7 @@ impl Deletions {
         if let Some(json) = pod.last.clone() {
             last.state = if is_end { LastState::Whole(json) } else { LastState::Earlier(json) };
         }
-        if is_end || before.is_some_and(|departed| departed.why == Why::Gone) {
+        if is_end || before.is_some_and(|left| left.why == Why::Gone) {
             self.gone.push(last);
         } else {
             self.wait(last, Why::Unselected);
@@ -79,19 +80,19 @@ impl Deletions {
 
     /// A Pod that is not cached is gone for certain. Unless an event is yet to show it, nothing more comes.
     pub fn confirmed(&mut self, name: &str, uid: &str) {
-        if self.waiting.get(name).is_some_and(|departed| departed.why != Why::Gone) {
-            let departed = self.take(name, uid);
-            self.gone.extend(departed.map(|departed| departed.last));
+        if self.waiting.get(name).is_some_and(|left| left.why != Why::Gone) {
+            let left = self.take(name, uid);
+            self.gone.extend(left.map(|left| left.last));
         }
     }
 
-    /// A Pod of that name is there. If the watch says so, nobody who had the name before will be shown again.
+    /// A Pod of that name is there. If the watch shows it, no earlier Pod of that name will be shown again.
     pub fn present(&mut self, name: &str, uid: &str, by_watch: bool) {
-        let Some(departed) = self.waiting.get(name) else { return };
-        if departed.last.uid == uid {
+        let Some(left) = self.waiting.get(name) else { return };
+        if left.last.uid == uid {
             self.waiting.remove(name);
         } else if by_watch {
-            self.gone.extend(self.waiting.remove(name).map(|departed| departed.last));
+            self.gone.extend(self.waiting.remove(name).map(|left| left.last));
         }
     }
 
@@ -100,52 +101,52 @@ impl Deletions {
         self.take(name, uid);
     }
 
-    /// A LIST is complete: what it told nothing of, no event will. What `asked` says is asked for waits for
-    /// the answer.
+    /// A LIST is complete: no event will come about a Pod that it did not show. A Pod for which `asked` is
+    /// true waits for the reply to its GET.
     pub fn listed(&mut self, asked: impl Fn(&str) -> bool) {
-        self.give_up(|departed| match departed.why {
+        self.give_up(|left| match left.why {
             Why::Unselected => None,
-            Why::Unlisted => (!asked(&departed.last.uid)).then_some(true),
+            Why::Unlisted => (!asked(&left.last.uid)).then_some(true),
             Why::Gone => Some(true),
         });
     }
 
-    /// Nobody asks any more whether a Pod lives: what a LIST missed counts as gone, what lost its label as
-    /// alive.
+    /// No GET will ask whether a Pod lives: a Pod that a LIST missed counts as gone, one that lost its label
+    /// as alive.
     pub fn unasked(&mut self) {
-        self.give_up(|departed| match departed.why {
+        self.give_up(|left| match left.why {
             Why::Unselected => Some(false),
             Why::Unlisted => Some(true),
             Why::Gone => None,
         });
     }
 
-    /// The Pods that are gone and not told of yet.
+    /// The Pods that are gone and not in the history yet.
     pub fn take_gone(&mut self) -> Vec<LastSeen> {
         std::mem::take(&mut self.gone)
     }
 
-    /// Lets those go of which `verdict` says whether they are gone.
-    fn give_up(&mut self, verdict: impl Fn(&LeftCache) -> Option<bool>) {
-        for (name, departed) in std::mem::take(&mut self.waiting) {
-            match verdict(&departed) {
-                None => drop(self.waiting.insert(name, departed)),
-                Some(true) => self.gone.push(departed.last),
+    /// Stops waiting for the Pods of which `is_gone` says whether they are gone.
+    fn give_up(&mut self, is_gone: impl Fn(&LeftCache) -> Option<bool>) {
+        for (name, left) in std::mem::take(&mut self.waiting) {
+            match is_gone(&left) {
+                None => drop(self.waiting.insert(name, left)),
+                Some(true) => self.gone.push(left.last),
                 Some(false) => {}
             }
         }
     }
 
     fn take(&mut self, name: &str, uid: &str) -> Option<LeftCache> {
-        self.waiting.get(name).filter(|departed| departed.last.uid == uid)?;
+        self.waiting.get(name).filter(|left| left.last.uid == uid)?;
         self.waiting.remove(name)
     }
 
     fn wait(&mut self, last: LastSeen, why: Why) {
         let uid = last.uid.clone();
         let before = self.waiting.insert(last.name.clone(), LeftCache { last, why });
-        // One name is held by one object at a time: whoever waited under it is gone.
-        self.gone.extend(before.map(|departed| departed.last).filter(|last| last.uid != uid));
+        // One name is held by one object at a time: the one that waited under it is gone.
+        self.gone.extend(before.map(|left| left.last).filter(|last| last.uid != uid));
     }
 }
 

@@ -1,13 +1,13 @@
-//! Whose turn it is to send: records first, then creates and deletes, the Frameworks in rotation.
+//! The order in which Frameworks send: records first, then deletes and creates, the Frameworks in rotation.
 //!
-//! Delayed keys only: what a Framework has to send is in its state. A key is in a class once, however much it
-//! has to send. A turn is [`TURN`] requests long: Pods that are created together run and end together, and
-//! what became of them fits into one status write. One Pod of each in turn would make every Framework of a
+//! It holds keys only: the requests of a Framework are in its state. A key is in a class once, even if it has
+//! much to send. A turn is [`TURN`] requests long: Pods that are created together run and end together, and
+//! one status write records them. One Pod of each in turn would make every Framework of a
 //! burst last as long as the burst, and be written again and again meanwhile.
 //!
-//! Who is in its first turn shares evenly with all who are not: a Framework of a few Tasks does not wait for
+//! Frameworks in their first turn share evenly with all others: a Framework of a few Tasks does not wait for
 //! the turns, creates or deletes, of one of 10,000, and a stream of small ones takes no more than half of the
-//! budget from that one. Nor does it wait for the budget: what is left of a burst is kept for records, first
+//! budget from that one. Nor does it wait for the budget: the rest of a burst is kept for records, first
 //! turns, and one request of the others for each of a first turn ([`Dispatch::part`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,7 +17,7 @@ use framework_core::Action;
 use crate::budget::Part;
 use framework_message::Key;
 
-/// What goes before what.
+/// A class of requests; a smaller one goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Status writes and reads: everything else waits for them.
@@ -46,26 +46,26 @@ impl Class {
 
 /// How many requests a Framework may send in a turn.
 pub const TURN: u32 = 32;
-/// So many creates and deletes later, of whomever, what a Framework has sent is forgotten: its next turn is a
-/// first one.
+/// After so many creates and deletes of all Frameworks together, the requests that one has sent are
+/// forgotten: its next turn is a first one.
 const MEMORY: u64 = 1024;
 
 /// The rotation of keys in each class.
 #[derive(Debug, Default)]
 pub struct Dispatch {
     records: Rotation,
-    /// Deletes and creates of who is in its first turn.
+    /// Deletes and creates of Frameworks in their first turn.
     first: [Rotation; 2],
-    /// Those of all others.
+    /// Deletes and creates of all others.
     later: [Rotation; 2],
     spent: BTreeMap<(Class, Key), Spent>,
     /// Creates and deletes that were sent.
     served: u64,
-    /// Who is not in its first turn goes next.
+    /// A Framework that is not in its first turn goes next.
     later_is_next: bool,
 }
 
-/// What a Framework has sent of a class of late.
+/// The requests of a class that a Framework has sent recently.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     requests: u32,
@@ -77,7 +77,7 @@ struct Spent {
 struct Rotation {
     order: VecDeque<Key>,
     members: BTreeSet<Key>,
-    /// Who was taken last, and how often in a row.
+    /// The key that was taken last, and how often in a row.
     turn: Option<(Key, u32)>,
 }
 
@@ -109,13 +109,13 @@ impl Rotation {
 impl Dispatch {
     /// Puts a key into its class, unless it is in there.
     pub fn offer(&mut self, class: Class, key: &Key) {
-        let Some(place) = place(class) else { return self.records.offer(key) };
+        let Some(index) = index_of(class) else { return self.records.offer(key) };
         let spent = self.spent.get(&(class, key.clone())).copied().unwrap_or_default();
         let is_first = spent.requests < TURN || self.served - spent.at > MEMORY;
         let (here, there) =
             if is_first { (&mut self.first, &self.later) } else { (&mut self.later, &self.first) };
-        if !there[place].members.contains(key) {
-            here[place].offer(key);
+        if !there[index].members.contains(key) {
+            here[index].offer(key);
         }
     }
 
@@ -130,7 +130,7 @@ impl Dispatch {
         let group = if is_later { &mut self.later } else { &mut self.first };
         let (class, key) = [Class::Delete, Class::Create]
             .into_iter()
-            .find_map(|class| Some((class, group[place(class)?].take()?)))?;
+            .find_map(|class| Some((class, group[index_of(class)?].take()?)))?;
         self.spend(class, &key);
         Some((class, key))
     }
@@ -141,7 +141,7 @@ impl Dispatch {
         if is_urgent { Part::Whole } else { Part::Upper }
     }
 
-    /// Whether nobody waits.
+    /// Whether no key waits.
     pub fn is_empty(&self) -> bool {
         self.records.order.is_empty() && is_empty(&self.first) && is_empty(&self.later)
     }
@@ -160,8 +160,8 @@ impl Dispatch {
     }
 }
 
-/// Where a class has its place beside the other; records have none.
-fn place(class: Class) -> Option<usize> {
+/// The index of a class in a pair of rotations; records are in none.
+fn index_of(class: Class) -> Option<usize> {
     match class {
         Class::Record => None,
         Class::Delete => Some(0),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_the_budget_is_for_first_turns_and_as_much_for_the_others() {
+    fn the_kept_budget_is_shared_by_first_turns_and_the_others() {
         let mut dispatch = Dispatch::default();
         let serve = |dispatch: &mut Dispatch| {
             let part = dispatch.part();

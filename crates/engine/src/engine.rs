@@ -11,26 +11,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::code::DEADLINE_EXCEEDED;
-use framework_api::{Framework, FrameworkStatus, State, Time};
-use framework_core::observed::{Objects, Outcome};
+use framework_core::Policy;
 use framework_core::plan::Report;
-use framework_core::{Action, Policy, lifetime};
+use framework_message::{Key, MayAct, Now, Ownership, Slot, Slots, Ticket};
 use jiff::Timestamp;
 
 use crate::budget::{Budget, Part};
-use crate::cache::Cache;
+use crate::cache::{Cache, Entry};
 use crate::compression::Compression;
+use crate::consumer::Consumer;
 use crate::dispatch::{Class, Dispatch};
-use crate::engine::consumers::Mark;
+use crate::drain::Drain;
 use crate::event::{Effect, Event, Measure};
+use crate::framework_state::FrameworkState;
+use crate::gauges::Gauges;
 use crate::history::Line;
-use crate::outbox::{Label, Lookup};
+use crate::in_flight::InFlight;
+use crate::paused::Paused;
 use crate::ready::Ready;
-use crate::server_time::ServerTime;
-use crate::server_time_probe::ServerTimeProbe;
-use crate::status_write::Windows;
-use framework_message::Ownership;
-use framework_message::{Key, Now, Ticket};
+use crate::server_clock::ServerClock;
+use crate::windows::{Pace, Windows};
 
 mod admission;
 mod coalesce;
@@ -81,105 +81,36 @@ impl Default for EngineSettings {
     }
 }
 
-/// Figures for metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gauges {
-    /// Frameworks by the state of their persisted status.
-    pub frameworks: BTreeMap<State, usize>,
-    /// Frameworks without a status yet.
-    pub new_frameworks: usize,
-    /// Frameworks that cannot be read and are left alone.
-    pub unreadable_frameworks: usize,
-    /// Cached ConfigMaps.
-    pub config_maps: usize,
-    /// Cached Pods.
-    pub pods: usize,
-    /// Frameworks that wait for a time or are ready.
-    pub timers: usize,
-    /// Status writes and reads, deletes, and creates that wait to be sent.
-    pub queued: [usize; 3],
-    /// Requests without a reply.
-    pub in_flight: usize,
-    /// Creates without a recorded outcome.
-    pub unrecorded_creates: usize,
-    /// Completed Frameworks that wait for their `ttlSecondsAfterFinished` to pass.
-    pub ttl_pending: usize,
-    /// Deadlines of Frameworks that have not completed.
-    pub deadlines: Vec<Time>,
-    /// The API server's clock.
-    pub time: ServerTime,
-    /// Since when, on the steady clock, the oldest event has been waiting for its Framework's evaluation.
-    pub oldest_event: Option<Duration>,
-}
-
-/// A request on its way.
+/// What is to be sent next, whether it may be, and what was sent.
 #[derive(Debug)]
-struct Sent {
-    key: Key,
-    /// The Framework that it was sent for.
-    uid: Arc<str>,
-    what: What,
-    at: Duration,
-}
-
-/// What a request on its way is for.
-#[derive(Debug)]
-enum What {
-    /// A status write for this resourceVersion.
-    Write {
-        base: u128,
-    },
-    /// The read after a write that conflicted or got no reply.
-    Read,
-    /// The conditions of a Framework that cannot be read.
-    Quarantine,
-    Act(Action),
-    Lookup(Lookup),
-    Label(Label),
-}
-
-impl What {
-    /// Whether the reply shows the state of a ConfigMap or a Pod that the cache may take in.
-    fn reads(&self) -> bool {
-        match self {
-            What::Act(action) => {
-                matches!(action, Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. })
-            }
-            What::Lookup(_) | What::Label(_) => true,
-            What::Write { .. } | What::Read | What::Quarantine => false,
-        }
-    }
+struct Sending {
+    dispatch: Dispatch,
+    budget: Budget,
+    in_flight: InFlight,
 }
 
 /// Stepped by events; see the module.
 #[derive(Debug)]
 pub struct Engine {
     settings: EngineSettings,
-    windows: Windows,
-    /// How long a status write takes, smoothed.
-    round_trip: Duration,
+    pace: Pace,
     policy: Arc<Policy>,
     ownership: Ownership,
     cache: Cache,
     ready: Ready,
-    dispatch: Dispatch,
-    budget: Budget,
-    time: ServerTime,
-    time_probe: ServerTimeProbe,
-    in_flight: BTreeMap<Ticket, Sent>,
-    /// Frameworks that the desk was told of, and as what.
-    consumers: BTreeMap<Key, Mark>,
-    tickets: u64,
+    paused: Paused,
+    sending: Sending,
+    clock: ServerClock,
+    /// Frameworks that were reported to the controller of QueueUnits.
+    consumers: BTreeMap<Key, Consumer>,
     effects: Vec<Effect>,
     seed: u64,
-    /// Since when it has been draining.
-    draining: Option<Duration>,
-    drained: bool,
+    drain: Drain,
     now: Duration,
 }
 
 impl Engine {
-    /// An engine that knows nothing yet.
+    /// An engine that knows nothing yet, and owns every slot.
     pub fn new(settings: EngineSettings, policy: Arc<Policy>) -> Self {
         let windows = Windows {
             gather: settings.gather,
@@ -187,36 +118,47 @@ impl Engine {
             bytes_per_second: settings.status_bytes_per_second,
         };
         Engine {
-            budget: Budget::new(settings.qps, settings.burst, settings.max_in_flight),
-            windows,
-            round_trip: Duration::ZERO,
+            sending: Sending {
+                dispatch: Dispatch::default(),
+                budget: Budget::new(settings.qps, settings.burst, settings.max_in_flight),
+                in_flight: InFlight::default(),
+            },
+            pace: Pace::new(windows),
             settings,
             policy,
-            ownership: Ownership,
+            ownership: Ownership::default(),
             cache: Cache::default(),
             ready: Ready::default(),
-            dispatch: Dispatch::default(),
-            time: ServerTime::default(),
-            time_probe: ServerTimeProbe::default(),
-            in_flight: BTreeMap::new(),
+            paused: Paused::default(),
+            clock: ServerClock::default(),
             consumers: BTreeMap::new(),
-            tickets: 0,
             effects: Vec::new(),
             seed: 0,
-            draining: None,
-            drained: false,
+            drain: Drain::default(),
             now: Duration::ZERO,
         }
     }
 
-    /// Whether the API server has told its time.
+    /// The same engine, which acts for the slots that `ownership` says it owns.
+    #[must_use]
+    pub fn with_ownership(mut self, ownership: Ownership) -> Self {
+        self.ownership = ownership;
+        self
+    }
+
+    /// Changes the budget of all requests.
+    pub fn set_rate(&mut self, now: Now, qps: f64, burst: u32, max_in_flight: usize) {
+        self.sending.budget.set_rate(now.steady, qps, burst, max_in_flight);
+    }
+
+    /// Whether the API server's time is known.
     pub fn knows_time(&self) -> bool {
-        self.time.is_known()
+        self.clock.time.is_known()
     }
 
     /// The API server's time, as well as it is known.
     pub fn time(&self, now: Now) -> Timestamp {
-        self.time.now(now)
+        self.clock.time.now(now)
     }
 
     /// Takes in one event.
@@ -231,7 +173,7 @@ impl Engine {
             }
             Event::UnownedPod(pod) => self.pod_released(now, pod),
             Event::Tick => {}
-            Event::Drain => self.drain(now),
+            Event::Drain => self.drain(now, Slots::ALL),
         }
     }
 
@@ -239,9 +181,10 @@ impl Engine {
     pub fn turn(&mut self, now: Now, seed: u128) -> Vec<Effect> {
         self.now = now.steady;
         self.seed = (seed >> 64) as u64 ^ seed as u64;
+        self.resume(now);
         self.evaluate(now, seed);
         self.send(now);
-        if self.is_drained() && !std::mem::replace(&mut self.drained, true) {
+        if self.drain.announce(self.drained()) {
             self.effects.push(Effect::Drained);
         }
         std::mem::take(&mut self.effects)
@@ -249,104 +192,86 @@ impl Engine {
 
     /// When, on the steady clock, [`Engine::turn`] must be called again though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
-        let part = self.dispatch.part();
-        let sending = if self.dispatch.is_empty() { None } else { self.budget.next(self.now, part) };
-        let draining =
-            self.draining.filter(|_| !self.drained).map(|since| since + self.settings.request_lifetime);
-        let asking =
-            self.time_probe.next().and_then(|at| Some(at.max(self.budget.next(self.now, Part::Whole)?)));
+        let Sending { dispatch, budget, .. } = &self.sending;
+        let sending = if dispatch.is_empty() { None } else { budget.next(self.now, dispatch.part()) };
+        let draining = self.drain.next(self.settings.request_lifetime, self.now);
+        let asking = self.clock.probe.next().and_then(|at| Some(at.max(budget.next(self.now, Part::Whole)?)));
         [self.ready.next(), sending, asking, draining].into_iter().flatten().min()
     }
 
     /// Counts everything: costs O(Frameworks).
     pub fn gauges(&self) -> Gauges {
-        let mut gauges = Gauges {
-            in_flight: self.in_flight.len(),
+        Gauges {
+            in_flight: self.sending.in_flight.len(),
             timers: self.ready.len(),
-            time: self.time,
-            ..Gauges::default()
-        };
-        for (_, entry) in self.cache.iter() {
-            let objects = &entry.known.objects;
-            gauges.pods += objects.pods.len();
-            gauges.config_maps += usize::from(objects.config_map.is_some());
-            let Some(state) = &entry.state else { continue };
-            gauges.unrecorded_creates += objects.unrecorded_creates();
-            match (&state.persisted, state.status()) {
-                (None, _) => gauges.unreadable_frameworks += 1,
-                (_, None) => gauges.new_frameworks += 1,
-                (Some(persisted), Some(status)) => {
-                    *gauges.frameworks.entry(status.state).or_default() += 1;
-                    self.gauge_lifetime(&mut gauges, &persisted.framework, status);
-                }
-            }
-            for class in Class::ALL {
-                let writes = usize::from(class == Class::Record && state.write.is_due(self.now));
-                gauges.queued[class as usize] += state.outbox.len(class) + writes;
-            }
-            let waiting = state.dirty.then_some(state.dirty_since);
-            gauges.oldest_event = gauges.oldest_event.into_iter().chain(waiting).min();
-        }
-        gauges
-    }
-
-    fn gauge_lifetime(&self, gauges: &mut Gauges, framework: &Framework, status: &FrameworkStatus) {
-        let expiry = lifetime::expiry(framework, status, &self.policy);
-        let is_kept = framework.metadata.deletion_timestamp.is_none();
-        gauges.ttl_pending += usize::from(is_kept && expiry.is_some_and(|expiry| expiry.by_ttl));
-        if status.state != State::Completed {
-            gauges.deadlines.extend(lifetime::deadline(framework));
+            time: self.clock.time,
+            ..Gauges::of(&self.cache, &self.policy, self.now)
         }
     }
 
-    /// No new acts; what is not recorded is written a last time.
-    fn drain(&mut self, now: Now) {
-        if self.draining.is_some() {
+    /// No new acts for these slots; what is not recorded is written a last time.
+    pub fn drain(&mut self, now: Now, slots: Slots) {
+        let slots = self.drain.begin(slots, now.steady);
+        if slots.is_empty() {
             return;
         }
-        self.draining = Some(now.steady);
         for key in self.cache.keys() {
             let state = self.cache.get_mut(&key).and_then(|entry| entry.state.as_mut());
-            if let Some(state) = state {
-                state.outbox.clear();
-                state.mark_dirty(now.steady);
+            match state {
+                Some(state) if !slots.contains(state.slot) => continue,
+                Some(state) => {
+                    state.outgoing.outbox.clear();
+                    state.schedule.mark_dirty(now.steady);
+                }
+                None => {}
             }
             self.schedule(now, &key);
         }
     }
 
-    /// Whether anything may be decided: all is listed, and the API server has told its time. A status says
-    /// when things happened, and a local clock that is wrong would say it for ever.
-    fn is_ready(&self) -> bool {
-        self.cache.is_synced() && self.time.is_known()
+    /// The drained slots of which everything is settled, or was waited for long enough.
+    pub fn drained(&self) -> Slots {
+        if self.drain.is_empty() {
+            return Slots::NONE;
+        }
+        let states = self.cache.iter().filter_map(|(_, entry)| Some((entry, entry.state.as_ref()?)));
+        let is_unsettled = |(entry, state): &(&Entry, &FrameworkState)| {
+            let writes = state.outgoing.write.is_busy() || state.wants(Class::Record, self.now);
+            !state.outgoing.is_lost() && (writes || entry.has_unrecorded())
+        };
+        let mut unsettled: Slots = states.filter(is_unsettled).map(|(_, state)| state.slot).collect();
+        unsettled.extend(Slot::all().filter(|slot| self.sending.in_flight.of_slot(*slot) > 0));
+        self.drain.done(unsettled, self.settings.request_lifetime, self.now)
     }
 
-    fn is_drained(&self) -> bool {
-        let Some(since) = self.draining else { return false };
-        let late = self.now >= since + self.settings.request_lifetime;
-        let settled = |state: &crate::framework_state::FrameworkState, objects| {
-            let writes = state.write.is_busy() || state.wants(Class::Record, self.now);
-            state.lost || !writes && !has_unrecorded(objects)
-        };
-        late || self.in_flight.is_empty()
-            && self.cache.iter().all(|(_, entry)| {
-                entry.state.as_ref().is_none_or(|state| settled(state, &entry.known.objects))
-            })
+    /// Whether anything may be decided for a slot: all of it is listed, and the API server's time is
+    /// known. Times in a status would stay wrong for ever if a wrong local clock gave them.
+    fn is_ready(&self, slot: Slot) -> bool {
+        self.cache.synced().contains(slot) && self.clock.time.is_known()
+    }
+
+    /// Schedules what was due while its slot was paused, and is not any more.
+    fn resume(&mut self, now: Now) {
+        let ownership = &self.ownership;
+        for key in self.paused.take(|slot| ownership.may_act(slot, now) == MayAct::Paused) {
+            self.schedule(now, &key);
+        }
     }
 
     /// Brings timers and rotation in line with what is kept of a name.
     fn schedule(&mut self, now: Now, key: &Key) {
-        self.tell_ends(key);
-        self.tell_consumer(key);
+        self.write_pod_ends(key);
+        self.report_consumer(key);
         let state = self.cache.get(key).and_then(|entry| entry.state.as_ref());
         let Some(state) = state else {
             self.ready.set(key, None);
             return self.cache.tidy(key);
         };
-        self.ready.set(key, state.next(now, self.is_ready().then_some(&self.time)));
+        let is_ready = self.is_ready(state.slot);
+        self.ready.set(key, state.next(now, is_ready.then_some(&self.clock.time)));
         for class in Class::ALL {
             if state.wants(class, now.steady) {
-                self.dispatch.offer(class, key);
+                self.sending.dispatch.offer(class, key);
             }
         }
     }
@@ -357,23 +282,23 @@ impl Engine {
         }
     }
 
-    /// Tells lines of the history, if they are wanted: before that request leaves, or as soon as may be.
-    fn tell(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
+    /// Has lines of the history written, if they are configured: before that request leaves, or soon.
+    fn write_history(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
         lines.retain(|line| line.trigger().is_on(&self.policy.log_object_snapshot));
         if !lines.is_empty() {
-            self.effects.push(Effect::Tell { lines, before });
+            self.effects.push(Effect::WriteHistory { lines, before });
         }
     }
 
-    /// Tells of the Pods of a name that are known to be gone by now.
-    fn tell_ends(&mut self, key: &Key) {
+    /// Has the history say which Pods of a name are known to be gone by now.
+    fn write_pod_ends(&mut self, key: &Key) {
         let Some(entry) = self.cache.get_mut(key) else { return };
         if entry.state.is_none() {
             entry.known.deletions.unasked();
         }
         let gone = entry.known.deletions.take_gone();
         let lines = gone.into_iter().map(|pod| Line::Pod { key: key.clone(), pod }).collect();
-        self.tell(lines, None);
+        self.write_history(lines, None);
     }
 
     fn publish(&mut self, key: &Key, reports: Vec<Report>) {
@@ -387,12 +312,6 @@ impl Engine {
             self.effects.push(Effect::Publish { framework: Arc::clone(&persisted.framework), reports });
         }
     }
-}
-
-/// Whether a crash would lose a create that was acknowledged.
-fn has_unrecorded(objects: &Objects) -> bool {
-    let creates = objects.pod_creates.values().chain(&objects.config_map_create);
-    creates.into_iter().any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
 }
 
 #[cfg(test)]

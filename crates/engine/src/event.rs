@@ -1,5 +1,5 @@
-//! The seam between what decides and what moves bytes: everything that can wake the engine is an
-//! [`Event`], everything it wants done is an [`Effect`].
+//! The seam between the engine and the shell: everything that can wake the engine is an [`Event`], everything
+//! that it wants done is an [`Effect`].
 //!
 //! Both are closed: a new way to wake the engine, or to touch the API server, is a new variant here.
 
@@ -31,18 +31,18 @@ pub enum Event {
     Reply {
         /// Which request.
         ticket: Ticket,
-        /// What came of it.
+        /// Its outcome.
         reply: Reply,
         /// The `Date` of the response, if there was one.
         server: Option<Time>,
     },
     /// Time has passed.
     Tick,
-    /// No new creates and deletes; say when all is settled.
+    /// No new creates and deletes; [`Effect::Drained`] follows once all is settled.
     Drain,
 }
 
-/// What the engine wants done.
+/// An action that the engine wants done.
 #[derive(Debug)]
 pub enum Effect {
     /// Send this request, at once; exactly one [`Event::Reply`] with the ticket follows.
@@ -51,25 +51,28 @@ pub enum Effect {
         ticket: Ticket,
         /// What to send.
         request: Request,
+        /// Until when, on [`Now::boot`](framework_message::Now::boot), it may leave; `None`: no moment ends
+        /// that.
+        leave_by: Option<Duration>,
     },
     /// Publish Events about a Framework, best effort, and log them.
     Publish {
-        /// About whom.
+        /// The Framework.
         framework: Arc<Framework>,
-        /// What to say.
+        /// The Events.
         reports: Vec<Report>,
     },
-    /// Tell the controller of QueueUnits about a Framework that waits in a queue, or came through one.
+    /// Report a Framework that waits in a queue, or came through one, to the controller of QueueUnits.
     Queued {
         /// The Framework's name.
         key: Key,
         /// The Framework; `None`: it is gone, or is in no queue any more.
         framework: Option<QueuedFramework>,
     },
-    /// Count what came of a lifetime.
+    /// Count the end of a lifetime.
     Measure(Measure),
     /// Write lines of the history.
-    Tell {
+    WriteHistory {
         /// The lines.
         lines: Vec<Line>,
         /// The request that may leave only once they are written; the effect that sends it follows. Without
@@ -89,7 +92,7 @@ pub struct QueuedFramework {
     pub queue: Option<Arc<str>>,
     /// How far it is.
     pub stage: Stage,
-    /// What each of its units asks for.
+    /// The demand of each of its units.
     pub demands: Vec<UnitDemand>,
 }
 

@@ -1,4 +1,4 @@
-//! What of the facts about creates and deletions a newly persisted status still leaves to be remembered.
+//! The facts about creates and deletions that are still needed after a status was persisted.
 //!
 //! A record is dropped when its outcome is persisted, or when its instance is no longer the current one and
 //! it can have no further effect; creates without a known outcome always stay (rule A2).

@@ -1,23 +1,20 @@
 //! Lines of the history: snapshots of Frameworks, Tasks and Pods as they go to standard error.
 //!
 //! `{time}  INFO {a sentence}: {trigger}: ObjectSnapshot: {the object's JSON}`: what collects logs takes the
-//! object by the regular expression `: ObjectSnapshot: (.+)`. Guarantees: one line each, whatever is in the
-//! object; nothing is shown that was not persisted; an object that is not known whole says so before the
-//! markers. A line holds references, not text, until it is [rendered](Line::render).
+//! object by the regular expression `: ObjectSnapshot: (.+)`. Guarantees: one line each, with any content of
+//! the object; nothing is shown that was not persisted; an object that is not known whole says so before
+//! the markers. A line holds references, not text, until it is [rendered](Line::render).
 
 use std::sync::Arc;
 
-use framework_api::name::{self, variable};
+use framework_api::name;
 use framework_api::{Framework, FrameworkStatus};
-use framework_core::classify::{ContainerEnd, TerminatedPod};
-use framework_core::observed::{PodFacts, PodPhase};
 use framework_core::snapshot::{FrameworkView, Snapshot, TaskView, Trigger};
 use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::framework_state::{FrameworkState, Persisted};
+use crate::last_seen::{LastSeen, LastState};
+use crate::persisted::Persisted;
 use framework_message::Key;
 
 /// What stands between the sentence, with its trigger, and the object.
@@ -67,39 +64,12 @@ pub enum Line {
 /// Why an object is not known as it was in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// No event told of its deletion: this is how it was known last.
+    /// No event showed its deletion: this is its last known state.
     FinalStateUnknown,
 }
 
-/// A Pod as it was seen last.
-#[derive(Clone, Debug)]
-pub struct LastSeen {
-    /// `metadata.name`.
-    pub name: String,
-    /// `metadata.uid`.
-    pub uid: String,
-    /// How it was last.
-    pub state: LastState,
-}
-
-/// What is known of a Pod that is gone.
-#[derive(Clone, Debug)]
-pub enum LastState {
-    /// All of it, as the watch sent it when the Pod was deleted.
-    Whole(Box<RawValue>),
-    /// All of it, as the watch sent it when it ceased to show the Pod: it lived on for a while.
-    Earlier(Box<RawValue>),
-    /// What the cache held: no event told of its deletion.
-    Facts {
-        /// The facts.
-        facts: PodFacts,
-        /// `metadata.resourceVersion`.
-        resource_version: u128,
-    },
-}
-
 impl Line {
-    /// Why the object is told of.
+    /// Why the line is written.
     pub fn trigger(&self) -> Trigger {
         match self {
             Line::Framework { trigger, .. } => *trigger,
@@ -217,101 +187,10 @@ fn key_of(framework: &Framework) -> String {
     format!("{namespace}/{}", metadata.name.as_deref().unwrap_or_default())
 }
 
-impl LastSeen {
-    fn json(&self, key: &Key) -> String {
-        match &self.state {
-            LastState::Whole(json) | LastState::Earlier(json) => with_kind(json.get()),
-            LastState::Facts { facts, resource_version } => text(&self.rest(key, facts, *resource_version)),
-        }
-    }
-
-    /// The Pod with what is known of it, and nothing else.
-    fn rest(&self, key: &Key, facts: &PodFacts, resource_version: u128) -> Value {
-        let config_map = name::config_map_name(&key.name);
-        let mut metadata = json!({
-            "name": self.name,
-            "namespace": &*key.namespace,
-            "uid": self.uid,
-            "resourceVersion": resource_version.to_string(),
-            "ownerReferences": [{
-                "apiVersion": "v1", "kind": "ConfigMap", "name": config_map, "uid": facts.config_map_uid,
-                "controller": true, "blockOwnerDeletion": true,
-            }],
-        });
-        // Between the name of a Framework and an index stands that of the TaskRole.
-        if let Some((role, index)) = self.name.rsplit_once('-')
-            && let Some((_, role)) = role.rsplit_once('-')
-        {
-            metadata["labels"] = json!({
-                variable::FRAMEWORK_NAME: &*key.name,
-                variable::TASKROLE_NAME: role,
-                variable::TASK_INDEX: index,
-            });
-        }
-        if let Some(deletion) = facts.deletion {
-            metadata["deletionTimestamp"] = json!(deletion.at);
-            metadata["deletionGracePeriodSeconds"] = json!(deletion.grace_sec);
-        }
-        let mut status = json!({
-            "phase": phase(facts.phase), "podIP": facts.pod_ip, "hostIP": facts.host_ip,
-        });
-        if let Some(end) = &facts.end {
-            let TerminatedPod { reason, message, containers, .. } = &**end;
-            status["reason"] = json!(reason);
-            status["message"] = json!(message);
-            status["containerStatuses"] = containers.iter().map(container).collect();
-        }
-        let spec = json!({ "nodeName": facts.node_name });
-        json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status,
-        })
-    }
-}
-
-fn phase(phase: PodPhase) -> &'static str {
-    match phase {
-        PodPhase::Pending => "Pending",
-        PodPhase::Running => "Running",
-        PodPhase::Succeeded => "Succeeded",
-        PodPhase::Failed => "Failed",
-        PodPhase::Unknown => "Unknown",
-    }
-}
-
-fn container(container: &ContainerEnd) -> Value {
-    let state = container.terminated.as_ref().map(|end| {
-        json!({"terminated": {
-            "reason": end.reason, "message": end.message, "signal": end.signal,
-            "exitCode": end.exit_code, "finishedAt": end.finished_at,
-        }})
-    });
-    json!({"name": container.name, "state": state})
-}
-
-/// A Pod's JSON with apiVersion and kind, which objects in lists lack.
-fn with_kind(json: &str) -> String {
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Kind {
-        api_version: String,
-        kind: String,
-    }
-    let Kind { api_version, kind } = serde_json::from_str(json).unwrap_or_default();
-    let missing = [("apiVersion", "v1", api_version), ("kind", "Pod", kind)];
-    let missing = missing.iter().filter(|(.., found)| found.is_empty());
-    let fields: String = missing.map(|(field, value, _)| format!("\"{field}\":\"{value}\",")).collect();
-    match json.strip_prefix('{') {
-        Some(rest) if !fields.is_empty() => format!("{{{fields}{rest}"),
-        _ => json.to_owned(),
-    }
-}
-
-impl FrameworkState {
-    /// The lines that tell what a plan says is replaced, of what is persisted: the plan was made from that.
-    pub fn history(&self, snapshots: Vec<Snapshot>) -> Vec<Line> {
-        let Some(Persisted { framework, status: Some(status), .. }) = &self.persisted else {
-            return Vec::new();
-        };
+impl Line {
+    /// The lines about what a plan replaces, as it is persisted: the plan was made from that.
+    pub fn replaced(persisted: &Persisted, snapshots: Vec<Snapshot>) -> Vec<Line> {
+        let Persisted { framework, status: Some(status), .. } = persisted else { return Vec::new() };
         let line = |snapshot| match snapshot {
             Snapshot::FrameworkRetry => Line::Framework {
                 trigger: Trigger::OnFrameworkRetry,
@@ -322,23 +201,6 @@ impl FrameworkState {
             snapshot => Line::Task { snapshot, framework: Arc::clone(framework), status: Arc::clone(status) },
         };
         snapshots.into_iter().map(line).collect()
-    }
-
-    /// The line that tells the end of the Framework, as it is persisted.
-    pub fn last_line(&self, key: &Key, gap: Option<Gap>) -> Line {
-        match &self.persisted {
-            Some(Persisted { framework, status, .. }) => Line::Framework {
-                trigger: Trigger::OnFrameworkDeletion,
-                framework: Arc::clone(framework),
-                status: status.clone(),
-                gap,
-            },
-            None => Line::Unreadable {
-                key: key.clone(),
-                uid: Arc::clone(&self.uid),
-                resource_version: self.resource_version,
-            },
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is sent to the API server for Frameworks, and when.
+//! Decides which requests are sent to the API server for Frameworks, and when.
 //!
 //! [`engine::Engine`] takes in [`event::Event`]s and gives out [`event::Effect`]s. It keeps what the watches
 //! show ([`object_cache`]), the state of each Framework ([`framework_state`]), timers ([`ready`]), a fair
@@ -9,21 +9,34 @@
 pub mod budget;
 pub mod cache;
 pub mod compression;
+pub mod consumer;
 pub mod delayed;
 pub mod deletions;
 pub mod dispatch;
+pub mod drain;
 pub mod engine;
 pub mod event;
 pub mod expectations;
 pub mod framework_state;
+pub mod gauges;
 pub mod history;
+pub mod in_flight;
+pub mod last_seen;
 pub mod object;
 pub mod object_cache;
 pub mod outbox;
+pub mod outgoing;
+pub mod paused;
+pub mod persisted;
 pub mod quarantine;
 pub mod ready;
 pub mod refusal;
+pub mod reported;
 pub mod request;
+pub mod retry;
+pub mod schedule;
+pub mod server_clock;
 pub mod server_time;
 pub mod server_time_probe;
 pub mod status_write;
+pub mod windows;

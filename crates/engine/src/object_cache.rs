@@ -1,7 +1,7 @@
-//! What the watches and the replies showed of the ConfigMap and the Pods of one Framework's name.
+//! The ConfigMap and the Pods of one Framework's name, as the watches and the replies showed them.
 //!
-//! Guarantees: of one object only a higher resourceVersion applies; what a late reply shows of an object
-//! whose deletion was seen is not believed; facts are kept incrementally, never rebuilt. They are kept by
+//! Guarantees: of one object only a higher resourceVersion applies; a late reply about an object whose
+//! deletion was seen is ignored; facts are kept incrementally, never rebuilt. They are kept by
 //! name and outlive a Framework, because its objects do, until the garbage collector has taken them.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodP
 use crate::deletions::Deletions;
 use crate::object::{ConfigMapObject, PodObject};
 
-/// Who shows an object.
+/// The source of a version of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The watch, or its LIST.
@@ -25,9 +25,9 @@ pub enum Source {
 /// The objects of one Framework's name.
 #[derive(Debug, Default)]
 pub struct ObjectCache {
-    /// What the core is told.
+    /// The objects as the core sees them.
     pub objects: Objects,
-    /// Pods that have left the cache and are to be told of.
+    /// Pods that have left the cache and are to go into the history.
     pub deletions: Deletions,
     config_map: Option<Version>,
     /// Deletions that a reply on its way, or a watch that lags, must not undo: by UID, below which version.
@@ -56,7 +56,7 @@ fn is_terminal(phase: PodPhase) -> bool {
 }
 
 /// Whether the disappearance of a Pod that was last seen so needs no confirmation. A Pod that still has time
-/// to end may have lost its label instead: whoever removes one first takes that time away.
+/// to end may have lost its label instead: a deletion of the object first takes that time away.
 fn is_ending(pod: &PodFacts) -> bool {
     pod.deletion.is_some_and(|deletion| deletion.grace_sec == 0) || is_terminal(pod.phase)
 }
@@ -86,7 +86,7 @@ impl ObjectCache {
             if same {
                 before = Some(cached.version);
             } else {
-                // One name is held by one object at a time: whoever held it before is gone.
+                // One name is held by one object at a time: the one that held it before is gone.
                 let uid = cached.uid.clone();
                 self.pod_gone(&name, &uid);
             }
@@ -193,7 +193,7 @@ impl ObjectCache {
         !stale.is_empty()
     }
 
-    /// A LIST of ConfigMaps is complete, and likewise.
+    /// As [`ObjectCache::sweep_pods`], for ConfigMaps.
     pub fn sweep_config_map(&mut self, epoch: u64) -> bool {
         let stale = self.config_map.is_some_and(|version| version.epoch < epoch);
         let Some(map) = self.objects.config_map.as_ref().filter(|_| stale) else { return false };

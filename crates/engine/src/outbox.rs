@@ -1,4 +1,4 @@
-//! What one Framework has to send beside its status, by class, in order.
+//! The requests of one Framework that wait, beside its status write, by class, in order.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::dispatch::Class;
 pub struct Lookup {
     /// The create.
     pub action: Action,
-    /// What came of it.
+    /// The outcome of the create.
     pub why: Why,
 }
 
@@ -39,7 +39,7 @@ pub struct Label {
     pub resource_version: u128,
 }
 
-/// What waits to be sent.
+/// The requests that wait.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Follow-ups of replies; an evaluation does not take them back.

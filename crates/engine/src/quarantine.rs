@@ -1,7 +1,7 @@
 //! A Framework that cannot be read is left alone, and says so: in one Event, and in a condition.
 //!
-//! The condition is written beside what cannot be read, which stays as it is, byte by byte: by a merge patch
-//! of the conditions alone, guarded by UID and resourceVersion. Repaired, the Framework goes on: the first
+//! A merge patch of the conditions alone, guarded by UID and resourceVersion, writes the condition: the part
+//! that cannot be read stays as it is, byte by byte. Repaired, the Framework goes on: the first
 //! status that is written then has the condition that belongs there.
 
 use std::sync::Arc;
@@ -10,29 +10,23 @@ use framework_api::{Framework, Time};
 use framework_core::plan::Report;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
-use tracing::warn;
 
-use crate::framework_state::{FrameworkState, Persisted};
-use crate::object::{FrameworkObject, Unreadable};
+use crate::object::Unreadable;
+use crate::reported::Reported;
+use crate::request::Request;
 
 /// Reason of the Event, and of the condition `Running`, which is `Unknown` meanwhile.
 pub const REASON: &str = "StatusUnreadable";
-/// Reason of the Event about a field of the spec that counts as not set.
-pub const FIELD_IGNORED: &str = "InvalidFieldIgnored";
 /// Type of the condition.
 const RUNNING: &str = framework_core::summary::RUNNING;
 /// The API server takes no longer ones; decoders' words are short.
 const MESSAGE_CHARS: usize = 8000;
 
-/// What is told once of an object that is not as it should be.
+/// Why a Framework cannot be read, and whether its conditions are to say so.
 #[derive(Debug, Default)]
-pub struct Trouble {
-    /// Why the Framework cannot be read, as an Event last told.
-    told_unreadable: Option<Arc<str>>,
-    /// Fields of the spec that count as not set.
-    ignored: Option<String>,
-    /// Those that an Event last told of.
-    told_ignored: Option<String>,
+pub struct Quarantine {
+    unreadable: Option<Unreadable>,
+    wants_condition: bool,
 }
 
 /// The conditions that say why a Framework cannot be read; `None`: those that it has say so already.
@@ -63,52 +57,44 @@ pub fn conditions(present: &[Condition], reason: &str, at: Time) -> Option<Vec<C
     Some(conditions)
 }
 
-impl FrameworkState {
-    /// What is persisted from now on, or why it cannot be read.
-    pub fn take_in(&mut self, object: FrameworkObject) {
-        let FrameworkObject { stored_bytes, form, content, key, ignored, .. } = object;
-        self.quarantines = false;
-        self.trouble.ignored = ignored;
-        (self.persisted, self.unreadable) = match content {
-            Ok((framework, status)) => {
-                debug_assert!(
-                    status.as_ref().is_none_or(|status| {
-                        status.attempt_status.task_role_statuses_compressed.is_none()
-                    }),
-                    "what reaches the engine is not compressed"
-                );
-                self.trouble.told_unreadable = None;
-                (Some(Persisted { framework, status, stored_bytes, form }), None)
-            }
-            Err(unreadable) => {
-                let reason = &unreadable.reason;
-                warn!(framework = %key, %reason, "the Framework cannot be read and is left alone");
-                (None, Some(unreadable))
-            }
-        };
+impl Quarantine {
+    /// That of a version that cannot be read for this reason; `None`: it can be read.
+    pub fn of(unreadable: Option<Unreadable>) -> Self {
+        Quarantine { unreadable, wants_condition: false }
     }
 
-    /// Fields of the spec count as not set, and nobody was told so since this program started.
-    pub fn tell_ignored(&mut self) -> Option<Report> {
-        let Trouble { ignored, told_ignored, .. } = &mut self.trouble;
-        let news = ignored.take().filter(|news| told_ignored.as_ref() != Some(news))?;
-        *told_ignored = Some(news.clone());
-        Some(Report::warning(FIELD_IGNORED, news))
+    /// Whether a condition is to be written.
+    pub fn is_due(&self) -> bool {
+        self.wants_condition
     }
 
-    /// The Framework cannot be read, and nobody was told why: whom to tell of what. Has the condition
-    /// written, unless it is there, which also means that an Event told of it before.
-    pub fn tell_unreadable(&mut self) -> Option<(Arc<Framework>, Report)> {
+    /// The condition was not written: it is to be, if the Framework still cannot be read.
+    pub fn retry(&mut self) {
+        self.wants_condition = self.unreadable.is_some();
+    }
+
+    /// The report that the Framework cannot be read, and the Framework it is about, unless it was made. Has
+    /// the condition written, unless it is there, which also means that an Event was published before.
+    pub fn report(&mut self, reported: &mut Reported) -> Option<(Arc<Framework>, Report)> {
         let Unreadable { reason, framework, conditions: present } = self.unreadable.as_ref()?;
         let present = present.as_deref();
         let says = |present| conditions(present, reason, Time::floor(Timestamp::UNIX_EPOCH)).is_none();
         let is_said = present.is_some_and(says);
-        self.quarantines = present.is_some() && !is_said;
-        let is_told =
-            self.trouble.told_unreadable.replace(Arc::clone(reason)).is_some_and(|told| told == *reason);
+        self.wants_condition = present.is_some() && !is_said;
+        let is_news = reported.unreadable(reason);
         let note = format!("the Framework is left alone until it can be read: {reason}");
-        let framework = framework.as_ref().filter(|_| !is_said && !is_told)?;
+        let framework = framework.as_ref().filter(|_| !is_said && is_news)?;
         Some((Arc::clone(framework), Report::warning(REASON, note)))
+    }
+
+    /// The request that writes the condition, if one is to be written.
+    pub fn take_request(&mut self, at: Timestamp, resource_version: u128) -> Option<Request> {
+        let unreadable = self.unreadable.as_ref().filter(|_| self.wants_condition)?;
+        self.wants_condition = false;
+        let framework = Arc::clone(unreadable.framework.as_ref()?);
+        let present = unreadable.conditions.as_deref()?;
+        let conditions = conditions(present, &unreadable.reason, Time::floor(at))?;
+        Some(Request::PatchConditions { framework, resource_version, conditions })
     }
 }
 
@@ -132,5 +118,27 @@ mod tests {
         let second = conditions(&first, "it is not base64", at(9)).unwrap();
         assert_eq!(second[1].last_transition_time, MetaTime(at(5).timestamp()), "it is as unknown as before");
         assert_eq!((second.len(), &*second[1].message), (2, "it is not base64"));
+    }
+
+    #[test]
+    fn the_condition_is_requested_once_and_again_after_a_failure() {
+        let spec = serde_json::from_value(serde_json::json!({"taskRoles": []})).unwrap();
+        let unreadable = Unreadable {
+            framework: Some(Arc::new(Framework::new("job", spec))),
+            conditions: Some(Vec::new()),
+            ..Unreadable::from("it is cut short")
+        };
+        let mut quarantine = Quarantine::of(Some(unreadable));
+        let mut reported = Reported::default();
+        assert!(!quarantine.is_due());
+        assert!(quarantine.report(&mut reported).is_some() && quarantine.is_due());
+        let mut is_requested = || quarantine.take_request(Timestamp::UNIX_EPOCH, 7).is_some();
+        assert_eq!([is_requested(), is_requested()], [true, false]);
+        quarantine.retry();
+        assert!(quarantine.is_due());
+        assert!(quarantine.report(&mut reported).is_none(), "it was reported");
+        let mut readable = Quarantine::of(None);
+        readable.retry();
+        assert!(!readable.is_due() && readable.report(&mut reported).is_none());
     }
 }

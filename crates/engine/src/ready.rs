@@ -1,4 +1,4 @@
-//! Which Frameworks are to be looked at, and when: a ready set and its timers in one.
+//! The Frameworks that are to be looked at, and when: a ready set and its timers in one.
 //!
 //! Each key has at most one time, the earliest deadline of its state; one that has come is "ready". Every
 //! operation costs O(log n), and the order is the same in every run.

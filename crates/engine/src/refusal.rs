@@ -1,16 +1,16 @@
-//! What a refused create means for the attempt that wanted it.
+//! The consequence of a refused create for its attempt.
 
 use framework_core::Action;
 use framework_core::observed::Refusal;
 
 use framework_message::Rejection;
 
-/// What follows a refused create.
+/// The consequence of a refused create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RefusalOutcome {
     /// It is tried again after a while.
     Retry,
-    /// The name is taken: look who holds it.
+    /// The name is taken: a GET shows by which object.
     AskHolder,
     /// The attempt ends so, once a GET shows that no object of ours exists.
     Confirm(Refusal),
@@ -24,18 +24,18 @@ const PASSING: [&str; 3] =
     ["object provided is unrecognized", "exceeded quota", "cannot create resource \"pods\""];
 
 /// Judges the refusal of a create. A ConfigMap's is never final.
-pub fn judge(action: &Action, rejection: &Rejection) -> Verdict {
+pub fn judge(action: &Action, rejection: &Rejection) -> RefusalOutcome {
     if rejection.code == 409 && rejection.reason == "AlreadyExists" {
-        return Verdict::AskHolder;
+        return RefusalOutcome::AskHolder;
     }
     let passes = PASSING.iter().any(|part| rejection.message.contains(part));
     if passes || !matches!(action, Action::CreatePod { .. }) {
-        return Verdict::Retry;
+        return RefusalOutcome::Retry;
     }
     match rejection.code {
-        400 | 403 => Verdict::Confirm(Refusal::Unknown),
-        413 | 422 => Verdict::Confirm(Refusal::Permanent),
-        _ => Verdict::Retry,
+        400 | 403 => RefusalOutcome::Confirm(Refusal::Unknown),
+        413 | 422 => RefusalOutcome::Confirm(Refusal::Permanent),
+        _ => RefusalOutcome::Retry,
     }
 }
 
@@ -61,24 +61,29 @@ mod tests {
     fn every_class_of_refusal_has_its_verdict() {
         use Refusal::{Permanent, Unknown};
         let table = [
-            (409, "AlreadyExists", "exists", Verdict::AskHolder),
-            (409, "Conflict", "the quota was changed", Verdict::Retry),
-            (400, "BadRequest", "bad", Verdict::Confirm(Unknown)),
-            (400, "BadRequest", "the object provided is unrecognized (must be of type Pod)", Verdict::Retry),
-            (403, "Forbidden", "no service account", Verdict::Confirm(Unknown)),
-            (403, "Forbidden", "exceeded quota: small, requested: pods=1", Verdict::Retry),
+            (409, "AlreadyExists", "exists", RefusalOutcome::AskHolder),
+            (409, "Conflict", "the quota was changed", RefusalOutcome::Retry),
+            (400, "BadRequest", "bad", RefusalOutcome::Confirm(Unknown)),
+            (
+                400,
+                "BadRequest",
+                "the object provided is unrecognized (must be of type Pod)",
+                RefusalOutcome::Retry,
+            ),
+            (403, "Forbidden", "no service account", RefusalOutcome::Confirm(Unknown)),
+            (403, "Forbidden", "exceeded quota: small, requested: pods=1", RefusalOutcome::Retry),
             (
                 403,
                 "Forbidden",
                 "pods is forbidden: User \"c\" cannot create resource \"pods\"",
-                Verdict::Retry,
+                RefusalOutcome::Retry,
             ),
-            (413, "RequestEntityTooLarge", "limit is 3145728", Verdict::Confirm(Permanent)),
-            (422, "Invalid", "spec.containers: Required", Verdict::Confirm(Permanent)),
-            (404, "NotFound", "namespaces not found", Verdict::Retry),
-            (429, "TooManyRequests", "slow down", Verdict::Retry),
-            (500, "InternalError", "webhook", Verdict::Retry),
-            (503, "ServiceUnavailable", "", Verdict::Retry),
+            (413, "RequestEntityTooLarge", "limit is 3145728", RefusalOutcome::Confirm(Permanent)),
+            (422, "Invalid", "spec.containers: Required", RefusalOutcome::Confirm(Permanent)),
+            (404, "NotFound", "namespaces not found", RefusalOutcome::Retry),
+            (429, "TooManyRequests", "slow down", RefusalOutcome::Retry),
+            (500, "InternalError", "webhook", RefusalOutcome::Retry),
+            (503, "ServiceUnavailable", "", RefusalOutcome::Retry),
         ];
         for (code, reason, message, verdict) in table {
             assert_eq!(judge(&pod(), &refused(code, reason, message)), verdict, "{code} {reason} {message}");
@@ -88,8 +93,8 @@ mod tests {
     #[test]
     fn the_refusal_of_a_config_map_always_passes() {
         for code in [400, 403, 413, 422] {
-            assert_eq!(judge(&config_map(), &refused(code, "", "")), Verdict::Retry);
+            assert_eq!(judge(&config_map(), &refused(code, "", "")), RefusalOutcome::Retry);
         }
-        assert_eq!(judge(&config_map(), &refused(409, "AlreadyExists", "")), Verdict::AskHolder);
+        assert_eq!(judge(&config_map(), &refused(409, "AlreadyExists", "")), RefusalOutcome::AskHolder);
     }
 }

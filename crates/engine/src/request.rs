@@ -8,7 +8,7 @@ use framework_core::size::SizeLimits;
 use framework_message::Key;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// A request to the API server. Each carries what keeps it from hitting anything else than it means.
+/// A request to the API server. Each carries guards, so that it can affect only the intended object.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// PUT of the status, guarded by the resourceVersion that it was computed from.
@@ -51,7 +51,7 @@ pub enum Request {
     },
     /// GET of the object that holds a name which a create wanted.
     GetHolder {
-        /// For whom the create was.
+        /// The Framework of the create.
         key: Key,
         /// The refused act.
         action: Action,

@@ -1,4 +1,4 @@
-//! The API server's clock, as the `Date` of its responses tells it.
+//! The API server's clock, as the `Date` of its responses shows it.
 //!
 //! What is known of it is kept against the steady clock, so a wall clock that is wrong, or that is set while
 //! the program runs, changes nothing once the first response is in. A `Date` is cut down to whole seconds:
@@ -27,7 +27,7 @@ pub struct ServerTime {
 
 impl ServerTime {
     /// The response to a request that was sent at `sent` on the steady clock is received at `now`, and
-    /// carries `date`. Says whether timers are to be set anew.
+    /// carries `date`. Says whether timers are to be set again.
     pub fn heard(&mut self, date: Time, sent: Duration, now: Now) -> bool {
         let least = minus(date.timestamp(), now.steady);
         let most = minus(date.plus_seconds(1).timestamp(), sent);
@@ -41,20 +41,20 @@ impl ServerTime {
         least.duration_since(known_least) > JUMP
     }
 
-    /// The API server answers, and does not tell its time: the local wall clock is taken for it. What acts on
-    /// a `Date` alone waits for one.
+    /// The API server answers without a `Date`: the local wall clock is taken for its clock. A decision that
+    /// needs a `Date` still waits for one.
     pub fn give_up(&mut self, now: Now) {
         let zero = minus(now.wall, now.steady);
         self.zero.get_or_insert((zero, zero));
     }
 
-    /// Whether the API server has told its time yet.
+    /// Whether the API server's time is known yet.
     pub fn is_known(&self) -> bool {
         self.zero.is_some()
     }
 
-    /// What the API server's clock shows about now, or a little less; the wall clock as long as it has not
-    /// told.
+    /// What the API server's clock shows about now, or a little less; the wall clock as long as that is
+    /// not known.
     pub fn now(&self, now: Now) -> Timestamp {
         self.zero.map_or(now.wall, |(least, _)| plus(least, now.steady))
     }
@@ -108,7 +108,7 @@ mod tests {
 
     /// `steady` ms after the start, on a machine whose wall clock shows `wall` s.
     fn at(steady: u64, wall: i64) -> Now {
-        Now { steady: ms(steady), wall: Timestamp::from_second(wall).unwrap() }
+        Now { steady: ms(steady), boot: ms(steady), wall: Timestamp::from_second(wall).unwrap() }
     }
 
     fn date(second: i64) -> Time {
@@ -120,7 +120,7 @@ mod tests {
         let mut time = ServerTime::default();
         assert!(!time.is_known());
         assert_eq!(time.now(at(5, 100)), at(5, 100).wall);
-        assert!(time.heard(date(200), ms(5), at(5, 100)), "timers are set anew");
+        assert!(time.heard(date(200), ms(5), at(5, 100)), "timers are set again");
         assert_eq!(time.now(at(5, 100)), date(200).timestamp());
     }
 

@@ -11,7 +11,7 @@ use framework_message::{Key, Ticket};
 /// Who waits for a `Date` that may be late enough, and the request that fetches it.
 #[derive(Debug, Default)]
 pub struct ServerTimeProbe {
-    /// Whether the time is wanted, by whomever.
+    /// Whether the time is wanted.
     wanted: bool,
     /// Who waits for a request that is not sent yet: the `Date` of an earlier one may be older than what made
     /// them wait.
@@ -36,7 +36,7 @@ impl ServerTimeProbe {
         self.wanted = true;
     }
 
-    /// A Framework is to be evaluated once the time has been told.
+    /// A Framework is to be evaluated once the time is known.
     pub fn wait(&mut self, key: &Key) {
         self.wanted = true;
         self.waiting.insert(key.clone());
@@ -75,8 +75,8 @@ impl ServerTimeProbe {
         self.not_before = at;
     }
 
-    /// The time was told: who had waited for it when it was asked for.
-    pub fn told(&mut self) -> BTreeSet<Key> {
+    /// The response carries the time. Gives the Frameworks that waited for it when it was asked for.
+    pub fn answered(&mut self) -> BTreeSet<Key> {
         self.failures = Failures::default();
         self.sent.take().map(|sent| sent.asked).unwrap_or_default()
     }
@@ -102,7 +102,7 @@ mod tests {
             (time_probe.next(), time_probe.sent(Ticket(7)), time_probe.sent(Ticket(8))),
             (None, Some(ms(5)), None)
         );
-        assert_eq!(time_probe.told(), keys.into());
+        assert_eq!(time_probe.answered(), keys.into());
         assert_eq!(time_probe.next(), None);
     }
 
@@ -117,7 +117,7 @@ mod tests {
         time_probe.send(Ticket(2), ms(50));
         assert_eq!(time_probe.failed(true), 2);
         time_probe.send(Ticket(3), ms(150));
-        assert_eq!(time_probe.told().len(), 1);
+        assert_eq!(time_probe.answered().len(), 1);
     }
 
     #[test]
@@ -128,10 +128,10 @@ mod tests {
         time_probe.send(Ticket(1), ms(0));
         time_probe.wait(&second);
         assert_eq!(time_probe.next(), None, "one at a time");
-        assert_eq!(time_probe.told(), [first].into());
+        assert_eq!(time_probe.answered(), [first].into());
         time_probe.delay_until(ms(200));
         assert_eq!(time_probe.next(), Some(ms(200)));
         time_probe.send(Ticket(2), ms(200));
-        assert_eq!(time_probe.told(), [second].into());
+        assert_eq!(time_probe.answered(), [second].into());
     }
 }

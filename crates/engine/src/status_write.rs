@@ -1,8 +1,8 @@
 //! The one status write of a Framework: gathered, sent, and settled before the next one.
 //!
 //! Guarantees: at most one is in flight; while one is, or its outcome is not known, the Framework is not
-//! evaluated; every status that is, or may become, the persisted one is in [`StatusWrite::unsettled_statuses`], and an
-//! act needs the permission of all of them (rule A1).
+//! evaluated; every status that is, or may become, the persisted one is in
+//! [`StatusWrite::unsettled_statuses`], and an act needs the permission of all of them (rule A1).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,53 +12,8 @@ use framework_core::Urgency;
 use framework_core::plan::Report;
 
 use crate::history::Line;
+use crate::windows::Windows;
 use framework_message::backoff::Failures;
-
-/// How long changes gather before they are written.
-#[derive(Clone, Copy, Debug)]
-pub struct Windows {
-    /// When an act waits for the write and more Tasks are likely to join.
-    pub gather: Duration,
-    /// When nothing waits for it.
-    pub record: Duration,
-    /// So many bytes of status a second, at most.
-    pub bytes_per_second: u64,
-}
-
-/// However much goes on happening, changes gather no longer than this many windows.
-const LONGEST: u32 = 5;
-/// Windows are at least so many round trips of a status write: an API server that is slow to answer is busy,
-/// Pods come to run one after another there, and a write for each few of them would make it busier.
-const ROUND_TRIPS: u32 = 4;
-/// Round trips longer than that make windows no longer.
-const SLOWEST: Duration = Duration::from_millis(500);
-
-impl Windows {
-    /// The same where a status write takes so long.
-    pub fn stretched(mut self, round_trip: Duration) -> Self {
-        let least = round_trip.min(SLOWEST) * ROUND_TRIPS;
-        self.gather = self.gather.max(least);
-        self.record = self.record.max(least);
-        self
-    }
-
-    fn of(&self, urgency: Urgency) -> Duration {
-        match urgency {
-            Urgency::Now => Duration::ZERO,
-            Urgency::Gather => self.gather,
-            Urgency::Record => self.record,
-        }
-    }
-
-    /// The least time between writes of a status that takes so many bytes: a large one is written less often,
-    /// so that the bytes written stay linear in the number of Tasks.
-    fn between(&self, bytes: usize) -> Duration {
-        const SMALL: u64 = 32 * 1024;
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let bytes = if bytes < SMALL { 0 } else { bytes };
-        Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1))
-    }
-}
 
 /// A status on its way to the API server, and what users should hear of once it is there.
 #[derive(Clone, Debug)]
@@ -67,7 +22,7 @@ pub struct Draft {
     pub status: Arc<FrameworkStatus>,
     /// What to publish then.
     pub reports: Vec<Report>,
-    /// What to tell before: what is persisted and will be no more.
+    /// Lines of the history about what the write replaces: they are written before it leaves.
     pub history: Vec<Line>,
 }
 
@@ -97,6 +52,8 @@ pub struct StatusWrite {
     last_sent: Option<Duration>,
     not_before: Duration,
     failures: Failures,
+    /// See [`StatusWrite::overwrite_later`].
+    overwrite: Option<Box<Draft>>,
 }
 
 impl StatusWrite {
@@ -138,8 +95,8 @@ impl StatusWrite {
         }
     }
 
-    /// Another version is persisted than what is not sent yet was computed from: it is to be computed anew,
-    /// and has waited as long as it has.
+    /// Another version is persisted than what is not sent yet was computed from: it is to be computed
+    /// again, and its waiting time counts.
     pub fn outdate(&mut self) {
         if matches!(self.stage, Stage::Due(_)) {
             self.stage = Stage::Idle;
@@ -179,8 +136,7 @@ impl StatusWrite {
 
     fn due(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Duration {
         let first = *self.first_change.get_or_insert(now);
-        let window = windows.of(self.urgency);
-        let gathered = (self.last_event + window).min(first + window * LONGEST);
+        let gathered = windows.gathered(self.urgency, first, self.last_event);
         let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
         gathered.max(spaced).max(self.not_before)
     }
@@ -219,7 +175,7 @@ impl StatusWrite {
         }
     }
 
-    /// What is to be told before the write that is being sent leaves.
+    /// The lines of the history that are written before the write that is being sent leaves.
     pub fn take_history(&mut self) -> Vec<Line> {
         match &mut self.stage {
             Stage::InFlight(draft) => std::mem::take(&mut draft.history),
@@ -289,10 +245,16 @@ impl StatusWrite {
         ours.map(|draft| draft.reports).unwrap_or_default()
     }
 
-    /// Makes exactly this write due, whatever is persisted.
-    #[cfg(feature = "defects")]
-    pub fn force(&mut self, draft: Draft) {
-        self.stage = Stage::Due(draft);
+    /// Keeps what conflicted, to write it over what came first: only a test that switches a rule off does.
+    pub fn overwrite_later(&mut self, draft: Option<Draft>) {
+        self.overwrite = draft.map(Box::new);
+    }
+
+    /// Makes a kept write due, even if another version is persisted. Says whether there was one.
+    pub fn overwrite(&mut self) -> bool {
+        let Some(draft) = self.overwrite.take() else { return false };
+        self.stage = Stage::Due(*draft);
+        true
     }
 
     /// When something can be sent that could not before.

@@ -11,12 +11,14 @@ mod key;
 mod now;
 mod ownership;
 mod reply;
+mod slot;
 mod ticket;
 pub mod timeout;
 
 pub use change::Change;
 pub use key::Key;
 pub use now::Now;
-pub use ownership::Ownership;
+pub use ownership::{MayAct, Ownership};
 pub use reply::{Rejection, Reply};
+pub use slot::{Slot, Slots};
 pub use ticket::Ticket;

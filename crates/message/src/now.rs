@@ -4,11 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// A moment on both local clocks: the steady one for windows and time-outs, the wall clock for users.
+/// A moment on the local clocks, each of which serves one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
-    /// Time since the program started; never goes back.
+    /// Time since the program started, for windows and time-outs. It never goes back, and may stand still
+    /// while the machine is suspended.
     pub steady: Duration,
-    /// The local wall clock.
+    /// Time since the program started that counts suspension as well, for how long a proof of ownership
+    /// holds.
+    pub boot: Duration,
+    /// The local wall clock, for users.
     pub wall: Timestamp,
 }

@@ -1,17 +1,123 @@
-//! Who may act for a Framework: the only place that knows of shards.
+//! Which replica may act for a Framework: the only place that knows of shards.
 //!
-//! Asked before a Framework is evaluated and again before anything is sent for it. A controller that is alone
-//! owns every slot.
+//! Asked before a Framework is evaluated and again before anything is sent for it. Every part of one program
+//! holds the same value: a change is seen by all of them at once. A controller that runs alone owns every
+//! slot for ever, which is the default.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The slots that this controller owns.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ownership;
+use crate::now::Now;
+use crate::slot::Slot;
+
+/// Whether a replica may act for the Frameworks of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MayAct {
+    /// It owns the slot.
+    Yes,
+    /// It owned the slot when its proof of that ran out, and may prove it again. Nothing is evaluated or
+    /// sent meanwhile, and nothing is forgotten.
+    Paused,
+    /// Another replica owns the slot, or none does.
+    No,
+}
+
+/// The slots that this controller owns, each until a moment of [`Now::boot`]. Clones share one value.
+#[derive(Clone, Debug)]
+pub struct Ownership(Arc<[AtomicU64; Slot::COUNT]>);
+
+/// The slot is not owned.
+const NOT_OWNED: u64 = 0;
+/// The slot is owned, and no moment ends that.
+const FOREVER: u64 = u64::MAX;
+
+impl Default for Ownership {
+    fn default() -> Self {
+        Self::filled(FOREVER)
+    }
+}
 
 impl Ownership {
-    /// Whether this controller may act for the Frameworks of `slot` at `now`, on the steady clock.
-    pub fn may_act(self, _slot: u8, _now: Duration) -> bool {
-        true
+    /// No slot is owned yet.
+    pub fn none() -> Self {
+        Self::filled(NOT_OWNED)
+    }
+
+    fn filled(until: u64) -> Self {
+        Ownership(Arc::new(std::array::from_fn(|_| AtomicU64::new(until))))
+    }
+
+    /// The slot is owned until that moment of [`Now::boot`]; `None`: for ever.
+    pub fn own(&self, slot: Slot, until: Option<Duration>) {
+        let until = until.map_or(FOREVER, |until| {
+            u64::try_from(until.as_nanos()).unwrap_or(FOREVER).clamp(NOT_OWNED + 1, FOREVER - 1)
+        });
+        self.set(slot, until);
+    }
+
+    /// The slot is not owned any more.
+    pub fn disown(&self, slot: Slot) {
+        self.set(slot, NOT_OWNED);
+    }
+
+    /// Whether this controller may act for the Frameworks of `slot` at `now`.
+    pub fn may_act(&self, slot: Slot, now: Now) -> MayAct {
+        match self.until(slot) {
+            NOT_OWNED => MayAct::No,
+            FOREVER => MayAct::Yes,
+            until if now.boot < Duration::from_nanos(until) => MayAct::Yes,
+            _ => MayAct::Paused,
+        }
+    }
+
+    /// Until when, on [`Now::boot`], a request for the Frameworks of `slot` may leave; `None`: no moment
+    /// ends that.
+    pub fn leave_by(&self, slot: Slot) -> Option<Duration> {
+        let until = self.until(slot);
+        (until != FOREVER).then(|| Duration::from_nanos(until))
+    }
+
+    fn until(&self, slot: Slot) -> u64 {
+        self.0.get(usize::from(slot.0)).map_or(NOT_OWNED, |until| until.load(Ordering::Acquire))
+    }
+
+    fn set(&self, slot: Slot, value: u64) {
+        if let Some(until) = self.0.get(usize::from(slot.0)) {
+            until.store(value, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Now {
+        let boot = Duration::from_secs(seconds);
+        Now { steady: Duration::ZERO, boot, wall: jiff::Timestamp::UNIX_EPOCH }
+    }
+
+    #[test]
+    fn a_controller_that_runs_alone_owns_every_slot_for_ever() {
+        let alone = Ownership::default();
+        assert!(Slot::all().all(|slot| alone.may_act(slot, at(u64::from(u32::MAX))) == MayAct::Yes));
+        assert_eq!(alone.leave_by(Slot(3)), None);
+    }
+
+    #[test]
+    fn a_proof_that_runs_out_pauses_and_another_one_resumes() {
+        let ownership = Ownership::none();
+        let clone = ownership.clone();
+        assert_eq!(ownership.may_act(Slot(3), at(0)), MayAct::No);
+        clone.own(Slot(3), Some(Duration::from_secs(10)));
+        let answers = [9, 10, 11].map(|second| ownership.may_act(Slot(3), at(second)));
+        assert_eq!(answers, [MayAct::Yes, MayAct::Paused, MayAct::Paused]);
+        assert_eq!(ownership.leave_by(Slot(3)), Some(Duration::from_secs(10)));
+        assert_eq!(ownership.may_act(Slot(4), at(0)), MayAct::No, "another slot");
+        clone.own(Slot(3), Some(Duration::from_secs(20)));
+        assert_eq!(ownership.may_act(Slot(3), at(11)), MayAct::Yes);
+        clone.disown(Slot(3));
+        assert_eq!(ownership.may_act(Slot(3), at(11)), MayAct::No);
     }
 }

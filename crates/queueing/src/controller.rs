@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framework_api::name;
 use framework_api::queue::ConsumerKind;
-use framework_message::{Change, Key, Now, Ownership};
+use framework_message::{Change, Key, MayAct, Now, Ownership, Slot};
 use jiff::Timestamp;
 
 use crate::cache::ObjectCache;
@@ -64,7 +63,7 @@ impl QueueController {
     pub fn new(settings: Settings, seed: u64) -> Self {
         QueueController {
             settings,
-            ownership: Ownership,
+            ownership: Ownership::default(),
             objects: ObjectCache::default(),
             unit_states: BTreeMap::new(),
             job_states: BTreeMap::new(),
@@ -185,8 +184,8 @@ impl QueueController {
     }
 
     /// Whether this replica schedules the queues of a namespace: it is a slot like any other.
-    fn owns(&self, namespace: &str, now: Duration) -> bool {
-        self.ownership.may_act(name::slot(namespace), now)
+    fn owns(&self, namespace: &str, now: Now) -> bool {
+        self.ownership.may_act(Slot::of(namespace), now) == MayAct::Yes
     }
 }
 

@@ -39,7 +39,7 @@ impl Clock {
                 .and_then(|passed| base.checked_add(passed).ok())
                 .unwrap_or(Timestamp::MAX),
         };
-        Now { steady, wall }
+        Now { steady, boot: steady, wall }
     }
 
     /// The tokio instant at which the steady clock shows `steady`.

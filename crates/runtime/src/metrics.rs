@@ -12,8 +12,8 @@ use prometheus::{
 };
 
 use framework_api::queue::Reason;
-use framework_engine::engine::Gauges;
 use framework_engine::event::Measure;
+use framework_engine::gauges::Gauges;
 use framework_message::Now;
 use framework_queueing::Wait;
 
@@ -268,7 +268,11 @@ mod tests {
     use super::*;
 
     fn now() -> Now {
-        Now { steady: Duration::from_secs(40), wall: jiff::Timestamp::UNIX_EPOCH }
+        Now {
+            steady: Duration::from_secs(40),
+            boot: Duration::from_secs(40),
+            wall: jiff::Timestamp::UNIX_EPOCH,
+        }
     }
 
     #[test]

@@ -262,7 +262,7 @@ impl Controller {
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { ticket, request } => self.send(ticket, request),
+            Effect::Send { ticket, request, .. } => self.send(ticket, request),
             Effect::Queued { key, framework } => {
                 let consumer = framework.map(|queued| {
                     let QueuedFramework { framework, queue, stage, demands } = queued;
@@ -271,7 +271,7 @@ impl Controller {
                 self.queueing.framework(key, consumer);
             }
             Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
-            Effect::Tell { lines, before } => self.history.append(self.clock.now(), lines, before),
+            Effect::WriteHistory { lines, before } => self.history.append(self.clock.now(), lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(
                     framework.metadata.namespace.as_deref().unwrap_or_default(),

@@ -1,15 +1,15 @@
-//! What the queues say to the Frameworks that wait in them.
+//! The answers of queues to the Frameworks that wait in them.
 
-use framework_core::observed::{Admission, Objects};
-use framework_core::{Action, Policy, queue};
+use framework_core::observed::Admission;
 
 use super::Engine;
 use crate::framework_state::FrameworkState;
 use framework_message::{Key, Now};
 
 impl Engine {
-    /// Takes note of what its queue says to the Framework with this UID. It is known as long as the Framework
-    /// is; of another one of that name it says nothing. A message by itself is no news: it costs nothing.
+    /// Takes note of the answer of its queue to the Framework with this UID. The answer is kept as long as
+    /// the Framework is, and does not hold for another one of that name. A new message alone causes no
+    /// evaluation.
     pub fn admit(&mut self, now: Now, key: &Key, uid: &str, admission: Admission) {
         self.now = now.steady;
         let Some(state) = self.state(key).filter(|state| &*state.uid == uid) else { return };
@@ -21,7 +21,7 @@ impl Engine {
         };
         if is_news {
             state.admission = Some(admission);
-            state.mark_dirty(now.steady);
+            state.schedule.mark_dirty(now.steady);
             self.schedule(now, key);
         }
     }
@@ -32,17 +32,7 @@ impl Engine {
         let news = |state: &&mut FrameworkState| *state.uid == *uid && state.growths != growths;
         let Some(state) = self.state(key).filter(news) else { return };
         state.growths = growths;
-        state.mark_dirty(now.steady);
+        state.schedule.mark_dirty(now.steady);
         self.schedule(now, key);
-    }
-}
-
-impl FrameworkState {
-    /// Whether its queue still holds back what an act begins: since it was planned, the spec may have come to
-    /// ask for more than was released.
-    pub fn is_held_back(&self, action: &Action, objects: &Objects, policy: &Policy) -> bool {
-        let begins = matches!(action, Action::CreateConfigMap { .. });
-        let observed = self.observed(objects).filter(|_| begins);
-        observed.is_some_and(|o| o.status.is_some_and(|status| queue::waits(status, &o, policy)))
     }
 }

@@ -1,10 +1,8 @@
-//! News that can wait joins what gathers for the next status write, and is evaluated with it.
+//! News that can wait is coalesced: it is evaluated together with the next status write.
 
 use framework_core::{Observed, deferrable};
 
 use super::Engine;
-use super::evaluation::observed;
-use crate::cache::Entry;
 use framework_message::{Key, Now};
 
 impl Engine {
@@ -17,7 +15,7 @@ impl Engine {
         }
     }
 
-    /// A create was accepted, and likewise.
+    /// As [`Engine::pod_moved`], for an accepted create.
     pub(super) fn pod_created(&mut self, now: Now, key: &Key, pod: Option<&str>) {
         let is_deferrable =
             |observed: &Observed<'_>| pod.is_some_and(|pod| deferrable::is_deferrable_create(observed, pod));
@@ -31,28 +29,30 @@ impl Engine {
     /// Takes note of news that can wait. Says whether it could.
     fn join(&mut self, now: Now, key: &Key, is_deferrable: impl Fn(&Observed<'_>) -> bool) -> bool {
         // With a rule switched off everything is evaluated at once, so that its absence shows.
-        #[cfg(feature = "defects")]
         if !self.policy.defects.is_empty() {
             return false;
         }
-        if self.draining.is_some() || !self.is_ready() {
+        let Some(entry) = self.cache.get(key) else { return false };
+        let Some(slot) = entry.state.as_ref().map(|state| state.slot) else { return false };
+        if self.drain.contains(slot) || !self.is_ready(slot) {
             return false;
         }
-        let Some(entry) = self.cache.get_mut(key) else { return false };
         // Once as many creates are unrecorded as may be, the next write is not to wait.
         let unrecorded = entry.known.objects.unrecorded_creates();
         if unrecorded >= self.policy.unrecorded_creates_limit
-            || !observed(entry).is_some_and(|o| is_deferrable(&o))
+            || !entry.observed().is_some_and(|o| is_deferrable(&o))
         {
             return false;
         }
-        let Entry { state: Some(state), .. } = entry else { return false };
-        if state.dirty || !state.is_evaluable() {
+        let windows = self.pace.windows();
+        let Some(state) = self.state(key) else { return false };
+        if state.schedule.dirty_since().is_some() || !state.is_evaluable() {
             return false;
         }
-        let windows = self.windows.stretched(self.round_trip);
-        let Some(due) = state.write.join(state.status_bytes(), &windows, now.steady) else { return false };
-        state.wake = Some(due);
+        let Some(due) = state.outgoing.write.join(state.status_bytes(), &windows, now.steady) else {
+            return false;
+        };
+        state.schedule.wake_at(due);
         true
     }
 }

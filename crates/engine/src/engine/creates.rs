@@ -1,4 +1,4 @@
-//! What came of creates, and of the GETs that follow a refused one.
+//! Replies to creates, and to the GETs that follow a refused one.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use framework_core::observed::{Outcome, Refusal};
 use tracing::debug;
 
 use super::Engine;
-use super::replies::delay;
 use crate::cache::Entry;
 use crate::delayed::DelayedAction;
 use crate::object::{Object, Reply};
 use crate::outbox::{Lookup, Why};
-use crate::refusal::{Verdict, judge};
+use crate::refusal::{RefusalOutcome, judge};
+use crate::retry::delay;
 use framework_message::backoff::NOT_SENT;
 use framework_message::timeout::REPLY_TIMEOUT;
 use framework_message::{Key, Now, Rejection};
@@ -50,8 +50,8 @@ impl Engine {
             _ => None,
         };
         if let Some(uid) = acknowledged {
-            state.failures.remove(label(pod));
-            state.settle_create(pod, Some(Outcome::Acknowledged { uid }), objects);
+            state.outgoing.succeed(label(pod));
+            state.outgoing.settle_create(pod, Some(Outcome::Acknowledged { uid }), objects);
             return self.pod_created(now, key, pod);
         }
         state.event(now.steady);
@@ -59,7 +59,7 @@ impl Engine {
             Reply::Refused(rejection) => {
                 debug!(framework = %key, pod, ?rejection, "a create was refused");
                 let why = match judge(action, &rejection) {
-                    Verdict::Retry => {
+                    RefusalOutcome::Retry => {
                         return self.refuse(
                             now,
                             key,
@@ -69,23 +69,23 @@ impl Engine {
                             jitter,
                         );
                     }
-                    Verdict::AskHolder => Why::Taken,
-                    Verdict::Confirm(refusal) => Why::Refused(refusal, rejection.message),
+                    RefusalOutcome::AskHolder => Why::Taken,
+                    RefusalOutcome::Confirm(refusal) => Why::Refused(refusal, rejection.message),
                 };
-                state.outbox.look_up(Lookup { action: action.clone(), why });
+                state.outgoing.outbox.look_up(Lookup { action: action.clone(), why });
             }
             Reply::NotSent(reason) => {
                 debug!(framework = %key, pod, reason, "a create was not sent");
-                state.settle_create(pod, None, objects);
-                let delay = NOT_SENT.delay(state.fail(label(pod), false), jitter);
-                state.pause(now.steady + delay);
+                state.outgoing.settle_create(pod, None, objects);
+                let delay = NOT_SENT.delay(state.outgoing.fail(label(pod), false), jitter);
+                state.outgoing.pause(now.steady + delay);
             }
             reply => {
-                // It may still land: until then nobody may judge what appears under its name.
+                // It may still land: until then no object under its name can be judged.
                 debug!(framework = %key, pod, ?reply, "a create has an unknown outcome");
                 // A process that stood still in between may have sent it only now.
                 let end = (at + lifetime).max(now.steady + lifetime.saturating_sub(REPLY_TIMEOUT));
-                state.delayed.add(end, DelayedAction::Create(pod.map(str::to_owned)));
+                state.outgoing.delayed.add(end, DelayedAction::Create(pod.map(str::to_owned)));
             }
         }
     }
@@ -103,9 +103,10 @@ impl Engine {
             _ => false,
         };
         if ours {
-            // What a create without a reply left behind: never adopted. Its deletion makes the name free.
-            state.failures.remove(label(pod));
-            state.settle_create(pod, None, &mut known.objects);
+            // An object that a create without a reply left behind is never adopted. Its deletion frees the
+            // name.
+            state.outgoing.succeed(label(pod));
+            state.outgoing.settle_create(pod, None, &mut known.objects);
             self.take_in(key, &reply);
             return;
         }
@@ -130,13 +131,13 @@ impl Engine {
                         (Refusal::Transient, message.to_owned())
                     }
                     Why::Refused(refusal, message) => (refusal, message),
-                    Why::Unanswered => return state.settle_create(pod, None, &mut known.objects),
+                    Why::Unanswered => return state.outgoing.settle_create(pod, None, &mut known.objects),
                 };
                 self.refuse(now, key, pod, refusal, &Reply::Foreign(message), jitter);
             }
             reply => {
-                let delay = delay(&reply, state.fail(label(pod), reply.was_sent()), jitter);
-                state.delayed.add(now.steady + delay, DelayedAction::Lookup(lookup));
+                let delay = delay(&reply, state.outgoing.fail(label(pod), reply.was_sent()), jitter);
+                state.outgoing.delayed.add(now.steady + delay, DelayedAction::Lookup(lookup));
             }
         }
     }
@@ -151,15 +152,16 @@ impl Engine {
         reply: &Reply,
         jitter: u64,
     ) {
-        let time = self.time;
+        let time = self.clock.time;
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         let message = match reply {
             Reply::Refused(rejection) => rejection.message.clone(),
             Reply::Foreign(message) => message.clone(),
             _ => String::new(),
         };
-        let retry_at = time.after(now, delay(reply, state.fail(label(pod), reply.was_sent()), jitter));
+        let retry_at =
+            time.after(now, delay(reply, state.outgoing.fail(label(pod), reply.was_sent()), jitter));
         let outcome = Outcome::Refused { refusal, message, retry_at };
-        state.settle_create(pod, Some(outcome), &mut known.objects);
+        state.outgoing.settle_create(pod, Some(outcome), &mut known.objects);
     }
 }

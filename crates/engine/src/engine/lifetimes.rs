@@ -1,5 +1,5 @@
-//! What came of requests on which the ends of lifetimes depend: the API server's time, and the deletion of
-//! Frameworks that have expired.
+//! Replies to requests on which the ends of lifetimes depend: for the API server's time, and for the deletion
+//! of Frameworks that have expired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use framework_core::plan::Report;
 use tracing::warn;
 
 use super::Engine;
-use super::replies::{delay, lose};
 use crate::delayed::DelayedAction;
 use crate::event::{Effect, Measure};
 use crate::object::Reply;
+use crate::retry::delay;
 use framework_message::{Key, Now, Rejection, Ticket};
 
 /// How soon a `Date` that was not late enough is asked for again.
@@ -22,46 +22,42 @@ const TICK: Duration = Duration::from_millis(200);
 const RETIRED: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Takes note of the API server's time, which is known before anything is decided by it.
+    /// Takes note of the API server's time, before anything is decided by it.
     pub(super) fn heed_time(&mut self, now: Now, ticket: Ticket, server: Option<Time>) {
-        let sent = self.in_flight.get(&ticket).map(|sent| sent.at).or_else(|| self.time_probe.sent(ticket));
-        if let (Some(date), Some(sent)) = (server, sent)
-            && self.time.heard(date, sent, now)
-        {
+        if self.clock.heard(ticket, self.sending.in_flight.sent_at(ticket), server, now) {
             self.schedule_all(now);
         }
     }
 
-    /// The API server was asked for its time: whatever the reply, its Date is what was wanted.
-    pub(super) fn told_time(&mut self, now: Now, reply: &Reply, server: Option<Time>, jitter: u64) {
+    /// The request for the API server's time got its reply, of which only the `Date` counts.
+    pub(super) fn time_answered(&mut self, now: Now, reply: &Reply, server: Option<Time>, jitter: u64) {
         if server.is_none() {
-            if !self.time.is_known() && !matches!(reply, Reply::NotSent(_) | Reply::Unknown(_)) {
+            if !self.clock.time.is_known() && !matches!(reply, Reply::NotSent(_) | Reply::Unknown(_)) {
                 warn!("the API server's response has no Date: times are taken from the local clock");
-                self.time.give_up(now);
+                self.clock.time.give_up(now);
                 self.schedule_all(now);
             }
-            let delay = delay(reply, self.time_probe.failed(reply.was_sent()), jitter);
-            return self.time_probe.delay_until(now.steady + delay);
+            let delay = delay(reply, self.clock.probe.failed(reply.was_sent()), jitter);
+            return self.clock.probe.delay_until(now.steady + delay);
         }
-        self.time_probe.delay_until(now.steady + TICK);
-        for key in self.time_probe.told() {
+        self.clock.probe.delay_until(now.steady + TICK);
+        for key in self.clock.probe.answered() {
             let Some(state) = self.state(&key) else { continue };
-            state.server_time = server;
-            state.server_date = state.server_date.max(server);
-            state.mark_dirty(now.steady);
+            state.schedule.heard(server);
+            state.schedule.mark_dirty(now.steady);
             self.schedule(now, &key);
         }
     }
 
     /// A Framework that has expired was to be deleted.
     pub(super) fn retired(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
-        let (at, policy) = (self.time.now(now), Arc::clone(&self.policy));
+        let (at, policy) = (self.clock.time.now(now), Arc::clone(&self.policy));
         let Some(state) = self.state(key) else { return };
         match reply {
-            Reply::Refused(Rejection { code: 404 | 409, .. }) => lose(state),
+            Reply::Refused(Rejection { code: 404 | 409, .. }) => state.outgoing.lose(),
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
-                let delay = delay(reply, state.fail("retire", reply.was_sent()), jitter);
-                state.delayed.add(now.steady + delay, DelayedAction::Retire);
+                let delay = delay(reply, state.outgoing.fail("retire", reply.was_sent()), jitter);
+                state.outgoing.delayed.add(now.steady + delay, DelayedAction::Retire);
                 if let Reply::Refused(Rejection { code, message, .. }) = reply {
                     let wait = delay.as_secs().max(1);
                     let note = format!(
@@ -72,8 +68,8 @@ impl Engine {
                 }
             }
             _ => {
-                state.delayed.add(now.steady + RETIRED, DelayedAction::Retire);
-                state.failures.remove("retire");
+                state.outgoing.delayed.add(now.steady + RETIRED, DelayedAction::Retire);
+                state.outgoing.succeed("retire");
                 let expiry = state.persisted.as_ref().and_then(|persisted| {
                     lifetime::expiry(&persisted.framework, persisted.status.as_deref()?, &policy)
                 });

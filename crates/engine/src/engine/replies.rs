@@ -1,51 +1,51 @@
-//! What came of requests: of status writes and reads, deletes, confirmations and labels.
+//! Replies to status writes and reads, deletes, confirmations and labels.
 //!
-//! A reply for a Framework that is gone has no effect but on the cache.
+//! A reply for a Framework that is gone changes only the cache.
 
 use std::time::Duration;
 
 use framework_api::Time;
-use framework_core::Action;
 use framework_core::plan::Report;
+use framework_core::{Action, Defect};
 use tracing::{debug, warn};
 
-use super::{Engine, Sent, What};
+use super::Engine;
 use crate::cache::Entry;
 use crate::delayed::DelayedAction;
 use crate::framework_state::FrameworkState;
+use crate::in_flight::{Purpose, Sent};
 use crate::object::{Object, Reply};
 use crate::object_cache::Source;
 use crate::outbox::Label;
+use crate::retry::{CALM, asked, delay};
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Key, Now, Rejection, Ticket};
-
-/// So long a 429 pauses that does not say how long.
-pub(super) const CALM: Duration = Duration::from_secs(1);
 
 impl Engine {
     pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
         self.heed_time(now, ticket, server);
-        if self.time_probe.sent(ticket).is_some() {
-            self.budget.ended();
-            return self.told_time(now, &reply, server, self.seed ^ ticket.0);
+        if self.clock.probe.sent(ticket).is_some() {
+            self.sending.budget.ended();
+            return self.time_answered(now, &reply, server, self.seed ^ ticket.0);
         }
-        let Some(sent) = self.in_flight.remove(&ticket) else {
+        let Some(sent) = self.sending.in_flight.end(ticket) else {
             return warn!(?ticket, "a reply to nothing");
         };
-        self.budget.ended();
+        self.sending.budget.ended();
         self.heed_overload(now, &sent, &reply);
-        if let What::Write { .. } = sent.what {
-            // An eighth of the difference: a single slow one says little.
-            self.round_trip = (self.round_trip * 7 + now.steady.saturating_sub(sent.at)) / 8;
+        if let Purpose::Write { .. } = sent.purpose {
+            self.pace.took(now.steady.saturating_sub(sent.at));
         }
-        let (key, reads) = (sent.key.clone(), sent.what.reads());
+        let (key, reads) = (sent.key.clone(), sent.purpose.reads());
         let jitter = self.seed ^ ticket.0;
         let is_current = self.state(&key).is_some_and(|state| state.uid == sent.uid);
-        match (sent.what, reply) {
-            (What::Write { .. } | What::Read, Reply::Object(Object::Framework(object))) if !is_current => {
+        match (sent.purpose, reply) {
+            (Purpose::Write { .. } | Purpose::Read, Reply::Object(Object::Framework(object)))
+                if !is_current =>
+            {
                 self.apply_framework(now, object, Source::Reply);
             }
-            (What::Act(Action::DeletePod { uid, .. } | Action::DeleteConfigMap { uid }), _)
+            (Purpose::Act(Action::DeletePod { uid, .. } | Action::DeleteConfigMap { uid }), _)
                 if !is_current =>
             {
                 let objects = &mut self.cache.entry(&key).known.objects;
@@ -53,12 +53,12 @@ impl Engine {
                 objects.forced_deletes.remove(&uid);
             }
             _ if !is_current => {}
-            (What::Write { base }, reply) => self.written(now, &key, base, reply, jitter),
-            (What::Read, reply) => self.framework_read(now, &key, reply, jitter),
-            (What::Quarantine, reply) => self.quarantined(now, &key, &reply, jitter),
-            (What::Act(action), reply) => self.acted(now, sent.at, &key, action, reply, jitter),
-            (What::Lookup(lookup), reply) => self.looked_up(now, &key, lookup, reply, jitter),
-            (What::Label(label), reply) => self.labelled(now, &key, label, reply, jitter),
+            (Purpose::Write { base }, reply) => self.written(now, &key, base, reply, jitter),
+            (Purpose::Read, reply) => self.framework_read(now, &key, reply, jitter),
+            (Purpose::Quarantine, reply) => self.quarantined(now, &key, &reply, jitter),
+            (Purpose::Act(action), reply) => self.acted(now, sent.at, &key, action, reply, jitter),
+            (Purpose::Lookup(lookup), reply) => self.looked_up(now, &key, lookup, reply, jitter),
+            (Purpose::Label(label), reply) => self.labelled(now, &key, label, reply, jitter),
         }
         if reads && let Some(entry) = self.cache.get_mut(&key) {
             entry.known.end_read();
@@ -75,45 +75,47 @@ impl Engine {
         match reply {
             Reply::Refused(Rejection { code: 429, retry_after, .. }) => {
                 let wait = retry_after.unwrap_or(CALM);
-                self.budget.overloaded(now.steady, wait);
+                self.sending.budget.overloaded(now.steady, wait);
                 if let Some(state) = self.state(&sent.key) {
-                    state.pause(now.steady + wait);
+                    state.outgoing.pause(now.steady + wait);
                 }
             }
             Reply::NotSent(_) | Reply::Unknown(_) => {}
-            _ => self.budget.served(),
+            _ => self.sending.budget.served(),
         }
     }
 
     fn written(&mut self, now: Now, key: &Key, base: u128, reply: Reply, jitter: u64) {
         let compression = self.settings.compression;
+        let overwrites = self.policy.defects.has(Defect::OverwriteOnConflict);
         let Some(state) = self.state(key) else { return };
         match reply {
             Reply::Object(Object::Framework(object)) => {
-                let mut reports = state.write.accepted();
-                reports.extend(state.tell_compressed(&object, &compression));
-                state.mark_dirty(now.steady);
+                let mut reports = state.outgoing.write.accepted();
+                reports.extend(state.reported.accepted(object.form, &compression));
+                state.schedule.mark_dirty(now.steady);
                 self.apply_framework(now, object, Source::Reply);
                 self.publish(key, reports);
             }
             Reply::Refused(Rejection { code: 409, .. }) => {
                 let newer = state.resource_version > base;
-                let _draft = state.write.conflicted();
-                #[cfg(feature = "defects")]
-                self.overwrite_later(key, _draft);
+                let draft = state.outgoing.write.conflicted();
+                if overwrites {
+                    state.outgoing.write.overwrite_later(draft);
+                }
                 // What came first is known already if the watch was faster.
                 if newer {
                     self.read_is_done(now, key);
                 }
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
-                state.write.refused(true);
-                lose(state);
+                state.outgoing.write.refused(true);
+                state.outgoing.lose();
             }
             Reply::Refused(rejection) => {
-                let delay = REFUSED.delay(state.write.refused(true), jitter).max(asked(&rejection));
-                state.write.wait_until(now.steady + delay);
-                state.mark_dirty(now.steady);
+                let delay = REFUSED.delay(state.outgoing.write.refused(true), jitter).max(asked(&rejection));
+                state.outgoing.write.wait_until(now.steady + delay);
+                state.schedule.mark_dirty(now.steady);
                 let Rejection { code, message, .. } = rejection;
                 warn!(framework = %key, code, message, retry_in = ?delay, "a status write was refused");
                 if matches!(code, 413 | 422) {
@@ -123,13 +125,13 @@ impl Engine {
             }
             Reply::NotSent(reason) => {
                 debug!(framework = %key, reason, "a status write was not sent");
-                let delay = NOT_SENT.delay(state.write.refused(false), jitter);
-                state.write.wait_until(now.steady + delay);
-                state.mark_dirty(now.steady);
+                let delay = NOT_SENT.delay(state.outgoing.write.refused(false), jitter);
+                state.outgoing.write.wait_until(now.steady + delay);
+                state.schedule.mark_dirty(now.steady);
             }
             reply => {
                 debug!(framework = %key, ?reply, "a status write has an unknown outcome");
-                state.write.unknown();
+                state.outgoing.write.unknown();
             }
         }
     }
@@ -142,12 +144,12 @@ impl Engine {
                 self.read_is_done(now, key);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
-                state.write.refused(true);
-                lose(state);
+                state.outgoing.write.refused(true);
+                state.outgoing.lose();
             }
             reply => {
-                let delay = delay(&reply, state.write.refused(reply.was_sent()), jitter);
-                state.write.wait_until(now.steady + delay);
+                let delay = delay(&reply, state.outgoing.write.refused(reply.was_sent()), jitter);
+                state.outgoing.write.wait_until(now.steady + delay);
             }
         }
     }
@@ -155,33 +157,23 @@ impl Engine {
     fn quarantined(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
         let Some(state) = self.state(key) else { return };
         match reply {
-            // It has changed, or is gone: the watch will say so, and then it is looked at anew.
+            // It has changed, or is gone: the watch will show that, and another evaluation follows.
             Reply::Refused(Rejection { code: 404 | 409 | 422, .. }) => {}
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
-                state.quarantines = state.unreadable.is_some();
-                let delay = delay(reply, state.fail("quarantine", reply.was_sent()), jitter);
-                state.pause(now.steady + delay);
+                state.quarantine.retry();
+                let delay = delay(reply, state.outgoing.fail("quarantine", reply.was_sent()), jitter);
+                state.outgoing.pause(now.steady + delay);
             }
-            _ => drop(state.failures.remove("quarantine")),
+            _ => state.outgoing.succeed("quarantine"),
         }
     }
 
     fn read_is_done(&mut self, now: Now, key: &Key) {
         let Some(state) = self.state(key) else { return };
-        state.write.read();
-        state.mark_dirty(now.steady);
-        #[cfg(feature = "defects")]
-        if let Some(draft) = state.overwrite.take() {
-            state.write.force(draft);
-            state.dirty = false;
-        }
-    }
-
-    #[cfg(feature = "defects")]
-    fn overwrite_later(&mut self, key: &Key, draft: Option<crate::status_write::Draft>) {
-        let lacks = self.policy.defects.has(framework_core::Defect::OverwriteOnConflict);
-        if let Some(state) = self.state(key).filter(|_| lacks) {
-            state.overwrite = draft;
+        state.outgoing.write.read();
+        state.schedule.mark_dirty(now.steady);
+        if state.outgoing.write.overwrite() {
+            state.schedule.clear_dirty();
         }
     }
 
@@ -192,7 +184,7 @@ impl Engine {
             }
             Action::DeletePod { name, uid, force } => {
                 if *force {
-                    self.tell_held(key, &reply);
+                    self.report_finalizers(key, &reply);
                 }
                 let hold = if *force {
                     DelayedAction::ForcedDelete(uid.clone())
@@ -232,28 +224,28 @@ impl Engine {
             }
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 debug!(framework = %key, pod, uid, ?reply, "a delete did not work and is tried again");
-                let delay = delay(&reply, state.fail(uid, reply.was_sent()), jitter);
-                state.delayed.add(now.steady + delay, hold);
+                let delay = delay(&reply, state.outgoing.fail(uid, reply.was_sent()), jitter);
+                state.outgoing.delayed.add(now.steady + delay, hold);
             }
             Reply::Done if pod.is_none() => {
-                state.failures.remove(uid);
+                state.outgoing.succeed(uid);
                 known.config_map_removed(uid);
                 state.event(now.steady);
             }
             // Accepted: the watch shows the rest, or has shown it already.
             _ => {
-                state.failures.remove(uid);
+                state.outgoing.succeed(uid);
                 if !known.holds(pod, uid) {
                     known.objects.deletes.remove(uid);
                     known.objects.forced_deletes.remove(uid);
                 }
-                state.mark_dirty(now.steady);
+                state.schedule.mark_dirty(now.steady);
             }
         }
     }
 
-    /// Not even force ends a Pod that somebody holds: users are told by whom, because only they can help.
-    fn tell_held(&mut self, key: &Key, reply: &Reply) {
+    /// Not even force ends a Pod that has finalizers: an Event names them, because only users can help.
+    fn report_finalizers(&mut self, key: &Key, reply: &Reply) {
         let Reply::Object(Object::Pod(pod)) = reply else { return };
         let holders = pod.finalizers();
         if !holders.is_empty() {
@@ -268,19 +260,19 @@ impl Engine {
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         match (found, &reply) {
             (Some(found), _) if found == uid => {
-                let delay = REFUSED.delay(state.fail(uid, true), jitter);
-                state.delayed.add(now.steady + delay, DelayedAction::Confirm(uid.to_owned()));
+                let delay = REFUSED.delay(state.outgoing.fail(uid, true), jitter);
+                state.outgoing.delayed.add(now.steady + delay, DelayedAction::Confirm(uid.to_owned()));
             }
             (Some(_), _) | (None, Reply::Foreign(_) | Reply::Refused(Rejection { code: 404, .. })) => {
-                state.failures.remove(uid);
+                state.outgoing.succeed(uid);
                 match pod {
                     Some(name) => known.pod_gone(name, uid),
                     None => known.config_map_gone(uid),
                 }
             }
             (None, reply) => {
-                let delay = delay(reply, state.fail(uid, reply.was_sent()), jitter);
-                state.delayed.add(now.steady + delay, DelayedAction::Confirm(uid.to_owned()));
+                let delay = delay(reply, state.outgoing.fail(uid, reply.was_sent()), jitter);
+                state.outgoing.delayed.add(now.steady + delay, DelayedAction::Confirm(uid.to_owned()));
             }
         }
         state.event(now.steady);
@@ -301,7 +293,7 @@ impl Engine {
             _ => return None,
         };
         if !labelled && known.holds(pod.as_deref(), uid) {
-            state.outbox.label(Label { pod, uid: uid.clone(), resource_version });
+            state.outgoing.outbox.label(Label { pod, uid: uid.clone(), resource_version });
         }
         Some(uid.clone())
     }
@@ -313,43 +305,24 @@ impl Engine {
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         match &reply {
             Reply::Object(Object::Pod(_)) | Reply::Object(Object::ConfigMap(_)) | Reply::Done => {
-                state.failures.remove(&label.uid);
+                state.outgoing.succeed(&label.uid);
             }
             Reply::Refused(Rejection { code: 404, .. }) | Reply::Foreign(_) => match &label.pod {
                 Some(name) => known.pod_gone(name, &label.uid),
                 None => known.config_map_gone(&label.uid),
             },
-            // It has changed since: whoever needs to know of it asks again.
+            // It has changed since: a confirmation that needs it asks again.
             Reply::Refused(Rejection { code: 409, .. }) => known.forget_unwatched(label.pod.as_deref()),
             reply => {
-                let delay = delay(reply, state.fail(&label.uid, reply.was_sent()), jitter);
-                state.delayed.add(now.steady + delay, DelayedAction::Label(label));
+                let delay = delay(reply, state.outgoing.fail(&label.uid, reply.was_sent()), jitter);
+                state.outgoing.delayed.add(now.steady + delay, DelayedAction::Label(label));
             }
         }
         state.event(now.steady);
     }
 }
 
-/// The Framework is gone, as a reply says: nothing is done any more until the watch has said what is.
-pub(super) fn lose(state: &mut FrameworkState) {
-    state.lost = true;
-    state.outbox.clear();
-}
-
 /// Whether a refused delete says that the object of that UID exists no more.
 fn says_gone(rejection: &Rejection) -> bool {
     rejection.code == 404 || rejection.code == 409 && rejection.message.contains("UID")
-}
-
-fn asked(rejection: &Rejection) -> Duration {
-    rejection.retry_after.unwrap_or(Duration::ZERO)
-}
-
-/// How long to wait before a request is repeated that got this reply, `failures` times in a row.
-pub(super) fn delay(reply: &Reply, failures: u32, jitter: u64) -> Duration {
-    match reply {
-        Reply::NotSent(_) => NOT_SENT.delay(failures, jitter),
-        Reply::Refused(rejection) => REFUSED.delay(failures, jitter).max(asked(rejection)),
-        _ => REFUSED.delay(failures, jitter),
-    }
 }

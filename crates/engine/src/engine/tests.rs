@@ -10,6 +10,7 @@ mod creates;
 mod drain;
 mod history;
 mod lifecycle;
+mod ownership;
 mod quarantine;
 mod queue;
 mod relist;

@@ -1,4 +1,4 @@
-//! What the watches show enters the cache, and stirs the Frameworks concerned.
+//! Events of the watches enter the cache, and mark the Frameworks concerned dirty.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use crate::cache::News;
 use crate::event::Effect;
 use crate::expectations;
 use crate::framework_state::FrameworkState;
-use crate::history::{Gap, LastSeen, LastState, Line};
+use crate::history::{Gap, Line};
+use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
-use framework_message::{Change, Key, Now};
+use framework_message::{Change, Key, Now, Slots};
 
 impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
@@ -24,7 +25,7 @@ impl Engine {
             }
             Change::Deleted(object) => {
                 let line = last_line(&object);
-                self.tell(vec![line], None);
+                self.write_history(vec![line], None);
                 let entry = self.cache.get_mut(&object.key);
                 let of_it = |state: &FrameworkState| state.uid == object.uid;
                 if let Some(entry) = entry.filter(|entry| entry.state.as_ref().is_some_and(of_it)) {
@@ -40,17 +41,17 @@ impl Engine {
                         debug!(framework = %key, "the Framework is not listed any more");
                         let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
                         entry.close();
-                        self.tell(vec![line], None);
+                        self.write_history(vec![line], None);
                         self.schedule(now, &key);
                     }
                 }
-                self.cache.frameworks.synced = true;
+                self.cache.frameworks.synced = Slots::ALL;
                 self.begin(now);
             }
         }
     }
 
-    /// Takes in a version of a Framework, whoever shows it.
+    /// Takes in a version of a Framework that the watch or a reply shows.
     pub(super) fn apply_framework(&mut self, now: Now, object: FrameworkObject, source: Source) {
         let key = object.key.clone();
         let epoch = match source {
@@ -68,8 +69,8 @@ impl Engine {
         match (news, &mut entry.state) {
             (News::None, Some(state)) if source == Source::Watch && state.uid == object.uid => {
                 state.epoch = epoch;
-                if std::mem::replace(&mut state.lost, false) {
-                    state.mark_dirty(now.steady);
+                if state.outgoing.find() {
+                    state.schedule.mark_dirty(now.steady);
                 }
             }
             (News::None, _) => {}
@@ -79,7 +80,7 @@ impl Engine {
                 expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
                 match source {
                     Source::Watch => state.event(now.steady),
-                    Source::Reply => state.mark_dirty(now.steady),
+                    Source::Reply => state.schedule.mark_dirty(now.steady),
                 }
             }
             (News::Newer | News::Another, before) => {
@@ -90,12 +91,12 @@ impl Engine {
                 entry.state.insert(FrameworkState::open(object, epoch)).event(now.steady);
             }
         }
-        reports.extend(entry.state.iter_mut().flat_map(FrameworkState::tell_ignored));
-        self.tell(lines, None);
+        reports.extend(entry.state.as_mut().and_then(|state| state.reported.ignored()));
+        self.write_history(lines, None);
         self.publish(&key, reports);
         // Of a version that is known already everything was said, and is maybe on its way.
-        let trouble = self.state(&key).filter(|_| is_news).and_then(FrameworkState::tell_unreadable);
-        if let Some((framework, report)) = trouble {
+        let trouble = |state: &mut FrameworkState| state.quarantine.report(&mut state.reported);
+        if let Some((framework, report)) = self.state(&key).filter(|_| is_news).and_then(trouble) {
             self.effects.push(Effect::Publish { framework, reports: vec![report] });
         }
         self.schedule(now, &key);
@@ -119,7 +120,7 @@ impl Engine {
                     let news = self.cache.entry(&key).known.sweep_config_map(epoch);
                     self.mark_dirty(now, &key, news);
                 }
-                self.cache.config_maps.synced = true;
+                self.cache.config_maps.synced = Slots::ALL;
                 self.begin(now);
             }
         }
@@ -131,7 +132,7 @@ impl Engine {
         if let Some(last) = last {
             // The controller made it, and somebody has taken it from its owner since.
             let pod = LastSeen { name: name.clone(), uid: uid.clone(), state: LastState::Whole(last) };
-            self.tell(vec![Line::Pod { key: key.clone(), pod }], None);
+            self.write_history(vec![Line::Pod { key: key.clone(), pod }], None);
         }
         let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
         if let Some(entry) = held {
@@ -164,7 +165,7 @@ impl Engine {
                     entry.pods_listed();
                     self.mark_dirty(now, &key, news);
                 }
-                self.cache.pods.synced = true;
+                self.cache.pods.synced = Slots::ALL;
                 self.begin(now);
             }
         }
@@ -172,7 +173,7 @@ impl Engine {
 
     /// The Framework of an object is to be evaluated, if what was shown of the object is news.
     pub(super) fn mark_dirty(&mut self, now: Now, key: &Key, news: bool) {
-        self.tell_ends(key);
+        self.write_pod_ends(key);
         let Some(entry) = self.cache.get_mut(key) else { return };
         if let Some(state) = entry.state.as_mut().filter(|_| news) {
             state.event(now.steady);
@@ -184,17 +185,17 @@ impl Engine {
 
     /// Once all kinds are listed, everything is to be evaluated; until then nothing is.
     fn begin(&mut self, now: Now) {
-        if !self.cache.is_synced() {
+        if self.cache.synced().is_empty() {
             return;
         }
-        if !self.time.is_known() {
-            return self.time_probe.want();
+        if !self.clock.time.is_known() {
+            return self.clock.probe.want();
         }
         self.schedule_all(now);
     }
 }
 
-/// The line that tells the end of a Framework, as the event showed it.
+/// The line about the end of a Framework, as the event showed it.
 fn last_line(object: &FrameworkObject) -> Line {
     match &object.content {
         Ok((framework, status)) => Line::Framework {

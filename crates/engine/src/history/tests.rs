@@ -2,8 +2,9 @@
 
 use super::*;
 use framework_api::Time;
-use framework_core::classify::{ContainerTerminated, TerminalPhase};
-use framework_core::observed::Deletion;
+use framework_core::classify::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
+use framework_core::observed::{Deletion, PodFacts, PodPhase};
+use serde_json::Value;
 
 fn at() -> Timestamp {
     "2026-01-02T03:04:05.678Z".parse().unwrap()

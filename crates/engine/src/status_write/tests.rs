@@ -88,7 +88,7 @@ fn a_large_status_is_written_less_often() {
 }
 
 #[test]
-fn a_status_of_unknown_outcome_is_among_the_unsettled_statuses_until_another_version_settles_it() {
+fn a_status_of_unknown_outcome_is_unsettled_until_another_version() {
     let mut write = StatusWrite::default();
     propose(&mut write, Urgency::Now, 0);
     let sent = write.send(ms(0)).unwrap();

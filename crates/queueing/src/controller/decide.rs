@@ -33,7 +33,7 @@ impl QueueController {
             self.stale.namespaces.extend(self.namespaces.names().cloned());
         }
         for namespace in std::mem::take(&mut self.stale.namespaces) {
-            if !self.owns(&namespace, now.steady) || self.recovery.is_unsettled(&namespace) {
+            if !self.owns(&namespace, now) || self.recovery.is_unsettled(&namespace) {
                 continue;
             }
             let Some(namespace_state) = self.namespaces.get_mut(&namespace) else { continue };

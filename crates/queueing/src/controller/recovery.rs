@@ -32,7 +32,7 @@ impl QueueController {
     }
 
     pub(super) fn list_request(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, Request)> {
-        if self.draining || !self.owns(namespace, now.steady) {
+        if self.draining || !self.owns(namespace, now) {
             return None;
         }
         match self.recovery.listing(namespace)?.next(now.steady)? {

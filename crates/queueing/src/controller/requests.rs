@@ -12,7 +12,7 @@ use crate::consumer::{ConsumerKey, JobKind};
 use crate::outgoing::{Sent, Work};
 use crate::request::Request;
 use crate::unit::{PendingRequest, UnitDecision};
-use framework_message::{Key, Now, Ticket};
+use framework_message::{Key, MayAct, Now, Slot, Ticket};
 
 impl QueueController {
     pub(super) fn offer(&mut self, work: Work) {
@@ -63,7 +63,7 @@ impl QueueController {
             return None;
         }
         let namespace = &key.namespace;
-        if !self.ownership.may_act(framework_api::name::slot(namespace), now.steady) {
+        if self.ownership.may_act(Slot::of(namespace), now) != MayAct::Yes {
             return None;
         }
         state.writes.pending = Some(pending);
@@ -82,10 +82,7 @@ impl QueueController {
         let first = key.unit().and_then(|unit| self.objects.units.get(&unit));
         let begins = first.is_some_and(|unit| self.lets_begin(key, unit, job));
         let state = self.job_states.entry(key.clone()).or_default();
-        if state.busy
-            || self.draining
-            || !self.ownership.may_act(framework_api::name::slot(&job.uid), now.steady)
-        {
+        if state.busy || self.draining || self.ownership.may_act(Slot::of(&job.uid), now) != MayAct::Yes {
             return None;
         }
         if now.steady < state.not_before {

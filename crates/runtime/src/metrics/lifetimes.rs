@@ -2,8 +2,8 @@
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Opts};
 
-use framework_engine::engine::Gauges;
 use framework_engine::event::Measure;
+use framework_engine::gauges::Gauges;
 
 use super::maker::{Maker, whole};
 use super::remaining::Remaining;

@@ -104,7 +104,7 @@ mod tests {
     use crate::metrics::Metrics;
 
     fn text(metrics: &Metrics) -> String {
-        metrics.text(Now { steady: Duration::ZERO, wall: jiff::Timestamp::UNIX_EPOCH })
+        metrics.text(Now { steady: Duration::ZERO, boot: Duration::ZERO, wall: jiff::Timestamp::UNIX_EPOCH })
     }
 
     fn wait(queue: &str, priority: i32) -> Wait {

@@ -255,13 +255,13 @@ async fn history_that_nothing_waits_for_is_counted_when_it_is_dropped() {
     let mut controller = Controller::new(parts, recorder, Arc::default());
     let (key, uid) = (Key::new("ns", "job"), "f".into());
     let lines = vec![Line::Unreadable { key, uid, resource_version: 7 }];
-    controller.perform(Effect::Tell { lines: lines.clone(), before: None });
+    controller.perform(Effect::WriteHistory { lines: lines.clone(), before: None });
     let count = |metric: &str| {
         let line = format!("frameworkcontroller_{metric}{{trigger=\"OnFrameworkDeletion\"}} 1");
         stage.metrics.text(Clock::system().now()).contains(&line)
     };
     assert!(count("snapshots_dropped_total") && !count("snapshots_total"));
     *stage.journal.manner.lock().unwrap() = Manner::Writes;
-    controller.perform(Effect::Tell { lines, before: None });
+    controller.perform(Effect::WriteHistory { lines, before: None });
     assert!(count("snapshots_total"));
 }

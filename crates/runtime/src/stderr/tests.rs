@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-use framework_engine::history::{LastSeen, LastState};
+use framework_engine::last_seen::{LastSeen, LastState};
 
 use super::*;
 

@@ -36,7 +36,6 @@ pub fn policy() -> Policy {
 }
 
 /// A policy with one rule switched off.
-#[cfg(feature = "defects")]
 pub fn lacking(defect: framework_core::Defect) -> Policy {
     Policy { defects: defect.into(), ..policy() }
 }
@@ -134,7 +133,7 @@ impl Cluster {
         Self::with(policy, generous())
     }
 
-    /// Likewise, with a budget.
+    /// As [`Cluster::new`], with a budget.
     pub fn with(policy: Policy, settings: EngineSettings) -> Self {
         let mut cluster = Self::unsynced(policy, settings);
         for begin in [true, false] {
@@ -172,7 +171,8 @@ impl Cluster {
     /// Now, on both clocks.
     pub fn now(&self) -> Now {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        Now { steady: self.now, wall: epoch + SignedDuration::try_from(self.now).unwrap() }
+        let wall = epoch + SignedDuration::try_from(self.now).unwrap();
+        Now { steady: self.now, boot: self.now, wall }
     }
 
     pub fn server_time(&self) -> Time {
@@ -340,12 +340,12 @@ impl Cluster {
         let seed = self.seed << 64 | self.seed;
         for effect in self.engine.turn(self.now(), seed) {
             match effect {
-                Effect::Send { ticket, request } => {
+                Effect::Send { ticket, request, .. } => {
                     self.log.push(words(&request));
                     assert!(self.open.insert(ticket, request).is_none());
                 }
                 Effect::Publish { reports, .. } => self.reports.extend(reports),
-                Effect::Tell { lines, before } => {
+                Effect::WriteHistory { lines, before } => {
                     assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "told too late");
                     self.told.extend(lines.into_iter().map(|line| (line, before)));
                 }

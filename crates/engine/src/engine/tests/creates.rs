@@ -52,7 +52,7 @@ fn a_create_without_effect_is_repeated_when_it_can_no_longer_land() {
 }
 
 #[test]
-fn a_lost_create_that_the_watch_does_not_show_is_found_before_its_task_is_called_over() {
+fn a_lost_create_is_found_by_a_get_before_its_task_ends() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);
     cluster.serve_silently("create job-w-0");

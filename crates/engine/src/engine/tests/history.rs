@@ -203,7 +203,7 @@ fn a_pod_that_a_list_misses_is_asked_for_while_its_task_records_it() {
 }
 
 #[test]
-fn a_framework_is_told_when_it_is_deleted_and_before_the_controller_deletes_it() {
+fn a_framework_is_in_the_history_before_the_controller_deletes_it() {
     let mut cluster = Cluster::new(Policy { framework_completed_retain_sec: 100, ..policy() });
     cluster.running("job", 1);
     cluster.exit("job-w-0", 0);

@@ -36,7 +36,7 @@ impl Cluster {
 }
 
 #[test]
-fn a_status_that_cannot_be_read_says_so_once_and_goes_on_when_it_is_repaired() {
+fn an_unreadable_status_is_reported_once_and_goes_on_when_repaired() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 2);
     cluster.settle();

@@ -78,7 +78,7 @@ fn a_release_of_another_framework_of_that_name_means_nothing() {
 
 /// A predecessor may have made a unit for it before it was stopped, and stored nothing.
 #[test]
-fn the_desk_hears_of_a_framework_that_was_stopped_before_anything_of_it_was_stored() {
+fn a_framework_that_was_stopped_before_its_first_status_is_reported() {
     let mut cluster = Cluster::new(Policy { queueing: true, ..policy() });
     queued(&mut cluster);
     cluster.edit("job", |framework| framework.spec.execution_type = ExecutionType::Stop);
@@ -107,7 +107,7 @@ fn only_another_reason_is_worth_a_look() {
 }
 
 #[test]
-fn what_a_framework_grows_by_begins_once_its_queue_releases_that_and_news_of_pods_is_none_to_the_desk() {
+fn growth_begins_once_it_is_released_and_news_of_pods_is_not_reported() {
     let mut cluster = waiting();
     let uid = cluster.frameworks["job"].uid.clone();
     let admission = released(&cluster);
@@ -169,7 +169,7 @@ fn what_waits_to_be_sent_does_not_begin_what_has_outgrown_its_release() {
 }
 
 #[test]
-fn the_desk_hears_that_a_framework_has_begun_once_its_config_map_is_on_its_way() {
+fn a_framework_is_reported_begun_once_its_config_map_is_on_its_way() {
     let mut cluster = waiting();
     let (uid, admission) = (cluster.frameworks["job"].uid.clone(), released(&cluster));
     let now = cluster.now();

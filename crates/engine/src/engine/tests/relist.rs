@@ -90,7 +90,7 @@ fn a_framework_that_is_not_listed_any_more_is_forgotten() {
     cluster.watch.push_back(Event::ConfigMap(Change::Deleted(map)));
     cluster.deliver();
     let gauges = cluster.engine.gauges();
-    let nothing = crate::engine::Gauges { time: gauges.time, ..Default::default() };
+    let nothing = crate::gauges::Gauges { time: gauges.time, ..Default::default() };
     assert_eq!(gauges, nothing, "nothing is left");
 }
 

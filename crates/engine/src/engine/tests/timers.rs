@@ -134,7 +134,7 @@ fn fifty_thousand_timers_cost_nothing_until_they_fire() {
 }
 
 #[test]
-fn fifty_thousand_that_are_due_in_one_second_take_a_few_questions_and_the_budget() {
+fn fifty_thousand_due_in_one_second_take_few_questions_and_the_budget() {
     let settings = EngineSettings { qps: QPS.into(), burst: QPS, max_in_flight: 200, ..generous() };
     let (object, due) = (completed(), SECOND * (TTL + 1));
     // An engine that has known them all the time, one that is started later, and one that comes too late.

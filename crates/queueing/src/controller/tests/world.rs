@@ -80,7 +80,8 @@ impl World {
     }
 
     pub(super) fn now(&self) -> Now {
-        Now { steady: Duration::from_secs(self.second), wall: at(self.second) }
+        let steady = Duration::from_secs(self.second);
+        Now { steady, boot: steady, wall: at(self.second) }
     }
 
     pub(super) fn tell(&mut self, job: &Key) {

@@ -1,0 +1,134 @@
+//! The requests on their way: which Framework each was sent for, and what for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_core::Action;
+use framework_message::{Key, Slot, Ticket};
+
+use crate::outbox::{Label, Lookup};
+
+/// A request on its way.
+#[derive(Debug)]
+pub struct Sent {
+    /// The name of the Framework that it was sent for.
+    pub key: Key,
+    /// The Framework that it was sent for.
+    pub uid: Arc<str>,
+    /// The slot of that Framework.
+    pub slot: Slot,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// When it was sent, on the steady clock.
+    pub at: Duration,
+}
+
+/// What a request on its way is for.
+#[derive(Debug)]
+pub enum Purpose {
+    /// A status write.
+    Write {
+        /// The resourceVersion that it is for.
+        base: u128,
+    },
+    /// The read after a write that conflicted or got no reply.
+    Read,
+    /// The conditions of a Framework that cannot be read.
+    Quarantine,
+    /// A create, a delete or a confirmation.
+    Act(Action),
+    /// The GET of the object that holds a name.
+    Lookup(Lookup),
+    /// The return of a label.
+    Label(Label),
+}
+
+impl Purpose {
+    /// Whether the reply shows the state of a ConfigMap or a Pod that the cache may take in.
+    pub fn reads(&self) -> bool {
+        match self {
+            Purpose::Act(action) => {
+                matches!(action, Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. })
+            }
+            Purpose::Lookup(_) | Purpose::Label(_) => true,
+            Purpose::Write { .. } | Purpose::Read | Purpose::Quarantine => false,
+        }
+    }
+}
+
+/// The requests on their way, by ticket, and how many there are of each slot.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    sent: BTreeMap<Ticket, Sent>,
+    slots: BTreeMap<Slot, usize>,
+    tickets: u64,
+}
+
+impl InFlight {
+    /// A ticket that no request has had.
+    pub fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    /// A request is sent.
+    pub fn begin(&mut self, ticket: Ticket, sent: Sent) {
+        *self.slots.entry(sent.slot).or_default() += 1;
+        self.sent.insert(ticket, sent);
+    }
+
+    /// A request has ended.
+    pub fn end(&mut self, ticket: Ticket) -> Option<Sent> {
+        let sent = self.sent.remove(&ticket)?;
+        if let Some(count) = self.slots.get_mut(&sent.slot) {
+            *count -= 1;
+            if *count == 0 {
+                self.slots.remove(&sent.slot);
+            }
+        }
+        Some(sent)
+    }
+
+    /// When a request was sent, on the steady clock.
+    pub fn sent_at(&self, ticket: Ticket) -> Option<Duration> {
+        self.sent.get(&ticket).map(|sent| sent.at)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// How many there are for Frameworks of a slot.
+    pub fn of_slot(&self, slot: Slot) -> usize {
+        self.slots.get(&slot).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_the_slot_of_their_framework() {
+        let mut in_flight = InFlight::default();
+        let mut send = |slot| {
+            let ticket = in_flight.ticket();
+            let (key, at) = (Key::new("ns", "job"), Duration::from_secs(slot));
+            let slot = Slot(u8::try_from(slot).unwrap());
+            in_flight.begin(ticket, Sent { key, uid: "f".into(), slot, purpose: Purpose::Read, at });
+            ticket
+        };
+        let tickets = [3, 3, 5].map(&mut send);
+        assert_eq!([3, 4, 5].map(|slot| in_flight.of_slot(Slot(slot))), [2, 0, 1]);
+        assert_eq!(in_flight.sent_at(tickets[2]), Some(Duration::from_secs(5)));
+        assert!(in_flight.end(tickets[0]).is_some() && in_flight.end(tickets[0]).is_none());
+        assert_eq!((in_flight.of_slot(Slot(3)), in_flight.len()), (1, 2));
+    }
+}

@@ -1,0 +1,280 @@
+//! The requests of one Framework: its status write, and those that wait, are on their way, or failed.
+//!
+//! Guarantees: an act is sent only if every status that is or may become the persisted one permits it (rule
+//! A1); creates that are not recorded stay below the limit (rule A7); a create's record lasts until its
+//! outcome is persisted or cannot matter any more (rule A2).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use framework_api::{Framework, FrameworkStatus};
+use framework_core::observed::{Create, Instance, Objects, Outcome};
+use framework_core::permit::permits;
+use framework_core::{Action, Defect, Policy};
+use framework_message::backoff::Failures;
+
+use crate::delayed::{Delayed, DelayedAction};
+use crate::dispatch::Class;
+use crate::outbox::{Lookup, Outbox, Why};
+use crate::persisted::Persisted;
+use crate::status_write::StatusWrite;
+
+/// The requests of one Framework.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// The status write.
+    pub write: StatusWrite,
+    /// Requests that wait to be sent.
+    pub outbox: Outbox,
+    /// Acts that may not be planned again yet, and creates whose outcome is open.
+    pub delayed: Delayed,
+    /// Creates without a known outcome, by Pod name (`None`: the ConfigMap).
+    creates: BTreeMap<Option<String>, Action>,
+    /// How often a create, delete or confirmation failed in a row, by what it is of.
+    failures: BTreeMap<String, Failures>,
+    /// The deletion of the Framework was asked for.
+    retires: bool,
+    /// Nothing is sent before: the API server asked for it, or requests do not even leave.
+    paused_until: Duration,
+    /// A reply said that the Framework is gone: the watch will say so too.
+    lost: bool,
+}
+
+impl Outgoing {
+    /// Whether what is persisted is known, so that the Framework may be evaluated.
+    pub fn is_settled(&self) -> bool {
+        !self.lost && !self.write.is_busy()
+    }
+
+    /// Whether there is something to send in a class.
+    pub fn wants(&self, class: Class, now: Duration) -> bool {
+        let write = class == Class::Record && self.write.is_due(now);
+        self.is_open(now) && (write || self.outbox.len(class) > 0)
+    }
+
+    /// Whether anything may be sent at all.
+    pub fn is_open(&self, now: Duration) -> bool {
+        now >= self.paused_until && !self.lost
+    }
+
+    /// When something can be sent, or planned, that could not before.
+    pub fn next(&self, now: Duration) -> Option<Duration> {
+        let reading = self.write.next().filter(|at| *at > now);
+        let paused = (self.paused_until > now).then_some(self.paused_until);
+        [reading, paused, self.delayed.next()].into_iter().flatten().min()
+    }
+
+    /// Nothing is sent for a while.
+    pub fn pause(&mut self, until: Duration) {
+        self.paused_until = self.paused_until.max(until);
+    }
+
+    /// A reply said that the Framework is gone: nothing is sent until the watch has said what happened.
+    pub fn lose(&mut self) {
+        self.lost = true;
+        self.outbox.clear();
+    }
+
+    /// Whether a reply said that the Framework is gone.
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// The Framework is there. Says whether it had been lost.
+    pub fn find(&mut self) -> bool {
+        std::mem::replace(&mut self.lost, false)
+    }
+
+    /// Whether every status that is, or may become, the persisted one permits an act.
+    pub fn permits(&self, persisted: Option<&Persisted>, action: &Action, policy: &Policy) -> bool {
+        let Some(Persisted { framework, status: Some(status), .. }) = persisted else { return false };
+        if policy.defects.has(Defect::SendUnpermitted)
+            || policy.defects.has(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
+        {
+            return true;
+        }
+        permits(status, framework, action)
+            && self.write.unsettled_statuses().all(|status| permits(status, framework, action))
+    }
+
+    /// Whether a new status of this Framework keeps the permission of every create that is on its way.
+    pub fn keeps_permits(&self, framework: &Framework, next: &FrameworkStatus, policy: &Policy) -> bool {
+        policy.defects.has(Defect::SendUnpermitted)
+            || self.creates.values().all(|action| permits(next, framework, action))
+    }
+
+    /// Queues the acts of a plan instead of those queued before, but for what the planned status does not
+    /// permit, and what is on its way or held.
+    pub fn queue(
+        &mut self,
+        framework: &Framework,
+        acts: Vec<Action>,
+        next: Option<&FrameworkStatus>,
+        policy: &Policy,
+    ) {
+        let next = next.filter(|_| !policy.defects.has(Defect::SendUnpermitted));
+        let wanted = |action: &Action| {
+            next.is_none_or(|next| permits(next, framework, action))
+                && match action {
+                    Action::DeleteFramework => !self.retires,
+                    Action::CreatePod { name, .. } => !self.creates.contains_key(&Some(name.clone())),
+                    Action::CreateConfigMap { .. } => !self.creates.contains_key(&None),
+                    _ => true,
+                }
+        };
+        self.outbox.replace(acts.into_iter().filter(wanted));
+    }
+
+    /// Takes note that an act is sent, so that it is not planned again.
+    pub fn sent(&mut self, action: &Action, objects: &mut Objects) {
+        match action {
+            Action::CreateConfigMap { instance } => {
+                self.creates.insert(None, action.clone());
+                objects.config_map_create = Some(in_flight(instance));
+            }
+            Action::CreatePod { name, instance, .. } => {
+                self.creates.insert(Some(name.clone()), action.clone());
+                objects.pod_creates.insert(name.clone(), in_flight(instance));
+            }
+            Action::DeletePod { uid, force: true, .. } => {
+                objects.forced_deletes.insert(uid.clone());
+                objects.deletes.insert(uid.clone());
+            }
+            Action::DeleteConfigMap { uid } | Action::DeletePod { uid, .. } => {
+                objects.deletes.insert(uid.clone());
+            }
+            Action::ConfirmConfigMap { uid } | Action::ConfirmPod { uid, .. } => {
+                objects.confirms.insert(uid.clone());
+            }
+            Action::DeleteFramework => self.retires = true,
+        }
+    }
+
+    /// A create has settled.
+    pub fn settle_create(&mut self, pod: Option<&str>, outcome: Option<Outcome>, objects: &mut Objects) {
+        let Some(action) = self.creates.remove(&pod.map(str::to_owned)) else { return };
+        let (Action::CreatePod { instance, .. } | Action::CreateConfigMap { instance }) = action else {
+            return;
+        };
+        let create = outcome.map(|outcome| Create { instance, outcome });
+        match (pod, create) {
+            (None, create) => objects.config_map_create = create,
+            (Some(name), Some(create)) => {
+                objects.pod_creates.insert(name.to_owned(), create);
+            }
+            (Some(name), None) => {
+                objects.pod_creates.remove(name);
+            }
+        }
+    }
+
+    /// A create without a reply can have no effect any more. The cache shows its effect. If it
+    /// shows none, the watch may lag or the label be gone, and only a GET decides.
+    fn give_up_create(&mut self, pod: Option<String>, objects: &mut Objects) {
+        let shown = match &pod {
+            Some(name) => objects.pods.contains_key(name),
+            None => objects.config_map.is_some(),
+        };
+        if shown {
+            self.settle_create(pod.as_deref(), None, objects);
+        } else if let Some(action) = self.creates.get(&pod).cloned() {
+            self.outbox.look_up(Lookup { action, why: Why::Unanswered });
+        }
+    }
+
+    /// Ends the delays whose time has come. Says whether there were any.
+    pub fn release(&mut self, now: Duration, objects: &mut Objects) -> bool {
+        let mut any = false;
+        while let Some(delayed) = self.delayed.take(now) {
+            any = true;
+            match delayed {
+                DelayedAction::Create(pod) => self.give_up_create(pod, objects),
+                DelayedAction::Delete(uid) => drop(objects.deletes.remove(&uid)),
+                DelayedAction::ForcedDelete(uid) => drop(objects.forced_deletes.remove(&uid)),
+                DelayedAction::Confirm(uid) => drop(objects.confirms.remove(&uid)),
+                DelayedAction::Lookup(lookup) => self.outbox.look_up(lookup),
+                DelayedAction::Label(label) => self.outbox.label(label),
+                DelayedAction::Retire => self.retires = false,
+            }
+        }
+        any
+    }
+
+    /// Counts a failure in a row of what is named so and was sent or was not.
+    pub fn fail(&mut self, what: &str, sent: bool) -> u32 {
+        self.failures.entry(what.to_owned()).or_default().another(sent)
+    }
+
+    /// What is named so worked: its failures are forgotten.
+    pub fn succeed(&mut self, what: &str) {
+        self.failures.remove(what);
+    }
+}
+
+/// Whether the limit of creates that a crash would lose lets another one go (rule A7).
+pub fn may_create(objects: &Objects, policy: &Policy) -> bool {
+    policy.defects.has(Defect::UnboundedLoss)
+        || objects.unrecorded_creates() < policy.unrecorded_creates_limit.max(1)
+}
+
+fn in_flight(instance: &Instance) -> Create {
+    Create { instance: instance.clone(), outcome: Outcome::InFlight }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn create() -> Action {
+        Action::CreateConfigMap { instance: Instance::FrameworkAttempt { attempt_id: 0 } }
+    }
+
+    #[test]
+    fn a_create_stays_known_until_it_has_settled() {
+        let (mut outgoing, mut objects) = (Outgoing::default(), Objects::default());
+        outgoing.sent(&create(), &mut objects);
+        assert_eq!(objects.config_map_create.as_ref().unwrap().outcome, Outcome::InFlight);
+        outgoing.settle_create(None, Some(Outcome::Acknowledged { uid: "map".into() }), &mut objects);
+        let outcome = objects.config_map_create.take().unwrap().outcome;
+        assert_eq!(outcome, Outcome::Acknowledged { uid: "map".into() });
+        outgoing.settle_create(None, Some(Outcome::InFlight), &mut objects);
+        assert_eq!(objects.config_map_create, None, "it has settled once");
+    }
+
+    #[test]
+    fn a_create_without_a_reply_is_looked_up_in_the_end() {
+        let (mut outgoing, mut objects) = (Outgoing::default(), Objects::default());
+        outgoing.sent(&create(), &mut objects);
+        outgoing.delayed.add(SECOND, DelayedAction::Create(None));
+        assert_eq!(outgoing.next(Duration::ZERO), Some(SECOND));
+        assert!(!outgoing.release(SECOND / 2, &mut objects));
+        assert!(outgoing.release(SECOND, &mut objects));
+        assert_eq!(outgoing.outbox.take_lookup().map(|lookup| lookup.why), Some(Why::Unanswered));
+    }
+
+    #[test]
+    fn nothing_leaves_while_it_is_paused_or_the_framework_is_lost() {
+        let mut outgoing = Outgoing::default();
+        let label = crate::outbox::Label { pod: None, uid: "u".into(), resource_version: 1 };
+        outgoing.outbox.label(label.clone());
+        assert!(outgoing.wants(Class::Record, Duration::ZERO) && !outgoing.wants(Class::Create, SECOND));
+        outgoing.pause(SECOND);
+        outgoing.pause(SECOND / 2);
+        assert!(!outgoing.wants(Class::Record, SECOND / 2) && outgoing.wants(Class::Record, SECOND));
+        assert_eq!(outgoing.next(Duration::ZERO), Some(SECOND));
+        outgoing.lose();
+        outgoing.outbox.label(label);
+        assert!(!outgoing.wants(Class::Record, SECOND) && !outgoing.is_settled());
+        assert!(outgoing.find() && outgoing.wants(Class::Record, SECOND));
+    }
+
+    #[test]
+    fn failures_are_counted_by_name_until_one_works() {
+        let mut outgoing = Outgoing::default();
+        assert_eq!(["a", "a", "b"].map(|what| outgoing.fail(what, true)), [1, 2, 1]);
+        outgoing.succeed("a");
+        assert_eq!(["a", "b"].map(|what| outgoing.fail(what, true)), [1, 2]);
+    }
+}

@@ -1,0 +1,23 @@
+//! How long to wait before a request is repeated.
+
+use std::time::Duration;
+
+use framework_message::backoff::{NOT_SENT, REFUSED};
+use framework_message::{Rejection, Reply};
+
+/// The pause after a 429 that does not say how long.
+pub const CALM: Duration = Duration::from_secs(1);
+
+/// The delay that a refusal asks for.
+pub fn asked(rejection: &Rejection) -> Duration {
+    rejection.retry_after.unwrap_or(Duration::ZERO)
+}
+
+/// How long to wait before a request is repeated that got this reply, `failures` times in a row.
+pub fn delay<T>(reply: &Reply<T>, failures: u32, jitter: u64) -> Duration {
+    match reply {
+        Reply::NotSent(_) => NOT_SENT.delay(failures, jitter),
+        Reply::Refused(rejection) => REFUSED.delay(failures, jitter).max(asked(rejection)),
+        _ => REFUSED.delay(failures, jitter),
+    }
+}

@@ -1,0 +1,105 @@
+//! How long changes of a status gather before it is written.
+
+use std::time::Duration;
+
+use framework_core::Urgency;
+
+/// How long changes gather before they are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// When an act waits for the write and more Tasks are likely to join.
+    pub gather: Duration,
+    /// When nothing waits for it.
+    pub record: Duration,
+    /// So many bytes of status a second, at most.
+    pub bytes_per_second: u64,
+}
+
+/// However much goes on happening, changes gather no longer than this many windows.
+const LONGEST: u32 = 5;
+/// Windows are at least so many round trips of a status write: an API server that is slow to answer is busy,
+/// Pods come to run one after another there, and a write for each few of them would make it busier.
+const ROUND_TRIPS: u32 = 4;
+/// Round trips longer than that make windows no longer.
+const SLOWEST: Duration = Duration::from_millis(500);
+
+impl Windows {
+    /// The same where a status write takes so long.
+    pub fn stretched(mut self, round_trip: Duration) -> Self {
+        let least = round_trip.min(SLOWEST) * ROUND_TRIPS;
+        self.gather = self.gather.max(least);
+        self.record = self.record.max(least);
+        self
+    }
+
+    /// When what changed first at `first` and last at `last` has gathered.
+    pub fn gathered(&self, urgency: Urgency, first: Duration, last: Duration) -> Duration {
+        let window = self.of(urgency);
+        (last + window).min(first + window * LONGEST)
+    }
+
+    fn of(&self, urgency: Urgency) -> Duration {
+        match urgency {
+            Urgency::Now => Duration::ZERO,
+            Urgency::Gather => self.gather,
+            Urgency::Record => self.record,
+        }
+    }
+
+    /// The least time between writes of a status that takes so many bytes: a large one is written less often,
+    /// so that the bytes written stay linear in the number of Tasks.
+    pub fn between(&self, bytes: usize) -> Duration {
+        const SMALL: u64 = 32 * 1024;
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let bytes = if bytes < SMALL { 0 } else { bytes };
+        Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1))
+    }
+}
+
+/// The windows, and how fast the API server takes status writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    windows: Windows,
+    /// How long a status write takes, smoothed.
+    round_trip: Duration,
+}
+
+impl Pace {
+    /// These windows, as long as no status write has shown that the API server is slow.
+    pub fn new(windows: Windows) -> Self {
+        Pace { windows, round_trip: Duration::ZERO }
+    }
+
+    /// A status write took so long.
+    pub fn took(&mut self, time: Duration) {
+        // An eighth of the difference: a single slow one says little.
+        self.round_trip = (self.round_trip * 7 + time) / 8;
+    }
+
+    /// The windows as they are now.
+    pub fn windows(&self) -> Windows {
+        self.windows.stretched(self.round_trip)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn windows_grow_with_the_time_that_status_writes_take() {
+        let windows = Windows { gather: ms(100), record: ms(250), bytes_per_second: 1 };
+        let mut pace = Pace::new(windows);
+        pace.took(ms(100));
+        assert_eq!(pace.windows().gather, ms(100), "a single slow one says little");
+        (0..100).for_each(|_| pace.took(ms(100)));
+        let windows = pace.windows();
+        assert!(windows.gather > ms(380) && windows.record == windows.gather, "{windows:?}");
+        (0..100).for_each(|_| pace.took(ms(60_000)));
+        assert_eq!(pace.windows().record, ms(2000), "and no further");
+    }
+}

@@ -254,7 +254,9 @@ impl Totals {
     /// Jobs and Tasks: `100 × 20` where the Tasks divide evenly, else `1,001 jobs, 11,000 Tasks`.
     pub fn size(&self) -> String {
         match self.tasks.checked_div(self.jobs) {
-            Some(each) if each * self.jobs == self.tasks => format!("{} × {}", whole(self.jobs), whole(each)),
+            Some(each) if each * self.jobs == self.tasks => {
+                format!("{} × {}", whole(self.jobs), whole(each))
+            }
             _ => format!("{}, {}", count(self.jobs, "job"), count(self.tasks, "Task")),
         }
     }

@@ -1,7 +1,7 @@
 //! One large Framework on a real API server, compressed: what it takes to run it to its end.
 //!
-//! The gate does a slice of 1,000 Tasks; `cargo xtask soak large` does 10,000 with an optimised controller, and
-//! prints the figures. `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_CONTROLLER` the program.
+//! The gate does a slice of 1,000 Tasks; `cargo xtask soak large` does 10,000 with an optimised controller,
+//! and prints the figures. `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_CONTROLLER` the program.
 
 use framework_api::State;
 use framework_api::status::TaskStatus;

@@ -1,8 +1,8 @@
 //! Large Frameworks that fail, or that hardly fit, on a real API server: no write of a status is refused,
 //! whatever Tasks say and whatever stands beside it.
 //!
-//! The gate does a slice of 300 Tasks; `cargo xtask soak large --failing` does 10,000 with an optimised program.
-//! `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_LARGE_CODEC` the codec, `FRAMEWORK_CONTROLLER` the
+//! The gate does a slice of 300 Tasks; `cargo xtask soak large --failing` does 10,000 with an optimised
+//! program. `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_LARGE_CODEC` the codec, `FRAMEWORK_CONTROLLER` the
 //! program.
 
 use std::time::Instant;

@@ -1,8 +1,8 @@
 //! Deadlines that pass and Frameworks that expire, all in one second, on a real API server: never early, each
 //! exactly once, and how late.
 //!
-//! The gate does a slice and holds what no slow machine may change; `cargo xtask soak wave` does large waves with
-//! an optimised controller, prints how late everything was, and holds the service levels.
+//! The gate does a slice and holds what no slow machine may change; `cargo xtask soak wave` does large waves
+//! with an optimised controller, prints how late everything was, and holds the service levels.
 //! `FRAMEWORK_WAVE_SCENARIO` chooses one of `ttl-wave`, `deadline-wave` and `both`,
 //! `FRAMEWORK_WAVE_FRAMEWORKS` how many Frameworks, `FRAMEWORK_WAVE_OVER_SECONDS` over how many seconds they
 //! are due, `FRAMEWORK_WAVE_QPS` what the controller may send, `FRAMEWORK_CONTROLLER` its program.

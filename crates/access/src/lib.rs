@@ -29,7 +29,8 @@ pub struct Directions {
 pub enum Error {
     /// The address is not valid.
     #[error(
-        "the API server's address {address:?} is not a valid URL, give one such as https://10.0.0.1:6443: {source}"
+        "the API server's address {address:?} is not a valid URL, give one such as https://10.0.0.1:6443: \
+         {source}"
     )]
     BadAddress {
         /// The address.

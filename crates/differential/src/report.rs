@@ -84,7 +84,8 @@ impl Report {
         put(
             &mut text,
             &format!(
-                "{seeds} seeds in {:.0} s: {observations} statuses at rest and {pods} Pods compared, {snapshots}",
+                "{seeds} seeds in {:.0} s: {observations} statuses at rest and {pods} Pods compared, \
+                 {snapshots}",
                 took.as_secs_f64()
             ),
         );

@@ -1,5 +1,5 @@
-//! The changes of QueueUnits that the API server refuses, by the rules of their definition: only the priority changes,
-//! and only until the unit is released; the phase goes forward by one step at a time.
+//! The changes of QueueUnits that the API server refuses, by the rules of their definition: only the priority
+//! changes, and only until the unit is released; the phase goes forward by one step at a time.
 //!
 //! The rules themselves are expressions that only the real server evaluates; here they are said again. The
 //! test of conformance holds the two together.

@@ -58,7 +58,8 @@ fn planned(sources: &[Source]) -> String {
     let mut out = String::from("## Planned\n");
     for (frameworks, tasks, churn) in DEMANDS {
         let demand = Demand { frameworks, tasks, churn, replicas: NonZeroU32::MIN };
-        let title = format!("{} × {}, {}/s", whole(frameworks as usize), whole(tasks as usize), short(churn));
+        let (jobs, size) = (whole(frameworks as usize), whole(tasks as usize));
+        let title = format!("{jobs} × {size}, {}/s", short(churn));
         match estimates(&demand, sources) {
             Ok(estimates) => {
                 out += &format!("- **{title}**: {}{}\n", demand.sentence(), unshown(&demand, sources));

@@ -96,7 +96,9 @@ fn happening() -> impl Strategy<Value = Happening> {
     let which = || 0..100_usize;
     prop_oneof![
         8 => (0..4_usize, 0..3, 0..50_i64, requests(), prop::bool::weighted(0.3))
-            .prop_map(|(queue, priority, age, requests, grows)| Come { queue, priority, age, requests, grows }),
+            .prop_map(|(queue, priority, age, requests, grows)| {
+                Come { queue, priority, age, requests, grows }
+            }),
         4 => which().prop_map(|which| End { which }),
         1 => (which(), 0..100_u64).prop_map(|(which, percent)| Shrink { which, percent }),
         1 => which().prop_map(|which| Leave { which }),

@@ -163,7 +163,10 @@ fn a_config_map_of_our_name_is_foreign_unless_a_framework_controls_it() {
     };
     let ours = answer(&request, 200, &map("Framework"));
     assert!(
-        matches!(&ours, Reply::Object(Object::ConfigMap(map)) if map.facts.framework_uid.as_deref() == Some("f")),
+        matches!(
+            &ours,
+            Reply::Object(Object::ConfigMap(map)) if map.facts.framework_uid.as_deref() == Some("f")
+        ),
         "{ours:?}"
     );
     let other = answer(&request, 200, &map("Deployment"));

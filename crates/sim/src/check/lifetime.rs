@@ -2,8 +2,8 @@
 //! when the API server's clock has shown that the time has come.
 //!
 //! The proof is a reply that the same controller got before it acted, and after the moment from which the
-//! time is counted was stored. The server's clock may be set back between the two, and no controller can know of
-//! that; a reply from before that moment proves nothing.
+//! time is counted was stored. The server's clock may be set back between the two, and no controller can know
+//! of that; a reply from before that moment proves nothing.
 
 use std::time::Duration;
 

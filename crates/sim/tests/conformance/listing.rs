@@ -1,10 +1,8 @@
 //! LISTs in pages and at versions, and watches that expire or send bookmarks, on any collection.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use super::wire::{JSON, send, watch};
+use super::wire::{JSON, send, watch, watch_and};
 
 /// Everything that lists and watches of one collection answer. `body` makes an object of its kind by name.
 pub async fn answers(client: &kube::Client, collection: &str, body: impl Fn(&str) -> Value) -> Vec<String> {
@@ -108,11 +106,10 @@ async fn bookmarks(client: &kube::Client, collection: &str, body: &impl Fn(&str)
             "{collection}?watch=true&resourceVersion={version}&timeoutSeconds=5&allowWatchBookmarks={allowed}"
         );
         // The real server sends no bookmark unless something has happened since the watch began.
-        let later = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+        let happens = async {
             create(client, collection, &body(name)).await;
         };
-        let (events, ()) = futures::join!(watch(client, &path, |_| false), later);
+        let events = watch_and(client, &path, |_| false, happens).await;
         let above = version.parse().unwrap();
         let mut faces: Vec<String> = events.iter().map(|event| face(event, above)).collect();
         // Of bookmarks in a row the server promises one.

@@ -28,8 +28,20 @@ pub async fn send(
 
 /// The events of a watch up to one that `ends` it, or up to the end of the stream.
 pub async fn watch(client: &kube::Client, path: &str, ends: impl Fn(&Value) -> bool) -> Vec<Value> {
+    watch_and(client, path, ends, async {}).await
+}
+
+/// As [`watch`], with something done once the watch has begun.
+pub async fn watch_and(
+    client: &kube::Client,
+    path: &str,
+    ends: impl Fn(&Value) -> bool,
+    begun: impl Future<Output = ()>,
+) -> Vec<Value> {
     let request = Request::get(path).body(Vec::new()).unwrap();
+    // The response's head says that the watch has begun.
     let mut lines = client.request_stream(request).await.unwrap().lines();
+    begun.await;
     let mut events = Vec::new();
     while let Some(line) = lines.try_next().await.unwrap() {
         let event: Value = serde_json::from_str(&line).unwrap();

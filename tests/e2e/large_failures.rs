@@ -2,8 +2,8 @@
 //! whatever Tasks say and whatever stands beside it.
 //!
 //! The gate does a slice of 300 Tasks; `cargo xtask soak large --failing` does 10,000 with an optimised
-//! program. `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_LARGE_CODEC` the codec, `FRAMEWORK_CONTROLLER` the
-//! program.
+//! program. `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_LARGE_CODEC` the codec,
+//! `FRAMEWORK_CONTROLLER` the program.
 
 use std::time::Instant;
 

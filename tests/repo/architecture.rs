@@ -51,7 +51,7 @@ const ROOMS: [Room; 19] = [
         ],
         &[],
     ),
-    ("framework-sim", &["framework-api"], &["framework-testcluster"]),
+    ("framework-sim", &["framework-api", "framework-audit"], &["framework-testcluster"]),
     ("framework-testcluster", &["framework-audit", "framework-programs"], &[]),
     (
         "frameworkcontroller",

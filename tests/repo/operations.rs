@@ -10,6 +10,8 @@ use frameworkcontroller::args::Args;
 const DOCUMENT: &str = include_str!("../../docs/operations.md");
 const METRICS: &str = concat!(
     include_str!("../../crates/runtime/src/metrics.rs"),
+    include_str!("../../crates/runtime/src/metrics/lifetimes.rs"),
+    include_str!("../../crates/runtime/src/metrics/stalls.rs"),
     include_str!("../../crates/runtime/src/metrics/units.rs")
 );
 

@@ -40,7 +40,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_malformed_json_patch_is_a_bad_request_and_a_failed_one_changes_nothing() {
+    fn a_malformed_json_patch_is_refused_and_a_failed_one_changes_nothing() {
         let mut target = json!({ "a": 1 });
         let mut refused = |patch: Value| Patch::Json(patch).apply(&mut target).unwrap_err().code;
         assert_eq!(refused(json!({ "op": "add" })), 400);

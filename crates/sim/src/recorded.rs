@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_without_a_version_in_the_log_has_the_time_of_the_last_request() {
+    fn a_removal_without_a_logged_version_has_the_time_of_the_last_request() {
         let events = vec![event(3, false, json!({})), event(9, true, json!({}))];
         let requests = [request("create", "frameworkcontroller/1", 3, 1), request("patch", "gc", 8, 4)];
         let history = history(events, &requests);

@@ -56,8 +56,8 @@ pub fn check(history: &History, blind: Blind) -> Result<(), Violation> {
             if !is_more || after.limit[at].is_none_or(|limit| after.sum()[at] <= limit) {
                 continue;
             }
-            // A change by others is no breach. A release is one, unless the controller could not see the change
-            // yet.
+            // A change by others is no breach. A release is one, unless the controller could not see the
+            // change yet.
             let (limit, others) = books.seen(change, at, blind.0);
             let sum = after.held[at] + others;
             if release && sum > limit {

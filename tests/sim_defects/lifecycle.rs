@@ -283,7 +283,7 @@ const DEFECTS: [Defect; 11] = [
 
 /// The first seed whose walk goes wrong without a rule, and what goes wrong.
 fn found(rule: Defect) -> Option<(u64, String)> {
-    let lacking = move |policy: &mut framework_core::Policy| _ = policy.defects.insert(rule);
+    let lacking = move |policy: &mut framework_core::Policy| policy.defects.insert(rule);
     let manner = Manner { policy: Some(&lacking), ..Manner::default() };
     (0..SEEDS).find_map(|seed| Some((seed, walk(seed, manner).broken?.what)))
 }

@@ -141,7 +141,6 @@ fn fifty_thousand_due_in_one_second_take_few_questions_and_the_budget() {
     for started in [0, TTL / 2, TTL + 100] {
         let mut cluster = told(settings.clone(), &object, SECOND * started);
         let burst = serve(&mut cluster);
-        eprintln!("started at {started} s, due at {due:?}: {burst:?}");
         assert_eq!((burst.deletes, burst.others), (MANY, 0));
         assert!(burst.questions <= 6, "{burst:?}");
         let (first, last) = (burst.first.unwrap(), burst.last);

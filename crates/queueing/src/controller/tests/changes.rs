@@ -33,7 +33,6 @@ fn no_job_runs_with_more_than_was_released_for_it() {
         }
         anew += world.server.releases.len() - jobs.len();
     }
-    println!("{resized} changes, {anew} releases that nothing began with");
     assert!(resized > 1_000 && anew > 100, "{resized} {anew}");
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn each_unit_is_released_once_and_only_where_it_fits_under_races() {
-    let (mut patches, mut releases, mut refused) = (0, 0, 0);
+    let (mut patches, mut refused) = (0, 0);
     for seed in 0..700 {
         let mut world = World::new(seed, 10);
         let jobs = world.rng.usize(5..25);
@@ -20,10 +20,8 @@ fn each_unit_is_released_once_and_only_where_it_fits_under_races() {
         }
         assert_eq!(world.server.releases.values().sum::<usize>(), jobs, "seed {seed}");
         patches += world.server.patches;
-        releases += jobs;
         refused += world.server.refused;
     }
-    println!("{patches} changes of priorities, {releases} releases, {refused} requests refused");
     assert!(patches >= 100_000, "{patches}");
     assert!(refused > 1_000, "{refused}");
 }

@@ -31,7 +31,7 @@ fn await_established(crd: &str) {
     kubectl(&["api-resources"], "").expect("the API server lists its resources");
 }
 
-/// What kubectl prints, or what it complains about.
+/// The output of kubectl, or its error message.
 pub fn kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
     let output = shared().kubectl_as("admin", arguments, input).expect("kubectl runs");
     if output.status.success() { Ok(output.stdout) } else { Err(output.stderr) }

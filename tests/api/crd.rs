@@ -1,5 +1,6 @@
-//! What the API server makes of a Framework by the CRD alone, with no controller and no webhook running:
-//! what it refuses and how it says so, what it fills in, what it lets change, and what kubectl shows.
+//! The API server's treatment of a Framework by the CRD alone, with no controller and no webhook running. It
+//! covers the objects that are refused, the messages, the defaults, the permitted changes and the columns of
+//! kubectl.
 
 use std::time::{Duration, Instant};
 
@@ -233,7 +234,8 @@ fn ten_thousand_tasks_in_a_hundred_task_roles_are_accepted() {
     assert!(refusal.contains("at most 10000 Tasks in all"), "{refusal}");
 }
 
-/// The schema before its rules, under a group of its own: what an older controller's cluster has stored.
+/// The schema before its rules, under a group of its own: the objects that an older controller's cluster has
+/// stored.
 #[test]
 fn a_framework_stored_before_the_rules_still_takes_writes() {
     const GROUP: &str = "stored.test.microsoft.com";

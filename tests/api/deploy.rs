@@ -1,5 +1,5 @@
-//! What `deploy/` installs: the API server accepts it, the Pod is within the restricted security standard,
-//! and the controller's account may do what it must and nothing else.
+//! The objects that `deploy/` installs. The API server accepts them, the Pod is within the restricted
+//! security standard, and the controller's account has the rights that it needs and no others.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ fn users_may_do_with_units_and_queues_what_their_role_says() {
         ("admin", &[("delete", units), ("create", queues), ("patch", queues)], &[]),
     ] {
         let (name, user) = (format!("{role}-of-units"), format!("--user={role}-of-units"));
-        // What the controller manager of a cluster gathers in the roles of Kubernetes.
+        // The rights that the controller manager of a cluster gathers in the roles of Kubernetes.
         let label = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
         for ours in of_kind(&objects, "ClusterRole") {
             if ours["metadata"]["labels"][&label] == "true" {

@@ -1,5 +1,5 @@
-//! What the API server makes of `ttlSecondsAfterFinished` and `activeDeadlineSeconds` by what `deploy/`
-//! installs, with no controller running: what it refuses, with which words, and of what it warns.
+//! The API server's treatment of `ttlSecondsAfterFinished` and `activeDeadlineSeconds`, by the objects that
+//! `deploy/` installs, with no controller running: refusals, their words, and warnings.
 
 use std::time::{Duration, Instant};
 
@@ -75,14 +75,14 @@ fn values_out_of_bounds_are_refused_and_the_message_gives_the_bounds() {
     ];
     for (field, value, words) in cases {
         let refusal = space.create(&with("job", &[(field, value.clone())])).expect_err(&format!("{value}"));
-        // What follows, up to the words, differs from version to version of Kubernetes.
+        // The rest of the message, up to the words, differs from version to version of Kubernetes.
         let named = refusal.contains(&format!("spec.{field}: Invalid value: "));
         assert!(named && refusal.contains(&words), "{field} {value}: {words:?} is missing in\n{refusal}");
     }
     assert_eq!(space.names(), Vec::<String>::new());
 }
 
-/// What a user may try to do to one of the fields of a Framework that exists: a JSON patch.
+/// The changes that a user may try to make to one of the fields of an existing Framework: a JSON patch each.
 fn attempts(field: &str) -> [(&'static str, Value); 4] {
     let path = format!("/spec/{field}");
     [
@@ -250,7 +250,7 @@ fn the_expressions_of_the_policy_are_right_by_the_schema() {
     assert_eq!(policy.pointer("/status/typeChecking/expressionWarnings"), None);
 }
 
-/// What the API server would have to evaluate at each status write costs at each status write.
+/// A rule that the API server had to evaluate at each status write would cost at each status write.
 #[test]
 fn the_warning_policy_applies_to_creations_only_and_refuses_nothing() {
     let text = include_str!("../../deploy/base/short_ttl_policy.yaml");

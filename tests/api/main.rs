@@ -1,5 +1,5 @@
-//! What the API server makes of our CRDs, policies, rights and requests. One control plane with everything of
-//! `deploy/` installed serves all tests; no controller runs.
+//! The API server's treatment of our CRDs, policies, rights and requests. One control plane with everything
+//! of `deploy/` installed serves all tests; no controller runs.
 
 mod cluster;
 mod crd;

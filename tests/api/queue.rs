@@ -1,6 +1,6 @@
-//! What the API server makes of QueueUnits and Queues by their CRDs and the shipped policy alone, with no
-//! controller and no webhook running: what it refuses and how it says so, what may change in which phase, and
-//! what kubectl shows.
+//! The API server's treatment of QueueUnits and Queues by their CRDs and the shipped policy alone, with no
+//! controller and no webhook running. It covers refusals and their messages, the fields that may change in
+//! each phase, and the columns of kubectl.
 
 use std::time::{Duration, Instant};
 
@@ -222,8 +222,8 @@ async fn conditions_are_keyed_by_type_and_have_a_closed_set_of_reasons() {
     refused(&"twice", space.report("job", twice).await, "conditions[1]: Duplicate value");
 }
 
-/// The controller writes all of a status. An owner of each field of it would cost about a tenth of what
-/// queueing costs the API server.
+/// The controller writes all of a status. An owner of each field of it would cost about a tenth of the API
+/// server's cost of queueing.
 #[tokio::test]
 async fn a_status_is_owned_as_a_whole() {
     let space = Space::new("owner").await;
@@ -269,7 +269,7 @@ async fn a_consumer_of_another_namespace_is_refused_by_the_shipped_policy() {
     assert_eq!(policy.pointer("/status/typeChecking/expressionWarnings"), None);
 }
 
-/// What the API server would have to evaluate at each status write costs at each status write.
+/// A rule that the API server had to evaluate at each status write would cost at each status write.
 #[test]
 fn the_policy_applies_to_creations_only() {
     let [policy, binding]: [Value; 2] =
@@ -321,7 +321,7 @@ fn the_protected_group_needs_its_annotation() {
     installed();
     for manifest in [crd::queue::unit_manifest(), crd::queue::queue_manifest()] {
         let mut definition: Value = serde_saphyr::from_str(&manifest).expect("YAML");
-        // Under another name, as what is stored already need not be approved again.
+        // The CRD has another name, because an update of a stored CRD need not be approved again.
         let plural = format!("other{}", definition["spec"]["names"]["plural"].as_str().expect("a plural"));
         let kind = format!("Other{}", definition["spec"]["names"]["kind"].as_str().expect("a kind"));
         let list = format!("{kind}List");

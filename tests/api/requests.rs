@@ -1,4 +1,4 @@
-//! Our requests on the real API server: what it accepts, what it stores, and what its answers are taken for.
+//! Our requests on the real API server: those it accepts, the objects it stores, and how we read its answers.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ async fn a_status_write_without_a_spec_changes_the_status_alone() {
     let after = scene.get().await;
     assert!(acknowledged.resource_version > before.resource_version);
     assert_eq!(acknowledged.resource_version, after.resource_version);
-    // The acknowledged object is put together from the request and the reply: it must equal what is stored.
+    // The acknowledged object is put together from the request and the reply: it must equal the stored one.
     assert_eq!(acknowledged.content, after.content);
     let (framework, status) = parts(&after);
     assert_eq!(framework.spec, before.content.unwrap().0.spec);

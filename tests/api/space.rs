@@ -37,7 +37,7 @@ impl Space {
         kubectl(&arguments, &input.unwrap_or_default())
     }
 
-    /// What kubectl prints.
+    /// The output of kubectl.
     pub fn text(&self, arguments: &[&str]) -> String {
         self.kubectl(arguments, None).expect("kubectl succeeds")
     }
@@ -84,18 +84,18 @@ impl Space {
     }
 }
 
-/// A Framework that leaves out whatever may be left out.
+/// A Framework without any optional field.
 pub fn framework(name: &str, roles: &[Value]) -> Value {
     json!({"metadata": {"name": name}, "spec": {"taskRoles": roles}})
 }
 
-/// A TaskRole that leaves out whatever may be left out.
+/// A TaskRole without any optional field.
 pub fn role(name: &str, tasks: usize) -> Value {
     let pod = json!({"spec": {"containers": [{"name": "main"}]}});
     json!({"name": name, "taskNumber": tasks, "task": {"pod": pod}})
 }
 
-/// The first status of a Framework: whatever may be unset is.
+/// The first status of a Framework: every optional field is unset.
 pub fn status(name: &str) -> FrameworkStatus {
     let now = Time::floor("2026-01-02T03:04:05Z".parse().expect("a time"));
     FrameworkStatus {

@@ -1,4 +1,4 @@
-//! A namespace of a real cluster with the CRDs and the policy of queueing, and what tests put there.
+//! A namespace of a real cluster with the CRDs and the policy of queueing, and the objects of tests in it.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub struct Space {
     pub queues: Api<DynamicObject>,
 }
 
-/// What the API server says of a request: the object, or why not.
+/// The API server's answer to a request: the object, or why not.
 pub type Answer = Result<Value, String>;
 
 /// The object, or why there is none.
@@ -135,7 +135,7 @@ fn put(object: &mut Value, place: &str, value: Value) {
     if value.is_null() { drop(parent.remove(&field)) } else { drop(parent.insert(field, value)) }
 }
 
-/// Asserts that it is refused with these words, and what for.
+/// Asserts that it is refused with these words; `what` names the case.
 pub fn refused(what: &dyn Debug, answer: Answer, words: &str) {
     let refusal = answer.expect_err(&format!("{what:?} is accepted"));
     assert!(refusal.contains(words), "{what:?}: {words:?} is missing in\n{refusal}");

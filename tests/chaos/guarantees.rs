@@ -1,5 +1,5 @@
 //! The manual's four ConsistencyGuarantees, each while the API server stands still or dies, watches lag, and
-//! the controller is killed; and what becomes of them if users do not keep to the rules.
+//! the controller is killed. Other tests show how they fare if users do not keep to the rules.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn runs(history: &History, attempt: i32, tasks: i32) -> bool {
     })
 }
 
-/// Deletes Tasks' Pods as somebody else would.
+/// Deletes Tasks' Pods as another user would.
 fn delete_pods(namespace: &str, names: &[&str]) {
     kubectl(&[&["delete", "pod", "--wait=false", "--namespace", namespace], names].concat());
 }
@@ -273,7 +273,7 @@ fn a_stuck_pod_is_waited_for_until_it_is_deleted_by_force() {
     assert_kept(&recording.end());
 }
 
-/// What the gate draws from; long runs choose others. Not any will do: with this one the run notices a
+/// The seed of the gate; long runs choose others. Not every seed will do. With this one the run notices a
 /// controller that takes a terminating Pod for gone, or an attempt for over with its ConfigMap.
 const SEED: u64 = 3;
 /// How many steps the mixed run takes, by default few enough for the gate.

@@ -1,6 +1,6 @@
-//! Frameworks whose `ttlSecondsAfterFinished` or `activeDeadlineSeconds` passes while the controller is down
-//! or the API server is away, or under a controller that takes it to be another time: never early, never
-//! lost. And the retention of all Frameworks beside a Framework's own.
+//! Frameworks whose `ttlSecondsAfterFinished` or `activeDeadlineSeconds` passes while the controller is down,
+//! the API server is away, or the controller's clock is wrong. None is ended or deleted early, and none is
+//! forgotten. Also the retention of all Frameworks beside a Framework's own.
 
 use framework_api::Framework;
 use jiff::{SignedDuration, Timestamp};
@@ -65,7 +65,7 @@ fn assert_acted_on(scene: &Scene, [done, busy]: &[Framework; 2]) {
     let mut deletes = Vec::new();
     lifetime::until("the audit log has the deletion", || {
         deletes = scene.deletes(name);
-        // A server that has just started knows of no rights, and does not read what it refuses.
+        // A server that has just started knows of no rights, and does not read a request that it refuses.
         deletes.retain(|delete| delete.code != 403);
         !deletes.is_empty()
     });
@@ -111,7 +111,7 @@ fn an_api_server_outage_delays_deadline_and_ttl_and_loses_neither() {
     ["busy1", "busy2"].into_iter().for_each(|name| cluster::assert_nothing_is_left(&ns, name));
 }
 
-/// Ends what is due, and nothing else, under a wall clock that is so many seconds ahead.
+/// Ends the Frameworks that are due, and nothing else, under a wall clock that is so many seconds ahead.
 fn acts_in_time_by_the_servers_clock(name: &'static str, ahead: i64) {
     let _alone = Alone::wait();
     let ns = namespace(name);

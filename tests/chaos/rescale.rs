@@ -1,5 +1,5 @@
 //! A storm of random rescales over Frameworks whose Tasks fail and are retried, with the controller killed in
-//! its middle: every promise and every guarantee is kept, by watch history and audit log.
+//! the middle. Every promise and every guarantee is kept, by watch history and audit log.
 //!
 //! `FRAMEWORK_STORM_FRAMEWORKS`, `FRAMEWORK_STORM_RESCALES` and `FRAMEWORK_STORM_SEED` choose another storm
 //! than that of the gate; `cargo xtask soak storm` sets them.
@@ -49,8 +49,8 @@ impl Size {
     }
 }
 
-/// All users at once; then each ends its Frameworks, half of them by a stop, half by what remains. The
-/// controller is killed meanwhile: the pid of the next one.
+/// All users at once. Then each ends its Frameworks, half of them by a stop, half by a last set of TaskRoles.
+/// The controller is killed meanwhile; returns the pid of the next one.
 fn blow(size: &Size, controller: u32) -> (Done, u32) {
     let users = (0..USERS).map(|number| {
         let frameworks = (0..size.frameworks).filter(|framework| framework % USERS == number);
@@ -73,7 +73,7 @@ fn replace(pid: u32) -> u32 {
     start_controller("storm", "")
 }
 
-/// Framework by Framework: names have no dash, and what is made for them begins with theirs.
+/// Groups by Framework: names have no dash, and the names of a Framework's objects begin with its own.
 fn by_framework<T>(all: Vec<T>, name: impl Fn(&T) -> String) -> BTreeMap<String, Vec<T>> {
     let mut parts: BTreeMap<String, Vec<T>> = BTreeMap::new();
     for one in all {
@@ -97,7 +97,7 @@ fn subject_of(request: &Record) -> String {
     if request.name.is_empty() { created.unwrap_or_default().to_owned() } else { request.name.clone() }
 }
 
-/// What is broken, with the name of the Framework.
+/// The broken promises, with the name of the Framework.
 fn judge(changes: Vec<Change>, requests: Vec<Record>) -> Vec<String> {
     let mut requests = by_framework(requests, subject_of);
     let mut found = Vec::new();

@@ -50,19 +50,19 @@ impl Drop for Skew {
     fn drop(&mut self) {
         // A test that failed may have ended it already.
         let _ = installed().kill_hosted(self.controller);
-        // What fails here fails in the test that comes next.
+        // A failure here fails the next test.
         let _ = Crd::Today.apply();
     }
 }
 
-/// A CRD by what it makes of the two fields.
+/// A CRD by its treatment of the two fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Crd {
     /// It knows them, with their rules.
     Today,
     /// It does not know them.
     Previous,
-    /// It stores whatever is in a spec.
+    /// It stores any value in a spec.
     Unchecked,
 }
 
@@ -88,7 +88,7 @@ impl Crd {
         installed().kubectl_as("admin", &arguments, &self.manifest())
     }
 
-    /// Whether the API server goes by it, which a Framework that it stores in none of the others' ways tells.
+    /// Whether the API server goes by it: each of the three treats a probe Framework in its own way.
     fn is_in_force(self) -> bool {
         let probe = object("probe", &[(TTL, json!("60"))]);
         let arguments = ["create", "--dry-run=server", "--validate=ignore", "-o=json", "-f=-"];
@@ -112,7 +112,7 @@ fn install(crd: Crd) {
     }
 }
 
-/// What kubectl prints, or what it complains about; warnings are part of what it prints.
+/// The output of kubectl with its warnings, or its error message.
 fn run(arguments: &[&str], object: &Value) -> Result<String, String> {
     let output = installed().kubectl_as("admin", arguments, &object.to_string()).expect("kubectl runs");
     if output.status.success() { Ok(output.stdout + &output.stderr) } else { Err(output.stderr) }
@@ -136,7 +136,7 @@ fn create(namespace: &str, object: &Value) {
     run(&arguments, object).unwrap_or_else(|refusal| panic!("{refusal}"));
 }
 
-/// What a user sees of the two fields.
+/// The two fields as a user sees them.
 fn fields(namespace: &str, name: &str) -> (Value, Value) {
     let text = kubectl(&["get", "framework", name, "--namespace", namespace, "-o=json"]);
     let mut object: Value = serde_json::from_str(&text).expect("JSON");
@@ -207,8 +207,8 @@ fn an_upgrade_of_the_crd_leaves_old_frameworks_alone_and_serves_new_ones() {
     assert_eq!((fields(&ns, "old"), fields(&ns, "new")), (NEITHER, (json!(3600), json!(86_400))));
 }
 
-/// The fields cannot be removed, and need not be: the older CRD hides them. What is written meanwhile loses
-/// them for good; what is not has them again when the newer CRD is back.
+/// The fields cannot be removed, and need not be: the older CRD hides them. A Framework that is written
+/// meanwhile loses them permanently; any other has them again when the newer CRD is back.
 #[test]
 fn after_a_downgrade_and_an_upgrade_unwritten_frameworks_keep_fields() {
     let _skew = Skew::start(Crd::Today);
@@ -283,7 +283,7 @@ fn an_invalid_stored_value_counts_as_not_set_and_is_reported_once() {
         while notes(&ns, name, IGNORED).is_empty() {
             assert!(Instant::now() < wait, "nothing is told about {name}");
         }
-        // What Go makes of a number is not always what was sent.
+        // Go does not always store a number as it was sent.
         let [note] = &notes(&ns, name, IGNORED)[..] else { panic!("{name}: more than one Event") };
         let (first, second) = note.split_once("; ").expect("two fields");
         assert!(first.starts_with(&format!("spec.{DEADLINE} counts as not set: ")), "{first}");

@@ -1,4 +1,4 @@
-//! What it takes to run one large Framework to its end: its size, memory, requests and time.
+//! The cost of one large Framework from start to end: its size, memory, requests and time.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub fn tasks(usually: u32) -> u32 {
     named.map_or(usually, |text| text.parse().expect("FRAMEWORK_LARGE_TASKS is a number"))
 }
 
-/// What it took.
+/// The cost of one run.
 pub struct Cost {
     /// The Framework at its end.
     pub framework: Framework,
@@ -30,7 +30,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Runs a Framework until it has a condition, and prints what that took. `controller` is a pid.
+    /// Runs a Framework until it has a condition, and prints the cost. `controller` is a pid.
     pub fn of(job: &Manifest, namespace: &str, condition: &str, controller: u32) -> Cost {
         let mark = installed().audit().mark().expect("the log is there");
         let begun = Instant::now();
@@ -73,8 +73,8 @@ fn peak_memory(pid: u32) -> u64 {
     kib << 10
 }
 
-/// What the API server refused our controller since then, but for what it was too busy for; prints how many
-/// requests there were, and how large the writes of statuses.
+/// The requests of our controller that the API server refused since then, except those it was too busy for.
+/// Prints how many requests there were, and how large the writes of statuses.
 pub fn refused(since: Mark) -> Vec<Record> {
     let records = installed().audit().since(since).expect("the log is there");
     let ours = |record: &Record| record.user_agent.starts_with("frameworkcontroller/");
@@ -83,7 +83,7 @@ pub fn refused(since: Mark) -> Vec<Record> {
     let bytes = |record: &Record| record.request_object.as_ref().map_or(0, |body| body.to_string().len());
     let writes: Vec<usize> = writes.map(bytes).collect();
     let total = records.len();
-    // These tell of a busy machine, not of the request.
+    // These codes report a busy machine, not a bad request.
     let is_busy = |record: &Record| matches!(record.code, 429 | 503 | 504);
     let (busy, refused): (Vec<_>, Vec<_>) =
         records.into_iter().filter(|record| record.code >= 400).partition(is_busy);

@@ -1,8 +1,8 @@
 //! The manual's ConsistencyGuarantees 1 to 4, as questions to a [`History`]. Each answers with the breaches
 //! that it finds.
 //!
-//! They hold for every history in which nobody deletes Pods by force, deletes Frameworks other than in the
-//! foreground, or changes owners. That the controller deletes no Pod by force is asked as well, because the
+//! They hold for every history in which users delete no Pods by force, delete Frameworks only in the
+//! foreground, and change no owners. They also check that the controller deletes no Pod by force, because the
 //! API server would show one instance at a time even so.
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ fn nothing_is_deleted_by_force(history: &History) -> Vec<String> {
     forced.filter(|_| !allowed).map(|request| format!("{} at {}", request.name, request.received)).collect()
 }
 
-/// What was stored of a Framework while something of it lived, and whether the Framework was gone before.
+/// The stored statuses of a Framework while an object of it lived, and whether the Framework was gone before.
 fn seen_by<'a>(history: &'a History, life: &Life) -> (Vec<(u64, &'a FrameworkStatus)>, bool) {
     let uid = life.annotation("FC_FRAMEWORK_UID");
     let (from, to) = (life.created, end(life));

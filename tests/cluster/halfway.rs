@@ -1,6 +1,6 @@
-//! Deletions that were cut off halfway, as it happens when the one who asks is killed: the API server stored
-//! a grace period of 0 and went no further. Elsewhere a kubelet, or the garbage collector of Pods, ends
-//! them; on the test cluster nobody would.
+//! Deletions that were cut off halfway, as happens when the client is killed: the API server stored a grace
+//! period of 0 and went no further. Elsewhere a kubelet, or the garbage collector of Pods, ends them; the
+//! test cluster has neither.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;

@@ -1,9 +1,9 @@
-//! What happened in one namespace: what its objects were, by watches that miss nothing, and what was asked
-//! for, by the audit log.
+//! The history of one namespace: its objects, by watches that miss nothing, and the requests, by the audit
+//! log.
 //!
-//! Versions are resourceVersions. The whole cluster counts them with one counter, so that they tell what
-//! happened before what, across kinds. The watches and not the audit log say what was written, because a
-//! request that lost its sender may have been carried out and yet stand in the log as failed.
+//! Versions are resourceVersions. The whole cluster counts them with one counter, so that they order events
+//! across kinds. The watches and not the audit log say which objects were written. A request that lost its
+//! sender may have been carried out and yet stand in the log as failed.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -29,13 +29,13 @@ const LAG: Duration = Duration::from_secs(30);
 pub struct Change {
     /// The version that it led to.
     pub version: u64,
-    /// What happened to the object.
+    /// The kind of the change.
     pub what: What,
     /// The object as it is since; one that is gone, as it was last.
     pub object: Object,
 }
 
-/// What happened to an object.
+/// The kind of a change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// It was created.
@@ -75,10 +75,10 @@ pub struct Recording {
     changes: watch::Receiver<Vec<Change>>,
 }
 
-/// What was recorded.
+/// The recorded history.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// What Frameworks were, oldest first.
+    /// The versions of Frameworks, oldest first.
     pub frameworks: Vec<(u64, Framework)>,
     /// When Frameworks were gone, and their UIDs.
     pub ends: Vec<(u64, String)>,
@@ -139,7 +139,7 @@ impl Recording {
         Recording { client, namespace: namespace.to_owned(), mark, changes: recorded }
     }
 
-    /// Waits until what was recorded so far is as asked.
+    /// Waits until the changes recorded so far are as asked.
     pub fn wait(&self, what: &str, is: impl FnMut(&Vec<Change>) -> bool) {
         let mut changes = self.changes.clone();
         let waited = block_on(async {
@@ -148,12 +148,12 @@ impl Recording {
         assert!(waited, "not seen within {PATIENCE:?}: {what}\n{}", super::log_of("controller"));
     }
 
-    /// What was recorded so far, kind by kind in order.
+    /// The changes recorded so far, kind by kind in order.
     pub fn changes(&self) -> Vec<Change> {
         self.changes.borrow().clone()
     }
 
-    /// Looks at what was recorded so far, of each kind in order.
+    /// Looks at the changes recorded so far, of each kind in order.
     pub fn look<T>(&self, at: impl FnOnce(&[Change]) -> T) -> T {
         at(&self.changes.borrow())
     }
@@ -163,7 +163,7 @@ impl Recording {
         self.changes.borrow().iter().filter(|change| change.is_step()).count()
     }
 
-    /// Waits until the watches have told all that has happened, and ends.
+    /// Waits until the watches have delivered all changes, and ends.
     pub fn end(self) -> History {
         let (changes, requests) = self.end_with_changes(|request| request);
         History::of(changes, requests)
@@ -274,7 +274,7 @@ where
 }
 
 impl History {
-    /// What a list of changes in the order of their versions amounts to.
+    /// The history that a list of changes in the order of their versions makes.
     pub fn of(changes: Vec<Change>, requests: Vec<Record>) -> History {
         let steps = changes.iter().filter(|change| change.is_step()).count();
         let mut history = History { requests, steps, ..History::default() };

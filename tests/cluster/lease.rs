@@ -27,7 +27,7 @@ fn holder() -> MutexGuard<'static, Holder> {
     HOLDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until nobody else has the cluster, or until it is as asked.
+/// Waits until no other test has the cluster, or until it is as asked.
 fn wait(is: impl Fn(&Holder) -> bool) -> MutexGuard<'static, Holder> {
     let unavailable = |holder: &mut Holder| !matches!(holder, Holder::Nobody) && !is(holder);
     RETURNED.wait_while(holder(), unavailable).unwrap_or_else(PoisonError::into_inner)
@@ -37,7 +37,7 @@ fn wait(is: impl Fn(&Holder) -> bool) -> MutexGuard<'static, Holder> {
 /// the cluster to the next test.
 fn give_back(holder: &mut Holder) {
     let all = ["delete", "frameworks", "--all", "--all-namespaces", "--wait=false"];
-    // Panics are for tests; what is left over disturbs the next one at worst.
+    // Panics are for tests; leftover Frameworks disturb the next one at worst.
     if let Err(error) = installed().kubectl(&all) {
         eprintln!("Frameworks are left over: {error}");
     }

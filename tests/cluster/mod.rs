@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 /// How long anything may take that the tests wait for.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Prefix of the annotations that tell kwok what becomes of a Pod.
+/// Prefix of the annotations that set the fate of a Pod for kwok.
 pub const TEST: &str = "test.frameworkcontroller.microsoft.com";
 
 fn runtime() -> &'static Runtime {
@@ -40,7 +40,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime().block_on(future)
 }
 
-/// A client of the user who may do everything. It lives on the cluster's own runtime.
+/// A client of the user with all rights. It lives on the cluster's own runtime.
 pub fn client() -> kube::Client {
     let _entered = runtime().enter();
     shared().client()
@@ -57,7 +57,7 @@ pub fn installed() -> &'static Cluster {
         kubectl(&[&bind[..], &["--user=controller"]].concat());
         kubectl(&["wait", "--for=condition=Established", "crd/frameworks.frameworkcontroller.microsoft.com"]);
         await_frameworks();
-        // The garbage collector hears of a new kind within half a minute, or when it starts: until then
+        // The garbage collector discovers a new kind within half a minute, or when it starts: until then
         // nothing that is deleted in the foreground goes.
         let restarted = cluster.stop(Component::ControllerManager);
         restarted.and_then(|()| cluster.launch(Component::ControllerManager)).expect("it starts");
@@ -119,20 +119,20 @@ pub fn start_program(name: &'static str, program: &Path, config: &str) -> u32 {
     cluster.host(name, program, &arguments, cluster.dir()).expect("the controller starts")
 }
 
-/// What a hosted controller has logged so far.
+/// The log of a hosted controller so far.
 pub fn log_of(name: &str) -> String {
     let path: PathBuf = installed().dir().join(format!("{name}.log"));
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// What kubectl prints; a failure fails the test.
+/// The output of kubectl; a failure fails the test.
 pub fn kubectl(arguments: &[&str]) -> String {
     let output = shared().kubectl(arguments).expect("kubectl runs");
     assert!(output.status.success(), "kubectl {arguments:?}: {}", output.stderr);
     output.stdout
 }
 
-/// Creates what a manifest says, as a user would.
+/// Creates the objects of a manifest, as a user would.
 pub fn apply(namespace: &str, manifest: &str) {
     let arguments = ["apply", "--namespace", namespace, "-f", "-"];
     let output = shared().kubectl_as("admin", &arguments, manifest).expect("kubectl runs");
@@ -319,7 +319,7 @@ pub fn merge(namespace: &str, name: &str, spec: Value) {
     block_on(frameworks(namespace).patch(name, &PatchParams::default(), &patch)).expect("it is accepted");
 }
 
-/// Deletes a Pod as somebody else would.
+/// Deletes a Pod as another user would.
 pub fn delete_pod(namespace: &str, name: &str) {
     block_on(pods(namespace).delete(name, &DeleteParams::default())).expect("it is there");
 }

@@ -1,8 +1,8 @@
-//! What the controller promises, whatever disturbs it, as questions to a [`History`]. Each answers with the
+//! The controller's promises under any disturbance, as questions to a [`History`]. Each answers with the
 //! breaches that it finds.
 //!
-//! The promises hold for every history in which users do not create what the controller makes; statuses must
-//! not be compressed.
+//! The promises hold for every history in which users do not create the controller's own objects; statuses
+//! must not be compressed.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The snapshots of history that a controller logged: taken out of its log by the regular expression that
-//! pipelines use, and compared with what the API server had.
+//! The snapshots of history that a controller logged: extracted from its log by the regular expression that
+//! pipelines use, and compared with the API server's objects.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::history::History;
 /// One snapshot.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What the line says before its markers.
+    /// The text of the line before its markers.
     pub sentence: String,
     /// `OnTaskRetry` and the like.
     pub trigger: String,
@@ -32,7 +32,7 @@ impl Snapshot {
         self.sentence.contains("incomplete")
     }
 
-    /// What names the fact: trigger, UID and attempt, which only retries have.
+    /// The key of the fact: trigger, UID and attempt, which only retries have.
     pub fn fact(&self) -> (String, String, Option<i64>) {
         let attempt = self.object["status"]["attemptStatus"]["id"].as_i64();
         let attempt = attempt.filter(|_| self.trigger.ends_with("Retry"));
@@ -40,7 +40,7 @@ impl Snapshot {
     }
 }
 
-/// All that a log tells of a namespace, in order.
+/// All snapshots of a namespace in a log, in order.
 pub fn logged(log: &str, namespace: &str) -> Vec<Snapshot> {
     let pipeline = Regex::new(": ObjectSnapshot: (.+)").expect("the contract's");
     let trigger = Regex::new("^(.*): (On[A-Za-z]+)$").expect("a regular expression");
@@ -49,7 +49,7 @@ pub fn logged(log: &str, namespace: &str) -> Vec<Snapshot> {
         let object: Value = match serde_json::from_str(json) {
             Ok(object) => object,
             // A controller that is killed while it writes leaves a part of a line, and the next one goes on.
-            // What it was about to do then, it did not do.
+            // The first one did not do the action that the line announced.
             Err(_) if json.contains(" INFO starting version=") => return None,
             Err(error) => panic!("{error}: {json}"),
         };
@@ -62,7 +62,8 @@ pub fn logged(log: &str, namespace: &str) -> Vec<Snapshot> {
     snapshots.filter(|snapshot| snapshot.meta("namespace") == namespace).collect()
 }
 
-/// Asserts that whatever a status write replaced was logged, and that all that was logged was persisted.
+/// Asserts that every object that a status write replaced was logged, and that all that was logged was
+/// persisted.
 pub fn assert_replaced_are_logged(history: &History, logged: &[Snapshot]) {
     let facts: BTreeSet<_> = logged.iter().map(Snapshot::fact).collect();
     let mut uids: Vec<&str> = history.statuses().map(|(_, uid, _)| uid).collect();
@@ -112,7 +113,7 @@ fn assert_persisted(history: &History, snapshot: &Snapshot) {
         Some("Framework") => snapshot.meta("name"),
         _ => snapshot.object["metadata"]["labels"]["FC_FRAMEWORK_NAME"].as_str().expect("a label"),
     };
-    // The version in which a Framework was deleted has what the one before had.
+    // The version in which a Framework was deleted has the status of the one before.
     let status = history.status_before(owner, version + 1).expect("it had a status by then");
     let persisted = match snapshot.object["kind"].as_str() {
         Some("Framework") => json!(status),

@@ -1,5 +1,6 @@
-//! Which API server the program turns to, and with whose rights: each way to tell it, with the real program
-//! and a server that only notes who calls; and the Pod's own account, on the real API server.
+//! The API server that the program connects to, and the rights that it uses. Each way to configure them is
+//! tested with the real program and a server that only notes its callers. The Pod's own account is tested on
+//! the real API server.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -53,7 +54,7 @@ fn kubeconfig(server: &str, token: &str) -> String {
     )
 }
 
-/// What the program finds when it starts. Paths in the environment are relative to its directory.
+/// The surroundings in which the program starts. Paths in the environment are relative to its directory.
 #[derive(Default)]
 struct Given<'a> {
     files: &'a [(&'a str, String)],
@@ -74,7 +75,7 @@ impl Given<'_> {
         program::start_in(dir, self.arguments, &environment)
     }
 
-    /// Starts it and says who calls the server; the program ends before this returns.
+    /// Starts it and returns the caller that the server saw; the program ends before this returns.
     fn calls(&self, server: &Server) -> Option<String> {
         let mut program = self.start();
         program.says(&format!("server={}", server.address()));
@@ -163,8 +164,8 @@ fn without_any_of_them_only_the_pods_own_account_is_left() {
     assert_eq!(unmounted.lines().count(), 1, "{unmounted}");
 }
 
-/// The file that the original ships, with every entry that stands in a comment there taken out of it; of its
-/// rules, one in each of the forms that it uses.
+/// The file that the original ships, with every commented entry enabled. Of its rules, it has one in each of
+/// the forms that the original uses.
 const ORIGINALS: &str = r"
 kubeApiServerAddress: http://10.10.10.10:8080
 kubeConfigFilePath: ''
@@ -259,7 +260,8 @@ fn the_originals_file_is_obeyed_with_all_its_entries() {
     assert_eq!(given.calls(&server), None, "the address, and no kubeconfig");
 }
 
-/// What Kubernetes mounts into a Pod: a token of the ServiceAccount `default`, the authority, the namespace.
+/// The files that Kubernetes mounts into a Pod: a token of the ServiceAccount `default`, the authority, the
+/// namespace.
 fn mounted() -> TempDir {
     let deadline = Instant::now() + Duration::from_secs(60);
     let token = loop {
@@ -311,7 +313,7 @@ async fn who(mount: &Path) -> Result<Value, String> {
     client.request(request).await.map_err(|error| format!("{error:?}"))
 }
 
-/// It vouches for nobody; its key was thrown away.
+/// It signed no certificate; its key was thrown away.
 const ANOTHER_AUTHORITY: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBjjCCATWgAwIBAgIUC55GLox4TaAnSOQwFhB/ybmNkXEwCgYIKoZIzj0EAwIw

@@ -66,7 +66,7 @@ fn the_barrier_passes_with_one_read_of_the_whole_framework() {
     assert!(script.contains(&format!("export FB_WORKER_IPS=\"{},{}\"\n", ip(1, 0), ip(1, 1))), "{script}");
     assert_eq!(whole_reads(begun), 1);
 
-    // A worker more is awaited as well, although no controller has heard of it and all that the status knows
+    // One more worker is awaited as well, although no controller has seen it and all workers in the status
     // are there.
     drop(controller);
     let mut roles = framework["spec"]["taskRoles"].clone();

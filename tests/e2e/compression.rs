@@ -1,5 +1,6 @@
-//! Compressed statuses on a real API server: columns, conditions and `kubectl wait` stay right, a controller
-//! reads what another one compressed otherwise, and what cannot be read hurts nobody else.
+//! Compressed statuses on a real API server. Columns, conditions and `kubectl wait` stay right. A controller
+//! reads a status that another one compressed with another codec, and an unreadable status affects no other
+//! Framework.
 
 use std::time::Instant;
 
@@ -82,7 +83,7 @@ fn compressed_statuses_look_as_others_do_and_outlive_a_change_of_codec() {
     recording.end().assert_promises_are_kept();
 }
 
-/// Writes a compressed text into a status, as somebody with an editor would.
+/// Writes a compressed text into a status, as a user with an editor would.
 fn edit(namespace: &str, name: &str, text: &str) {
     let patch = json!({ "status": { "attemptStatus": { "taskRoleStatusesCompressed": text } } }).to_string();
     let subject = ["patch", "framework", name, "--namespace", namespace];
@@ -96,7 +97,7 @@ fn condition(framework: &Framework) -> Option<(String, String)> {
     Some((running.status.clone(), running.reason.clone()))
 }
 
-/// Waits for the Event that tells of a Framework which cannot be read: how often it was told.
+/// Waits for the Events that report an unreadable Framework, and returns their lines.
 fn told(namespace: &str) -> String {
     let deadline = Instant::now() + PATIENCE;
     let of = "--field-selector=reason=StatusUnreadable";

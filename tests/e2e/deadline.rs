@@ -1,5 +1,6 @@
-//! Frameworks with `activeDeadlineSeconds` on the real API server: ended by it whatever they are doing, never
-//! early by that server's own clock, once and for all, with nothing left; and left alone if they end before.
+//! Frameworks with `activeDeadlineSeconds` on the real API server. The deadline ends them in any state, never
+//! early by that server's own clock, once and for all, with nothing left. A Framework that ends before is
+//! left alone.
 
 use std::sync::OnceLock;
 
@@ -19,7 +20,8 @@ const FOREVER: (&str, &str) = ("run-duration", "forever");
 const HANG: (&str, &str) = ("hang-terminating", "true");
 /// The controller of these tests: its metrics count their Frameworks and no others.
 const CONTROLLER: &str = "deadline";
-/// For what has to happen before the deadline: on a busy machine the shorter ones may come first.
+/// Deadlines for tests in which something has to happen first: on a busy machine a shorter one may pass too
+/// early.
 const TRIES: [i64; 4] = [5, 10, 20, 60];
 
 fn scene() -> &'static Scene {

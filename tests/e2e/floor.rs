@@ -1,11 +1,12 @@
-//! What one Framework costs the API server, by its audit log, beside the least that its life takes.
+//! The API server's cost of one Framework, by its audit log, beside the least that its life takes.
 //!
-//! An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap, and nine status writes if
-//! each state is stored by itself: 2n + 11 requests. Retries, ends before the end and rescales each have a
-//! floor of their own; the table says why. A life without a retry passes AttemptCompleted, so that its
-//! efficiency is above 1 on a machine that has nothing else to do. One that comes through a queue takes four
-//! more: its unit is made, put into the queue and released, and lets go of its finalizer once the Framework
-//! is deleted.
+//! An attempt of n Tasks takes POST and DELETE of each Pod and of the ConfigMap. It also takes nine status
+//! writes if each state is stored by itself: 2n + 11 requests. Retries, ends before the end and rescales each
+//! have a floor of their own; the table says why.
+//!
+//! A life without a retry passes AttemptCompleted, so that its efficiency is above 1 on a machine that has
+//! nothing else to do. One that comes through a queue takes four more requests: its unit is made, put into
+//! the queue and released, and loses its finalizer once the Framework is deleted.
 
 use std::collections::BTreeMap;
 
@@ -32,16 +33,16 @@ struct Life {
     pods: usize,
     /// Status writes.
     writes: usize,
-    /// What the writes are for.
+    /// The purpose of the writes.
     why: &'static str,
     manifest: fn(Manifest) -> Manifest,
     /// Whether it comes through a queue.
     queued: bool,
-    /// What a user does meanwhile.
+    /// The user's action meanwhile.
     wish: fn(&str, &str),
 }
 
-/// What coming through a queue takes: POST of the unit, Enqueued, Dequeued, and the finalizer.
+/// The requests of coming through a queue: POST of the unit, Enqueued, Dequeued, and the finalizer.
 const QUEUEING: usize = 4;
 /// Events of a Framework that succeeds: that it was released from its queue, and that it succeeded.
 const EVENTS: usize = 2;

@@ -1,5 +1,5 @@
-//! The history that the controller writes to standard error, on the real API server: every kind, taken out of
-//! the log as a pipeline does, and held against what was stored.
+//! The history that the controller writes to standard error, on the real API server. Every kind is extracted
+//! from the log as a pipeline does it, and compared with the stored objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -69,8 +69,8 @@ fn compressed_frameworks_are_logged_like_others() {
     tells_two_lives("history-compressed", config, true);
 }
 
-/// What a controller with this configuration tells of a Framework that is retried, and of one that is scaled
-/// down; both end by retention.
+/// Checks the snapshots that a controller with this configuration logs of two Frameworks: one is retried, one
+/// is scaled down, and both end by retention.
 fn tells_two_lives(namespace: &str, config: &str, compressed: bool) {
     let ns = cluster::lease::namespace(namespace);
     let alone = Alone::wait();
@@ -148,7 +148,7 @@ fn name_of(metadata: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta
     metadata.name.as_deref().unwrap_or_default()
 }
 
-/// What the contract says of a Task's metadata.
+/// The contract on a Task's metadata.
 fn assert_task(history: &History, task: &Snapshot) {
     let (_, framework) = history
         .frameworks
@@ -214,8 +214,8 @@ fn every_kind_of_deletion_logs_the_framework_and_its_pods() {
         delete_framework(&ns, name, how);
         let framework = assert_whole(&await_one(&ns, "OnFrameworkDeletion", name));
         let ended = cluster::state(&framework) == Some(framework_api::State::Completed);
-        // There its objects go before it; whether the status that says so is stored before the garbage
-        // collector removes the Framework is nobody's promise.
+        // Its objects are deleted before it. No promise says whether the status that says so is stored before
+        // the garbage collector removes the Framework.
         assert!(!ended || name == "foreground", "{name}: its objects go after it");
     }
     for pod in ["foreground-w-0", "foreground-w-1", "background-w-0", "background-w-1"] {

@@ -1,4 +1,4 @@
-//! One large Framework on a real API server, compressed: what it takes to run it to its end.
+//! One large Framework on a real API server, compressed, and the cost of running it to its end.
 //!
 //! The gate does a slice of 1,000 Tasks; `cargo xtask soak large` does 10,000 with an optimised controller,
 //! and prints the figures. `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_CONTROLLER` the program.
@@ -12,11 +12,11 @@ use crate::cluster::{code, manifest};
 
 /// Tasks of the gate's slice.
 const TASKS: u32 = 1_000;
-/// What the compressed status of 10,000 Tasks that all succeeded may take: 0.45 MB.
+/// The bound on the compressed status of 10,000 Tasks that all succeeded: 0.45 MB.
 const TEXT_BYTES_PER_TASK: usize = 45;
 /// And the part of it that does not grow with the Tasks.
 const TEXT_BYTES: usize = 4_000;
-/// What the controller may ever have in memory.
+/// The bound on the controller's memory.
 const MEMORY_BYTES: u64 = 128 << 20;
 
 #[test]
@@ -27,7 +27,7 @@ fn a_large_framework_runs_to_its_end_within_its_bounds() {
                   kubeClientQps: 5000\nkubeClientBurst: 5000";
     let controller = alone.start("controller", config);
     let job = manifest("job").role("worker", tasks, &[("exit-code", "0")]);
-    // Bound already: the scheduler is not what is measured.
+    // Bound already: the test does not measure the scheduler.
     let job = job.last_role(|role| role["task"]["pod"]["spec"]["nodeName"] = "node-0".into());
     let cost = Cost::of(&job, &ns, "Complete", controller.pid);
     assert_eq!(code(&cost.framework).0, 0);

@@ -1,5 +1,5 @@
-//! Large Frameworks that fail, or that hardly fit, on a real API server: no write of a status is refused,
-//! whatever Tasks say and whatever stands beside it.
+//! Large Frameworks that fail, or that hardly fit, on a real API server: no write of a status is refused, for
+//! any messages of Tasks and any other content.
 //!
 //! The gate does a slice of 300 Tasks; `cargo xtask soak large --failing` does 10,000 with an optimised
 //! program. `FRAMEWORK_LARGE_TASKS` chooses how many, `FRAMEWORK_LARGE_CODEC` the codec,
@@ -20,14 +20,14 @@ use crate::cluster::{PATIENCE, block_on, code, frameworks, installed, kubectl, m
 const TASKS: u32 = 300;
 /// Length of a message: kubelets cut those of containers there.
 const MESSAGE: usize = 4096;
-/// What a compressed status may take.
+/// The bound on a compressed status.
 const TEXT_BYTES: usize = 1_000_000;
-/// What etcd takes in one request.
+/// The largest request that etcd accepts.
 const ETCD: usize = 3 << 19;
-/// What the controller may ever have in memory.
+/// The bound on the controller's memory.
 const MEMORY_BYTES: u64 = 128 << 20;
 
-/// What the container of a Task said, as the status has it; nothing if its Pod did not end by itself: kwok
+/// The message of a Task's container, as the status has it; nothing if its Pod did not end by itself. kwok
 /// deletes by name, so that on a busy machine it may hit a Pod which replaces an orphan.
 fn said(task: &TaskStatus) -> &str {
     let end = task.attempt_status.completion_status.as_ref().expect("it has ended");

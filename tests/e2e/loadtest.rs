@@ -1,5 +1,5 @@
-//! The load test on a real API server, in small: what it counts is what was asked, and what it waits for
-//! comes.
+//! The load test on a real API server, in small: its counts equal the requests that were sent, and the states
+//! that it waits for come.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ groups:
 levels: {reads: 0, unreconciled: 0}
 ";
 
-/// What both others can do, too.
+/// A scenario that both others can run, too.
 const PLAIN: &str = "
 description: What every system can do.
 groups:
@@ -53,7 +53,7 @@ groups:
 levels: {refused: 0}
 ";
 
-/// What queue-cohorts.yaml does, in small: two cohorts, and as much work as takes them seven seconds.
+/// The scenario of queue-cohorts.yaml, in small: two cohorts, and as much work as takes them seven seconds.
 const QUEUES: &str = "
 description: Units of three sizes that wait for each other.
 queue: {namespaces: 2, queues: 3, quota: {cpu: 60}}
@@ -65,14 +65,14 @@ timeoutSeconds: 60
 levels: {releasesPerSecond: 5, overAdmitted: 0, requestsPerUnit: 3, reads: 0, unreconciled: 0}
 ";
 
-/// What a run in a namespace of that name needs. `controller` is the log of the one that serves metrics.
+/// The setup of a run in a namespace of that name. `controller` is the log of the one that serves metrics.
 fn setup(system: System, name: &str, text: &str, controller: Option<&str>) -> Setup {
     let cluster = installed();
     let agent = match system {
         System::Floor => framework_loadtest::system::FLOOR_AGENT,
         System::Framework | System::Job | System::Queue => "loadtest",
     };
-    // A client of its own, which calls itself as the program does: requests are told apart by that.
+    // A client of its own, with the user agent of the program: requests are counted by user agent.
     let kubeconfig = framework_access::Directions {
         kubeconfig_file: Some(cluster.kubeconfig_path().to_owned()),
         ..Default::default()

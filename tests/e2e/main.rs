@@ -1,7 +1,7 @@
 //! The controller on a real API server, in the configuration that each test asks for.
 //!
 //! One control plane serves all tests. A controller acts on every Framework of the cluster, so that only one
-//! runs at a time: tests that ask for the same controller share it, others wait for it to end.
+//! runs at a time. Tests that ask for the same controller share it; others wait for it to end.
 
 mod access;
 mod barrier;

@@ -147,7 +147,7 @@ impl Story {
         story.unkept()
     }
 
-    /// The story without what happened at a version.
+    /// The story without the changes at a version.
     fn without(mut self, version: u64) -> Story {
         self.changes.retain(|change| change.version != version);
         self

@@ -57,7 +57,7 @@ fn quota(namespace: &str, hard: &[(&str, &str)]) {
     });
 }
 
-/// A Framework in a queue whose Tasks run until they are told to end.
+/// A Framework in a queue whose Tasks run until they are stopped.
 fn gang(namespace: &str, name: &str, tasks: u32) -> Framework {
     let mut framework = cluster::manifest(name).role("a", tasks, &[]).object();
     framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
@@ -394,7 +394,7 @@ fn a_killed_controller_forgets_nothing_and_releases_nothing_twice() {
     cluster::execute(ns, "first", "Stop");
     let _again = alone.start("killedagain", QUEUEING);
     completed(ns, "first");
-    // What the first controller sent may land for a while: until then nothing is released.
+    // Requests of the first controller may land for a while: until then nothing is released.
     running(ns, "second", 2);
     stands(ns, "framework-second", Phase::Dequeued, "Admitted");
     let history = recording.end();

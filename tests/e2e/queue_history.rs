@@ -1,5 +1,5 @@
-//! What happens to the queues of a namespace, version by version, in the form that the checks of the
-//! simulated cluster read.
+//! The history of the queues of a namespace, version by version, in the form that the checks of the simulated
+//! cluster read.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::cluster::{block_on, client, until};
 
-/// The kinds that say who holds what.
+/// The kinds that show which workload holds which amounts.
 const KINDS: [(&str, &str, &str, &str); 6] = [
     ("frameworkcontroller.microsoft.com", "v1", "Framework", "frameworks"),
     ("queue.k8s.io", "v1alpha1", "QueueUnit", "queueunits"),
@@ -22,10 +22,10 @@ const KINDS: [(&str, &str, &str, &str); 6] = [
     ("", "v1", "ConfigMap", "configmaps"),
 ];
 
-/// What a watch has shown: of which kind, the object, and whether it is gone.
+/// An event of a watch: its kind, the object, and whether it is gone.
 type Seen = (&'static str, Value, bool);
 
-/// What happens in a namespace, by watches that miss nothing.
+/// The events of a namespace, by watches that miss nothing.
 pub struct Recording {
     namespace: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -42,7 +42,7 @@ impl Recording {
             block_on(async {
                 let list = api.list(&ListParams::default()).await.expect("a list");
                 let version = list.metadata.resource_version.expect("a list has a version");
-                // What the namespace was made with.
+                // The objects that the namespace was made with.
                 for object in list.items {
                     seen.lock().expect("nobody panicked").push((plural, value(&object), false));
                 }

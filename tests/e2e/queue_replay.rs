@@ -1,6 +1,6 @@
-//! A generated workload of queues on the real API server, and then its history replayed version by version:
-//! at no moment was more released than the quota has room for, together with what others use; no unit was
-//! released twice, and no Framework had anything before.
+//! A generated workload of queues on the real API server, and then its history replayed version by version.
+//! At no moment did the released units and the use of others exceed the quota. No unit was released twice,
+//! and no Framework had any object before its release.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn units() -> Api<QueueUnit> {
     Api::namespaced(client(), NS)
 }
 
-/// Queues, a quota that is in force, and a Pod of somebody else.
+/// Queues, a quota that is in force, and a Pod of another user.
 fn furnish() {
     for (name, policy) in [("q", "Priority"), ("r", "FIFO")] {
         let queue = json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue",

@@ -17,7 +17,7 @@ const SLOW: &str = "kubeClientQps: 60\nkubeClientBurst: 10";
 /// How long a graceful stop may take.
 const SOON: Duration = Duration::from_secs(5);
 
-/// 50 Tasks. All 20 workers fail once transiently, server 7 fails once for a reason that nobody knows.
+/// 50 Tasks. All 20 workers fail once transiently, server 7 fails once for an unknown reason.
 fn job() -> Manifest {
     let workers =
         [("run-duration", "2.{{FC_TASK_INDEX}}s"), ("exit-code", "200"), ("only-task-attempt", "0")];
@@ -75,7 +75,7 @@ fn seed() -> u64 {
 
 /// So many different numbers of steps, in order, after each of which the controller is killed.
 fn moments(steps: usize) -> Vec<usize> {
-    // The end is left out: what a disturbed run saves in status writes must not make it too short.
+    // The end is left out: the status writes that a disturbed run saves must not make it too short.
     let mut all: Vec<usize> = (1..steps * 3 / 4).collect();
     let mut random = fastrand::Rng::with_seed(seed());
     random.shuffle(&mut all);

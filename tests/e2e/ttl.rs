@@ -1,5 +1,5 @@
-//! Frameworks with `ttlSecondsAfterFinished` on the real API server: who is deleted, when by that server's
-//! own clock, by which request, and what holds it up.
+//! Frameworks with `ttlSecondsAfterFinished` on the real API server: the ones that are deleted, when by that
+//! server's own clock, by which request, and the reasons that delay a deletion.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use crate::lifetime::{self, DEADLINE, Scene, TTL, expiry, is_retirement, metrics
 
 /// The controller of these tests: its metrics count their Frameworks and no others.
 const CONTROLLER: &str = "ttl";
-/// What holds a Framework that somebody else waits for.
+/// The finalizer on a Framework that another program waits for.
 const FOREIGN: &str = "test.example.com/held";
 /// How many Frameworks have both fields at once.
 const MANY: usize = 60;
@@ -46,7 +46,7 @@ fn another_one_expires(name: &str) {
     scene().gone(&scene().completed(name));
 }
 
-/// The Framework as it is now, which nobody deletes.
+/// The Framework as it is now, which is not being deleted.
 fn kept(name: &str) -> Framework {
     let seen = block_on(frameworks(&scene().namespace).get(name)).expect("it is kept");
     assert_eq!(seen.metadata.deletion_timestamp, None, "{name} is being deleted");
@@ -282,7 +282,7 @@ side_by_side!(
     many_with_both_fields_at_once_have_one_end_each_and_leave_nothing,
 );
 
-/// Lets nobody delete one Framework.
+/// Forbids every user to delete one Framework.
 const POLICY: &str = "apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: test-ttl}

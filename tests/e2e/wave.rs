@@ -1,11 +1,13 @@
 //! Deadlines that pass and Frameworks that expire, all in one second, on a real API server: never early, each
 //! exactly once, and how late.
 //!
-//! The gate does a slice and holds what no slow machine may change; `cargo xtask soak wave` does large waves
-//! with an optimised controller, prints how late everything was, and holds the service levels.
-//! `FRAMEWORK_WAVE_SCENARIO` chooses one of `ttl-wave`, `deadline-wave` and `both`,
-//! `FRAMEWORK_WAVE_FRAMEWORKS` how many Frameworks, `FRAMEWORK_WAVE_OVER_SECONDS` over how many seconds they
-//! are due, `FRAMEWORK_WAVE_QPS` what the controller may send, `FRAMEWORK_CONTROLLER` its program.
+//! The gate does a slice and holds the limits that no slow machine may change. `cargo xtask soak wave` does
+//! large waves with an optimised controller, prints how late everything was, and holds the service levels.
+//!
+//! `FRAMEWORK_WAVE_SCENARIO` chooses one of `ttl-wave`, `deadline-wave` and `both`.
+//! `FRAMEWORK_WAVE_FRAMEWORKS` sets how many Frameworks, and `FRAMEWORK_WAVE_OVER_SECONDS` over how many
+//! seconds they are due. `FRAMEWORK_WAVE_QPS` sets the controller's request rate, `FRAMEWORK_CONTROLLER` its
+//! program.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,13 +31,13 @@ use crate::wave_figures::{
 const EXCEEDED: i64 = -240;
 /// Requests of the user at a time.
 const AT_ONCE: usize = 16;
-/// What a wave leaves for its preparation, beside what it takes.
+/// The time that a wave leaves for its preparation, beside its own duration.
 const LEAD: Duration = Duration::from_secs(4);
-/// What the garbage collector and the controller may take altogether.
+/// The time that the garbage collector and the controller may take altogether.
 const PATIENCE: Duration = Duration::from_secs(900);
 const LONG_TTL: i64 = 3600;
 
-/// What is asked for on the command line; nothing in the gate.
+/// The value given on the command line; nothing in the gate.
 fn asked(name: &str) -> Option<String> {
     std::env::var(format!("FRAMEWORK_WAVE_{name}")).ok()
 }
@@ -65,7 +67,7 @@ fn frameworks_due_in_one_second_end_once_and_never_early() {
     }
 }
 
-/// What the controller may send.
+/// The controller's request rate.
 fn config() -> String {
     let qps = number("QPS").unwrap_or(5_000);
     format!("kubeClientQps: {qps}\nkubeClientBurst: {qps}")
@@ -77,7 +79,8 @@ fn prepared(namespace: &str) -> Mark {
     cluster.audit().mark().expect("the log is there")
 }
 
-/// The controller's requests, once the log has what is asked for: a line may follow its response.
+/// The controller's requests, once the log has the requests that `has` waits for: a line may follow its
+/// response.
 fn records(mark: Mark, has: impl Fn(&[Record]) -> bool) -> Vec<Record> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -123,7 +126,7 @@ where
     page.items.len() + usize::try_from(more).expect("a count")
 }
 
-/// Waits until a number is as asked, looking now and then only: what is measured needs the machine.
+/// Waits until a number is as asked, and looks now and then only: the measured programs need the machine.
 fn until(what: &str, is: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {
@@ -182,9 +185,9 @@ fn ttl_wave(controlled: impl Fn(), count_wanted: usize, over: usize, levels: boo
     }
 }
 
-/// How often the time may be asked for: twice when the controller starts; then, as a `Date` leaves a second
-/// in doubt, up to six times in the second before what waits is due, 200 ms apart, and once more for the
-/// travel.
+/// How often the time may be asked for: twice when the controller starts, and seven times for each second in
+/// which objects are due. As a `Date` leaves a second in doubt, the controller asks up to six times in the
+/// second before, 200 ms apart. It asks once more for the travel.
 fn questions(seconds: usize) -> usize {
     2 + 7 * seconds
 }
@@ -233,7 +236,7 @@ fn deadline_wave(controlled: impl Fn(), count_wanted: usize, levels: bool) {
     let lead = LEAD + Duration::from_millis(100) * u32::try_from(count_wanted).expect("few");
     let due = second_after(lead);
     let limited = |index: usize| {
-        // As a user would who wants it to end at `due`.
+        // As a user would that wants it to end at `due`.
         let left = due.timestamp().duration_since(now()).as_millis().div_euclid(1000) + 1;
         let job = manifest(&format!("job{index}")).role("worker", 1, &[]);
         job.set("activeDeadlineSeconds", i64::try_from(left).expect("a short time"))

@@ -1,4 +1,5 @@
-//! What the API server's audit log tells of a wave: who was deleted or ended, when, and how late that was.
+//! A wave in the API server's audit log: the Frameworks that were deleted or ended, when, and how late that
+//! was.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,7 @@ impl Lateness {
         self.arrived.partition_point(|late| late.is_negative())
     }
 
-    /// What that many of a hundred responses came within.
+    /// The time within which that many of a hundred responses came.
     pub fn percent(&self, percent: usize) -> SignedDuration {
         let rank = (self.answered.len() * percent).div_ceil(100);
         self.answered.get(rank.saturating_sub(1)).copied().unwrap_or_default()
@@ -131,8 +132,9 @@ pub fn code(status: &Value) -> Option<i64> {
     status["attemptStatus"]["completionStatus"]["code"].as_i64()
 }
 
-/// The first writes that say that a deadline ended a Framework: those that ended its attempt, and those of
-/// which another end of the attempt was stored before, so that its Pods had to go first.
+/// The first writes that say that a deadline ended a Framework, in two lists. Those of the first list ended
+/// its attempt. Before those of the second, another end of the attempt was stored, so that its Pods had to go
+/// first.
 pub fn exceeded(records: &[Record], exceeded: i64) -> (Vec<Record>, Vec<Record>) {
     let (mut ended, mut waited) = (Vec::new(), Vec::new());
     let mut last: BTreeMap<String, Option<i64>> = BTreeMap::new();

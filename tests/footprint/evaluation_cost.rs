@@ -1,5 +1,5 @@
-//! What one event costs, in allocations: exact, the same on every machine, and flat in the number of Tasks
-//! where it need not grow. What it costs in instructions is in `docs/evaluation.md`.
+//! The cost of one event, in allocations: exact, the same on every machine, and flat in the number of Tasks
+//! where it need not grow. `docs/evaluation.md` has its cost in instructions.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -24,11 +24,11 @@ struct Steps {
     evaluation: AllocationInfo,
     /// The reply is taken in, and the Framework evaluated once more.
     reply: AllocationInfo,
-    /// The watch shows what was written.
+    /// The watch shows the written status.
     echo: AllocationInfo,
 }
 
-/// One step, by itself: valgrind, where it is installed, counts the instructions of what is called so.
+/// One step, by itself: valgrind, where it is installed, counts the instructions of functions of this name.
 #[inline(never)]
 fn counted<T>(step: impl FnOnce() -> T) -> T {
     black_box(step())
@@ -92,7 +92,7 @@ fn a_pod_event_costs_as_many_allocations_for_any_number_of_tasks() {
     let more = |of: fn(&Steps) -> &AllocationInfo| of(large).count_total - of(small).count_total;
     assert!(more(|steps| &steps.evaluation) <= 3, "{all:?}");
     assert!(more(|steps| &steps.reply) <= 3, "{all:?}");
-    // Far from what a copy of a Task takes, and of its Pod's name, but for a constant.
+    // The bound is a constant, far from the cost of a copy of every Task and of its Pod's name.
     assert!(large.event.count_total <= 8 && large.evaluation.count_total <= 64, "{all:?}");
 }
 

@@ -1,8 +1,8 @@
-//! What the controller costs: allocations of an event, bytes of a Pod in the cache, memory of a process, and
-//! threads that are blocked.
+//! The costs of the controller: allocations of an event, bytes of a Pod in the cache, memory of a process,
+//! and threads that are blocked.
 //!
-//! A program of its own, because its allocator counts what every test allocates. It counts by thread, so that
-//! tests do not see each other.
+//! This is a program of its own, because its allocator counts the allocations of every test. It counts by
+//! thread, so that tests do not see each other.
 
 mod evaluation_cost;
 mod memory;

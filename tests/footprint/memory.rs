@@ -1,8 +1,8 @@
-//! What the cache takes, counted by the allocator: 100,000 Pods, and as many Tasks of Frameworks, that come
-//! the way they come in production, as pages of a LIST through the client, the decoder and the engine.
+//! The size of the cache, counted by the allocator: 100,000 Pods, and as many Tasks of Frameworks. They come
+//! as in production: as pages of a LIST through the client, the decoder and the engine.
 //!
-//! A program of its own, because the allocator that counts is that of the whole program. It counts what the
-//! one thread does on which everything here runs.
+//! This is a program of its own, because the counting allocator is that of the whole program. It counts the
+//! allocations of the one thread on which everything here runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use tokio::sync::mpsc;
 
 use crate::synthetic::{Phase, SyntheticCluster};
 
-/// What a cached Pod may take with its place in the index, while it runs and with how it ended: a tenth more
-/// than it does. Never to be above 1,000.
+/// The bound on a cached Pod with its place in the index, while it runs and with how it ended: a tenth more
+/// than measured. Never to be above 1,000.
 const BYTES_PER_POD: [(Phase, usize); 2] = [(Phase::Running, 540), (Phase::Succeeded, 790)];
 /// The same of a Task, with its share of its Framework.
 const BYTES_PER_TASK: usize = 960;
@@ -36,7 +36,7 @@ fn engine() -> Engine {
     Engine::new(EngineSettings::default(), Arc::new(Policy::new(classifier)))
 }
 
-/// Lists all objects of a kind into the engine, and says what that took.
+/// Lists all objects of a kind into the engine, and returns the allocations.
 fn list<T: Kind>(engine: &mut Engine, synthetic: &SyntheticCluster) -> AllocationInfo {
     measure(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -67,7 +67,7 @@ fn whole(bytes: i64) -> usize {
     usize::try_from(bytes).expect("it does not shrink")
 }
 
-/// What the Pods take in the end, and the most that was taken on the way, a Pod.
+/// The memory that the Pods take in the end, and the peak on the way, each a Pod.
 fn shares(taken: AllocationInfo) -> (usize, usize) {
     let peak = usize::try_from(taken.bytes_max).expect("it fits into memory");
     (whole(taken.bytes_current) / PODS, peak / PODS)

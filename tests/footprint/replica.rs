@@ -1,4 +1,4 @@
-//! A controller that looks after 100,000 running Pods: what memory its process takes.
+//! A controller that looks after 100,000 running Pods, and the memory of its process.
 //!
 //! `FRAMEWORK_CONTROLLER` names another program than the one built with the tests.
 
@@ -13,7 +13,7 @@ use framework_testcluster::running::Running;
 use crate::synthetic::server::Server;
 use crate::synthetic::{Phase, SyntheticCluster};
 
-/// What the process may ever take, its code included, be it optimised or not.
+/// The bound on the memory of the process, its code included, be it optimised or not.
 const MEMORY_MIB: u64 = 200;
 const PATIENCE: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -46,7 +46,7 @@ fn series(address: &str, name: &str) -> f64 {
     value.map_or(0.0, |value| value.parse().expect("a number"))
 }
 
-/// What Linux says of the memory of a process, in MiB.
+/// The memory of a process as Linux reports it, in MiB.
 fn memory(pid: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("Linux tells");

@@ -10,7 +10,7 @@ use framework_runtime::stall::{BEAT, Threads, beat};
 const PATIENCE: Duration = Duration::from_secs(60);
 const HELD: Duration = Duration::from_millis(400);
 
-/// The value of a series of the workers in what is scraped; 0 before the first beat.
+/// The value of a series of the workers in the scraped text; 0 before the first beat.
 fn series(metrics: &Metrics, name: &str) -> f64 {
     let name = format!(r#"frameworkcontroller_event_loop_{name}{{threads="workers"}} "#);
     let text = metrics.text(Clock::system().now());

@@ -1,5 +1,5 @@
-//! An engine that looks after Frameworks whose Tasks all run, and a cluster that is nothing but its answers:
-//! what an event costs is counted on it, in tests and in benches.
+//! An engine that looks after Frameworks whose Tasks all run, and a cluster that is nothing but its answers.
+//! Tests and benches count the cost of an event on it.
 
 #![allow(dead_code, reason = "each program uses a part of it")]
 
@@ -119,7 +119,7 @@ pub fn policy() -> Policy {
 
 /// The engine, at rest between two calls.
 pub struct SteadyState {
-    /// What is measured.
+    /// The measured engine.
     pub engine: Engine,
     steady: Duration,
     version: u128,
@@ -163,7 +163,7 @@ impl SteadyState {
         self.step(Event::Pod(Change::Synced));
     }
 
-    /// A version that nobody has seen yet.
+    /// A version that has not been used yet.
     pub fn version(&mut self) -> u128 {
         self.version += 1;
         self.version
@@ -182,7 +182,7 @@ impl SteadyState {
         self.engine.step(now, event);
     }
 
-    /// The engine decides, and says what it wants done.
+    /// The engine decides, and returns the effects that it wants.
     pub fn turn(&mut self) -> Vec<Effect> {
         let now = self.now();
         self.engine.turn(now, 7)
@@ -215,7 +215,7 @@ impl SteadyState {
         }
     }
 
-    /// The answer to a request: a status is stored, and the time is told.
+    /// The answer to a request: stores a status, and answers a question for the time.
     pub fn reply(&mut self, effect: Effect) -> Option<Event> {
         let Effect::Send { ticket, request, .. } = effect else { return None };
         let reply = match request {
@@ -247,7 +247,7 @@ impl SteadyState {
     }
 }
 
-/// A Framework whose Tasks all run, as the core is told of it.
+/// A Framework whose Tasks all run, as the core receives it.
 pub struct Job {
     framework: Framework,
     status: FrameworkStatus,
@@ -286,7 +286,7 @@ impl Job {
         job
     }
 
-    /// What the core is told.
+    /// The core's input.
     pub fn observed(&self) -> Observed<'_> {
         let Job { framework, status, objects } = self;
         Observed {

@@ -1,5 +1,5 @@
-//! A controller whose wall clock is wrong. The program is the shipped one: a library that is preloaded
-//! answers it when it asks the system what time it is. Built by `cc`, which links Rust programs too.
+//! A controller whose wall clock is wrong. The program is the shipped one: a preloaded library answers its
+//! questions for the system's time. Built by `cc`, which links Rust programs too.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

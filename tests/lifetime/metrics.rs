@@ -1,4 +1,4 @@
-//! What a controller answers at `/metrics`.
+//! A controller's answer at `/metrics`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

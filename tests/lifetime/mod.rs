@@ -1,5 +1,5 @@
-//! Frameworks with an end that is set in advance: what became of them, by watches that miss nothing, who
-//! asked for it and when, by the API server's audit log, and what the controller's metrics say.
+//! Frameworks with an end that is set in advance. Watches that miss nothing show their fate, the API server's
+//! audit log shows the requests with author and time, and the controller's metrics are read as well.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod cases;
@@ -23,7 +23,7 @@ pub const TTL: &str = "ttlSecondsAfterFinished";
 pub const DEADLINE: &str = "activeDeadlineSeconds";
 /// Completion code and phrase of a Framework that its deadline ended.
 pub const EXCEEDED: (i32, &str) = (-240, "ActiveDeadlineExceeded");
-/// How late the controller may act on a busy machine; what it took is printed.
+/// How late the controller may act on a busy machine; the actual time is printed.
 const LATE: SignedDuration = SignedDuration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -62,7 +62,7 @@ impl Scene {
         Scene { namespace: namespace.to_owned(), recording, mark, late: LATE }
     }
 
-    /// What happens here may be as late as a test waits: those who act are away for a while.
+    /// Actions here may be as late as a test waits: the controller or the API server is away for a while.
     pub fn disturbed(self) -> Scene {
         Scene { late: SignedDuration::MAX, ..self }
     }
@@ -145,7 +145,7 @@ impl Scene {
     }
 
     /// Asserts that its deadline ended a Framework, once and for all, and not before its time, and that users
-    /// hear of it in every way; returns it as it was when it was Completed.
+    /// learn of it in every way. Returns the Framework as it was when it was Completed.
     pub fn assert_exceeded(&self, name: &str) -> Framework {
         let completed = self.completed(name);
         let status = completed.status.as_ref().expect("a status");

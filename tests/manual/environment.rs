@@ -1,4 +1,4 @@
-//! The manual's section Container EnvironmentVariable: what Pod, ConfigMap and containers are told.
+//! The manual's section Container EnvironmentVariable: the variables of Pod, ConfigMap and containers.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,8 @@ fn containers_annotations_labels_and_placeholders_say_who_is_who() {
     cluster::completed(&ns, "env");
 }
 
-/// That a container gets the variables, with what only its Pod can know left to the kubelet.
+/// Asserts that a container gets the variables; the values that only its Pod can know are left to the
+/// kubelet.
 fn hears(container: &Container, expected: &BTreeMap<&str, String>) {
     let env = container.env.clone().expect("variables");
     for (variable, value) in expected {

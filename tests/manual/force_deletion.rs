@@ -1,5 +1,5 @@
-//! Pods that hang in Terminating, as those of a dead node do, on the real API server: forced only by the
-//! time-out that the status has, each by its UID, and what waits for them goes on then.
+//! Pods that hang in Terminating, as those of a dead node do, on the real API server. They are forced only by
+//! the time-out that the status has, each by its UID; then the Tasks that wait for them go on.
 
 use std::time::{Duration, Instant};
 
@@ -206,7 +206,7 @@ fn an_attempt_ends_although_its_config_map_is_deleted_while_its_pods_hang() {
     cluster::assert_nothing_is_left(&ns, "job");
 }
 
-/// Waits until the Event that names who holds a Pod is there.
+/// Waits until the Event that names the holder of a Pod is there.
 fn held(namespace: &str) -> String {
     let deadline = Instant::now() + cluster::PATIENCE;
     loop {

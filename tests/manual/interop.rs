@@ -1,4 +1,4 @@
-//! The manual's section Interop: its requests as written, by curl and by kubectl, and what answers them; and
+//! The manual's section Interop: its requests as written, by curl and by kubectl, and their answers; and
 //! docs/manual/interop.md, command by command.
 
 use std::process::{Command, Output};
@@ -63,7 +63,7 @@ fn every_command_of_the_page_does_what_it_says() {
     std::fs::write(shell.0.path().join("job.yaml"), manifest).expect("the file is written");
     let commands: Vec<&str> =
         blocks.iter().filter(|(kind, _)| *kind == "sh").map(|(_, text)| *text).collect();
-    // One shell for all, because the first blocks set what the others use.
+    // One shell for all, because the other blocks use variables that the first blocks set.
     let script: String = commands.iter().map(|block| format!("{block}echo; echo '{MARK}'\n")).collect();
     let output = shell.run(&script);
     let said = String::from_utf8_lossy(&output.stdout);
@@ -93,7 +93,7 @@ struct Curl {
     authority: String,
 }
 
-/// What the API server answered.
+/// The API server's answer.
 struct Answer {
     code: u16,
     body: String,
@@ -108,7 +108,7 @@ impl Answer {
         serde_json::from_value(self.json()).expect("a Framework")
     }
 
-    /// The events of a watch: what happened to which Framework.
+    /// The events of a watch: each with its type and the name of the Framework.
     fn events(&self) -> Vec<(String, String)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let events = self.body.lines().map(|line| serde_json::from_str::<Value>(line).expect("an event"));
@@ -388,13 +388,13 @@ fn watches_by_the_manuals_paths_and_by_todays_show_the_same() {
         assert!(added(&["a", "b"]).iter().all(|event| all.contains(event)), "{path}: {all:?}");
     }
 
-    // Where the manual says 404: the watch of what is not there is an empty one.
+    // Where the manual says 404: the watch of an object that does not exist is empty.
     assert_eq!(watched(&format!("/watch{here}/nosuch")), []);
     assert_eq!(watched("/watch/namespaces/nowhere/frameworks/nosuch"), []);
     // The parameter means nothing on the path of one object.
     let once = curl.get(&format!("{here}/a?watch=1&timeoutSeconds=1"));
     assert_eq!((once.code, once.framework().metadata.name.as_deref()), (200, Some("a")));
-    // What is too old to be watched from is told within the stream.
+    // A version that is too old to watch from is reported within the stream.
     let old = curl.get(&format!("/watch{here}?resourceVersion=1&timeoutSeconds=1"));
     assert_eq!(old.code, 200);
     let event: Value = serde_json::from_str(old.body.trim()).expect("an event");
@@ -532,7 +532,7 @@ fn assert_holds(found: &Value, expected: &Value, path: &str) {
 fn what_other_schedulers_read_reaches_the_pod_untouched() {
     let ns = namespace("interop-scheduler");
     kubectl(&["create", "priorityclass", "interop-high", "--value=1000"]);
-    // Trailing spaces, tabs, quotes and what is no placeholder: all of it is somebody's.
+    // Trailing spaces, tabs, quotes and text that is no placeholder: all of it belongs to the user.
     let hived = "virtualCluster: vc1\npriority: 1000\n\"quoted\": 'x'  \n# {{FC_NOTHING}} {{ .Values }} $(A)\n\
                  affinityGroup:\n  name: {{FC_FRAMEWORK_NAMESPACE}}/{{FC_FRAMEWORK_NAME}}\n  members:\n  \
                  - podNumber: 1\n    leafCellNumber: 8\t\n";
@@ -574,7 +574,7 @@ fn what_other_schedulers_read_reaches_the_pod_untouched() {
     });
     let pod = block_on(cluster::pods(&ns).get("job-w-0")).expect("the Pod is there");
     let pod = serde_json::to_value(pod).expect("JSON");
-    // Text for text: what is replaced is only what the manual names.
+    // Text for text: only the placeholders that the manual names are replaced.
     let replaced = [
         ("{{FC_FRAMEWORK_NAMESPACE}}", ns.as_str()),
         ("{{FC_FRAMEWORK_NAME}}", "job"),
@@ -587,7 +587,7 @@ fn what_other_schedulers_read_reaches_the_pod_untouched() {
     let text = pod["metadata"]["annotations"]["hivedscheduler.microsoft.com/pod-scheduling-spec"].as_str();
     assert!(text.is_some_and(|text| text.contains(&format!("name: {ns}/job\n"))), "{text:?}");
 
-    // Its finalizer and its gate are somebody else's too: they let it go.
+    // Its finalizer and its gate belong to another program too, which removes them.
     let free = json!({ "metadata": { "finalizers": null } }).to_string();
     kubectl(&["patch", "pod", "job-w-0", "--namespace", &ns, "--type=merge", "-p", &free]);
     cluster::execute(&ns, "job", "Stop");

@@ -1,4 +1,4 @@
-//! What README.md and docs/manual/ promise of a controller in its default configuration.
+//! The promises of README.md and docs/manual/ for a controller in its default configuration.
 //!
 //! One control plane and one controller serve all tests, each in a namespace of its own. Nothing here may
 //! disturb either; tests that need another configuration are in `tests/e2e`.

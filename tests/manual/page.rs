@@ -1,7 +1,7 @@
-//! A page of the documents as a test reads it: its fenced blocks, and the notes that say what must come of
-//! each.
+//! A page of the documents as a test reads it: its fenced blocks, and the notes that state the expected
+//! result of each.
 //!
-//! `tests/manual/pages.rs` says what the notes are.
+//! `tests/manual/pages.rs` describes the notes.
 
 use framework_api::State;
 use serde_json::Value;
@@ -13,13 +13,13 @@ pub struct Block {
     pub line: usize,
     /// The word after the fence.
     pub language: String,
-    /// What is in it, without the indentation of its fence.
+    /// The text of the block, without the indentation of its fence.
     pub text: String,
     /// The comments right before it.
     pub notes: Vec<Note>,
 }
 
-/// What a comment before a block says of it.
+/// A statement about a block, in a comment before it.
 #[derive(Debug, PartialEq)]
 pub enum Note {
     /// `ends: State [phrase or count]`
@@ -34,7 +34,7 @@ pub enum Note {
     HeldBy {
         /// A file with tests.
         file: String,
-        /// The test that does what the block shows; none if the file reads the page and runs its blocks.
+        /// The test that does the steps of the block; none if the file reads the page and runs its blocks.
         test: Option<String>,
     },
     /// `framework: name`
@@ -43,12 +43,12 @@ pub enum Note {
     Pods {
         /// The TaskRole; none: all of them.
         role: Option<String>,
-        /// What becomes of its Pods: annotations of the test cluster, without their prefix.
+        /// The fate of its Pods: annotations of the test cluster, without their prefix.
         fate: Vec<(String, String)>,
     },
 }
 
-/// What a Framework must come to.
+/// The state that a Framework must reach.
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// It is Completed with this phrase.
@@ -64,7 +64,7 @@ pub enum End {
 /// The languages that a block may have.
 const LANGUAGES: [&str; 4] = ["yaml", "json", "sh", "text"];
 
-/// The blocks of a page, or what is wrong with its notes: `line: problem`.
+/// The blocks of a page, or the fault in its notes: `line: problem`.
 pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
     let mut blocks = Vec::new();
     let mut notes = Vec::new();
@@ -142,7 +142,7 @@ impl Block {
         self.notes.iter().find(|note| matches!(note, Note::NotRun(_) | Note::HeldBy { .. }))
     }
 
-    /// What its Framework must come to.
+    /// The state that its Framework must reach.
     pub fn end(&self) -> Option<&End> {
         self.notes.iter().find_map(|note| if let Note::Ends(end) = note { Some(end) } else { None })
     }
@@ -181,7 +181,7 @@ impl Block {
         Ok(is_patch.then_some(json))
     }
 
-    /// What a test would otherwise find out late, or never.
+    /// Finds the faults that a test would otherwise find late, or never.
     fn check(&self) -> Result<(), String> {
         if !LANGUAGES.contains(&self.language.as_str()) {
             return Err(format!("a block of {:?}; there are only {}", self.language, LANGUAGES.join(", ")));

@@ -1,4 +1,5 @@
-//! Every page of docs/ does what it shows: its blocks are run in order, in a namespace of the page's own.
+//! Every page of docs/ is right about its examples: its blocks are run in order, in a namespace of the page's
+//! own.
 //!
 //! A block is one of `yaml`, `json`, `sh` and `text`, which is not looked at:
 //! - Objects in YAML are applied, and are there as `{name}.yaml` for the commands of the page. YAML without
@@ -7,24 +8,23 @@
 //! - Commands are run by `sh -e`, with kubectl, as a user of that namespace. They must succeed within two
 //!   minutes.
 //!
-//! What must come of a block is said by comments on the lines before it, which readers do not see. A
-//! Framework and a patch must have `ends` or `refused`; other blocks may.
+//! Comments on the lines before a block, which readers do not see, state its expected result. A Framework and
+//! a patch must have `ends` or `refused`; other blocks may.
 //!
 //! | comment | means |
 //! |---|---|
 //! | `<!-- ends: Completed Succeeded -->` | then the Framework gets Completed with this phrase |
 //! | `<!-- ends: AttemptRunning 3 -->` | then so many of its Tasks run |
-//! | `<!-- ends: AttemptCreationPending -->` | then it is in this state; `Gone`: it is no more |
+//! | `<!-- ends: AttemptCreationPending -->` | then it is in this state; `Gone`: it does not exist |
 //! | `<!-- refused: words -->` | the API server refuses the block, and says these words |
 //! | `<!-- pods worker: exit-code=200, run-duration=1s -->` | the fate of a TaskRole's Pods; `pods:` of all |
 //! | `<!-- says: words -->` | the commands print these words |
 //! | `<!-- framework: name -->` | patch and `ends` are about this one instead of the last shown |
 //! | `<!-- held by: tests/file.rs -->` | that file reads this page, and runs its blocks |
-//! | `<!-- held by: tests/file.rs test_name -->` | that test of the file does what the block shows |
+//! | `<!-- held by: tests/file.rs test_name -->` | that test of the file does the steps of the block |
 //! | `<!-- not run: reason -->` | the block is not run at all |
 //!
-//! What `pods` may say is listed in `crates/testcluster/src/lib.rs`; without it Pods run until they are
-//! deleted.
+//! `crates/testcluster/src/lib.rs` lists the keys of `pods`; without it Pods run until they are deleted.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -168,7 +168,7 @@ impl Run {
     }
 }
 
-/// Asserts that what was run ended as it should and said what it should.
+/// Asserts that the commands ended as they should and printed the expected words.
 fn judge(block: &Block, output: &Output) {
     let said = String::from_utf8_lossy(&output.stdout);
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -184,7 +184,7 @@ fn judge(block: &Block, output: &Output) {
     }
 }
 
-/// Tells the nodes of the test cluster, where no container runs, what the containers do.
+/// Sets the work of the containers as annotations for the nodes of the test cluster, where no container runs.
 fn decide_fates(framework: &mut Value, notes: &[Note]) {
     let roles = framework["spec"]["taskRoles"].as_array_mut();
     for role in roles.into_iter().flatten() {
@@ -227,7 +227,7 @@ fn every_page_does_what_it_shows() {
 const HELLO: &str =
     "```yaml\nkind: Framework\nmetadata: {name: hello}\nspec:\n  taskRoles:\n  - name: worker\n```\n";
 
-/// What is wrong with a page.
+/// The fault of a page.
 fn problem(page: &str) -> String {
     blocks(page).expect_err(page)
 }

@@ -80,7 +80,7 @@ fn blocks(language: &str) -> Vec<&'static str> {
     openings.map(|start| README[start..].split("```").next().expect("there is a first part")).collect()
 }
 
-/// A directory in which the commands find what the README says is there.
+/// A directory with the files that the README's commands expect.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -169,7 +169,8 @@ fn read(path: &str) -> String {
 }
 
 fn the_gate_can_be_asked_for() {
-    // A cargo within a test would compile half of the tree anew, so that not even its help is asked for.
+    // A cargo within a test would compile half of the tree again, so that the test does not even ask for its
+    // help.
     assert!(read(".cargo/config.toml").contains("xtask = \"run --quiet --package xtask --\""));
     let gate = read("xtask/tests/gate.rs");
     assert!(gate.contains("env!(\"CARGO_BIN_EXE_xtask\")") && gate.contains("        .args([\"test\","));

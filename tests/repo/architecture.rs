@@ -1,7 +1,7 @@
 //! The arrows between the rooms, and the purity of those that decide.
 //!
-//! `docs/architecture.md` tells what each room is for; the lists here are what it may know. A new arrow is a
-//! decision: it is added here with the code that needs it, or the code belongs elsewhere.
+//! `docs/architecture.md` states the purpose of each room; the lists here are the rooms that it may know. A
+//! new arrow is a decision: it is added here with the code that needs it, or the code belongs elsewhere.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -73,10 +73,10 @@ const FAKES: [&str; 2] = ["framework-sim", "framework-testcluster"];
 
 /// Rooms that decide and never act, by their directories in `crates/`: their packages are `framework-…`.
 const PURE: [&str; 6] = ["api", "core", "engine", "message", "queue", "queueing"];
-/// Of these, the rooms that only say what is stored: no `clippy.toml` of theirs bans anything besides.
+/// Of these, the rooms that only define the stored objects: no `clippy.toml` of theirs bans anything besides.
 const TYPES: [&str; 1] = ["api"];
 
-/// What does I/O, or draws random numbers: out of reach for the pure rooms, however far down.
+/// Packages that do I/O, or draw random numbers: out of reach for the pure rooms, however far down.
 const IMPURE: [&str; 15] = [
     "axum",
     "fastrand",
@@ -139,7 +139,8 @@ fn metadata() -> Value {
     serde_json::from_str(&cargo(&["metadata", "--format-version=1", "--offline", "--no-deps"])).unwrap()
 }
 
-/// What a package is compiled with, features as they are when it is built alone: `name version|features`.
+/// The packages that a package is compiled with, as `name version|features`. The features are those of a
+/// build of that package alone.
 fn compiled_with(package: &str) -> String {
     cargo(&["tree", "--offline", "--edges=normal", "--prefix=none", "--format={p}|{f}", "--package", package])
 }
@@ -161,7 +162,8 @@ fn strangers(metadata: &Value, rooms: &[Room]) -> Vec<String> {
         };
         let dependencies = package["dependencies"].as_array().unwrap();
         let used = |room: &str| dependencies.iter().any(|one| one["name"] == room && one["kind"].is_null());
-        // A fake may leave the API alone; what ships uses all that is listed, or the list says too much.
+        // A fake may leave the API alone; a room that ships uses all that is listed, or the list says too
+        // much.
         let idle = uses.iter().filter(|room| !FAKES.contains(&name) && !used(room));
         wrong.extend(idle.map(|room| format!("{name} does not use {room}")));
         for dependency in dependencies {
@@ -176,7 +178,7 @@ fn strangers(metadata: &Value, rooms: &[Room]) -> Vec<String> {
     wrong
 }
 
-/// The lines of code, tests aside, that bring in what a pure room must not know.
+/// The lines of code, tests aside, that bring in a word that a pure room must not know.
 fn impurities(file: &source::File) -> Vec<String> {
     let code = file.product();
     let mut wrong = Vec::new();
@@ -246,7 +248,8 @@ fn has_defects(line: &str) -> bool {
     features.trim_end_matches(" (*)").split(',').any(|feature| feature == "defects")
 }
 
-/// The test programs that need the feature `defects`: by their sources, or by what the manifest requires.
+/// The test programs that need the feature `defects`: by their sources, or by `required-features` of the
+/// manifest.
 fn defect_programs(files: &[source::File], metadata: &Value) -> BTreeSet<String> {
     // `tests/a.rs` and `tests/a/main.rs` make the program `a`, of the root or of a crate.
     let program = |path: &str| {

@@ -1,7 +1,7 @@
 //! No circle of imports: the files of a crate are layers, and each uses only those below it.
 //!
-//! An import is a `use` of something of the crate, or a path that begins with `crate` or `super`.
-//! Declarations of modules are none, and tests may import what they like.
+//! An import is a `use` of an item of the crate, or a path that begins with `crate` or `super`. Declarations
+//! of modules are not imports, and tests may import any module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +94,7 @@ fn target(path: &str, module: &str, modules: &BTreeSet<String>) -> Option<String
     found.next().filter(|name| name != module)
 }
 
-/// What the modules of one crate import from each other.
+/// The imports of the modules of one crate from each other.
 fn imports(files: &BTreeMap<String, String>) -> Imports {
     let modules: BTreeSet<String> = files.keys().cloned().collect();
     let of = |(module, code): (&String, &String)| {

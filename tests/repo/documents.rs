@@ -1,4 +1,4 @@
-//! The documents keep their word: links lead somewhere, and what is said to be held by a test is.
+//! The documents keep their word: links lead to a target, and every test that is said to hold a rule exists.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// What is named as holding an invariant and is neither a path nor a test.
+/// The names that a document gives for the test of an invariant and that are neither a path nor a test.
 fn missing(document: &str, tests: &BTreeSet<String>) -> Vec<String> {
     let mut missing = Vec::new();
     for cell in column(document, "held by") {
@@ -94,8 +94,8 @@ fn holders(page: &str) -> impl Iterator<Item = &str> {
     page.lines().filter_map(|line| line.trim().strip_prefix("<!-- held by: ")?.strip_suffix(" -->"))
 }
 
-/// What is wrong with a note of a page: the file must read the page, whose blocks it then runs as they stand,
-/// or have the test that is named.
+/// The fault of a note of a page: the file must have the named test. Without a name it must read the page,
+/// whose blocks it then runs as they stand.
 fn unheld(page: &str, note: &str, text: Option<&str>) -> Option<String> {
     let (file, test) = note.split_once(' ').map_or((note, None), |(file, test)| (file, Some(test)));
     let Some(text) = text else { return Some(format!("{page}: there is no {file}")) };

@@ -1,5 +1,5 @@
-//! Generated files are what their generators make today. `UPDATE=1 cargo test --test repo drift` rewrites
-//! them.
+//! Generated files equal the output of their generators today. `UPDATE=1 cargo test --test repo drift`
+//! rewrites them.
 
 use std::path::Path;
 

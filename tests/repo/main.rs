@@ -1,4 +1,4 @@
-//! The repository itself: its architecture, its style, its documents, and what is generated in it. Nothing is
+//! The repository itself: its architecture, its style, its documents, and its generated files. Nothing is
 //! started.
 
 mod architecture;

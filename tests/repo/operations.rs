@@ -1,5 +1,5 @@
-//! The tables of docs/operations.md say what the program does: keys with their defaults and ranges, flags,
-//! exit codes, metrics.
+//! The tables of docs/operations.md agree with the program: keys with their defaults and ranges, flags, exit
+//! codes, metrics.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ fn every_default_is_what_holds_without_the_key() {
     assert!(checked > 15, "{checked} defaults");
 }
 
-/// A value that a key must not have, by what the table says is allowed; `None`: anything goes.
+/// A value that a key must not have, by the table's column of allowed values; `None`: anything goes.
 fn outside(key: &str, allowed: &str) -> Option<String> {
     let bad = match allowed {
         "a URL" | "a path" | "a list" => return None,
@@ -146,7 +146,7 @@ fn the_exit_codes_are_those_of_the_help() {
 
 #[test]
 fn the_table_has_every_metric_and_no_other() {
-    // Those with labels are not in the text before they are counted, so the source is what lists them all.
+    // Those with labels are not in the text before they are counted, so only the source lists them all.
     let made = METRICS.split("maker.").skip(1).filter(|rest| !rest.starts_with("registry"));
     // One histogram is made for each scrape, without the maker.
     let scraped = METRICS.split("HistogramOpts::new(").skip(1);

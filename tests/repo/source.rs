@@ -1,4 +1,4 @@
-//! The source tree as the checks of its form see it: which files there are, and what in them is code.
+//! The source tree as the checks of its form see it: its files, and the code in them.
 //!
 //! Reading Rust goes no further than telling code from comments, literals and tests: enough to search words
 //! without finding them in prose or in the samples of the checks themselves.
@@ -11,7 +11,7 @@ use std::process::Command;
 pub struct File {
     /// Its path from the root of the tree.
     pub path: String,
-    /// What stands in it; what is not UTF-8 is replaced.
+    /// Its text; bytes that are not UTF-8 are replaced.
     pub text: String,
 }
 

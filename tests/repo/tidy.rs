@@ -1,11 +1,11 @@
 //! The form of the tree: rules that a reader would otherwise have to repeat in every review.
 //!
-//! A rule is a function from a file to what it finds there, so that each is shown to fail on a bad sample.
-//! [`EXCEPTIONS`] only shrinks: one that says more than what is found fails like a finding.
+//! A rule is a function from a file to its findings there, so that each is shown to fail on a bad sample.
+//! [`EXCEPTIONS`] only shrinks: one that allows more than the findings fails like a finding.
 
 use crate::source::{self, File, block_end, code, has_word, lines, without_literals};
 
-/// A line, and what is wrong with it.
+/// A line, and its fault.
 type Finding = (usize, &'static str);
 type Rule = fn(&File) -> Vec<Finding>;
 

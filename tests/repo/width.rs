@@ -5,8 +5,7 @@ use crate::source::{self, File};
 /// Fields of a struct.
 const FIELDS: usize = 15;
 
-/// What names of structs end with that list what one may set, or what is counted: they are read one entry at
-/// a time.
+/// Endings of the names of structs that list settings or counts: they are read one entry at a time.
 const LISTS: [&str; 5] = ["Arguments", "Config", "Metrics", "Options", "Settings"];
 
 /// File, struct, how many fields, and why. The numbers only shrink.

@@ -1,5 +1,5 @@
-//! The checkers of the simulation, over what a real API server did: its watches give the objects, its audit
-//! log says who did what.
+//! The checkers of the simulation, applied to a real API server: its watches give the objects, and its audit
+//! log gives the author of each change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::history::{self, What};
 
-/// A record without its bodies, but for what they say of guards.
+/// A record without its bodies, but for the preconditions in them.
 pub fn slim(mut record: Record) -> Record {
     let keep = |body: &Value| {
         let fields = ["name", "uid", "resourceVersion"];
@@ -29,7 +29,7 @@ pub fn slim(mut record: Record) -> Record {
     record
 }
 
-/// What the checkers find in the changes of a namespace, object by object in order.
+/// The findings of the checkers in the changes of a namespace, object by object in order.
 pub fn violations(changes: &[history::Change], requests: &[Record]) -> Vec<String> {
     let history = History { changes: seen(changes, requests), exchanges: Vec::new() };
     let found = check::ALWAYS.iter().filter_map(|(name, check)| Some((name, check(&history).err()?)));
@@ -78,7 +78,8 @@ fn value(object: &history::Object) -> (&'static str, Value) {
     (plural, value.expect("an object is plain data"))
 }
 
-/// A change that no request in the log led to: what nodes and the garbage collector do is not told apart.
+/// A change that no request in the log led to: changes by nodes and by the garbage collector are not
+/// distinguished.
 fn unknown() -> (Timestamp, Cause) {
     let cause = Cause {
         actor: "cluster".into(),

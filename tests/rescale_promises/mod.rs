@@ -1,7 +1,7 @@
-//! What a rescale promises, as questions to a [`History`]: each answers with the breaches that it finds.
+//! The promises of a rescale, as questions to a [`History`]: each answers with the breaches that it finds.
 //!
-//! They know the contract alone: the spec that stood beside a status when the status was replaced, and what
-//! the status says of each Task. Statuses must not be compressed.
+//! They know the contract alone: the spec beside a status when the status was replaced, and the status of
+//! each Task. Statuses must not be compressed.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod checkers;
@@ -45,9 +45,9 @@ pub fn breaches(history: &History) -> Vec<String> {
 pub struct Step<'a> {
     /// The version that it led to.
     pub version: u64,
-    /// What it was before.
+    /// The version before.
     pub old: &'a Framework,
-    /// What it is since.
+    /// The version since.
     pub new: &'a Framework,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Step<'a> {
         (old != new && old.attempt_status.id == new.attempt_status.id).then_some((old, new))
     }
 
-    /// What a breach says of where it is.
+    /// The place of a breach, for its message.
     pub fn place(&self) -> String {
         format!("{} at {}", self.new.metadata.name.as_deref().unwrap_or_default(), self.version)
     }
@@ -169,8 +169,8 @@ fn a_task_leaves_in_order(history: &History) -> Vec<String> {
     breaches
 }
 
-/// An instance UID stands for one Task, or one TaskRole, of one attempt and for nothing else, ever; a
-/// TaskRole keeps its own for as long as the status knows it.
+/// An instance UID stands for one Task, or one TaskRole, of one attempt, and never for another. A TaskRole
+/// keeps its own for as long as the status knows it.
 fn instances_are_unique(history: &History) -> Vec<String> {
     let mut owners: BTreeMap<&str, String> = BTreeMap::new();
     let mut breaches = Vec::new();

@@ -1,5 +1,5 @@
-//! The rescale beside the FrameworkAttemptCompletionPolicy: it comes first, and then the policy is asked of
-//! what stays, at once.
+//! The rescale beside the FrameworkAttemptCompletionPolicy: the rescale comes first, and then the policy is
+//! evaluated at once on the Tasks that stay.
 
 use framework_api::code::Code;
 use framework_api::status::TaskStatus;
@@ -26,8 +26,8 @@ fn is_in_line(framework: &Framework, status: &FrameworkStatus) -> bool {
     all_there && tasks(status).all(|(role, task)| task.deletion_pending || is_wanted(role, task))
 }
 
-/// A status that is behind its spec is replaced by one that is not, and by that write nothing ends: so long
-/// as the rescale is not stored, the policy is not asked.
+/// A status that is behind its spec is replaced by one that is not, and by that write nothing ends. So long
+/// as the rescale is not stored, the policy is not evaluated.
 pub fn a_rescale_is_stored_before_all_else(history: &History) -> Vec<String> {
     let mut breaches = Vec::new();
     for step in steps(history) {
@@ -45,8 +45,8 @@ pub fn a_rescale_is_stored_before_all_else(history: &History) -> Vec<String> {
     breaches
 }
 
-/// What the policy of a TaskRole, or of all, would be told: the Tasks that stay and had Completed, not
-/// counting those that end only because the attempt does.
+/// The Tasks of a TaskRole that the policies count: those that stay and were Completed, without those that
+/// end only because the attempt does.
 fn completed<'a>(status: &'a FrameworkStatus, role: &'a str) -> impl Iterator<Item = &'a TaskStatus> {
     let of_attempt = Some(Code::FrameworkAttemptCompletion.number());
     let ended = move |task: &&TaskStatus| {

@@ -1,5 +1,5 @@
-//! Compressed statuses in simulated time: they outlive their controllers, stay compressed, are told from what
-//! cannot be read, and change nothing in the end.
+//! Compressed statuses in simulated time: they outlive their controllers, stay compressed, are distinguished
+//! from unreadable ones, and change nothing in the end.
 
 use framework_api::config::CompressionCodec;
 use framework_engine::compression::Compression;
@@ -75,7 +75,7 @@ fn a_compressing_controller_may_be_killed_at_any_request() {
     }
 }
 
-/// What is stored is broken by somebody, and put right again.
+/// A user breaks a stored status, and puts it right again.
 #[test]
 fn a_status_that_cannot_be_read_is_left_alone_until_it_can() {
     simulate(9, calm(), |cluster| async move {

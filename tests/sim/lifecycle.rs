@@ -1,5 +1,5 @@
-//! Whole lives of one Framework in simulated time: undisturbed within the floor of requests, and to the same
-//! end when the controller dies, or a reply is lost, at any of its requests.
+//! Whole lives of one Framework in simulated time. An undisturbed life keeps within the floor of requests. A
+//! life comes to the same end when the controller dies, or a reply is lost, at any of its requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -166,7 +166,7 @@ fn a_reply_lost_at_any_write_changes_nothing_in_the_end() {
     }
 }
 
-/// What a life comes to that meets a fault, and whether it did.
+/// The outcome of a life with a fault, and whether the fault came.
 fn disturbed(rule: Rule) -> (String, bool) {
     simulate(7, calm(), |cluster| async move {
         job().create(&cluster.user());

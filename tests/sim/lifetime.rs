@@ -1,5 +1,5 @@
 //! A deadline that passes at about the moment at which its Framework completes, fails, is retried, is
-//! stopped, rescaled, or loses its controller: whatever is stored first is the outcome and stays, and no
+//! stopped, rescaled, or loses its controller. The end that is stored first is the outcome and stays, and no
 //! deadline comes early.
 //!
 //! `FRAMEWORK_LIFETIME_SEEDS=from..to` chooses the seeds.
@@ -32,7 +32,7 @@ fn seeds() -> Range<u64> {
     range.unwrap_or_else(|| panic!("FRAMEWORK_LIFETIME_SEEDS is {text:?}, not from..to"))
 }
 
-/// What the deadline races with.
+/// The event that the deadline races with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rival {
     Success,
@@ -204,7 +204,7 @@ impl Race {
     }
 }
 
-/// Does the race of a seed: what it was with, and how it ended.
+/// Runs the race of a seed: its rival, and how it ended.
 fn race(seed: u64) -> (Rival, Result<i64, String>) {
     let race = Race::draw(&mut Rng::with_seed(seed));
     (race.rival, simulate(seed, race.options.clone(), |cluster| race.run(cluster)))

@@ -1,6 +1,6 @@
-//! Queues over many random lives: Frameworks and units of users that wait for room, priorities that change
-//! while units are released, lost replies, slow watches, and a controller that is killed again and again.
-//! What was released never exceeds a quota, nothing is released twice, and nothing that fits waits for ever.
+//! Queues over many random lives: Frameworks and units of users wait for room, and priorities change while
+//! units are released. Replies are lost, watches are slow, and the controller is killed again and again. The
+//! released units never exceed a quota, nothing is released twice, and no unit that fits waits without end.
 //!
 //! `FRAMEWORK_SIM_SEEDS=from..to` chooses the seeds; `cargo xtask soak sim --seeds 100000` runs many.
 
@@ -22,7 +22,7 @@ const RACED: usize = 100_000;
 /// Seeds are walked on as many threads, each walk in a runtime of its own.
 const THREADS: usize = 2;
 
-/// What all seeds saw together.
+/// The counts of all seeds together.
 #[derive(Debug, Default)]
 struct Seen {
     requests: AtomicUsize,
@@ -31,7 +31,7 @@ struct Seen {
     races: AtomicUsize,
 }
 
-/// Runs each seed, and tells the story of the first that went wrong.
+/// Runs each seed, and prints the story of the first that went wrong.
 fn each(name: &str, seeds: std::ops::Range<u64>, run: impl Fn(u64, Manner<'_>) -> Queued + Sync) -> Seen {
     let (began, next, seen) = (Instant::now(), AtomicU64::new(seeds.start), Seen::default());
     let broken: Mutex<Vec<(u64, String)>> = Mutex::default();

@@ -1,5 +1,6 @@
 //! Many completed Frameworks that are all due in one second, in the simulated cluster with the production
-//! controller: nothing is asked for while they wait, and then a few questions and as many DELETEs are.
+//! controller. The controller sends nothing while they wait, and then a few questions and as many DELETEs as
+//! Frameworks.
 //!
 //! `FRAMEWORK_SIM_TIMERS` chooses how many; the gate does a slice.
 
@@ -44,7 +45,7 @@ fn complete(cluster: &SimCluster) {
     }
 }
 
-/// What controllers asked for, but LISTs and watches: DELETEs, questions for the time, and anything else.
+/// The requests of controllers, except LISTs and watches: DELETEs, questions for the time, and all others.
 fn asked(history: &History, from: Duration) -> (usize, usize, usize) {
     let counted = history.exchanges.iter().filter(|one| {
         one.at >= from && !matches!(one.verb, Verb::List | Verb::Watch) && &*one.plural != "events"

@@ -15,7 +15,7 @@ use crate::simulation::walk::{Manner, walk};
 const SEEDS: Range<u64> = 0..2_000;
 /// Seeds are walked on as many threads, each walk in a runtime of its own.
 const THREADS: usize = 2;
-/// So many failures are told; there may be more.
+/// So many failures are printed; there may be more.
 const TOLD: usize = 5;
 
 /// The walk of a seed that went wrong once more, with every message.

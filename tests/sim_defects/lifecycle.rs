@@ -17,11 +17,12 @@ use crate::simulation::manifest::{Deeds, framework};
 use crate::simulation::walk::{Manner, walk};
 use crate::simulation::{SECOND, pass, simulate};
 
-/// What is told of a walk or an interleaving that broke a promise.
+/// The message of a walk or an interleaving that broke a promise.
 type Said = Result<(), String>;
 type Interleaving = fn(SimCluster, Setup) -> BoxFuture<'static, Said>;
 
-/// Asserts that an interleaving is clean with a rule, and without it breaks what is told by `broken`.
+/// Asserts that an interleaving is clean with a rule, and without it breaks a promise whose message has
+/// `broken`.
 fn needs(rule: Defect, options: Options, interleaving: Interleaving, broken: &str) {
     let play = |setup: Setup| simulate(1, options.clone(), |cluster| interleaving(cluster, setup));
     assert_eq!(play(Setup::default()), Ok(()), "with the rule");
@@ -71,7 +72,7 @@ fn a1_a_status_overtakes_the_create_whose_permit_it_withdraws() {
 }
 
 /// Rule A2: the watch shows the Pod before the reply to its POST does. Its UID is not recorded, and so it
-/// looks like what a lost write left behind.
+/// looks like a Pod of a lost write.
 #[test]
 fn a2_the_watch_is_faster_than_the_reply() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
@@ -88,7 +89,8 @@ fn a2_the_watch_is_faster_than_the_reply() {
 }
 
 /// Rule A3: the user scales down and, before the controller has written that, up again, which the watch does
-/// not show. The write conflicts, and what is read has the new spec; the cache has the old one.
+/// not show. The write conflicts; the version that is then read has the new spec, and the cache has the old
+/// one.
 #[test]
 fn a3_what_is_read_is_newer_than_what_is_watched() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
@@ -111,7 +113,7 @@ fn a3_what_is_read_is_newer_than_what_is_watched() {
     needs(Defect::MixVersions, calm(), interleaving, "the spec wants 3");
 }
 
-/// Rule A4: the reply to the POST of a Pod is lost. What it left behind holds the Task's name for ever.
+/// Rule A4: the reply to the POST of a Pod is lost. The Pod holds the Task's name until it is deleted.
 #[test]
 fn a4_what_a_lost_write_left_behind_holds_the_name() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
@@ -154,7 +156,7 @@ fn a5_the_config_map_is_gone_before_its_pods() {
 }
 
 /// Rule A6: a user takes the slot label from a running Pod. To the watch that looks like its deletion, and
-/// the GET that could tell takes its time.
+/// the GET that could show the Pod is delayed.
 #[test]
 fn a6_a_pod_that_lost_its_label_is_not_gone() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
@@ -281,7 +283,7 @@ const DEFECTS: [Defect; 11] = [
     Defect::OverwriteOnConflict,
 ];
 
-/// The first seed whose walk goes wrong without a rule, and what goes wrong.
+/// The first seed whose walk goes wrong without a rule, and the fault.
 fn found(rule: Defect) -> Option<(u64, String)> {
     let lacking = move |policy: &mut framework_core::Policy| policy.defects.insert(rule);
     let manner = Manner { policy: Some(&lacking), ..Manner::default() };

@@ -17,7 +17,8 @@ use crate::simulation::{SECOND, pass, simulate};
 
 type Interleaving = fn(SimCluster, Setup) -> BoxFuture<'static, Result<(), String>>;
 
-/// Asserts that an interleaving is clean with a rule, and without it breaks what is told by `broken`.
+/// Asserts that an interleaving is clean with a rule, and without it breaks a promise whose message has
+/// `broken`.
 fn needs(rule: Defect, interleaving: Interleaving, broken: &str) {
     let play = |setup: Setup| simulate(1, calm(), |cluster| interleaving(cluster, setup));
     let mut setup = Setup::default();
@@ -181,8 +182,8 @@ fn found(rule: Defect) -> Option<(u64, String)> {
     seeds.find_map(|seed| Some((seed, siege(seed, manner).walked.broken?.what)))
 }
 
-/// The gate walks the same seeds with every rule: one of these two that is lost shows there. What the others
-/// keep from happening takes more of a coincidence: their interleavings above show it.
+/// The gate walks the same seeds with every rule: the loss of one of these two shows there. The defects of
+/// the others take more of a coincidence: their interleavings above show them.
 #[test]
 fn sieges_find_that_the_guard_or_the_return_is_switched_off() {
     let rules = [Defect::ReleaseUnguarded, Defect::ReturnAtEnd];

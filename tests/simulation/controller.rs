@@ -24,13 +24,13 @@ use super::wire::{Fuse, Gate, wire};
 /// How a controller is set up.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// What its core decides by.
+    /// The policy of its core.
     pub policy: Policy,
-    /// What its engine sends by.
+    /// The settings of its engine.
     pub settings: EngineSettings,
     /// By how much its wall clock is wrong.
     pub wrong_by: SignedDuration,
-    /// Where it tells of history.
+    /// The journal of its history.
     pub told: Told,
 }
 
@@ -99,11 +99,11 @@ impl Controller {
         Controller { name, process, stop: Some(stop), gate }
     }
 
-    /// Kills it: it ends wherever it waits, and what it has sent goes on without it.
+    /// Kills it: it ends at any point where it waits, and its requests in flight go on without it.
     pub async fn crash(self) {
         self.process.abort();
         let _ = self.process.await;
-        // What it had started ends with the next turn of the runtime.
+        // The tasks that it had started end with the next turn of the runtime.
         tokio::task::yield_now().await;
     }
 

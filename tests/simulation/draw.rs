@@ -1,5 +1,5 @@
-//! What a seed draws before its walk begins: what goes wrong, how Pods behave, how the controller is set up,
-//! and the Frameworks that users write.
+//! The conditions that a seed draws before its walk begins: the faults, how Pods behave, how the controller
+//! is set up, and the Frameworks that users write.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -108,14 +108,14 @@ fn setup(rng: &mut Rng, clock_jumps: bool) -> Setup {
     setup.policy.unrecorded_creates_limit = one(rng, &[64, 64, 4, 2]);
     setup.policy.framework_completed_retain_sec = one(rng, &[1_000_000, 1_000_000, 60]);
     if clock_jumps {
-        // Whether a delay has passed by a clock that is set meanwhile is nobody's promise.
+        // No promise says whether a delay has passed by a clock that is set meanwhile.
         setup.policy.min_conflict_retry_delay_sec = 0;
         setup.policy.max_conflict_retry_delay_sec = 0;
     }
     setup.settings.qps = one(rng, &[1000.0, 1000.0, 10.0]);
     setup.settings.burst = one(rng, &[1000, 1000, 3]);
     setup.settings.max_in_flight = one(rng, &[200, 200, 2]);
-    // Drawn aside, so that what else a seed means does not depend on it.
+    // Drawn aside, so that the rest of a seed's meaning does not depend on it.
     let mut aside = rng.clone();
     setup.settings.compression.threshold = one(&mut aside, &[None, None, Some(0), Some(2_000)]);
     setup.wrong_by = SignedDuration::from_millis(one(rng, &[0, 0, 900, -900, 120_000, -120_000]));

@@ -1,5 +1,6 @@
-//! The end of a walk: the faults stop, users stop what would run for ever and free what hangs for ever, and
-//! then every Framework has to end in bounded time, and nobody may ask for anything any more.
+//! The end of a walk. The faults stop, users stop the Frameworks that would never end, and free the Pods that
+//! would hang. Then every Framework has to end in bounded time, and no controller may send any further
+//! request.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::walk::Stage;
 
 /// How long after the last fault everything may take to end.
 const BOUND: u32 = 900;
-/// How often users look after what cannot end by itself.
+/// How often users look after the objects that cannot end by themselves.
 const ROUND: u32 = 30;
 /// So long nothing may change before all counts as at rest.
 const QUIET: Duration = Duration::from_secs(150);
@@ -26,7 +27,7 @@ const CALM: Duration = Duration::from_secs(90);
 pub enum Ended {
     /// Everything ended, and then all was quiet.
     AtRest,
-    /// Not everything ended: what did not.
+    /// Not everything ended: the objects that did not.
     Never(String),
     /// Everything ended, and changes went on and on.
     Restless,
@@ -42,7 +43,7 @@ pub async fn play(stage: &mut Stage) -> Ended {
     stage.cluster.behave(|behaviour| *behaviour = Behaviour::default());
     let pods = stage.user.list("pods");
     for pod in pods.iter().filter(|pod| pod.controller().is_none()) {
-        // What others made, or what a user has taken from its owner. Gone by itself is as good.
+        // A Pod that others made, or that a user has taken from its owner. Gone by itself is as good.
         let _ = stage.user.delete("pods", pod.name());
     }
     for framework in stage.user.list("frameworks") {
@@ -69,7 +70,7 @@ pub async fn play(stage: &mut Stage) -> Ended {
     if fell { Ended::Fell } else { Ended::AtRest }
 }
 
-/// What was broken, and at which resourceVersion, if anything.
+/// The broken promise, and its resourceVersion, if any.
 pub fn judge(history: &History, ended: Ended, conditions: &Conditions) -> Option<(String, Option<u64>)> {
     let limit = conditions.setup.policy.unrecorded_creates_limit;
     let retained = conditions.setup.policy.framework_completed_retain_sec;
@@ -121,7 +122,7 @@ fn what_did_not_end(user: &User) -> String {
     told.chain(pods).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a Framework is retried for ever, or has nothing that could end.
+/// Whether a Framework is retried without limit, or has nothing that could end.
 fn runs_for_ever(framework: &Value) -> bool {
     let spec = &framework["spec"];
     let no_roles = Vec::new();
@@ -138,8 +139,8 @@ fn runs_for_ever(framework: &Value) -> bool {
     always || failing && until_success || never_created || tasks == 0
 }
 
-/// Users delete the Pods that never start or never end, and free those that hang once they are deleted and
-/// that nobody has promised to free. They do nothing that the controller should.
+/// Users delete the Pods that never start or never end. They free those that hang once they are deleted,
+/// unless the controller has promised to free them. They do nothing that the controller should.
 fn look_after(stage: &mut Stage) {
     let now = stage.cluster.clock().server_now();
     let frameworks = stage.user.list("frameworks");
@@ -149,7 +150,7 @@ fn look_after(stage: &mut Stage) {
         let old = since(&pod, "creationTimestamp", now) > 20;
         let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         if pod.deleting() {
-            // The controller frees what hangs if its Task is recorded with a time-out.
+            // The controller frees a Pod that hangs if its Task is recorded with a time-out.
             let promised = told.is_some_and(|role| role["podGracefulDeletionTimeoutSec"].is_i64());
             if !promised && since(&pod, "deletionTimestamp", now) > 20 {
                 let forced = DeleteOptions { grace: Some(0), ..DeleteOptions::default() };

@@ -1,5 +1,5 @@
-//! What controllers told of history, and whether it is right: all of it was persisted, and whatever was
-//! replaced or deleted while a controller looked was told.
+//! The history that controllers logged, and whether it is right. Every logged object was persisted, and every
+//! object that was replaced or deleted while a controller looked was logged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -11,30 +11,30 @@ use framework_sim::{Change, History, Meta, Object, SimCluster, Verb};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// What all controllers of a cluster told.
+/// The lines of all controllers of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Told(Arc<Mutex<Vec<Telling>>>);
 
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Telling {
-    /// The last resourceVersion when it was told.
+    /// The last resourceVersion when it was logged.
     pub rv: u64,
     /// `OnTaskRetry` and the like.
     pub trigger: String,
     /// Whether it says that it is incomplete.
     pub incomplete: bool,
-    /// What is told of.
+    /// The logged object.
     pub object: Value,
 }
 
 impl Told {
-    /// Where a controller of this cluster tells.
+    /// The journal for a controller of this cluster.
     pub fn journal(&self, cluster: &SimCluster) -> Arc<dyn Journal> {
         Arc::new(Diary { cluster: cluster.clone(), told: self.clone() })
     }
 
-    /// What was told so far.
+    /// The lines so far.
     pub fn tellings(&self) -> Vec<Telling> {
         self.0.lock().expect("nobody panicked").clone()
     }
@@ -65,10 +65,10 @@ fn read(rv: u64, line: &[u8]) -> Telling {
     Telling { rv, trigger: trigger.to_owned(), incomplete: sentence.contains("incomplete"), object }
 }
 
-/// What is told of once: a trigger, a UID and, of retries, an attempt.
+/// The key of a fact that is logged once: a trigger, a UID and, of retries, an attempt.
 type Fact = (&'static str, String, Option<i64>);
 
-/// Checks all that was told. Says what is wrong.
+/// Checks all lines. An error describes the fault.
 pub fn judge(history: &History, told: &[Telling]) -> Result<(), String> {
     for telling in told {
         truthful(history, telling)
@@ -107,13 +107,13 @@ fn attempt_of(status: &Value) -> Option<i64> {
     status["attemptStatus"]["id"].as_i64()
 }
 
-/// Whether what is told was persisted, or is gone, as it says.
+/// Whether the logged object was persisted, or is gone, as the line says.
 fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
     let Telling { object, trigger, incomplete, .. } = telling;
     if object["kind"] == "Pod" {
         let ends = |change: &&Arc<Change>| change.uid == object.uid() && change.new.is_none();
         return match history.of("pods").find(ends) {
-            // One that disappeared while nobody looked may have lost its label.
+            // One that disappeared while no controller looked may have lost its label.
             _ if *incomplete => Ok(()),
             Some(end) if end.rv > telling.rv => Err("it was told before it was gone".to_owned()),
             Some(end) if object["status"] != end.object()["status"] => {
@@ -144,7 +144,7 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
     if state == expected { Ok(()) } else { Err(format!("it is in {state}")) }
 }
 
-/// The status as readers see it: what is compressed is history uncompressed.
+/// The status as readers see it: the history has a compressed status uncompressed.
 fn read_status(object: &Object) -> Value {
     let mut status = object.opened()["status"].clone();
     if let Some(attempt) = status.pointer_mut("/attemptStatus").and_then(Value::as_object_mut) {
@@ -162,7 +162,7 @@ fn task<'a>(status: &'a Value, uid: &str) -> Option<&'a Value> {
     tasks(status).find(|task| task["instanceUID"] == uid)
 }
 
-/// What one version of a Framework has and the next one has not any more.
+/// The facts that one version of a Framework has and the next one has not any more.
 fn replaced(old: &Object, new: &Object) -> Vec<Fact> {
     let (old_status, new_status) = (&old.opened()["status"], &new.opened()["status"]);
     if old_status.is_null() {
@@ -184,7 +184,8 @@ fn replaced(old: &Object, new: &Object) -> Vec<Fact> {
     tasks(old_status).filter_map(fact).collect()
 }
 
-/// What is gone of what the last controller had seen: it lived on, so that it must have learnt of its end.
+/// The deletions of objects that the last controller had seen: it lived on, so that it must have learnt of
+/// them.
 fn deleted(history: &History) -> Vec<Fact> {
     let controllers = history.exchanges.iter().filter(|one| one.who.starts_with("controller-"));
     let Some(last) = controllers.map(|one| Arc::clone(&one.who)).next_back() else { return Vec::new() };

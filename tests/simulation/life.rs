@@ -1,4 +1,4 @@
-//! One Framework's life under one controller: what it came to, and what it asked of the API server.
+//! One Framework's life under one controller: its outcome, and the requests to the API server.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub fn calm() -> Options {
     Options { rates: Rates::calm(), behaviour, ..Options::default() }
 }
 
-/// What a Framework came to, without names of instances and without times: two lives compare by it.
+/// The outcome of a Framework, without names of instances and without times: two lives compare by it.
 pub fn outcome(user: &User, framework: &str) -> String {
     let Some(framework) = user.get("frameworks", framework) else { return "gone".to_owned() };
     let status = &framework.opened()["status"];
@@ -55,7 +55,8 @@ pub async fn ended(cluster: &SimCluster, framework: &str) -> bool {
     cluster.until(PATIENCE, over).await
 }
 
-/// Waits until a Framework is Completed and all is quiet, and checks every promise. Says what is wrong.
+/// Waits until a Framework is Completed and all is quiet, and checks every promise. An error describes the
+/// fault.
 pub async fn lived_well(cluster: &SimCluster, framework: &str) -> Result<(), String> {
     if !ended(cluster, framework).await {
         let outcome = outcome(&cluster.user(), framework);
@@ -76,7 +77,7 @@ pub fn requests(history: &History) -> Vec<String> {
     of_frameworks.map(|one| format!("{:?} {}", one.verb, one.plural)).collect()
 }
 
-/// Runs a Framework under an undisturbed controller; `then` happens meanwhile. Gives what it came to.
+/// Runs a Framework under an undisturbed controller; `then` happens meanwhile. Returns the outcome.
 pub fn lives<F: Future<Output = ()>>(manifest: Manifest, then: impl FnOnce(SimCluster) -> F) -> String {
     simulate(1, calm(), |cluster| async move {
         manifest.create(&cluster.user());
@@ -93,9 +94,8 @@ pub async fn until_running(cluster: &SimCluster) {
     assert!(cluster.until(SECOND * 60, running).await, "it never runs");
 }
 
-/// What a life comes to in which the first controller ends at its n-th request, and another
-/// follows, both set up so.
-/// `None`: it made fewer requests.
+/// The outcome of a life in which the first controller ends at its n-th request, and another follows, both
+/// set up so. `None`: it made fewer requests.
 pub fn killed_at(job: &Manifest, nth: usize, moment: Moment, setup: &Setup) -> Option<String> {
     simulate(nth as u64, calm(), |cluster| async move {
         job.clone().create(&cluster.user());

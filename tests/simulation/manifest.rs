@@ -20,7 +20,7 @@ pub fn framework(name: &str) -> Manifest {
 }
 
 impl Manifest {
-    /// With another TaskRole; what follows is about it.
+    /// With another TaskRole; the calls that follow are about it.
     #[must_use]
     pub fn role(mut self, name: &str, tasks: u32) -> Self {
         let pod = json!({
@@ -65,7 +65,7 @@ impl Manifest {
         self
     }
 
-    /// With an annotation that tells the role's Pods what becomes of them.
+    /// With an annotation that sets the fate of the role's Pods.
     #[must_use]
     pub fn told(mut self, key: &str, value: &str) -> Self {
         self.last()["task"]["pod"]["metadata"]["annotations"][format!("sim/{key}")] = json!(value);
@@ -121,7 +121,7 @@ impl Manifest {
     }
 }
 
-/// What a user does to a Framework; each says whether it was there to be done to.
+/// A user's actions on a Framework; each returns whether the Framework was there.
 pub trait Deeds {
     /// Stops it.
     fn stop(&self, framework: &str) -> bool;

@@ -1,4 +1,4 @@
-//! What users and chance do in the middle of a walk.
+//! The actions of users and chance in the middle of a walk.
 
 use framework_sim::{Cut, DeleteOptions, Ending, Meta, NAMESPACE};
 use jiff::SignedDuration;
@@ -11,7 +11,7 @@ use super::manifest::Deeds;
 use super::walk::Stage;
 use super::{SECOND, pass};
 
-/// One thing happens, or could not: what it is to happen to may be gone.
+/// One thing happens, or cannot: its object may be gone.
 pub async fn step(stage: &mut Stage) {
     if stage.conditions.clock_jumps && stage.rng.u8(..3) == 0 {
         let ms = stage.rng.i64(-90_000..90_000);
@@ -25,7 +25,7 @@ pub async fn step(stage: &mut Stage) {
     }
 }
 
-/// What its users do to a Framework. Says whether they could.
+/// The actions of its users on a Framework. Returns whether they could.
 pub fn users(stage: &mut Stage) -> bool {
     let name = stage.any_framework();
     let user = stage.user.clone();
@@ -64,7 +64,7 @@ fn rescale(stage: &mut Stage, name: &str) -> bool {
                 { "op": "add", "path": format!("{path}/frameworkAttemptCompletionPolicy"), "value": policy },
             ]))
         }
-        // Down and up again before anybody can have seen the first.
+        // Down and up again before the controller can have seen the first.
         4 => user.scale(name, role, 0) && user.scale(name, role, number),
         5 => patch(json!([{ "op": "remove", "path": path }])),
         6 => {
@@ -98,7 +98,7 @@ fn propagation(policy: &str) -> DeleteOptions {
     DeleteOptions { propagation: Some(policy.to_owned()), ..DeleteOptions::default() }
 }
 
-/// What others do to its ConfigMap and Pods. Says whether they could.
+/// The actions of others on its ConfigMap and Pods. Returns whether they could.
 pub fn neighbours(stage: &mut Stage) -> bool {
     let user = stage.user.clone();
     let name = stage.any_framework();
@@ -113,7 +113,7 @@ pub fn neighbours(stage: &mut Stage) -> bool {
         5 => user.delete_with("configmaps", &map, &propagation("Background")).is_ok(),
         6..9 => strip(stage, &name),
         9 => {
-            // Somebody else takes the name of a Task's Pod; in the end he gives it back.
+            // Another user takes the name of a Task's Pod, and gives it back in the end.
             let name = format!("{name}-r0-{}", stage.rng.u8(..3));
             let pod = json!({
                 "apiVersion": "v1", "kind": "Pod",
@@ -136,9 +136,10 @@ pub fn neighbours(stage: &mut Stage) -> bool {
     }
 }
 
-/// Somebody takes the label by which the controller finds a Framework's ConfigMap, or one of its Pods.
+/// A user takes the label by which the controller finds a Framework's ConfigMap, or one of its Pods.
 ///
-/// Only of what the status records: nobody who starts now could know of another.
+/// It takes only labels of objects that the status records: a controller that starts now could not know of
+/// another.
 fn strip(stage: &mut Stage, name: &str) -> bool {
     let Some(framework) = stage.user.get("frameworks", name) else { return false };
     let map = format!("{name}-attempt");
@@ -156,7 +157,7 @@ fn strip(stage: &mut Stage, name: &str) -> bool {
     stage.rng.choice(known).is_some_and(|pod| stage.user.strip("pods", pod))
 }
 
-/// What happens to the network, the API server and etcd.
+/// The faults of the network, the API server and etcd.
 pub async fn network(stage: &mut Stage) {
     let Some(who) = stage.controller.as_ref().map(|controller| controller.name.clone()) else { return };
     let plural = one(&mut stage.rng, &["frameworks", "configmaps", "pods"]);
@@ -187,7 +188,7 @@ pub async fn network(stage: &mut Stage) {
     }
 }
 
-/// What happens to the controller itself.
+/// The faults of the controller itself.
 pub async fn processes(stage: &mut Stage) {
     match stage.rng.u8(..8) {
         0..4 => {

@@ -1,5 +1,5 @@
 //! The simulated cluster with the production controller in it: its watches, cache, ready set, write queue and
-//! core, under a real `kube::Client`. What is simulated begins at the HTTP seam.
+//! core, under a real `kube::Client`. The simulation begins at the HTTP seam.
 //!
 //! Everything follows from one seed, and time is virtual: a whole life takes milliseconds, and the same seed
 //! gives the same trace.

@@ -14,10 +14,10 @@ use super::{SECOND, endgame, history, mischief, pass, simulate};
 
 pub mod queues;
 
-/// What became of a walk.
+/// The outcome of a walk.
 #[derive(Debug)]
 pub struct Walked {
-    /// What was broken, if anything.
+    /// The broken promise, if any.
     pub broken: Option<Broken>,
     /// A hash of all that happened.
     pub digest: u64,
@@ -25,10 +25,10 @@ pub struct Walked {
     pub requests: usize,
 }
 
-/// What was broken in a walk.
+/// A promise that was broken in a walk.
 #[derive(Debug)]
 pub struct Broken {
-    /// The promise, the object, and what is wrong.
+    /// The promise, the object, and the fault.
     pub what: String,
     /// The changes, and if they were kept the messages, up to that moment.
     pub tail: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Manner<'a> {
     pub talks: bool,
 }
 
-/// What takes part in a walk.
+/// The participants of a walk.
 pub struct Stage {
     /// The cluster.
     pub cluster: SimCluster,
@@ -129,7 +129,8 @@ impl Stage {
         if self.controller.is_none() {
             self.incarnation += 1;
             let mut setup: Setup = self.conditions.setup.clone();
-            // Each controller goes on with what the one before has compressed, and compresses otherwise.
+            // Each controller goes on with the statuses that the one before has compressed, and uses another
+            // codec.
             setup.settings.compression.codec = match self.incarnation % 2 {
                 0 => CompressionCodec::Gzip,
                 _ => CompressionCodec::Zstd,
@@ -139,7 +140,8 @@ impl Stage {
         }
     }
 
-    /// Lets pass what has to pass between the death of a controller and the start of the next, and what may.
+    /// Waits between the death of a controller and the start of the next: the time that must pass, and a
+    /// random time.
     pub async fn mourn(&mut self) {
         if self.conditions.hangs {
             pass(AFTERMATH).await;
@@ -165,7 +167,7 @@ impl Stage {
         let _ = self.user.stop(name);
     }
 
-    /// The last of what happened up to a resourceVersion.
+    /// The last changes and messages up to a resourceVersion.
     fn tail(&self, history: &History, rv: Option<u64>) -> Vec<String> {
         const LINES: usize = 60;
         let end = history.changes.iter().position(|change| Some(change.rv) == rv);

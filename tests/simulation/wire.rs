@@ -1,5 +1,5 @@
-//! The wire between the controller and the cluster, with a gate and a fuse: by the gate a process that stands
-//! still sends nothing, by the fuse one ends at exactly one of its requests.
+//! The wire between the controller and the cluster, with a gate and a fuse. By the gate a process that stands
+//! still sends nothing; by the fuse one ends at exactly one of its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 /// Says whether a process stands still.
 ///
-/// Not tokio's `watch`: that one wakes those who wait in an order drawn from the operating system's
+/// It is not tokio's `watch`: that one wakes its waiters in an order drawn from the operating system's
 /// randomness, and two runs of one seed would part here.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
@@ -38,7 +38,7 @@ impl Gate {
     }
 }
 
-/// What becomes of the request at which the controller ends.
+/// The fate of the request at which the controller ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// It never leaves.

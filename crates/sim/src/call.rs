@@ -1,4 +1,4 @@
-//! A request as the server reads it: what it asks, by path, query and body.
+//! A request as the server reads it: its verb and target, from path, query and body.
 
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +23,7 @@ pub(crate) struct Call {
     pub query: Vec<(String, String)>,
     pub content_type: String,
     pub body: Bytes,
-    /// The body as JSON, once somebody has asked for the name in it.
+    /// The body as JSON, parsed when the name in it is first needed.
     pub json: OnceLock<Result<Value, String>>,
     pub route: Route,
 }

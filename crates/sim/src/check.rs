@@ -1,12 +1,12 @@
 //! The checkers: one for each promise, each a function of the history of a run.
 //!
-//! They know the contract, not the controller: what must stand in the persisted status before something is
-//! done, and what must never be seen together, at every resourceVersion. They read:
+//! They know the contract, not the controller. The contract says which persisted status must precede an
+//! action, and which states must never be seen together, at every resourceVersion. The checkers read:
 //!
 //! - which Pods the controller made: those whose controller reference is a ConfigMap `{framework}-attempt`;
 //! - which changes are the controller's: those that came over the wire from a client, unless its name begins
 //!   with `user`. A restarted controller must be a client of another name than the one before it, such as
-//!   `controller-1` and `controller-2`: what the one was told, the other does not know.
+//!   `controller-1` and `controller-2`. The new one does not know the replies to the old one.
 //!
 //! A compressed status is decompressed; one that cannot be is reported as such.
 

@@ -38,7 +38,7 @@ pub struct Options {
     pub nodes: usize,
     /// How long the garbage collector takes for each thing that it does.
     pub collector_delay: RangeInclusive<Duration>,
-    /// How long the quota controller takes until it counts what has changed.
+    /// How long the quota controller takes from a change until it counts.
     pub quota_delay: RangeInclusive<Duration>,
     /// The kinds that the server knows.
     pub registry: Registry,
@@ -104,14 +104,14 @@ impl SimCluster {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A real client of this cluster. The name tells it apart in the trace, in the history and in faults.
+    /// A real client of this cluster. The name identifies it in the trace, in the history and in faults.
     #[must_use]
     pub fn client(&self, who: &str) -> kube::Client {
         let connection = Connection { world: Arc::clone(&self.world), who: who.into() };
         kube::Client::new(connection, NAMESPACE)
     }
 
-    /// Somebody with all rights, no latency and no faults.
+    /// A user with all rights, no latency and no faults.
     #[must_use]
     pub fn user(&self) -> User {
         User { world: Arc::clone(&self.world), actor: "user".into(), namespace: NAMESPACE.to_owned() }
@@ -123,7 +123,7 @@ impl SimCluster {
         self.clock.clone()
     }
 
-    /// Reads or changes what goes wrong.
+    /// Reads or changes the faults.
     pub fn faults<T>(&self, change: impl FnOnce(&mut Faults) -> T) -> T {
         change(&mut self.world().faults)
     }

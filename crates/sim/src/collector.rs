@@ -1,6 +1,6 @@
 //! The garbage collector: it follows owner references by UID, with delays of its own.
 //!
-//! Like the real one it decides by a graph that it builds from watches, so that the graph is older than the
+//! Like the real collector it decides by a graph that it builds from watches. The graph is older than the
 //! store: a dependent created a moment ago may be missing from it.
 
 pub(crate) mod graph;

@@ -1,4 +1,4 @@
-//! POST: what the API server fills in, ignores and refuses when an object is created.
+//! POST: the fields that the API server fills in and ignores, and the objects that it refuses.
 
 use std::sync::Arc;
 

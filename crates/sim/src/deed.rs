@@ -1,4 +1,4 @@
-//! The vocabulary of the agenda: what each part of the cluster may plan for later.
+//! The vocabulary of the agenda: the actions that each part of the cluster may plan for later.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) enum Deed {
     Arrive(Box<Parcel>),
     /// A reply reaches the client.
     Deliver { call: u64, reply: oneshot::Sender<Answer>, answer: Box<Answer> },
-    /// A watch shows what it may show by now.
+    /// A watch shows the changes that are due.
     Pump(WatchId),
     /// A watch shows how far it is.
     Bookmark(WatchId),
@@ -30,11 +30,11 @@ pub(crate) enum Deed {
     Pod(PodRef, Step),
     /// The garbage collector looks at something.
     Collect(Errand),
-    /// The quota controller counts what is used in a namespace.
+    /// The quota controller counts the use in a namespace.
     Count(String),
 }
 
-/// A request, what is going to happen to it, and the way back.
+/// A request, its plan of delays and faults, and the way back.
 #[derive(Debug)]
 pub(crate) struct Parcel {
     pub call: Call,

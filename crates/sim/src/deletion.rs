@@ -1,7 +1,7 @@
 //! DELETE: preconditions, grace, finalizers and propagation.
 //!
-//! The order of the steps is the real server's, because clients can see it: a Pod that goes at once is
-//! first written with its deletionTimestamp and then removed, a ConfigMap is removed without one.
+//! The order of the steps is the real server's, because clients can see it. A Pod that goes at once is first
+//! written with its deletionTimestamp and then removed; a ConfigMap is removed without one.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub struct Deletion {
     pub gone: bool,
 }
 
-/// How the grace period bears on a deletion.
+/// The effect of the grace period on a deletion.
 enum Grace {
     /// The kind or the state of the object knows none: finalizers decide.
     None,

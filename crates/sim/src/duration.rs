@@ -17,7 +17,7 @@ pub(crate) fn draw(rng: &mut Rng, range: &RangeInclusive<Duration>) -> Duration 
     Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
 }
 
-/// Reads a duration as Go writes it, such as `1m30s`; also what a request's `timeout` parameter holds.
+/// Reads a duration as Go writes it, such as `1m30s`. A request's `timeout` parameter has the same form.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;

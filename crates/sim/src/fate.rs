@@ -1,8 +1,8 @@
 //! The fate of a Pod: set by its annotations, by a script of the test, or drawn from the seed.
 //!
-//! Each annotation overrides that part of the decision. Those of the left column have the
-//! prefix `sim/`; those of the middle one are the test cluster's, with the prefix
-//! `test.frameworkcontroller.microsoft.com/`, so that a manifest does the same in both.
+//! Each annotation overrides that part of the decision. Those of the left column have the prefix `sim/`.
+//! Those of the middle one are the test cluster's, with the prefix `test.frameworkcontroller.microsoft.com/`,
+//! so that a manifest does the same in both.
 //!
 //! | `sim/` | test cluster | meaning |
 //! |---|---|---|

@@ -116,7 +116,7 @@ impl Faults {
         self.rates_of.get(who).unwrap_or(&self.rates)
     }
 
-    /// Decides what happens to a request.
+    /// Decides the delays and the fault of a request.
     pub(crate) fn plan(&mut self, call: &Call, plural: &str, name: &str) -> Plan {
         let rates = self.rates_of(&call.who).clone();
         let mut plan =
@@ -171,7 +171,7 @@ impl Faults {
         None
     }
 
-    /// Decides what happens to a watch.
+    /// Decides the lag and the faults of a watch.
     pub(crate) fn watch_plan(&mut self, who: &str) -> WatchPlan {
         let rates = self.rates_of(who).clone();
         let second = |from: u64, to: u64| ms(from * 1000, to * 1000);

@@ -139,7 +139,7 @@ impl Change {
     }
 }
 
-/// One request of a client and what became of it.
+/// One request of a client and its outcome.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     /// Number of the request.

@@ -1,8 +1,8 @@
 //! The kinds of object that the simulated API server knows, and how the real one treats each of them.
 //!
-//! Adding a kind is one line in [`Registry::new`] or one call of [`Registry::add`]; nothing else in the
-//! server asks for a kind by name, except that Pods are recognised by [`Kind::graceful`], quotas by
-//! their plural, and the rules of QueueUnits are said once more in a module of their own.
+//! Adding a kind is one line in [`Registry::new`] or one call of [`Registry::add`]. Nothing else in the
+//! server asks for a kind by name, with three exceptions. It recognises Pods by [`Kind::graceful`] and quotas
+//! by their plural, and a module of its own repeats the rules of QueueUnits.
 
 use std::sync::Arc;
 

@@ -149,7 +149,7 @@ fn finish(world: &mut World, pod: &PodRef, object: &Arc<Object>, end: &End) {
     rewrite(world, pod, object, new, (Verb::PatchStatus, true));
 }
 
-/// Makes a node fall silent; what runs there is deleted by the node controller after that long, and hangs.
+/// Makes a node fall silent. After that long the node controller deletes the node's Pods, which then hang.
 pub(crate) fn kill_node(world: &mut World, name: &str, evict_after: Duration) {
     for node in &mut world.kubelet.nodes {
         node.dead |= node.name == name;
@@ -159,7 +159,7 @@ pub(crate) fn kill_node(world: &mut World, name: &str, evict_after: Duration) {
     }
 }
 
-/// Brings a node back: it ends what was deleted meanwhile, and runs on with the rest.
+/// Brings a node back: it ends the Pods that were deleted meanwhile, and runs on with the rest.
 pub(crate) fn revive_node(world: &mut World, name: &str) {
     for node in &mut world.kubelet.nodes {
         node.dead &= node.name != name;

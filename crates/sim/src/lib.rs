@@ -1,8 +1,8 @@
 //! A cluster in one thread: API server, kubelet, collector, quotas, users, clock and faults. Never shipped.
 //!
-//! The controller under test keeps its real `kube::Client`; what is simulated begins at the HTTP seam. Time
-//! is tokio's paused clock, every random choice follows from one seed, and so the same seed gives the same
-//! trace: [`run`] sets all of that up.
+//! The controller under test keeps its real `kube::Client`; the simulation begins at the HTTP seam. Time is
+//! tokio's paused clock, and every random choice follows from one seed, so that the same seed gives the same
+//! trace. [`run`] sets all of that up.
 //!
 //! ```
 //! use framework_sim::{Options, run};
@@ -90,7 +90,7 @@ pub use trace::Entry;
 pub use user::{NAMESPACE, User};
 pub use watch::Ending;
 
-/// Runs one simulation from its seed, in a runtime of its own, and returns what it returns.
+/// Runs one simulation from its seed, in a runtime of its own, and returns its result.
 ///
 /// The seed also governs `fastrand`'s generator of this thread, from which the back-off of kube's watcher
 /// draws its jitter.

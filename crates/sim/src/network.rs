@@ -1,4 +1,4 @@
-//! The way of a request to the server and of its answer back, with what goes wrong on it.
+//! The way of a request to the server and of its answer back, with the faults on it.
 
 use std::sync::Arc;
 

@@ -64,7 +64,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// Shorthand for what every part of the cluster reads from metadata.
+/// Shorthand for the metadata that every part of the cluster reads.
 pub trait Meta {
     /// A string of metadata, empty when absent.
     fn meta(&self, field: &str) -> &str;

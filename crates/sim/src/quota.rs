@@ -1,5 +1,5 @@
-//! ResourceQuotas: the quota controller, which counts some time after something has changed, and the
-//! admission of Pods against what it has counted.
+//! ResourceQuotas. The quota controller counts some time after a change, and admission checks Pods against
+//! its count.
 //!
 //! Of a Pod two things count: that it is one (`pods`, `count/pods`), and the CPU that its containers request
 //! (`cpu`, `requests.cpu`). Admission adds to `status.used` at once, counting takes away later: between the
@@ -22,7 +22,7 @@ use crate::store::{Key, Store};
 use crate::update::Part;
 use crate::world::World;
 
-/// Counts what is used in a namespace, and writes it into its quotas.
+/// Counts the use in a namespace, and writes it into the namespace's quotas.
 pub(crate) fn count(world: &mut World, namespace: &str) {
     world.quotas.planned.remove(namespace);
     let (actor, time) = (Arc::clone(&world.quotas.actor), world.clock.server_now());
@@ -36,7 +36,7 @@ pub(crate) fn count(world: &mut World, namespace: &str) {
     }
 }
 
-/// Lets a Pod pass that fits, and adds it to what is used.
+/// Lets a Pod pass that fits, and adds it to the use.
 ///
 /// # Errors
 /// When a quota of the namespace is exceeded, or not counted yet.

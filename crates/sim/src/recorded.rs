@@ -1,7 +1,7 @@
 //! The history of a real cluster, from the events of watches and from the audit log, for the same checkers.
 //!
-//! The watches say what was written, because a request that lost its sender may have been carried out and yet
-//! stand in the log as failed. The log says who wrote it, and when.
+//! The watches say which objects were written, because the log may show a request as failed that lost its
+//! sender and was carried out. The log says which client wrote the object, and when.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ enum Requirement {
 }
 
 impl Selector {
-    /// Reads both selectors as they stand in a query; says what is wrong with one that it cannot read.
+    /// Reads both selectors as they stand in a query; describes the fault of one that it cannot read.
     ///
     /// # Errors
     /// When a requirement is not of the form `k`, `!k`, `k=v`, `k!=v`, `k in (…)` or `k notin (…)`.

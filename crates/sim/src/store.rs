@@ -1,5 +1,5 @@
-//! The objects, their versions and the history of their changes: what etcd and the registry layer of a
-//! real API server are together.
+//! The objects, their versions and the history of their changes: the work of etcd and the registry layer of a
+//! real API server together.
 //!
 //! Synchronous and free of faults: a call either changes the store at once or refuses, with the reasons
 //! and the preconditions of the real server. The verbs are in `creation.rs`, `update.rs`, `deletion.rs`.
@@ -75,13 +75,13 @@ pub struct Page {
 pub struct Query {
     /// Only this namespace.
     pub namespace: Option<String>,
-    /// Only what this selects.
+    /// Only the objects that this selects.
     pub selector: Selector,
     /// The state at exactly this version instead of the newest.
     pub version: Option<u64>,
     /// At most so many.
     pub limit: Option<usize>,
-    /// Only what comes after this key.
+    /// Only the objects after this key.
     pub after: Option<Key>,
 }
 

@@ -1,8 +1,8 @@
-//! The changes of QueueUnits that the API server refuses, by the rules of their definition: only the priority
+//! The changes of QueueUnits that the API server refuses, by the rules of their definition. Only the priority
 //! changes, and only until the unit is released; the phase goes forward by one step at a time.
 //!
-//! The rules themselves are expressions that only the real server evaluates; here they are said again. The
-//! test of conformance holds the two together.
+//! The rules themselves are expressions that only the real server evaluates; this module repeats them in
+//! Rust. The conformance test holds the two together.
 
 use serde_json::Value;
 

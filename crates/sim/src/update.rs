@@ -1,4 +1,4 @@
-//! PUT and PATCH, on the object and on its status: which part they may change, and what they must match.
+//! PUT and PATCH, on the object and on its status: the part that they may change, and their preconditions.
 
 use std::sync::Arc;
 

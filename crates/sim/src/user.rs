@@ -19,7 +19,7 @@ use crate::world::World;
 /// Namespace of everything that does not say otherwise.
 pub const NAMESPACE: &str = "default";
 
-/// Somebody with all rights and no latency, acting in one namespace.
+/// A user with all rights and no latency, acting in one namespace.
 ///
 /// Kinds are named by their plural: `frameworks`, `configmaps`, `pods`, `leases`, ….
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
-//! Open watches: what each has seen, how far it lags, and how its stream ends.
+//! Open watches: the changes that each has seen, how far it lags, and how its stream ends.
 //!
-//! A watch shows the changes of its kind in order, each at most once and none out of order, whatever faults
-//! are switched on: those delay it or end it, as on the real server.
+//! A watch shows the changes of its kind in order, each at most once and none out of order. Faults do not
+//! change that: they delay a watch or end it, as on the real server.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! All open watches: when each shows what has changed, and how it ends.
+//! All open watches: when each shows the changes, and how it ends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Watches {
-    /// Takes a watch in, plans its bookmarks, and lets it show what is due.
+    /// Takes a watch in, plans its bookmarks, and lets it show the changes that are due.
     pub(crate) fn open(&mut self, watch: Watch, around: &mut Surroundings<'_>) {
         let id = watch.id;
         if watch.bookmarks {
@@ -63,7 +63,7 @@ impl Watches {
         }
     }
 
-    /// Lets a watch show what is due.
+    /// Lets a watch show the changes that are due.
     pub(crate) fn pump(&mut self, id: WatchId, around: &mut Surroundings<'_>) {
         let Some(watch) = self.open.get_mut(&id) else { return };
         let (changes, version) = (&around.store.history.changes, around.store.version());

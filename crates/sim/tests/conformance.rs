@@ -1,7 +1,8 @@
 //! The simulated API server against the real one: the same random requests, the same answers.
 //!
-//! A walk of requests is drawn from a seed and made on both. What is compared is what a controller can see:
-//! status codes, reasons, the parts of objects that clients write or wait for, and the events of watches.
+//! A walk of requests is drawn from a seed and made on both servers. The test compares the parts that a
+//! controller can see. These are status codes, reasons, the fields of objects that clients write or wait for,
+//! and the events of watches.
 
 mod conformance {
     pub mod difference;
@@ -240,8 +241,8 @@ fn the_real_collector_leaves_what_the_simulated_one_leaves() {
     }
 }
 
-/// Two ConfigMaps, one owning the other, and a Pod owned by the second; the first is deleted, and what is
-/// left and what was seen on the way is told.
+/// Two ConfigMaps, one owning the other, and a Pod owned by the second. Deletes the first, and returns the
+/// objects that are left and the events that were seen on the way.
 async fn family(mut side: Side, policy: Option<&str>) -> Vec<String> {
     let start = side.versions().await;
     let owner = |object: &Value, kind: &str| {

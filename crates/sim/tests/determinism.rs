@@ -29,7 +29,7 @@ fn pod(name: &str) -> Pod {
     .unwrap()
 }
 
-/// Creates, rewrites, patches and deletes, with conflicts, and gives up on what does not answer.
+/// Creates, rewrites, patches and deletes, with conflicts, and gives up on requests without an answer.
 async fn write(cluster: SimCluster, writer: u32) {
     let client = cluster.client(&format!("writer-{writer}"));
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());

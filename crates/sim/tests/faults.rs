@@ -1,4 +1,4 @@
-//! Scripted faults do exactly what they say, to exactly the request they are for.
+//! Scripted faults have exactly the stated effect, on exactly the request that they are for.
 
 use std::time::Duration;
 

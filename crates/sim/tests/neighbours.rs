@@ -48,7 +48,7 @@ fn phase(user: &User, name: &str) -> String {
         .to_owned()
 }
 
-/// A Framework, its ConfigMap and two Pods that run for ever.
+/// A Framework, its ConfigMap and two Pods that run until they are deleted.
 fn family(user: &User) {
     let framework = user.create(framework()).unwrap();
     let attempt = user.create(owned(attempt(), &framework)).unwrap();

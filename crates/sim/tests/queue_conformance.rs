@@ -188,7 +188,7 @@ async fn quota_life(client: &kube::Client, namespace: &str) -> Vec<String> {
     }
     // Counting takes away later than admission has added.
     lines.push(counted(client, &one, "1").await);
-    // Admission hears of it by a watch of its own.
+    // Admission sees the change by a watch of its own.
     let deadline = Instant::now() + Duration::from_secs(60);
     let mut code = 403;
     while code == 403 && Instant::now() < deadline {

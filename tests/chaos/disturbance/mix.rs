@@ -12,12 +12,12 @@ use crate::cluster::{self, block_on, completed, delete, halfway, manifest, task_
 /// How many Frameworks it has.
 const FRAMEWORKS: usize = 4;
 
-/// What happens next in the mixed run.
+/// The next step of the mixed run.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// Nothing is heard of some kinds.
+    /// The watches of some kinds are held back.
     Hold,
-    /// All is heard again.
+    /// All watches go on.
     Release,
     /// The controller is killed and started again.
     Kill,
@@ -25,9 +25,9 @@ pub enum Step {
     Stop,
     /// The API server dies.
     Crash,
-    /// Somebody deletes a Pod.
+    /// A user deletes a Pod.
     DeletePod,
-    /// Somebody deletes a ConfigMap.
+    /// A user deletes a ConfigMap.
     DeleteConfigMap,
     /// A user changes the number of Tasks.
     Rescale,
@@ -66,8 +66,8 @@ impl Mix {
         }
     }
 
-    /// Deletes all Frameworks, waits until the garbage collector has deleted the rest, and returns what
-    /// happened.
+    /// Deletes all Frameworks, waits until the garbage collector has deleted the rest, and returns the
+    /// history.
     pub fn end(self) -> History {
         self.controller.relay.release();
         let all = ["delete", "fw", "--all", "--namespace", &self.namespace];

@@ -1,4 +1,5 @@
-//! What disturbs a controller: an API server that stands still or dies, watches that lag, and its own death.
+//! The faults of a controller's surroundings: an API server that hangs or dies, lagging watches, and its own
+//! death.
 //!
 //! A component that a test stops goes on when its value is dropped, also by a failed test.
 #![allow(dead_code, reason = "each test program uses a part of it")]
@@ -29,14 +30,14 @@ pub fn record(namespace: &str) -> Recording {
     Recording::start_by(witness.clone(), namespace)
 }
 
-/// Waits until what was recorded is as asked.
+/// Waits until the recorded history is as asked.
 pub fn until(recording: &Recording, what: &str, is: impl Fn(&History) -> bool) {
     recording.wait(what, |changes| is(&History::of(changes.clone(), Vec::new())));
 }
 
 /// A controller behind a relay. It ends with this value.
 pub struct Controller {
-    /// What it sees the API server through.
+    /// The relay through which it sees the API server.
     pub relay: Relay,
     config: String,
     pid: Option<u32>,
@@ -115,7 +116,7 @@ impl Drop for Stopped {
     }
 }
 
-/// The API server, killed: nobody listens.
+/// The API server, killed: its port is closed.
 ///
 /// The control plane's other programs are started again after it, as they end without it where they have
 /// elected a leader. The garbage collector above all: it goes on with old watches for a while, and lets a

@@ -1,5 +1,5 @@
-//! What stands between a controller and the API server, in plain HTTP, and can keep watches from telling what
-//! they see, while LISTs, GETs and writes go on: a watch that lags, for as long as a test wants.
+//! A relay between a controller and the API server, in plain HTTP. It can hold back the events of watches
+//! while LISTs, GETs and writes go on: a watch that lags, for as long as a test wants.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts one that passes requests on as a user of the cluster, whatever their own token says.
+    /// Starts one that passes requests on as a user of the cluster, and ignores their own tokens.
     pub fn start(cluster: &Cluster, user: &str) -> Relay {
         let (held, seen) = watch::channel(Held::new());
         let address = block_on(async {
@@ -50,12 +50,12 @@ impl Relay {
         format!("http://{}", self.address)
     }
 
-    /// From now on watches of these kinds tell nothing.
+    /// From now on watches of these kinds deliver no events.
     pub fn hold(&self, kinds: &[&'static str]) {
         self.held.send_modify(|held| held.extend(kinds));
     }
 
-    /// Watches tell what they have held back, and all that follows.
+    /// Watches deliver the events that they have held back, and all that follow.
     pub fn release(&self) {
         self.held.send_modify(Held::clear);
     }

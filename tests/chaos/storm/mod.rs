@@ -1,5 +1,5 @@
-//! What a storm of rescales is made of: Frameworks whose Tasks fail, are retried and hang on, users who
-//! rescale them at random, and figures of what the controller asked for meanwhile.
+//! The parts of a storm of rescales: Frameworks whose Tasks fail, are retried and hang on, users that rescale
+//! them at random, and figures of the controller's requests meanwhile.
 
 pub mod user;
 
@@ -44,7 +44,7 @@ pub fn await_ends(namespace: &str, number: usize) {
     }
 }
 
-/// What may become of the Pods of a TaskRole, and how their Tasks are retried: (annotations, fancy, count).
+/// The fates of the Pods of a TaskRole, and how their Tasks are retried: (annotations, fancy, count).
 type Fate = (&'static [(&'static str, &'static str)], bool, i32);
 
 const FATES: [Fate; 7] = [
@@ -57,7 +57,7 @@ const FATES: [Fate; 7] = [
     // Fail, at last.
     (&[("run-duration", "400ms"), ("exit-code", "1")], false, 2),
     (&[("run-duration", "2s"), ("exit-code", "137"), ("only-task-index", "1")], true, 1),
-    // Are retried for ever.
+    // Are retried without limit.
     (&[("run-duration", "5s"), ("exit-code", "0")], false, -2),
 ];
 
@@ -113,7 +113,7 @@ pub fn last_roles() -> Value {
     json!([role("last", 1, &[("run-duration", "200ms"), ("exit-code", "0")])])
 }
 
-/// What the controller asked for and how often it was refused.
+/// The controller's requests, and how often they were refused.
 pub fn figures(requests: &[Record]) -> String {
     let (mut asked, mut refused) = (BTreeMap::new(), BTreeMap::new());
     for request in requests.iter().filter(|one| one.user_agent.starts_with("frameworkcontroller/")) {

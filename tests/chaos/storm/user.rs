@@ -1,4 +1,4 @@
-//! A user who creates Frameworks, rescales them at random in every way there is, and ends them.
+//! A user that creates Frameworks, rescales them at random in every way there is, and ends them.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::cluster::{client, frameworks};
 /// The longest pause between two rescales of a user.
 const PAUSE: u64 = 250;
 
-/// Kinds of patches, each with what has to stand in the request besides.
+/// Kinds of patches, each with the query that its request needs.
 const JSON: (&str, &str) = ("json-patch+json", "");
 const MERGE: (&str, &str) = ("merge-patch+json", "");
 const APPLY: (&str, &str) = ("apply-patch+yaml", "?fieldManager=storm&force=true");
 
-/// What users have done.
+/// The counts of users' patches.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Rescales that were accepted.
@@ -42,7 +42,7 @@ impl fmt::Display for Done {
     }
 }
 
-/// A user and the Frameworks that nobody else touches.
+/// A user and its Frameworks, which no other user touches.
 pub struct User {
     client: kube::Client,
     api: Api<Framework>,
@@ -107,7 +107,7 @@ impl User {
             7 => self.replace_all(which).await,
             8 => self.apply(which).await,
             9 => {
-                // Down and up again before anybody can have finished the first.
+                // Down and up again before the controller can have finished the first.
                 self.scale(which).await;
                 self.scale(which).await;
             }
@@ -174,7 +174,8 @@ impl User {
         });
         match self.send(which, APPLY, &claim).await {
             Ok(()) => self.done.rescales += 1,
-            // What patches have changed since an apply is no longer its own: it would leave half a TaskRole.
+            // Fields that patches have changed since an apply are no longer its own: it would leave half a
+            // TaskRole.
             Err(kube::Error::Api(refusal)) if refusal.code == 422 => self.done.refused += 1,
             Err(error) => panic!("it is forced: {error}"),
         }
@@ -195,7 +196,7 @@ impl User {
         self.done.rescales += 1;
     }
 
-    /// Sends a patch of a media type, and reads what the spec is then.
+    /// Sends a patch of a media type, and reads the spec that results.
     async fn send(&mut self, which: usize, (kind, query): (&str, &str), patch: &Value) -> kube::Result<()> {
         let path = format!("{}/{}{query}", self.api.resource_url(), name(self.frameworks[which]));
         let request = http::Request::patch(path).header(CONTENT_TYPE, format!("application/{kind}"));

@@ -94,13 +94,13 @@ impl Story {
         story
     }
 
-    /// What comes next.
+    /// Adds the next change.
     fn then(&mut self, what: What, object: Value) {
         let version = self.0.last().map_or(0, |(version, ..)| version + 1);
         self.0.push((version, what, object));
     }
 
-    /// What of the guarantees is broken if the story goes until a version, and then on like this.
+    /// The broken guarantees if the story goes until a version, and then on like this.
     fn broken_by(mut self, until: u64, next: &[Value]) -> Vec<String> {
         self.0.retain(|(version, ..)| *version <= until);
         for object in next {

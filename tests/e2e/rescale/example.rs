@@ -80,7 +80,8 @@ fn down_while_the_last_hangs(job: &Job) -> Vec<String> {
     instances(&status, "a").into_iter().map(|(uid, _)| uid).collect()
 }
 
-/// Step 1 to 4: what failed and is scaled away does not complete the Framework by the policy that came along.
+/// Step 1 to 4: a Task that failed and is scaled away does not complete the Framework by the policy of the
+/// same patch.
 fn first_four_steps(job: &Job) -> Vec<(String, Option<String>)> {
     job.done(&["create", "-f", "-"], MANIFEST);
     let first = job.running(4);

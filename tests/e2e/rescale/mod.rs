@@ -55,7 +55,7 @@ impl Job {
         installed().kubectl_as("admin", &arguments, input).expect("kubectl runs")
     }
 
-    /// The same, for what has to succeed.
+    /// The same, for a command that has to succeed.
     fn done(&self, arguments: &[&str], input: &str) -> String {
         let output = self.kubectl(arguments, input);
         assert!(output.status.success(), "kubectl {arguments:?}: {}\n{input}", output.stderr);

@@ -1,5 +1,5 @@
-//! Every moment at which a Framework may be rescaled: before its start, with nothing in it, while Tasks of
-//! the last scale-down still end, between two attempts, and when it is too late.
+//! Rescales at every moment of a Framework: before its start, with no Tasks, while Tasks of the last
+//! scale-down still end, between two attempts, and when it is too late.
 
 use framework_api::State;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! SafetyGuarantee1 at work: the completion policy and the scale change as one, and what the spec says now is
-//! what the Tasks that stay are measured by.
+//! SafetyGuarantee1 at work: the completion policy and the scale change as one, and the current spec is the
+//! measure for the Tasks that stay.
 
 use framework_api::State;
 use serde_json::json;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Job, instances, job, name_is, replace, role};
 use crate::cluster::manifest;
 
-/// A TaskRole whose Tasks run for ever and whose ends complete nothing.
+/// A TaskRole whose Tasks run until they are deleted and whose ends complete nothing.
 fn sleeper(name: &str, tasks: u32) -> Value {
     json!({
         "name": name, "taskNumber": tasks,

@@ -1,5 +1,5 @@
-//! An API server that has many running Frameworks and nothing else. It makes what it is asked for and holds
-//! none of it, so that a hundred thousand Pods cost it nothing.
+//! An API server that has many running Frameworks and nothing else. It makes each object when it is requested
+//! and holds none of them, so that a hundred thousand Pods cost it nothing.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod server;
@@ -29,7 +29,7 @@ pub struct SyntheticCluster {
     templates: Arc<[Vec<String>; 3]>,
 }
 
-/// What is listed, in the order of [`SyntheticCluster::templates`].
+/// The kinds that are listed, in the order of [`SyntheticCluster::templates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Frameworks,

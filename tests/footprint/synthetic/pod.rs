@@ -1,4 +1,4 @@
-//! A Pod as large as Pods are, with what the controller, the scheduler and the kubelet write of it.
+//! A Pod of realistic size, with the fields that the controller, the scheduler and the kubelet write.
 
 use std::collections::BTreeMap;
 

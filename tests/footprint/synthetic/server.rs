@@ -1,5 +1,5 @@
-//! The synthetic's API server over HTTP, for a controller in another process. It answers what the start asks
-//! for, LISTs and status writes; watches are silent, and anything else is refused and counted.
+//! The synthetic cluster's API server over HTTP, for a controller in another process. It answers the requests
+//! of the start, LISTs and status writes. Watches are silent, and any other request is refused and counted.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! The random walk of queues: Frameworks that wait for room, units that users make, priorities that change
-//! while units are released, quotas and Queues that change, lost replies, slow watches, and a controller that
-//! is killed.
+//! The random walk of queues: Frameworks wait for room, users make units, and priorities change while units
+//! are released. Quotas and Queues change, replies are lost, watches are slow, and the controller is killed.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,7 +16,7 @@ use super::*;
 const TRAIN: &str = "train-";
 const QUEUES: [&str; 2] = ["q0", "q1"];
 const CLASSES: [(&str, i32); 2] = [("high", 100), ("low", -5)];
-/// What desks watch.
+/// The kinds that queue controllers watch.
 const WATCHED: [&str; 6] =
     ["queueunits", "queues", "resourcequotas", "priorityclasses", "pods", "frameworks"];
 /// Where others come and go, for so long a release may not know of them.
@@ -27,16 +26,16 @@ const BLIND: Duration = Duration::from_secs(75);
 /// the end of a job.
 pub const SIEGES: Range<u64> = 0..120;
 
-/// What became of a walk, and what there was to see.
+/// The outcome of a walk, and its counts.
 #[derive(Debug)]
 pub struct Queued {
-    /// What became of it.
+    /// The outcome.
     pub walked: Walked,
     /// How much happened.
     pub counts: Counts,
 }
 
-/// Draws what is the same for every walk of queues.
+/// Draws the conditions that are the same for every walk of queues.
 fn conditions(rng: &mut Rng, manner: Manner<'_>) -> Conditions {
     let mut conditions = Conditions::draw(rng);
     conditions.options.keep_trace = manner.talks;
@@ -71,7 +70,7 @@ pub fn race(seed: u64, patches: usize, manner: Manner<'_>) -> Queued {
 }
 
 /// Releases are held up again and again, the controller is killed while they are, and jobs go whose Pods
-/// stay: what the rules of the queues are for, and little else.
+/// stay. The rules of the queues exist for these events, and a siege has little else.
 pub fn siege(seed: u64, manner: Manner<'_>) -> Queued {
     let mut rng = Rng::with_seed(seed);
     let mut conditions = conditions(&mut rng, manner);
@@ -149,8 +148,8 @@ impl Stage {
         self.conclude(Blind::default()).await
     }
 
-    /// A Framework is deleted, and its Pods are left to the garbage collector, while the controller does not
-    /// hear of quotas.
+    /// A Framework is deleted, and its Pods are left to the garbage collector, while the controller's watch
+    /// of quotas is frozen.
     fn remove_beside_a_stale_quota(&mut self) {
         if let Some(controller) = &self.controller {
             self.cluster.freeze_watches(&controller.name, "resourcequotas", SECOND * 40);
@@ -283,7 +282,7 @@ impl Stage {
         }
     }
 
-    /// What a user does to a Framework.
+    /// A user's action on a Framework.
     fn do_to_framework(&mut self, crowded: bool) -> bool {
         let (name, user) = (self.any_framework(), self.user.clone());
         match self.rng.u8(..8) {
@@ -337,7 +336,7 @@ impl Stage {
         }
     }
 
-    /// Somebody else's Pod.
+    /// Another user's Pod.
     fn make_foreigner(&mut self) -> bool {
         let name = format!("foreign-{}", self.rng.u16(..));
         let container =
@@ -411,9 +410,9 @@ impl Stage {
         Queued { walked, counts: queue::count(&history) }
     }
 
-    /// Room for the largest of all that are there, and no less than there is.
-    /// For whichever is the largest, and for all that wait for what they have grown by: they hold what they
-    /// have meanwhile, and two of them would wait for each other.
+    /// Makes room for the largest of all units and Frameworks, and never less than there is. All Frameworks
+    /// that wait for their growth get room together: they hold their quota meanwhile, and two of them would
+    /// wait for each other.
     fn make_room(&self) {
         let of_unit = |unit: &Value| unit["spec"]["resource"]["pods"].as_u64().unwrap_or(0);
         let tasks = |framework: &Value| {

@@ -36,7 +36,7 @@ fn pod(state: &StateAt, change: &Change) -> Result<(), String> {
     let identity =
         PodIdentity::of(change.object()).ok_or("its controller is not the ConfigMap of an attempt")??;
     let framework = state.framework(&change.namespace, identity.framework, identity.framework_uid);
-    // The request may have been on its way when somebody deleted the Framework: the collector takes the Pod.
+    // The request may have been in flight when the Framework was deleted: the collector takes the Pod.
     let Some(framework) = framework else { return Ok(()) };
     let status = Status::of(framework).ok_or("its Framework has no status")?;
     if status.compressed() {

@@ -1,7 +1,7 @@
 //! A status follows the spec, and it is the spec of the very version that the status replaces.
 //!
-//! A Task is to be removed only if that spec has no place for it, and is new only where it has one; the
-//! Framework and its Tasks are stopped, or deleted, by the codes that say so, only if that spec says so.
+//! A Task is to be removed only if that spec has no place for it, and is new only where it has one. The
+//! Framework and its Tasks get the codes for stopped or deleted only if that spec stops or deletes them.
 
 use crate::check::state_at::{Status, by_controller};
 use crate::check::violation::Violation;

@@ -1,8 +1,8 @@
 //! A Pod is deleted with a grace period of 0 only when its Task's time-out stands in the status and has
 //! passed, by the server's clock, since its deletion started. And a name never has two Pods at once.
 //!
-//! The server's clock may be set back between its answer and the delete that follows from it: what counts is
-//! the latest that it has shown since the deletion started.
+//! The server's clock may be set back between its answer and the delete that follows from it. The check
+//! therefore uses the latest time that the clock has shown since the deletion started.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Every delete of the controller carries a UID precondition and hits an object of a Framework; nothing else
+//! Every delete of the controller carries a UID precondition and hits an object of a Framework. Nothing else
 //! is deleted, and no ConfigMap, Pod or Framework is changed beyond its slot label.
 
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Hand-made histories for the checkers' own tests: one Framework `f` with one TaskRole `r`, told step by
+//! Hand-made histories for the checkers' own tests: one Framework `f` with one TaskRole `r`, built step by
 //! step on a real store.
 
 use std::sync::Arc;
@@ -279,7 +279,7 @@ impl HistoryBuilder {
         self.store.create(&caller, kind, "default", pod).unwrap();
     }
 
-    /// Somebody else has a Pod of that name.
+    /// Another user has a Pod of that name.
     pub(crate) fn foreign_pod(&mut self, name: &str) {
         let spec = json!({ "containers": [{ "name": "main", "image": "x" }] });
         let (caller, kind) = (self.caller("user", 0), self.kind("pods"));

@@ -1,5 +1,5 @@
-//! No lifetime is cut short: a Framework is ended by its deadline, and deleted once it has expired, only
-//! when the API server's clock has shown that the time has come.
+//! No lifetime is cut short: the API server's clock must have shown that the time has come. This holds for a
+//! Framework that its deadline ends, and for one that is deleted because it has expired.
 //!
 //! The proof is a reply that the same controller got before it acted, and after the moment from which the
 //! time is counted was stored. The server's clock may be set back between the two, and no controller can know

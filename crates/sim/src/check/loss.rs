@@ -1,8 +1,8 @@
 //! A crash loses little: of one Framework only so many Pods live, at any moment, that the status does not
 //! record and whose creation was answered.
 //!
-//! Not counted is what the controller cannot know to exist: Pods whose creation ended without an answer, and
-//! those of an incarnation that is dead.
+//! The check does not count the Pods that the controller cannot know to exist: Pods whose creation ended
+//! without an answer, and those of a dead incarnation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Whether the controller hears of the creation.
+/// Whether the controller learns of the creation.
 fn is_known(history: &History, change: &Change) -> bool {
     let created = |code: u16| (200..300).contains(&code);
     let create = history.exchange_of(change);

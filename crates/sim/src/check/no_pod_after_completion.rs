@@ -1,5 +1,5 @@
-//! No Pod outlives its attempt: no Pod of a Task's attempt is alive when the status says that the
-//! attempt is completed, or the Task completed or gone, or the Framework's attempt over.
+//! No Pod outlives its attempt. No Pod of a Task's attempt is alive when the status says that the attempt or
+//! the Task is completed. The same holds when the Task is gone, or the Framework's attempt is over.
 
 use crate::check::state_at::{PodIdentity, StateAt, Status};
 use crate::check::violation::Violation;

@@ -1,9 +1,10 @@
-//! Queues: what was released never exceeds a quota together with what others use; a unit is released once,
-//! and then nothing of it changes; a Framework that waits has nothing in the cluster; and at rest nothing
-//! waits that fits.
+//! Queues: the released units never exceed a quota together with the use of other workloads. A unit is
+//! released once, and then nothing of it changes. A Framework that waits has nothing in the cluster, and at
+//! rest no unit waits that fits.
 //!
-//! A release is decided from what the watches show, and what others do meanwhile, or how a user lowers a
-//! quota, shows a little later: for that [`Blind`] makes an allowance, which is zero where no user does so.
+//! A release is decided from the state that the watches show. A change of others, or a quota that a user
+//! lowers, shows a little later. [`Blind`] makes an allowance for that; it is zero where no user makes such
+//! changes.
 
 mod books;
 
@@ -25,7 +26,7 @@ const WAITS: &str = "at rest no unit waits that fits";
 /// The label that names the queue of a Framework.
 const LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
 
-/// For so long a change of others, or of a quota, may not be known to whoever releases.
+/// For so long the controller may not know of a change of others, or of a quota, when it releases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Blind(pub Duration);
 
@@ -40,7 +41,7 @@ pub struct Counts {
     pub races: usize,
 }
 
-/// Checks what holds at every moment.
+/// Checks the promises that hold at every moment.
 ///
 /// # Errors
 /// When a promise was broken.
@@ -86,7 +87,7 @@ pub fn at_quiescence(history: &History) -> Result<(), Violation> {
     last.map_or(Ok(()), |change| Err(Violation::new(WAITS, change, why)))
 }
 
-/// Counts what happened.
+/// Counts the queue events of a history.
 #[must_use]
 pub fn count(history: &History) -> Counts {
     let mut counts = Counts::default();

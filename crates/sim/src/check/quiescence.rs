@@ -1,5 +1,5 @@
-//! Once nothing changes any more, nothing is left over: what the controller made and still stands is recorded
-//! in a living Framework, carries the right slot, and every Framework that was started has ended.
+//! Once nothing changes any more, nothing is left over. Every object of the controller that still exists is
+//! recorded in a living Framework and carries the right slot. Every Framework that was started has ended.
 
 use std::sync::Arc;
 

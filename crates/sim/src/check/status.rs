@@ -1,9 +1,9 @@
-//! The status only moves forward: states follow the machine, ids and counts never fall, what is decided once
-//! stays, and every write carries the resourceVersion of what it replaces.
+//! The status only moves forward: states follow the machine, ids and counts never fall, and decisions stay.
+//! Every write carries the resourceVersion of the status that it replaces.
 //!
-//! Several states may be passed within one write, with one exception, where the state in between has to be
-//! persisted: a new attempt needs AttemptCompleted to stand in the status it replaces. Completed may follow
-//! anything, and only where the retry policy of that very version asks for no other attempt.
+//! One write may pass several states, with one exception, where the state in between has to be persisted: a
+//! new attempt needs AttemptCompleted in the status that it replaces. Completed may follow any state, and
+//! only where the retry policy of that very version asks for no other attempt.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ const CLOCKS: jiff::SignedDuration = jiff::SignedDuration::from_secs(3);
 /// Checks it.
 ///
 /// # Errors
-/// When a status went backwards, skipped what must be persisted, or was written without its version.
+/// When a status went backwards, skipped a state that must be persisted, or was written without its version.
 pub fn check(history: &History) -> Result<(), Violation> {
     for change in history.of("frameworks") {
         let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
@@ -187,7 +187,7 @@ fn next_attempt(
     }
     first(new, ending)?;
     let delay = old.0["retryPolicyStatus"]["retryDelaySec"].as_i64().unwrap_or(0);
-    // A deadline ends what waits, too.
+    // A deadline ends a retry delay, too.
     let cut_short = cut_short || new.completion()["code"] == EXCEEDED;
     let end = old.attempt()["completionTime"].as_str().and_then(|time| time.parse::<jiff::Timestamp>().ok());
     if let Some(end) = end

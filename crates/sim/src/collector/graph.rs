@@ -1,4 +1,4 @@
-//! The garbage collector's graph of owners and dependents, and what it plans to look at.
+//! The garbage collector's graph of owners and dependents, and the objects that it plans to look at.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! The nodes and what is planned for their Pods.
+//! The nodes and the plans for their Pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Kubelet {
         }
     }
 
-    /// Plans what follows from a change of a Pod.
+    /// Plans the steps that follow from a change of a Pod.
     pub(crate) fn notice(&mut self, change: &Change, agenda: &mut Agenda) {
         if !change.is("pods") {
             return;

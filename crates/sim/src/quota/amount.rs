@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Amounts of what a quota limits here: Pods, and thousandths of a CPU.
+/// The amounts that a quota limits here: Pods, and thousandths of a CPU.
 pub(crate) type Uses = [i64; 2];
 
 /// The use of a Pod, or of the template of one.

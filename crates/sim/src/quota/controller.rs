@@ -1,4 +1,4 @@
-//! When the quota controller counts what is used in a namespace.
+//! When the quota controller counts the use in a namespace.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;

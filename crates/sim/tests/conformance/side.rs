@@ -1,4 +1,4 @@
-//! One of the two servers, and what the walk knows of its objects.
+//! One of the two servers, and the walk's knowledge of its objects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Side {
         names.filter(|name| name.starts_with('x')).map(str::to_owned).collect()
     }
 
-    /// Waits until what is there does not change for a second.
+    /// Waits until the objects do not change for a second.
     pub async fn rest(&mut self) {
         let quiet = Duration::from_secs(1);
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);

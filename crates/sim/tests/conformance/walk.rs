@@ -1,4 +1,4 @@
-//! Random requests, told without UIDs and versions: each side fills in its own.
+//! Random requests, written without UIDs and versions: each side fills in its own.
 
 use fastrand::Rng;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use crate::object::{Meta, Object, ended};
 use crate::quota::amount::{Uses, amount, place, plus, uses};
 use crate::store::Key;
 
-/// Limits, of what is limited.
+/// Limits, one for each limited amount; `None`: not limited.
 pub(super) type Limit = [Option<i64>; 2];
 
 /// The amounts that are held and used in a namespace at a moment.
@@ -54,8 +54,8 @@ pub(super) struct Books {
     states: BTreeMap<String, State>,
     /// The past states of each namespace, each with its end.
     past: BTreeMap<String, Vec<(Duration, State)>>,
-    /// UIDs of Frameworks whose unit was released, with the least that they asked for since: what they have
-    /// grown by after that has units of its own.
+    /// UIDs of Frameworks whose unit was released, with the least that they asked for since. The growth after
+    /// that has units of its own.
     released: BTreeMap<String, Uses>,
 }
 
@@ -145,7 +145,7 @@ impl Books {
         (before, after)
     }
 
-    /// The highest limit and the least use by others that whoever made this change can have known.
+    /// The highest limit and the least use by others that the author of this change can have known.
     pub fn seen(&self, change: &history::Change, at: usize, blind: Duration) -> (i64, i64) {
         let now = self.states.get(&change.namespace).copied().unwrap_or_default();
         let since = change.at.saturating_sub(blind);
@@ -204,7 +204,8 @@ impl Books {
             *of_it = plus(*of_it, *uses);
         }
         let mut state = State { others: all, ..State::default() };
-        // By the UID of its job: what its first unit was given, what the others were, and what it wants.
+        // By the UID of its job: the amount given to its first unit, the amount given to the others, and its
+        // request.
         let mut given_to: BTreeMap<&str, ([Uses; 2], Option<Uses>)> = BTreeMap::new();
         let released = self.units.iter().filter(|(key, unit)| own(key) && phase(unit) == "Dequeued");
         for (_, unit) in released {
@@ -260,7 +261,7 @@ fn of_framework(unit: &Value) -> bool {
     unit["spec"]["consumerRef"]["kind"] == "Framework"
 }
 
-/// Whether a unit is of what a Framework has grown by.
+/// Whether a unit stands for the growth of a Framework.
 fn is_of_growth(unit: &Value) -> bool {
     let first = format!("framework-{}", unit["spec"]["consumerRef"]["name"].as_str().unwrap_or(""));
     unit.name() != first

@@ -1,4 +1,4 @@
-//! The checks of queues against histories that are told step by step.
+//! The checks of queues against histories that are built step by step.
 
 use fastrand::Rng;
 use serde_json::{Value, json};

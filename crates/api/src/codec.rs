@@ -1,9 +1,9 @@
 //! The compressed form of `taskRoleStatuses`: base64 of one zstd frame, or of one gzip member, of its JSON.
 //!
-//! The input is not trusted. Its first bytes name the codec; anything else is refused, and so are bytes
-//! after the frame. A text that decodes to more than [`DECODED_LIMIT`], or that asks for a larger window
-//! than a reader must grant, is refused before memory is spent on it. It is decoded once into nothing, to
-//! learn its size and check its checksum, and then into a buffer of that size.
+//! The input is not trusted. Its first bytes name the codec; any other beginning is refused, and so are bytes
+//! after the frame. A text that decodes to more than [`DECODED_LIMIT`], or that asks for a larger window than
+//! a reader must grant, is refused before memory is spent on it. It is decoded once without output, to learn
+//! its size and check its checksum, and then into a buffer of that size.
 
 use std::io::{self, BufWriter, Read, Write};
 
@@ -19,14 +19,14 @@ use crate::config::CompressionCodec;
 /// The most bytes that a compressed text may decode to.
 pub const DECODED_LIMIT: u64 = 64 << 20;
 
-/// 8 MiB: the window that RFC 8878 asks every reader to grant, and we grant no more.
+/// 8 MiB: the window that RFC 8878 asks every reader to grant. We grant no larger one.
 const WINDOW_LOG_MAX: u32 = 23;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// Serializers write a few bytes at a time; an encoder wants many.
 const BUFFER: usize = 32 << 10;
 
-/// How much work goes into a small result.
+/// The work that goes into a small result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Little: the result will be replaced soon.
@@ -46,7 +46,7 @@ pub enum DecodeError {
     /// Not base64, as JSON carries bytes.
     #[error("not base64: {0}")]
     Base64(String),
-    /// It begins like neither of the two.
+    /// It begins like neither codec.
     #[error("neither zstd nor gzip: it begins with {0}")]
     UnknownMagic(String),
     /// The data ends too early.
@@ -55,7 +55,7 @@ pub enum DecodeError {
     /// The data is damaged, or asks for a larger window than is granted.
     #[error("the {codec} data cannot be decoded: {reason}")]
     Broken {
-        /// Which of the two.
+        /// The codec of the data.
         codec: &'static str,
         /// The reason that the decoder gives.
         reason: String,
@@ -118,7 +118,7 @@ fn compress(
         }
         CompressionCodec::Gzip => {
             let level = match effort {
-                // The fastest one takes 1.4 times the space, too much for what ten thousand Tasks may say.
+                // The fastest level takes 1.4 times the space, too much for the texts of ten thousand Tasks.
                 Effort::Fast => flate2::Compression::new(6),
                 Effort::Best => flate2::Compression::best(),
             };
@@ -132,7 +132,7 @@ fn compress(
 
 /// Small windows and tables: each Task's entry is much like the one before it, a kilobyte away. A larger
 /// window finds nothing better, takes longer, and needs more memory in every reader. In between, level 8
-/// saves an eighth of what level 1 takes, and needs four times as long.
+/// output is an eighth smaller than level 1 output, and needs four times as long.
 fn parameters(effort: Effort) -> Vec<CParameter> {
     let level = match effort {
         Effort::Fast => vec![CParameter::CompressionLevel(1), CParameter::WindowLog(18)],

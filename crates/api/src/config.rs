@@ -1,8 +1,8 @@
 //! The controller's config file, `frameworkcontroller.yaml`: its keys, their defaults and allowed values.
 //!
-//! A [`Config`] made by [`Config::parse`] holds allowed values only. Every key is optional, and `null` is
-//! as good as left out; an unknown key is an error, never ignored. Finding the file, the environment and
-//! the kubeconfig is the program's work: nothing here does I/O.
+//! A [`Config`] made by [`Config::parse`] holds allowed values only. Every key is optional, and `null` counts
+//! as left out; an unknown key is an error, never ignored. Finding the file, the environment and the
+//! kubeconfig is the program's work: this module does no I/O.
 
 mod file;
 
@@ -23,9 +23,9 @@ pub struct Config {
     pub kube_config_file_path: Option<String>,
     /// Requests a second to the API server, on average.
     pub kube_client_qps: f64,
-    /// Requests to the API server that may go out at once, above the average.
+    /// Requests to the API server that may go out in a burst, above the average.
     pub kube_client_burst: u32,
-    /// Frameworks that are synced at once.
+    /// Frameworks that are synced at the same time.
     pub worker_number: usize,
     /// Whether a large status is stored compressed.
     pub large_framework_compression: bool,
@@ -418,7 +418,7 @@ mod tests {
             ("workerNumber: 1\nworkerNumber: 2", "line 2: the file: `workerNumber` is given twice"),
             ("- a list", "line 1: the file: give keys with values"),
             ("workerNumber: 1\n---\nworkerNumber: 1", "line 3: the file: give one YAML document"),
-            // Numbers as YAML 1.1 wrote them mean something else to other readers, or are none.
+            // YAML 1.1 numbers mean something else to other readers, or are not numbers there.
             ("workerNumber: 010", "line 1: workerNumber: give a whole number"),
             ("workerNumber: 1e3", "line 1: workerNumber: give a whole number"),
             ("kubeClientQps: 010", "line 1: kubeClientQps: give a number"),

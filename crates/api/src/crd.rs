@@ -32,7 +32,7 @@ pub fn definition() -> CustomResourceDefinition {
     definition
 }
 
-/// Gives the rules of whole objects, which are about the name, the path of the name.
+/// Sets the path of the rules of whole objects to the path of the name, which they are about.
 fn name_the_name(definition: &mut CustomResourceDefinition) {
     for version in &mut definition.spec.versions {
         let Some(root) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {

@@ -53,8 +53,8 @@ pub(crate) fn ttl_after_finished(schema: &mut Schema) {
     bounded(schema, seconds::TTL_AFTER_FINISHED, way_out);
 }
 
-/// A rule rather than `minimum` and `maximum`, because it can say what to do instead. A value that an older
-/// schema stored may stay, as it cannot be changed.
+/// A rule instead of `minimum` and `maximum`, because its message can name the alternative. A value that an
+/// older schema stored may stay, as it cannot be changed.
 fn bounded(schema: &mut Schema, bounds: RangeInclusive<i64>, way_out: &str) {
     let (least, most) = (bounds.start(), bounds.end());
     let rule = Rule::new(format!("({least} <= self && self <= {most}) || oldSelf.hasValue()"))
@@ -71,7 +71,7 @@ pub(crate) fn fixed_at_creation(schema: &mut Schema) {
         ("activeDeadlineSeconds", "to end the Framework now, set executionType to Stop"),
         ("ttlSecondsAfterFinished", "to be rid of the Framework, delete it"),
     ] {
-        // Not `self.?x == oldSelf.?x`: Kubernetes 1.30 cannot bound what comparing two optionals costs.
+        // Not `self.?x == oldSelf.?x`: Kubernetes 1.30 cannot bound the cost of comparing two optionals.
         let (now, old) = (format!("self.{field}"), format!("oldSelf.{field}"));
         let same = format!("has({now}) == has({old}) && (!has({now}) || {now} == {old})");
         let rule = Rule::new(same)

@@ -13,12 +13,12 @@ pub const ACTIVE_DEADLINE: RangeInclusive<i64> = 1..=3_153_600_000;
 /// The bounds of `spec.ttlSecondsAfterFinished`.
 pub const TTL_AFTER_FINISHED: RangeInclusive<i64> = 0..=i32::MAX as i64;
 
-/// `activeDeadlineSeconds`, if it is one.
+/// Reads `activeDeadlineSeconds`; `None` if the value is invalid.
 pub(crate) fn active_deadline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
     Ok(within(&Value::deserialize(deserializer)?, &ACTIVE_DEADLINE))
 }
 
-/// `ttlSecondsAfterFinished`, if it is one.
+/// Reads `ttlSecondsAfterFinished`; `None` if the value is invalid.
 pub(crate) fn ttl_after_finished<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<i32>, D::Error> {

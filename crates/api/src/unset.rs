@@ -1,4 +1,4 @@
-//! Fields of a stored Framework that count as not set, and the sentence that says so.
+//! Fields of a stored Framework that count as not set, and the sentence that reports them.
 
 use std::ops::RangeInclusive;
 

@@ -1,6 +1,6 @@
 //! The acts that the persisted status permits and that the observation requires now.
 //!
-//! Nothing here depends on a status that is not persisted yet.
+//! This module never reads a status that is not persisted yet.
 
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
@@ -12,7 +12,7 @@ use crate::permit::{self, role_of_pod, task_of_pod};
 use crate::plan::{Action, Plan};
 use crate::{growth, lifetime, next_attempt, pod, queue};
 
-/// The object that a create posts; `None` if the status does not know the instance any more.
+/// The object that a create posts; `None` if the status no longer has the instance.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
     match action {
         Action::CreateConfigMap { .. } => Some(pod::config_map_of(framework, status)),
@@ -23,7 +23,7 @@ pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) ->
     }
 }
 
-/// Adds the acts that the persisted `status` permits to `plan`, and when to look again.
+/// Adds the acts that the persisted `status` permits to `plan`, and the time of the next sync.
 pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, m: &Moment, policy: &Policy) {
     let mut acts = Acts { plan, status, o, m, policy };
     acts.config_map();
@@ -133,7 +133,7 @@ impl Acts<'_> {
             let limit = self.policy.object_local_cache_creation_timeout_sec;
             return self.wake_at(self.status.transition_time.plus_seconds(limit));
         }
-        // While our own delete is on its way, its reply will tell.
+        // While our own delete is in flight, no GET is needed: the reply to the delete decides.
         let objects = self.o.objects;
         let known =
             [&objects.gone, &objects.confirms, &objects.deletes].iter().any(|uids| uids.contains(&uid));
@@ -162,7 +162,7 @@ impl Acts<'_> {
             if self.may_delete(pod) {
                 self.act(Action::DeletePod { name: name.clone(), uid: pod.uid.clone(), force: false });
             }
-            // A Pod of another attempt may be of another Framework of that name.
+            // A Pod of another attempt may belong to another Framework of that name.
             let role = role_of_pod(self.status, name).filter(|_| self.is_of_the_attempt(pod));
             let timeout = role.and_then(|role| role.pod_graceful_deletion_timeout_sec);
             if let (Some(timeout), Some(deletion)) = (timeout, pod.deletion) {
@@ -207,12 +207,12 @@ impl Acts<'_> {
         let map = self.o.objects.config_map.as_ref();
         let owner_is_there = map.is_some_and(|map| Some(&map.uid) == recorded && !map.deleting);
         let name = &task.attempt_status.pod_name;
-        // A Pod of ours that holds the name is an orphan; its DELETED event brings us back here.
+        // A Pod of ours that holds the name is an orphan; its DELETED event triggers another sync.
         let name_is_free = !self.o.objects.pods.contains_key(name);
         let Some(instance) = permit::task_instance(self.status, task) else { return };
         let create = self.o.objects.pod_creates.get(name);
         let settled = create.is_none_or(|create| match create.outcome {
-            // Refused for an attempt that is over: says nothing of this one.
+            // A refusal for a former attempt has no meaning for this one.
             Outcome::Refused { .. } if create.instance != instance => true,
             _ => self.may_create(Some(create)),
         });
@@ -290,7 +290,7 @@ impl Acts<'_> {
         let deadline = lifetime::deadline(self.o.framework);
         let awaited = self.status.state != State::Completed && !lifetime::is_over(self.o, self.m);
         if let Some(due) = deadline.filter(|_| awaited) {
-            // It is not over: asks when it may be.
+            // The Framework is not over: requests a `Date` for the time when it may be.
             let _ = self.is_due(due);
         }
         match self.status.state {

@@ -1,4 +1,4 @@
-//! Syncs many Frameworks at once, on all cores if that is faster.
+//! Syncs many Frameworks together, on all cores if that is faster.
 
 use rayon::prelude::*;
 

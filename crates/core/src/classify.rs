@@ -29,7 +29,7 @@ pub use self::error::{Error, Problem};
 pub use self::judged::Judged;
 pub use self::terminated::{ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 
-/// Matches everything, and so shows the text in the diagnostics.
+/// Matches any text, and so shows the text in the diagnostics.
 const ANYTHING: &str = "(?ms).*";
 
 /// The rules, ready to be applied to Pods.
@@ -125,7 +125,7 @@ impl Rule {
     }
 }
 
-/// The rules of the codes with which a container itself says how it failed.
+/// The rules of the codes with which a container itself reports its failure.
 fn predefined() -> [PodFailureRule; 3] {
     let codes = [
         Code::ContainerTransientFailed,

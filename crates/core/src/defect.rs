@@ -1,4 +1,4 @@
-//! Rules of the controller that a test switches off, to show that the checks find their absence.
+//! Rules of the controller that a test switches off, to show that the checks detect their absence.
 //!
 //! A shipped program is built without the feature `defects`. There every rule holds under any policy, and
 //! the compiler drops the code of a missing rule.
@@ -21,7 +21,7 @@ pub enum Defect {
     TrustConfigMap,
     /// A6: an object that left the cache counts as gone.
     TrustDisappearance,
-    /// A7: creates go on however many are unrecorded.
+    /// A7: creates continue at any number of unrecorded ones.
     UnboundedLoss,
     /// A8: timers trust the local clock.
     TrustLocalClock,
@@ -33,9 +33,9 @@ pub enum Defect {
     OverwriteOnConflict,
     /// The status of a unit is written even if the unit changed since the decision.
     ReleaseUnguarded,
-    /// A release without a reply counts no more.
+    /// A release without a reply no longer counts.
     ForgetRelease,
-    /// After a start units are released at once.
+    /// After a start, units are released immediately.
     ReleaseAtOnce,
     /// The quota of a job returns when the job has ended, even while its Pods still use it.
     ReturnAtEnd,

@@ -1,9 +1,9 @@
 //! Deferrable events of a Pod: they change the status, and no act depends on them.
 //!
-//! Most events of a Pod are deferrable: it was seen, bound to a node, started. A sync for such an event
-//! alone plans the same acts as the sync before, and a status that may be written late
-//! ([`Urgency::Record`](crate::Urgency)). So one sync serves all the events until that write, and the cost
-//! of such an event does not grow with the number of Tasks.
+//! Most events of a Pod are deferrable: it was seen, bound to a node, started. A sync for such an event alone
+//! plans the same acts as the sync before, and a status that may be written late
+//! ([`Urgency::Record`](crate::Urgency)). So one sync serves all the events until that write, and the cost of
+//! such an event does not grow with the number of Tasks.
 //!
 //! An event is deferrable only if that is certain. In doubt, a sync decides.
 
@@ -22,7 +22,7 @@ pub fn is_deferrable(o: &Observed<'_>, pod_name: &str) -> bool {
     let attempt = &task.attempt_status;
     let recorded = attempt.pod_uid.as_ref() == Some(&pod.uid);
     if pod.deletion.is_some() {
-        // By us, and nobody waits for the time when force is to be used.
+        // The controller deleted it, and no forced deletion waits for its time.
         let patient =
             |status| Some(role_of_pod(status, pod_name)?.pod_graceful_deletion_timeout_sec.is_none());
         let ours = attempt.completion_status.is_some() && o.objects.deletes.contains(&pod.uid);

@@ -111,7 +111,7 @@ impl Step<'_> {
         }
     }
 
-    /// Ends the attempt because the user wants it.
+    /// Ends the attempt because the user requests it.
     pub(crate) fn stop(&self, next: &mut FrameworkStatus) {
         self.end(
             next,

@@ -1,10 +1,12 @@
 //! The QueueUnits that request the Tasks of a Framework that a queue has released.
 //!
-//! Its first unit requests the Tasks that it was released with. New Tasks are stored with the generation of
-//! the spec that added them. Another unit, whose name has that generation, requests them: they get no Pod
-//! until it is released. Guarantees: the stored generation of a Task never changes, also through retries. A
-//! Task that is being removed gives its share back for good, and the Task that replaces it is requested
-//! again. So the demand of a unit never grows once all its Tasks are stored.
+//! The first unit of a Framework requests the Tasks that the Framework was released with. New Tasks are
+//! stored with the generation of the spec that added them. Another unit, whose name has that generation,
+//! requests them: they get no Pod until it is released.
+//!
+//! Guarantees: the stored generation of a Task never changes, also through retries. A Task that is being
+//! removed gives its share back permanently, and the Task that replaces it is requested again. So the demand
+//! of a unit never grows once all its Tasks are stored.
 
 use framework_api::queue::{ConsumerKind, growth_unit_name};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
@@ -24,7 +26,7 @@ pub struct UnitDemand {
     pub generation: Option<i64>,
     /// When the first of these Tasks was added; `None`: none is stored yet.
     pub since: Option<Time>,
-    /// How many there are of each TaskRole of the spec, in its order.
+    /// The number of Tasks of each TaskRole of the spec, in its order.
     pub tasks: Vec<u64>,
 }
 
@@ -37,7 +39,7 @@ pub fn unit_demands(o: &Observed<'_>, policy: &Policy) -> Vec<UnitDemand> {
     if queue::stage_now(o, policy) == Stage::Waiting
         && !roles.iter().flat_map(TaskRoleStatus::tasks).any(is_tagged)
     {
-        // Its Tasks follow its spec, and nothing of it has begun.
+        // Its Tasks follow its spec, and no attempt of it has begun.
         let numbers = spec.task_roles.iter().map(|role| u64::try_from(role.task_number).unwrap_or(0));
         demands.iter_mut().for_each(|demand| demand.tasks = numbers.clone().collect());
         return demands;

@@ -1,4 +1,4 @@
-//! The pure core of the controller: it decides what happens next.
+//! The pure core of the controller: it decides the next step of a Framework.
 //!
 //! [`sync`](sync::sync) maps an observation of one Framework, a moment and a policy to a [`Plan`]. A plan
 //! has the status to persist, the acts that the *persisted* status permits, the time of the next sync, and

@@ -14,9 +14,9 @@ use crate::plan::Report;
 
 /// Reason of the Event about a Framework that is deleted soon after its end.
 pub const SHORT_TTL: &str = "ShortTTLSecondsAfterFinished";
-/// Reason of the Event about a Framework whose deletion did not work.
+/// Reason of the Event about a Framework whose deletion failed.
 pub const DELETION_FAILED: &str = "DeletionFailed";
-/// Below so many seconds, a finished Framework may be deleted before its user has read it.
+/// Below this many seconds, a finished Framework may be deleted before its user has read it.
 const SHORT_SEC: i32 = 60;
 
 /// When a completed Framework is to be deleted, and by which of the two settings.

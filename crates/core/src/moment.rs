@@ -1,9 +1,9 @@
-//! When a decision is made.
+//! The moment of a decision.
 
 use framework_api::Time;
 use jiff::Timestamp;
 
-/// When a decision is made, and the randomness it may use.
+/// The moment of a decision, and the randomness that it may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     /// Now, corrected to the API server's clock as far as it is known.

@@ -23,7 +23,7 @@ impl Step<'_> {
         match (next.retry_policy_status.retry_delay_sec, decision) {
             (None, Decision::Stop) => self.complete(next, reports),
             _ if !persisted => {}
-            // Whether another attempt may begin, the API server's clock is about to tell.
+            // A `Date` of the API server decides whether another attempt may begin.
             (_, Decision::Retry { .. }) if !self.is_over() && lifetime::may_be_over(self.o, self.m) => {}
             (None, Decision::Retry { accountable, conflict }) => {
                 let (least, most) =
@@ -42,7 +42,7 @@ impl Step<'_> {
                     self.retry(next, accountable, &end, reports);
                 }
             }
-            // Decided before: only the time, or a Stop, is awaited.
+            // The retry was decided before: only its time, or a Stop, is awaited.
             (Some(_), decision)
                 if is_stopped(self.o) || self.is_over() || self.m.time() >= retry_due(next) =>
             {

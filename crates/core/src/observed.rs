@@ -1,7 +1,7 @@
 //! The input of the core: the facts about one Framework and its objects, the moment, and the policy.
 //!
-//! Facts come from the caches, which hold what the API server showed, and from the requests that were sent,
-//! with their outcomes. The core believes nothing else.
+//! Facts come from the caches, which hold the objects that the API server showed, and from the requests that
+//! were sent, with their outcomes. The core uses no other source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ pub struct Objects {
     pub config_map_create: Option<Create>,
     /// Creates of Pods, by Pod name.
     pub pod_creates: BTreeMap<String, Create>,
-    /// UIDs of objects that were known and are confirmed to exist no more (rule A6).
+    /// UIDs of objects that were known and that are confirmed to be gone (rule A6).
     pub gone: BTreeSet<String>,
     /// UIDs for which a delete is in flight, or accepted and not yet seen.
     pub deletes: BTreeSet<String>,

@@ -48,8 +48,8 @@ fn may_be_forced(status: &FrameworkStatus, pod_name: &str) -> bool {
     role_of_pod(status, pod_name).is_some_and(|role| role.pod_graceful_deletion_timeout_sec.is_some())
 }
 
-/// Whether the garbage collector deletes the Pods, then the ConfigMap, then the Framework. A Pod created
-/// now could outlive all of them, because the API server accepts it even if its owner is gone.
+/// Whether the garbage collector deletes the Pods, then the ConfigMap, then the Framework. A Pod created now
+/// could outlive all of them, because the API server accepts it even if its owner is gone.
 pub(crate) fn is_deleted_in_foreground(framework: &Framework) -> bool {
     let metadata = &framework.metadata;
     let mut finalizers = metadata.finalizers.iter().flatten();

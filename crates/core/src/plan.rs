@@ -17,17 +17,17 @@ pub struct Plan {
     pub act: Vec<Action>,
     /// When to sync again even if nothing happens.
     pub wake: Option<Timestamp>,
-    /// When something becomes due that only a `Date` of the API server proves (rule A8). From then on, by
-    /// the estimated clock of the API server, a `Date` is to be fetched and the Framework synced again.
+    /// When something becomes due that only a `Date` of the API server proves (rule A8). From then on, by the
+    /// estimated clock of the API server, a `Date` is to be fetched and the Framework synced again.
     pub proof_due: Option<Time>,
-    /// The reports for users, to be sent once `persist` is written (at once if there is none).
+    /// The reports for users, to be sent once `persist` is written (immediately if there is none).
     pub report: Vec<Report>,
-    /// The history snapshots of what `persist` replaces: to be written before it.
+    /// The history snapshots of the objects that `persist` replaces: to be written before it.
     pub snapshots: Vec<Snapshot>,
 }
 
 impl Plan {
-    /// Asks to be woken at `at`, or earlier.
+    /// Requests a sync at `at`, or earlier.
     pub(crate) fn wake_at(&mut self, at: Timestamp) {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
@@ -111,7 +111,7 @@ impl Report {
         Report { warning: false, reason, note }
     }
 
-    /// Reports trouble.
+    /// Reports a problem.
     pub fn warning(reason: &'static str, note: String) -> Self {
         Report { warning: true, reason, note }
     }

@@ -1,8 +1,8 @@
 //! The objects that represent attempts: the Pod of a TaskAttempt and the ConfigMap of a FrameworkAttempt.
 //!
-//! Both are rendered when they are sent, from the Framework's spec and its persisted status, so that a
-//! queue of creates holds no bodies. Rendering never fails: a template that makes no sense is passed on,
-//! and the API server refuses it with its own message.
+//! Both are rendered when they are sent, from the Framework's spec and its persisted status, so that a queue
+//! of creates holds no bodies. Rendering never fails: an invalid template is passed on, and the API server
+//! refuses it with its own message.
 
 mod placeholder;
 pub mod template;

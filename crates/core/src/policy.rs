@@ -19,15 +19,15 @@ pub struct Policy {
     pub max_conflict_retry_delay_sec: i64,
     /// How long a completed Framework is kept.
     pub framework_completed_retain_sec: i64,
-    /// How many Pods of a Framework may exist, or be on their way, without being recorded (rule A7).
+    /// The number of Pods of a Framework that may exist, or be in flight, without being recorded (rule A7).
     pub unrecorded_creates_limit: usize,
     /// The size limits of an object.
     pub size: SizeLimits,
-    /// Which history snapshots are written.
+    /// The history snapshots that are written.
     pub log_object_snapshot: LogObjectSnapshot,
     /// Whether a Framework that names a queue waits to be released from it.
     pub queueing: bool,
-    /// Rules that are switched off, to show that the checks find their absence.
+    /// Rules that are switched off, to show that the checks detect their absence.
     pub defects: Defects,
 }
 

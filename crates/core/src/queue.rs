@@ -136,7 +136,7 @@ fn is_under_way(o: &Observed<'_>) -> bool {
 
 /// The state that the condition stores.
 enum QueuedState<'a> {
-    /// It is not there, or the Framework has left the queue without being released.
+    /// The condition is not there, or the Framework has left the queue without being released.
     None,
     Waiting(&'a Condition),
     Admitted(&'a Condition),
@@ -157,11 +157,11 @@ fn queue_of<'a>(admitted: &'a Condition, framework: &'a Framework) -> &'a str {
 /// The next value of the condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueuedCondition {
-    /// It stays as it is, if it exists.
+    /// The condition stays as it is, if it exists.
     Unchanged,
-    /// It is True.
+    /// The condition is True.
     True { reason: String, message: String },
-    /// It is False for good, or until the label is set again.
+    /// The condition is False permanently, or until the label is set again.
     False { reason: &'static str, message: String },
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn queued_condition(next: &FrameworkStatus, o: &Observed<'_>, policy:
                 let message = truncate(message, MOST_MESSAGE).into_owned();
                 QueuedCondition::True { reason: reason.clone(), message }
             }
-            // Its queue has not been heard since the controller started: what it said then still holds.
+            // Its queue has not answered since the controller started: its last answer still holds.
             (QueuedState::Waiting(known), _) => QueuedCondition::kept(known),
             _ => {
                 let message =
@@ -191,7 +191,7 @@ pub(crate) fn queued_condition(next: &FrameworkStatus, o: &Observed<'_>, policy:
     let is_begun = next.attempt_status.config_map_uid.is_some();
     let begins = is_begun || stage(Some(next)) == Stage::Waiting && asked(o.framework).is_some();
     let queue = label(o.framework).filter(|_| policy.queueing && begins && is_released(o));
-    // Released before it was written that it waits. A label that came later than that means nothing.
+    // It was released before its wait was written. A label that was added later has no effect.
     let was_released = matches!(o.admission, Some(Admission::Released { .. }));
     let at_once = stage(o.status) == Stage::Waiting && was_released;
     match (known, queue) {
@@ -206,7 +206,7 @@ pub(crate) fn queued_condition(next: &FrameworkStatus, o: &Observed<'_>, policy:
     }
 }
 
-/// Why a Framework no longer waits although it was not released.
+/// The reason why a Framework no longer waits although it was not released.
 fn why_not(next: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> &'static str {
     if next.attempt_status.completion_status.is_some() {
         "the Framework ended while it waited"
@@ -224,7 +224,7 @@ impl QueuedCondition {
         QueuedCondition::True { reason: known.reason.clone(), message: known.message.clone() }
     }
 
-    /// The value that a released Framework keeps until there is something else to write: its ConfigMap.
+    /// The value that a released Framework keeps until another change, the ConfigMap, has to be written.
     pub fn postponed(&self, status: &FrameworkStatus) -> Option<QueuedCondition> {
         match (self, queued_state(status)) {
             (QueuedCondition::False { reason: ADMITTED, .. }, QueuedState::Waiting(known)) => {

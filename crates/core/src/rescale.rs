@@ -1,6 +1,6 @@
 //! Brings the Tasks of the status in line with the spec: adds, marks for removal, removes, replaces.
 //!
-//! Changes are persisted before anything acts on them, and before the completion policy is evaluated.
+//! Changes are persisted before any act depends on them, and before the completion policy is evaluated.
 
 use framework_api::code::Code;
 use framework_api::name;
@@ -42,7 +42,7 @@ fn new_role(
     status
 }
 
-/// A negative timeout, which an older schema let through, means none.
+/// A negative timeout, which an older schema accepted, means none.
 fn effective_timeout(role: &TaskRole) -> Option<i64> {
     role.task.pod_graceful_deletion_timeout_sec.filter(|seconds| *seconds >= 0)
 }

@@ -2,11 +2,11 @@
 //!
 //! An object has one size limit for metadata, spec and status, and a compressed status has its own limit.
 //! Every Task has a fixed share. Half of the rest is divided evenly among the Tasks. Of the other half, a
-//! Task that ends may take a sixteenth of what its predecessors left. Texts that do not fit are truncated
-//! when the completion status is first set, as it never changes later. The same text of a neighbouring Task
-//! costs nothing, as compression finds the repetition.
+//! Task that ends may take a sixteenth of the part that its predecessors left. Texts that do not fit are
+//! truncated when the completion status is first set, as it never changes later. The same text of a
+//! neighbouring Task costs nothing, as compression finds the repetition.
 //!
-//! All of it is a function of the persisted status and the spec, so that it holds after any number of
+//! The result is a function of the persisted status and the spec, so that it holds after any number of
 //! changes. Texts from before a scale-up are counted, and a scale-up that would not fit waits.
 
 use framework_api::status::{TaskAttemptCompletionStatus, TaskStatus};
@@ -30,7 +30,7 @@ const REPEATED: usize = 16 << 20;
 const CONTAINERS: usize = 100_000;
 /// The largest distance of a repetition: gzip looks back 32 KiB.
 const REACH: usize = 24 << 10;
-/// How many Tasks are searched for the same text.
+/// The number of Tasks that are searched for the same text.
 const NEIGHBOURS: usize = 16;
 /// Bytes of a Task's status, texts apart, before compression.
 const PLAIN: usize = 900;
@@ -107,7 +107,7 @@ fn texts(end: &TaskAttemptCompletionStatus) -> impl Iterator<Item = &str> {
         let containers = pod.containers.iter().flat_map(|c| [c.reason.as_str(), c.message.as_str()]);
         own.into_iter().chain(containers)
     });
-    // Those of a Pod's end are made of what the Pod said.
+    // The diagnostics of a Pod's end consist of the Pod's own texts.
     pod.chain(end.pod.is_none().then_some(end.diagnostics.as_str()))
 }
 
@@ -197,7 +197,7 @@ impl<'a> Room<'a> {
         Room { o, policy, account: None }
     }
 
-    /// The completion status that `make` makes of as much of these texts as fits.
+    /// The completion status that `make` returns for as much of these texts as fits.
     pub fn fit<'t>(
         &mut self,
         neighbours: Neighbours<'_>,
@@ -206,14 +206,14 @@ impl<'a> Room<'a> {
         make: impl Fn(Allowance) -> TaskAttemptCompletionStatus,
     ) -> TaskAttemptCompletionStatus {
         let weights: Vec<usize> = texts.filter(is_counted).map(truncate::weight).collect();
-        // Most Pods say little: they need no account.
+        // Most Pods have short texts: they need no account.
         if weights.is_empty() && containers <= 10 {
             return make(Allowance::ALL);
         }
         let account = self.account.get_or_insert_with(|| Account::open(self.o, self.policy));
         let all = Allowance { text: usize::MAX, containers: account.containers };
         let whole = make(all);
-        // Tasks that say the same are cut to the same.
+        // Tasks with the same texts are truncated in the same way.
         let level = truncate::level(weights.clone(), account.repeated);
         let lean = if level == usize::MAX { whole.clone() } else { make(Allowance { text: level, ..all }) };
         if neighbours.have(&lean) {

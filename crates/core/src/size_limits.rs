@@ -1,4 +1,4 @@
-//! How large an object may become, and the room that its Tasks leave for texts.
+//! The maximum size of an object, and the space that its Tasks leave for texts.
 
 /// The size limits of an object, and of a compressed status in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +19,10 @@ impl Default for SizeLimits {
 /// Compressed bytes of a Task without texts at the end of its life, with different addresses, nodes, times
 /// and counts in every Task.
 const USUAL_PER_TASK: usize = 64;
-/// The same with the fast compression.
+/// The same as `USUAL_PER_TASK` with the fast compression.
 pub(crate) const MOST_PER_TASK: usize = 80;
 impl SizeLimits {
-    /// The limits that are left beside so many bytes.
+    /// The limits that are left beside this many bytes.
     #[must_use]
     pub fn beside(&self, stored_bytes: usize) -> SizeLimits {
         SizeLimits { object: self.object.saturating_sub(stored_bytes), ..*self }
@@ -33,15 +33,15 @@ impl SizeLimits {
         self.object.saturating_sub(stored_bytes).min(self.compressed) / 4 * 3
     }
 
-    /// The same with only the limit of the object.
+    /// The same as `wanted` with only the limit of the object.
     pub(crate) fn possible(&self, stored_bytes: usize) -> usize {
         self.object.saturating_sub(stored_bytes) / 4 * 3
     }
 
-    /// The bytes for all texts of so many Tasks.
+    /// The bytes for all texts of this many Tasks.
     pub(crate) fn texts(&self, stored_bytes: usize, tasks: usize) -> usize {
         let wanted = self.wanted(stored_bytes).saturating_sub(USUAL_PER_TASK * tasks);
-        // So that there is room for a scale-up.
+        // Leaves space for a scale-up.
         wanted.min(self.possible(stored_bytes).saturating_sub(MOST_PER_TASK * tasks) / 2)
     }
 }

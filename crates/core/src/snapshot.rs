@@ -1,7 +1,7 @@
 //! History snapshots: the state that a status write replaces, to be logged before it is gone.
 //!
 //! Guarantees: a snapshot shows the persisted status that the decision was made from, never the next one.
-//! Everything that a write replaces has a snapshot, unless the policy switches it off.
+//! Every object that a write replaces has a snapshot, unless the policy switches it off.
 
 use framework_api::config::LogObjectSnapshot;
 use framework_api::name::{self, variable};
@@ -28,7 +28,7 @@ pub enum Snapshot {
         task_role: String,
         /// Index of the Task.
         task_index: i32,
-        /// When it was decided.
+        /// The time of the decision.
         at: Time,
     },
 }

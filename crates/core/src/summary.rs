@@ -25,8 +25,8 @@ pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
 /// Reason of [`RUNNING`] when the Tasks may not fit into the object.
 pub const FRAMEWORK_TOO_LARGE: &str = "FrameworkTooLarge";
 
-/// Updates the summary in `next`. Returns a sentence for each new template error. `too_large` says why
-/// Tasks that may not fit wait, and `queued` is the next value of the condition of the queue.
+/// Updates the summary in `next`. Returns a sentence for each new template error. `too_large` is the reason
+/// why Tasks that may not fit wait, and `queued` is the next value of the condition of the queue.
 pub(crate) fn summarise(
     next: &mut FrameworkStatus,
     o: &Observed<'_>,
@@ -125,7 +125,7 @@ fn why(
     refused.into_iter().next().or(invalid).or(known).or(queued).unwrap_or((state, String::new()))
 }
 
-/// The completion phrase where that is a valid reason, else the code in words.
+/// The completion phrase where that is a valid reason, otherwise the code in words.
 fn reason_of(end: &FrameworkAttemptCompletionStatus) -> String {
     let mut letters = end.phrase.chars();
     let valid = letters.next().is_some_and(|c| c.is_ascii_alphabetic())

@@ -30,7 +30,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
         return plan;
     };
     if status.attempt_status.task_role_statuses.is_none() {
-        // Compressed by another version of the controller: nothing is known of its Tasks.
+        // Another version of the controller compressed the status: its Tasks are unknown.
         return plan;
     }
     let mut next = status.clone();
@@ -44,7 +44,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     if !rescaled {
         Step { o, m: &m, policy }.advance(&mut next, &mut plan.report);
         act::plan(&mut plan, status, o, &m, policy);
-        // It waits until the spec is smaller.
+        // The attempt waits until the spec is smaller.
         plan.act.retain(|action| too_large.is_none() || !matches!(action, Action::CreateConfigMap { .. }));
     }
     plan.report = merged(std::mem::take(&mut plan.report));
@@ -53,10 +53,11 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     }
     let queued = queued_condition(&next, status, o, &m, policy, too_large.as_deref());
     plan.report.extend(trouble(&mut next, o, &m, too_large.as_deref(), &queued));
-    // A deletion raises the generation, and nobody reads the summary of what has completed and is leaving.
+    // A deletion raises the generation. The summary of a Framework that has completed and is being deleted is
+    // not updated, because it has no readers.
     let leaves = status.state == State::Completed && o.framework.metadata.deletion_timestamp.is_some();
     if next != *status && !leaves {
-        // What the next status no longer permits is not begun: the write would have to wait for it (rule A1).
+        // Starts no act that the next status does not permit: the write would have to wait for it (rule A1).
         let is_off = policy.defects.has(Defect::SendUnpermitted);
         plan.act.retain(|action| is_off || permits(&next, o.framework, action));
         plan.urgency = urgency(status, &next, o, policy, rescaled);
@@ -133,7 +134,7 @@ fn merged(reports: Vec<Report>) -> Vec<Report> {
     merged.into_iter().map(numbered).collect()
 }
 
-/// How soon `next` is to be written: at once if an act waits for it and no other Task is about to join.
+/// How soon `next` is to be written: immediately if an act waits for it and no other Task is about to join.
 fn urgency(
     status: &FrameworkStatus,
     next: &FrameworkStatus,

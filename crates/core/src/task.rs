@@ -29,9 +29,9 @@ pub(crate) fn transition(task: &mut Shared<TaskStatus>, to: State, at: Time) {
 
 /// Ends the current attempt for a reason that is not its Pod's own, unless it has ended already.
 ///
-/// A Task without a Pod is AttemptCompleted at once. That is written only after a create in flight was
-/// withdrawn or has settled (rule A1). An orphan of a lost write counts as its Pod: the attempt is over
-/// when the orphan is gone.
+/// A Task without a Pod is AttemptCompleted immediately. That is written only after a create in flight was
+/// withdrawn or has settled (rule A1). An orphan of a lost write counts as its Pod: the attempt is over when
+/// the orphan is gone.
 pub(crate) fn end(
     task: &mut Shared<TaskStatus>,
     o: &Observed<'_>,

@@ -1,9 +1,9 @@
 //! Truncates texts of others to a length that the status can hold.
 //!
-//! The weight of a text is about what it adds to a compressed status: its bytes, and more for each
-//! character that JSON escapes. Such a character does not compress with its copy in the diagnostics, which
-//! is JSON inside JSON, and the uncompressed copy in the Framework's own status is escaped. Both ends of a
-//! text are kept: the end of a log shows the error.
+//! The weight of a text is about its contribution to a compressed status: its bytes, and more for each
+//! character that JSON escapes. Such a character does not compress with its copy in the diagnostics, which is
+//! JSON inside JSON, and the uncompressed copy in the Framework's own status is escaped. Both ends of a text
+//! are kept: the end of a log shows the error.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ fn weigh(c: char) -> usize {
     c.len_utf8()
         + match c {
             '"' | '\\' | '\n' | '\r' | '\t' => 1,
-            // The API server stores these in six bytes, however they were sent.
+            // The API server stores these in six bytes, in any encoding that was sent.
             '<' | '>' | '&' => 5,
             '\u{2028}' | '\u{2029}' => 3,
             c if c.is_ascii_control() => 3,

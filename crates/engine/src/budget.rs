@@ -1,9 +1,9 @@
-//! How much may be sent to the API server: a token bucket, a bound on what is in flight, and pauses that the
+//! The request budget for the API server: a token bucket, a bound on requests in flight, and pauses that the
 //! API server asked for.
 
 use std::time::Duration;
 
-/// After so many refusals for overload in a row everything pauses, not only the Framework concerned.
+/// After this many refusals for overload in a row everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
 
 /// A part of the bucket, and of the requests that may be in flight.
@@ -11,7 +11,7 @@ const REPEATED: u32 = 3;
 pub enum Part {
     /// All of it.
     Whole,
-    /// The upper half: the lower one is kept, so that a Framework with few requests can send at once. The
+    /// The upper half: the lower one is kept, so that a Framework with few requests can send immediately. The
     /// rate is the same: only the burst is halved. Half as many may be in flight, because a busy API server
     /// does not serve more if more are sent, and urgent requests would queue behind them.
     Upper,
@@ -67,7 +67,7 @@ impl Budget {
         true
     }
 
-    /// Gives back what [`Budget::take`] took for a request that was not sent after all.
+    /// Returns the token that [`Budget::take`] took for a request that was not sent after all.
     pub fn give_back(&mut self) {
         self.tokens = (self.tokens + 1.0).min(self.burst);
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -91,7 +91,7 @@ impl Budget {
         self.overloads = 0;
     }
 
-    /// When there may be a right to send again; `None`: when a request has ended.
+    /// When a request may be sent again; `None`: when a request has ended.
     pub fn next(&self, now: Duration, part: Part) -> Option<Duration> {
         if self.in_flight >= self.most(part) {
             return None;
@@ -112,7 +112,8 @@ impl Budget {
         self.in_flight
     }
 
-    /// The tokens that this part leaves in the bucket. A bucket of one keeps nothing: nothing could use it.
+    /// The tokens that this part leaves in the bucket. A bucket of one keeps none, because no request could
+    /// use it.
     fn kept(&self, part: Part) -> f64 {
         match part {
             Part::Whole => 0.0,
@@ -120,7 +121,7 @@ impl Budget {
         }
     }
 
-    /// How many may be in flight for this part to send one more. Where it is one, it is for everybody.
+    /// How many requests may be in flight for this part. A bound of one is shared by both parts.
     fn most(&self, part: Part) -> usize {
         match part {
             Part::Whole => self.max_in_flight,

@@ -1,9 +1,9 @@
 //! The cache of the cluster, by Framework: the newest version of each object that a watch or a reply showed,
 //! and the state of each Framework.
 //!
-//! Guarantees: among versions of one object only a higher resourceVersion applies, from a watch or a reply:
-//! our own writes are never undone in the cache, and their echo costs nothing; a LIST replaces what was known
-//! of its kind; replies never bring a deleted Framework back.
+//! Guarantees: among versions of one object only a higher resourceVersion applies, from a watch or a reply.
+//! So our own writes are never undone in the cache, and their echo costs nothing. A LIST replaces the cached
+//! objects of its kind. Replies never bring a deleted Framework back.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ use framework_message::{Key, Slots};
 pub struct Listing {
     /// Counts LISTs that began.
     pub epoch: u64,
-    /// The slots of which one has ever been complete.
+    /// The slots of which at least one LIST has been complete.
     pub synced: Slots,
 }
 
-/// All that is kept of one name.
+/// The cache entry of one name.
 #[derive(Debug, Default)]
 pub struct Entry {
     /// Its ConfigMap and Pods.
@@ -45,7 +45,7 @@ pub enum News {
     Another,
 }
 
-/// Everything, by Framework.
+/// The cache, by Framework.
 #[derive(Debug, Default)]
 pub struct Cache {
     /// Of Frameworks.
@@ -59,7 +59,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The slots of which every kind was listed: before, nothing can be decided for them.
+    /// The slots of which every kind was listed. Nothing can be decided for a slot before that.
     pub fn synced(&self) -> Slots {
         self.frameworks.synced.and(self.config_maps.synced).and(self.pods.synced)
     }
@@ -74,22 +74,22 @@ impl Cache {
         self.entries.get_mut(key).map(|entry| &mut **entry)
     }
 
-    /// The entry of a name, which exists from now on.
+    /// The entry of a name, created if it does not exist.
     pub fn entry(&mut self, key: &Key) -> &mut Entry {
         self.entries.entry(key.clone()).or_default()
     }
 
-    /// All that is kept.
+    /// All entries.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
         self.entries.iter().map(|(key, entry)| (key, &**entry))
     }
 
-    /// All that is kept.
+    /// All entries.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Entry)> {
         self.entries.iter_mut().map(|(key, entry)| (key, &mut **entry))
     }
 
-    /// Forgets a name of which nothing is left.
+    /// Drops the entry of a name if the entry is empty.
     pub fn tidy(&mut self, key: &Key) {
         if self.entries.get(key).is_some_and(|entry| entry.state.is_none() && entry.known.is_empty()) {
             self.entries.remove(key);
@@ -103,7 +103,7 @@ impl Cache {
 }
 
 impl Entry {
-    /// What is observed of the Framework; `None` if it cannot be read, or is gone.
+    /// The Framework as the core observes it; `None` if the Framework cannot be read, or is gone.
     pub fn observed(&self) -> Option<Observed<'_>> {
         self.state.as_ref()?.observed(&self.known.objects)
     }
@@ -127,7 +127,7 @@ impl Entry {
         }
     }
 
-    /// A LIST of Pods is complete. Of those that it did not show, the ones that a Task records are asked for.
+    /// A LIST of Pods is complete. Pods that it did not show and that a Task records are confirmed by a GET.
     pub fn pods_listed(&mut self) {
         let status = self.state.as_ref().and_then(|state| state.status());
         let roles = status.map_or(&[][..], |status| status.task_roles());
@@ -142,7 +142,7 @@ impl Entry {
     }
 
     /// The Framework is gone: its state is dropped. Its objects stay known until they are gone too. Its
-    /// requests on their way have no effect on a Framework that takes the name next.
+    /// requests in flight have no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
         self.state = None;
         self.known.deletions.unasked();

@@ -8,8 +8,9 @@ pub const LARGEST_RAW: usize = 1 << 20;
 /// When and how statuses are compressed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compression {
-    /// From this length of `taskRoleStatuses`, as JSON; `None`: only what would be too large as it is.
+    /// The length of `taskRoleStatuses`, as JSON, from which a status is compressed; `None`: only a status
+    /// that would be too large otherwise.
     pub threshold: Option<usize>,
-    /// With what.
+    /// The codec that compresses.
     pub codec: CompressionCodec,
 }

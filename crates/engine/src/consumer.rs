@@ -18,7 +18,7 @@ pub struct Consumer {
     stage: Stage,
     deleting: bool,
     demands: Vec<UnitDemand>,
-    /// The version that all this is of.
+    /// The version of these facts.
     seen: u128,
 }
 
@@ -33,7 +33,7 @@ impl Consumer {
     ) -> Option<Self> {
         let (framework, status) = (o.framework, o.status);
         let stage = queue::stage_now(o, policy);
-        // News of its Pods alone costs nothing.
+        // Events of its Pods alone cost nothing.
         let (version, uid) = (state.resource_version, &state.uid);
         if before.is_some_and(|before| (before.seen, before.stage, &before.uid) == (version, stage, uid)) {
             return None;
@@ -55,7 +55,7 @@ impl Consumer {
         })
     }
 
-    /// Whether this says something else than `before`, of whichever version.
+    /// Whether these facts differ from `before`; their versions do not count.
     pub fn is_news(&self, before: Option<&Self>) -> bool {
         before.is_none_or(|before| *before != Consumer { seen: before.seen, ..self.clone() })
     }

@@ -10,9 +10,9 @@ use crate::outbox::{Label, Lookup};
 pub enum DelayedAction {
     /// A create without a reply may still land: of a Pod by name, or of the ConfigMap.
     Create(Option<String>),
-    /// A delete that did not work is not repeated yet.
+    /// A failed delete is not repeated yet.
     Delete(String),
-    /// A forced delete that did not work is not repeated yet.
+    /// A failed forced delete is not repeated yet.
     ForcedDelete(String),
     /// An object found alive is not asked for again yet.
     Confirm(String),

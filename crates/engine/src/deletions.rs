@@ -1,10 +1,11 @@
-//! Pods that have left the cache: which are deleted for certain, and their last state.
+//! Pods that have left the cache: which of them are certainly deleted, and their last state.
 //!
-//! A DELETED event of a watch by label has two meanings. An API server that deletes a Pod first leaves it no
-//! time (`deletionGracePeriodSeconds` 0), and the event shows that; else the Pod has lost its label, and only
-//! later events or replies show whether it lives. Guarantees: each Pod that was known and is known to be
-//! gone goes into the history at least once; one that is found alive does not. One Pod of each name waits at
-//! most.
+//! A DELETED event of a watch by label has two meanings. An API server that deletes a Pod sets
+//! `deletionGracePeriodSeconds` to 0 first, and the event shows that. Otherwise the Pod has lost its label,
+//! and only later events or replies show whether it lives.
+//!
+//! Guarantees: each Pod that was known and is known to be gone goes into the history at least once; one that
+//! is found alive does not. At most one Pod of each name waits.
 
 use std::collections::BTreeMap;
 
@@ -32,15 +33,16 @@ struct LeftCache {
 /// Why it left, and the event or reply that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// An event that does not mean an end for certain. Found alive, it goes on.
+    /// An event that does not prove a deletion. A Pod that is found alive stops waiting.
     Unselected,
-    /// A LIST does not show it. Found alive, it goes on.
+    /// A LIST does not show it. A Pod that is found alive stops waiting.
     Unlisted,
-    /// It is gone for certain; the event that shows it whole is yet to come.
+    /// It is certainly gone; the event that shows the whole Pod is yet to come.
     Gone,
 }
 
-/// Whether a Pod was last seen with no time left: what the watch does not show any more then is deleted.
+/// Whether a Pod was last seen with no time left. If the watch no longer shows such a Pod, the Pod is
+/// deleted.
 fn has_no_time_left(facts: &PodFacts) -> bool {
     facts.deletion.is_some_and(|deletion| deletion.grace_sec == 0)
 }
@@ -66,19 +68,19 @@ impl Deletions {
         }
     }
 
-    /// A LIST does not show a Pod that was cached so.
+    /// A LIST does not show a Pod that was cached with these facts.
     pub fn unlisted(&mut self, name: &str, facts: &PodFacts, resource_version: u128) {
         let last = last_seen(name, facts, resource_version);
         if has_no_time_left(facts) { self.gone.push(last) } else { self.wait(last, Why::Unlisted) }
     }
 
-    /// A Pod is gone for certain that was cached so: `shown` says whether the watch will show it deleted.
+    /// A Pod that was cached with these facts is certainly gone. `shown`: the watch will show its deletion.
     pub fn gone(&mut self, name: &str, facts: &PodFacts, resource_version: u128, shown: bool) {
         let last = last_seen(name, facts, resource_version);
         if shown { self.wait(last, Why::Gone) } else { self.gone.push(last) }
     }
 
-    /// A Pod that is not cached is gone for certain. Unless an event is yet to show it, nothing more comes.
+    /// A Pod that is not cached is certainly gone. Unless an event is yet to show it, nothing more comes.
     pub fn confirmed(&mut self, name: &str, uid: &str) {
         if self.waiting.get(name).is_some_and(|left| left.why != Why::Gone) {
             let left = self.take(name, uid);
@@ -145,7 +147,7 @@ impl Deletions {
     fn wait(&mut self, last: LastSeen, why: Why) {
         let uid = last.uid.clone();
         let before = self.waiting.insert(last.name.clone(), LeftCache { last, why });
-        // One name is held by one object at a time: the one that waited under it is gone.
+        // Only one object holds a name at a time: the Pod that waited under it is gone.
         self.gone.extend(before.map(|left| left.last).filter(|last| last.uid != uid));
     }
 }

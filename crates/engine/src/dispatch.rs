@@ -1,14 +1,16 @@
 //! The order in which Frameworks send: records first, then deletes and creates, the Frameworks in rotation.
 //!
-//! It holds keys only: the requests of a Framework are in its state. A key is in a class once, even if it has
-//! much to send. A turn is [`TURN`] requests long: Pods that are created together run and end together, and
-//! one status write records them. One Pod of each in turn would make every Framework of a
-//! burst last as long as the burst, and be written again and again meanwhile.
+//! The order holds keys only: the requests of a Framework are in its state. A key is in a class once, even if
+//! it has much to send. A turn is [`TURN`] requests long: Pods that are created together run and end
+//! together, and one status write records them. If Frameworks took turns Pod by Pod, each Framework of a
+//! burst would last as long as the burst. Its status would be written again and again meanwhile.
 //!
-//! Frameworks in their first turn share evenly with all others: a Framework of a few Tasks does not wait for
-//! the turns, creates or deletes, of one of 10,000, and a stream of small ones takes no more than half of the
-//! budget from that one. Nor does it wait for the budget: the rest of a burst is kept for records, first
-//! turns, and one request of the others for each of a first turn ([`Dispatch::part`]).
+//! Frameworks in their first turn share evenly with all others. A Framework of a few Tasks does not wait for
+//! the turns, creates or deletes, of one of 10,000. A stream of small ones takes no more than half of the
+//! budget from the large one.
+//!
+//! A first turn does not wait for the budget, either ([`Dispatch::part`]). The rest of a burst is kept for
+//! records and first turns, and for one other request for each request of a first turn.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,12 +19,12 @@ use framework_core::Action;
 use crate::budget::Part;
 use framework_message::Key;
 
-/// A class of requests; a smaller one goes first.
+/// A class of requests, in the order in which classes are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Status writes and reads: everything else waits for them.
     Record,
-    /// Deletes: they free what creates want.
+    /// Deletes: they free the resources that creates need.
     Delete,
     /// Creates.
     Create,
@@ -46,7 +48,7 @@ impl Class {
 
 /// How many requests a Framework may send in a turn.
 pub const TURN: u32 = 32;
-/// After so many creates and deletes of all Frameworks together, the requests that one has sent are
+/// After this many creates and deletes of all Frameworks together, the requests that a Framework has sent are
 /// forgotten: its next turn is a first one.
 const MEMORY: u64 = 1024;
 
@@ -135,7 +137,7 @@ impl Dispatch {
         Some((class, key))
     }
 
-    /// From which part of the budget the next request is to be paid.
+    /// The part of the budget that pays for the next request.
     pub fn part(&self) -> Part {
         let is_urgent = !self.records.order.is_empty() || !is_empty(&self.first) || self.later_is_next;
         if is_urgent { Part::Whole } else { Part::Upper }
@@ -181,7 +183,7 @@ mod tests {
         Key::new("ns", name)
     }
 
-    /// What is sent, in its order, if each has so much to send.
+    /// The names in the order in which they are served, for names with this many requests each.
     fn order(dispatch: &mut Dispatch, class: Class, left: &[(&'static str, usize)]) -> Vec<&'static str> {
         let mut left = left.to_vec();
         for (name, _) in &left {
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(order.len(), 171);
         assert!(order[..turn].iter().all(|name| *name == "big"), "{order:?}");
         let rest: Vec<_> = order[turn..].chunk_by(|one, next| one == next).map(<[_]>::len).collect();
-        // In its first turn the other one shares with what the first has left.
+        // In its first turn, "large" shares with the remaining turns of "big".
         assert!(rest.iter().all(|taken| *taken <= turn), "{rest:?}");
         let done = |name| order.iter().rposition(|one| *one == name).unwrap();
         assert!(done("a") < done("large") && done("large") < order.len(), "{order:?}");
@@ -234,7 +236,8 @@ mod tests {
                 let (class, key) = dispatch.take().unwrap();
                 dispatch.offer(class, &key);
             }
-            // It is in its second turn. Each of the small ones is served at once, or after one request.
+            // "big" is in its second turn. Each of the small ones is served immediately, or after one
+            // request.
             for number in 0..100 {
                 let small = key(&format!("small{number}"));
                 dispatch.offer(class, &small);
@@ -266,7 +269,7 @@ mod tests {
         };
         dispatch.offer(Class::Create, &key("big"));
         for request in 0..3 * TURN {
-            // The first request after its first turn was earned by the last one of that.
+            // The first request after the first turn was earned by the last request of that turn.
             let part = if request <= TURN { Part::Whole } else { Part::Upper };
             assert_eq!(serve(&mut dispatch), (part, key("big")), "{request}");
         }

@@ -1,4 +1,5 @@
-//! The slots that are drained: nothing new is sent for them, and what is not recorded is written a last time.
+//! The slots that are drained: no new act is sent for them, and their unrecorded outcomes are written once
+//! more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +14,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Drains these slots from now on. Says which of them were not drained before.
+    /// Drains these slots from now on. Returns the slots that were not drained before.
     pub fn begin(&mut self, slots: Slots, now: Duration) -> Slots {
         let new: Slots = slots.iter().filter(|slot| !self.since.contains_key(slot)).collect();
         self.since.extend(new.iter().map(|slot| (slot, now)));
@@ -25,25 +26,25 @@ impl Drain {
         self.since.contains_key(&slot)
     }
 
-    /// Whether any slot is.
+    /// Whether no slot is drained.
     pub fn is_empty(&self) -> bool {
         self.since.is_empty()
     }
 
-    /// The drained slots for which nothing is waited for: those that are settled, and those that have been
-    /// drained for `limit`.
+    /// The drained slots that need no more waiting: those that are settled, and those that have been drained
+    /// for `limit`.
     pub fn done(&self, unsettled: Slots, limit: Duration, now: Duration) -> Slots {
         let is_done =
             |(slot, since): &(&Slot, &Duration)| !unsettled.contains(**slot) || now >= **since + limit;
         self.since.iter().filter(is_done).map(|(slot, _)| *slot).collect()
     }
 
-    /// When a slot will have been drained for `limit` that has not yet been.
+    /// When the next slot will have been drained for `limit`.
     pub fn next(&self, limit: Duration, now: Duration) -> Option<Duration> {
         self.since.values().map(|since| *since + limit).filter(|at| *at > now).min()
     }
 
-    /// Everything is drained. Says so once.
+    /// Everything is drained. Returns `true` once.
     pub fn announce(&mut self, done: Slots) -> bool {
         done == Slots::ALL && !std::mem::replace(&mut self.announced, true)
     }

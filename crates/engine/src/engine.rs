@@ -1,10 +1,10 @@
-//! Decides what is sent to the API server, and when: takes in events, gives out effects.
+//! Decides which requests are sent to the API server, and when: takes in events, gives out effects.
 //!
-//! Thin: it routes events to the parts that hold the rules, [`cache`](crate::cache),
+//! The engine is thin: it routes events to the parts that hold the rules, [`cache`](crate::cache),
 //! [`state`](crate::framework_state), [`status_write`](crate::status_write), [`ready`](crate::ready),
 //! [`dispatch`](crate::dispatch) and [`budget`](crate::budget). Guarantees: the same events at the same times
 //! with the same seeds give the same effects. It does no I/O, reads no clock, draws no random numbers and
-//! waits for nothing.
+//! never blocks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,22 +42,22 @@ mod replies;
 mod sending;
 mod watches;
 
-/// What an engine is set to.
+/// The settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
     /// Requests a second.
     pub qps: f64,
-    /// Requests that may follow each other at once after a pause.
+    /// Requests that may follow each other without delay after a pause.
     pub burst: u32,
     /// Requests in flight.
     pub max_in_flight: usize,
-    /// The longest life of a request that was sent: after it, one without a reply has no effect any more.
+    /// The longest life of a request that was sent: after it, a request without a reply can have no effect.
     pub request_lifetime: Duration,
     /// How long changes gather when an act waits for their write and more are likely.
     pub gather: Duration,
     /// How long changes gather when nothing waits for their write.
     pub record: Duration,
-    /// So many bytes of one Framework's status a second, at most.
+    /// The most bytes of one Framework's status that are written a second.
     pub status_bytes_per_second: u64,
     /// How long a unit may be overtaken in its queue before capacity is kept for it.
     pub reserve_after: Duration,
@@ -81,7 +81,7 @@ impl Default for EngineSettings {
     }
 }
 
-/// What is to be sent next, whether it may be, and what was sent.
+/// The order of requests, the budget for them, and the requests in flight.
 #[derive(Debug)]
 struct Sending {
     dispatch: Dispatch,
@@ -89,7 +89,7 @@ struct Sending {
     in_flight: InFlight,
 }
 
-/// Stepped by events; see the module.
+/// An engine that is stepped by events; see the module.
 #[derive(Debug)]
 pub struct Engine {
     settings: EngineSettings,
@@ -110,7 +110,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that knows nothing yet, and owns every slot.
+    /// An engine that has seen no event, and owns every slot.
     pub fn new(settings: EngineSettings, policy: Arc<Policy>) -> Self {
         let windows = Windows {
             gather: settings.gather,
@@ -177,7 +177,8 @@ impl Engine {
         }
     }
 
-    /// Evaluates what is ready, and sends what may be sent. `seed` must be unique and not to be guessed.
+    /// Evaluates the Frameworks that are ready, and sends requests within the budget. `seed` must be unique
+    /// and unpredictable.
     pub fn turn(&mut self, now: Now, seed: u128) -> Vec<Effect> {
         self.now = now.steady;
         self.seed = (seed >> 64) as u64 ^ seed as u64;
@@ -190,7 +191,7 @@ impl Engine {
         std::mem::take(&mut self.effects)
     }
 
-    /// When, on the steady clock, [`Engine::turn`] must be called again though nothing happens.
+    /// When, on the steady clock, [`Engine::turn`] must be called again even without an event.
     pub fn next_wake(&self) -> Option<Duration> {
         let Sending { dispatch, budget, .. } = &self.sending;
         let sending = if dispatch.is_empty() { None } else { budget.next(self.now, dispatch.part()) };
@@ -199,7 +200,7 @@ impl Engine {
         [self.ready.next(), sending, asking, draining].into_iter().flatten().min()
     }
 
-    /// Counts everything: costs O(Frameworks).
+    /// Counts all Frameworks and their objects: costs O(Frameworks).
     pub fn gauges(&self) -> Gauges {
         Gauges {
             in_flight: self.sending.in_flight.len(),
@@ -209,7 +210,7 @@ impl Engine {
         }
     }
 
-    /// No new acts for these slots; what is not recorded is written a last time.
+    /// Sends no new acts for these slots; their unrecorded outcomes are written once more.
     pub fn drain(&mut self, now: Now, slots: Slots) {
         let slots = self.drain.begin(slots, now.steady);
         if slots.is_empty() {
@@ -229,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// The drained slots of which everything is settled, or was waited for long enough.
+    /// The drained slots that are settled, or have been drained for the longest life of a request.
     pub fn drained(&self) -> Slots {
         if self.drain.is_empty() {
             return Slots::NONE;
@@ -244,13 +245,14 @@ impl Engine {
         self.drain.done(unsettled, self.settings.request_lifetime, self.now)
     }
 
-    /// Whether anything may be decided for a slot: all of it is listed, and the API server's time is
-    /// known. Times in a status would stay wrong for ever if a wrong local clock gave them.
+    /// Whether anything may be decided for a slot: all of it is listed, and the API server's time is known. A
+    /// time in a status would stay wrong permanently if it came from a wrong local clock.
     fn is_ready(&self, slot: Slot) -> bool {
         self.cache.synced().contains(slot) && self.clock.time.is_known()
     }
 
-    /// Schedules what was due while its slot was paused, and is not any more.
+    /// Schedules the Frameworks that were set aside while their slot was paused, once it is not paused any
+    /// more.
     fn resume(&mut self, now: Now) {
         let ownership = &self.ownership;
         for key in self.paused.take(|slot| ownership.may_act(slot, now) == MayAct::Paused) {
@@ -258,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// Brings timers and rotation in line with what is kept of a name.
+    /// Updates the timers and the rotation after the entry of a name has changed.
     fn schedule(&mut self, now: Now, key: &Key) {
         self.write_pod_ends(key);
         self.report_consumer(key);
@@ -282,7 +284,7 @@ impl Engine {
         }
     }
 
-    /// Has lines of the history written, if they are configured: before that request leaves, or soon.
+    /// Emits lines of the history, if they are configured: before that request leaves, or soon.
     fn write_history(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
         lines.retain(|line| line.trigger().is_on(&self.policy.log_object_snapshot));
         if !lines.is_empty() {
@@ -290,7 +292,7 @@ impl Engine {
         }
     }
 
-    /// Has the history say which Pods of a name are known to be gone by now.
+    /// Writes the Pods of a name that are known to be gone into the history.
     fn write_pod_ends(&mut self, key: &Key) {
         let Some(entry) = self.cache.get_mut(key) else { return };
         if entry.state.is_none() {

@@ -1,5 +1,5 @@
-//! The seam between the engine and the shell: everything that can wake the engine is an [`Event`], everything
-//! that it wants done is an [`Effect`].
+//! The seam between the engine and the shell: every input that can wake the engine is an [`Event`], and every
+//! action that it wants done is an [`Effect`].
 //!
 //! Both are closed: a new way to wake the engine, or to touch the API server, is a new variant here.
 
@@ -16,7 +16,7 @@ use crate::history::Line;
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, Reply, UnownedPod};
 use crate::request::Request;
 
-/// Everything that can wake the engine.
+/// An input that can wake the engine.
 #[derive(Debug)]
 pub enum Event {
     /// The watch of Frameworks.
@@ -38,21 +38,21 @@ pub enum Event {
     },
     /// Time has passed.
     Tick,
-    /// No new creates and deletes; [`Effect::Drained`] follows once all is settled.
+    /// Send no new creates and deletes; [`Effect::Drained`] follows once all is settled.
     Drain,
 }
 
 /// An action that the engine wants done.
 #[derive(Debug)]
 pub enum Effect {
-    /// Send this request, at once; exactly one [`Event::Reply`] with the ticket follows.
+    /// Send this request immediately; exactly one [`Event::Reply`] with the ticket follows.
     Send {
-        /// Names it.
+        /// Identifies the request.
         ticket: Ticket,
-        /// What to send.
+        /// The request.
         request: Request,
-        /// Until when, on [`Now::boot`](framework_message::Now::boot), it may leave; `None`: no moment ends
-        /// that.
+        /// The latest time, on [`Now::boot`](framework_message::Now::boot), at which it may leave; `None`: no
+        /// limit.
         leave_by: Option<Duration>,
     },
     /// Publish Events about a Framework, best effort, and log them.
@@ -75,8 +75,8 @@ pub enum Effect {
     WriteHistory {
         /// The lines.
         lines: Vec<Line>,
-        /// The request that may leave only once they are written; the effect that sends it follows. Without
-        /// one nothing waits for them.
+        /// The request that may leave only once they are written; the effect that sends it follows. `None`:
+        /// no request waits for them.
         before: Option<Ticket>,
     },
     /// Everything is settled after [`Event::Drain`]: the program may end.
@@ -90,7 +90,7 @@ pub struct QueuedFramework {
     pub framework: Arc<Framework>,
     /// The queue that it names.
     pub queue: Option<Arc<str>>,
-    /// How far it is.
+    /// Its stage.
     pub stage: Stage,
     /// The demand of each of its units.
     pub demands: Vec<UnitDemand>,
@@ -101,9 +101,9 @@ pub struct QueuedFramework {
 pub enum Measure {
     /// The API server accepted the deletion of a Framework whose `ttlSecondsAfterFinished` had passed.
     TtlDeletion {
-        /// How long before.
+        /// The time from the expiry to that acceptance.
         late: Duration,
     },
-    /// It is persisted that a Framework ran past its `activeDeadlineSeconds`.
+    /// A persisted status records that a Framework ran past its `activeDeadlineSeconds`.
     DeadlineExceeded,
 }

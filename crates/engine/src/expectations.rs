@@ -1,14 +1,15 @@
 //! The facts about creates and deletions that are still needed after a status was persisted.
 //!
-//! A record is dropped when its outcome is persisted, or when its instance is no longer the current one and
-//! it can have no further effect; creates without a known outcome always stay (rule A2).
+//! A record is dropped when its outcome is persisted. It is also dropped when its instance is no longer the
+//! current one and the create can have no further effect. Creates without a known outcome always stay (rule
+//! A2).
 
 use framework_api::status::TaskStatus;
 use framework_api::{FrameworkStatus, State};
 use framework_core::observed::{Create, Instance, Objects, Outcome};
 use framework_core::permit::{task_instance, task_of_pod};
 
-/// Drops what `status`, now persisted, makes obsolete.
+/// Drops the records that `status`, now persisted, makes obsolete.
 pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {
     objects.pod_creates.retain(|name, create| {
         create.outcome == Outcome::InFlight || status.is_some_and(|status| is_current(status, name, create))
@@ -35,8 +36,8 @@ fn is_current_map(status: &FrameworkStatus, create: &Create) -> bool {
         && create.instance == Instance::FrameworkAttempt { attempt_id: attempt.id }
 }
 
-/// UIDs that no status names are not asked for any more. While a create is on its way its UID is not known
-/// yet, and the object may already be gone.
+/// Drops the UIDs that no status names: they are not asked for any more. While a create is in flight its UID
+/// is not known yet, and the object may already be gone.
 fn prune_gone(objects: &mut Objects, status: Option<&FrameworkStatus>) {
     let unsettled = |create: &Create| create.outcome == Outcome::InFlight;
     let waits = objects.config_map_create.iter().chain(objects.pod_creates.values()).any(unsettled);

@@ -1,4 +1,4 @@
-//! The state of one Framework: the version that is persisted, when it is evaluated, and what is sent for it.
+//! The state of one Framework: its persisted version, the times of its evaluation, and its requests.
 //!
 //! Guarantees: metadata, spec and status come from one object version (rule A3). A state is of one UID: it is
 //! dropped when that Framework is gone.
@@ -30,30 +30,30 @@ use crate::server_time::ServerTime;
 pub struct FrameworkState {
     /// `metadata.uid`.
     pub uid: Arc<str>,
-    /// For life.
+    /// Constant for the life of the Framework.
     pub slot: Slot,
-    /// Of the newest version seen, by the watch or a reply.
+    /// The resourceVersion of the newest version seen, by the watch or a reply.
     pub resource_version: u128,
-    /// The LIST, or what follows it, that last showed the Framework.
+    /// The epoch of the LIST, or of the watch after it, that last showed the Framework.
     pub epoch: u64,
     /// That version; `None`: it cannot be decoded and is left alone.
     pub persisted: Option<Persisted>,
-    /// Why not, then.
+    /// The reason, if it cannot be decoded.
     pub quarantine: Quarantine,
     /// The Events that were published about its form.
     pub reported: Reported,
     /// When it is evaluated.
     pub schedule: Schedule,
-    /// What is sent for it.
+    /// Its requests.
     pub outgoing: Outgoing,
     /// The last answer of its queue.
     pub admission: Option<Admission>,
-    /// Which growths its queue has released: their generations, sorted.
+    /// The growths that its queue has released: their generations, sorted.
     pub growths: Vec<i64>,
 }
 
 impl FrameworkState {
-    /// The state of a Framework that is seen for the first time; nothing was sent for it yet.
+    /// The state of a Framework that is seen for the first time. No request was sent for it yet.
     pub fn open(object: FrameworkObject, epoch: u64) -> Self {
         let mut state = FrameworkState {
             slot: Slot::of(&object.uid),
@@ -72,13 +72,13 @@ impl FrameworkState {
         state
     }
 
-    /// Something happened: the Framework is to be evaluated.
+    /// An event concerns the Framework: it is to be evaluated.
     pub fn event(&mut self, now: Duration) {
         self.outgoing.write.event(now);
         self.schedule.mark_dirty(now);
     }
 
-    /// Whether it can be evaluated: what is persisted is known, and can be read.
+    /// Whether it can be evaluated: its persisted version is known, and can be read.
     pub fn is_evaluable(&self) -> bool {
         self.outgoing.is_settled() && self.persisted.is_some()
     }
@@ -88,13 +88,13 @@ impl FrameworkState {
         self.persisted.as_ref()?.status.as_ref()
     }
 
-    /// How many bytes the status takes as it is stored.
+    /// The size of the status in bytes, as it is stored.
     pub fn status_bytes(&self) -> usize {
         self.persisted.as_ref().map_or(0, |persisted| persisted.form.bytes)
     }
 
-    /// When it is to be looked at again: what is already due to be sent needs no look. `time`: as far as
-    /// anything may be decided.
+    /// When it is to be looked at again; requests that are due already are not considered. `time`: the API
+    /// server's clock, if anything may be decided.
     pub fn next(&self, now: Now, time: Option<&ServerTime>) -> Option<Duration> {
         let evaluation = time.filter(|_| self.is_evaluable()).and_then(|time| self.schedule.next(now, time));
         evaluation.into_iter().chain(self.outgoing.next(now.steady)).min()
@@ -106,8 +106,8 @@ impl FrameworkState {
         quarantine || self.outgoing.wants(class, now)
     }
 
-    /// Another version of the same Framework is persisted. Says what to publish, if a write of ours without a
-    /// reply turns out to have come through.
+    /// Another version of the same Framework is persisted. Returns the reports to publish, if it shows that a
+    /// write of ours without a reply was accepted.
     pub fn advance(&mut self, object: FrameworkObject, source: Source, policy: &Policy) -> Vec<Report> {
         self.resource_version = object.resource_version;
         self.outgoing.find();
@@ -177,8 +177,8 @@ impl FrameworkState {
         self.outgoing.permits(self.persisted.as_ref(), action, policy)
     }
 
-    /// Whether its queue still holds back what an act begins: since it was planned, the spec may have come to
-    /// ask for more than was released.
+    /// Whether its queue still holds back the attempt that an act begins. Since the act was planned, the spec
+    /// may have changed to ask for more than was released.
     pub fn is_held_back(&self, action: &Action, objects: &Objects, policy: &Policy) -> bool {
         let begins = matches!(action, Action::CreateConfigMap { .. });
         let observed = self.observed(objects).filter(|_| begins);

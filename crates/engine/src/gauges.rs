@@ -38,12 +38,12 @@ pub struct Gauges {
     pub deadlines: Vec<Time>,
     /// The API server's clock.
     pub time: ServerTime,
-    /// Since when, on the steady clock, the oldest event has been waiting for its Framework's evaluation.
+    /// When, on the steady clock, the oldest event arrived that waits for its Framework's evaluation.
     pub oldest_event: Option<Duration>,
 }
 
 impl Gauges {
-    /// Counts what is cached: costs O(Frameworks).
+    /// Counts the cached objects: costs O(Frameworks).
     pub fn of(cache: &Cache, policy: &Policy, now: Duration) -> Self {
         let mut gauges = Gauges::default();
         for (_, entry) in cache.iter() {

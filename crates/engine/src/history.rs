@@ -1,9 +1,11 @@
-//! Lines of the history: snapshots of Frameworks, Tasks and Pods as they go to standard error.
+//! Lines of the history: snapshots of Frameworks, Tasks and Pods, as they go to standard error.
 //!
-//! `{time}  INFO {a sentence}: {trigger}: ObjectSnapshot: {the object's JSON}`: what collects logs takes the
-//! object by the regular expression `: ObjectSnapshot: (.+)`. Guarantees: one line each, with any content of
-//! the object; nothing is shown that was not persisted; an object that is not known whole says so before
-//! the markers. A line holds references, not text, until it is [rendered](Line::render).
+//! The form of a line is `{time}  INFO {a sentence}: {trigger}: ObjectSnapshot: {the object's JSON}`. Log
+//! collectors take the object by the regular expression `: ObjectSnapshot: (.+)`.
+//!
+//! Guarantees: each snapshot is one line, with any content of the object. Only persisted objects are shown.
+//! The line of an incomplete object says so before the marker. A line holds references, not text, until it is
+//! [rendered](Line::render).
 
 use std::sync::Arc;
 
@@ -17,24 +19,24 @@ use crate::last_seen::{LastSeen, LastState};
 use crate::persisted::Persisted;
 use framework_message::Key;
 
-/// What stands between the sentence, with its trigger, and the object.
+/// The marker between the sentence, with its trigger, and the object.
 pub const MARKER: &str = ": ObjectSnapshot: ";
 
 /// One line of the history.
 #[derive(Clone, Debug)]
 pub enum Line {
-    /// Of a Framework.
+    /// A snapshot of a Framework.
     Framework {
-        /// Why.
+        /// The trigger.
         trigger: Trigger,
         /// Metadata and spec.
         framework: Arc<Framework>,
         /// Its status; `None`: it never had one.
         status: Option<Arc<FrameworkStatus>>,
-        /// What is missing, if anything.
+        /// The gap, if the snapshot is incomplete.
         gap: Option<Gap>,
     },
-    /// Of a Framework that cannot be read: its name is all that is known.
+    /// A Framework that cannot be read: only its name, UID and version are known.
     Unreadable {
         /// Its name.
         key: Key,
@@ -43,25 +45,25 @@ pub enum Line {
         /// `metadata.resourceVersion`.
         resource_version: u128,
     },
-    /// Of a Task.
+    /// A snapshot of a Task.
     Task {
-        /// Which, and why.
+        /// The Task, and the trigger.
         snapshot: Snapshot,
         /// Metadata and spec of its Framework.
         framework: Arc<Framework>,
         /// The status that has the Task.
         status: Arc<FrameworkStatus>,
     },
-    /// Of a Pod.
+    /// A snapshot of a Pod.
     Pod {
-        /// The Framework that its controller's, or its own, name speaks of.
+        /// The Framework that its controller's name, or its own name, refers to.
         key: Key,
         /// The Pod.
         pod: LastSeen,
     },
 }
 
-/// Why an object is not known as it was in the end.
+/// The reason why the final state of an object is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
     /// No event showed its deletion: this is its last known state.
@@ -69,7 +71,7 @@ pub enum Gap {
 }
 
 impl Line {
-    /// Why the line is written.
+    /// The trigger of the line.
     pub fn trigger(&self) -> Trigger {
         match self {
             Line::Framework { trigger, .. } => *trigger,
@@ -98,7 +100,7 @@ impl Line {
         LEAST + more
     }
 
-    /// The line as it is written at that time, with its end.
+    /// The line as it is written at that time, with its line end.
     pub fn render(&self, at: Timestamp) -> Vec<u8> {
         let mut line = format!("{at:.6}  INFO {}: {}{MARKER}", self.sentence(), self.trigger().name());
         let json = self.json();
@@ -188,7 +190,7 @@ fn key_of(framework: &Framework) -> String {
 }
 
 impl Line {
-    /// The lines about what a plan replaces, as it is persisted: the plan was made from that.
+    /// The lines about the persisted objects that a plan replaces: the plan was made from that version.
     pub fn replaced(persisted: &Persisted, snapshots: Vec<Snapshot>) -> Vec<Line> {
         let Persisted { framework, status: Some(status), .. } = persisted else { return Vec::new() };
         let line = |snapshot| match snapshot {

@@ -1,4 +1,4 @@
-//! The requests on their way: which Framework each was sent for, and what for.
+//! The requests in flight: the Framework and the purpose of each.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use framework_message::{Key, Slot, Ticket};
 
 use crate::outbox::{Label, Lookup};
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 pub struct Sent {
     /// The name of the Framework that it was sent for.
@@ -18,18 +18,18 @@ pub struct Sent {
     pub uid: Arc<str>,
     /// The slot of that Framework.
     pub slot: Slot,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// When it was sent, on the steady clock.
     pub at: Duration,
 }
 
-/// What a request on its way is for.
+/// The purpose of a request in flight.
 #[derive(Debug)]
 pub enum Purpose {
     /// A status write.
     Write {
-        /// The resourceVersion that it is for.
+        /// The resourceVersion that it was computed from.
         base: u128,
     },
     /// The read after a write that conflicted or got no reply.
@@ -57,7 +57,7 @@ impl Purpose {
     }
 }
 
-/// The requests on their way, by ticket, and how many there are of each slot.
+/// The requests in flight, by ticket, and their number for each slot.
 #[derive(Debug, Default)]
 pub struct InFlight {
     sent: BTreeMap<Ticket, Sent>,
@@ -95,17 +95,17 @@ impl InFlight {
         self.sent.get(&ticket).map(|sent| sent.at)
     }
 
-    /// How many there are.
+    /// The number of requests in flight.
     pub fn len(&self) -> usize {
         self.sent.len()
     }
 
-    /// Whether there is none.
+    /// Whether no request is in flight.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
-    /// How many there are for Frameworks of a slot.
+    /// The number of requests in flight for Frameworks of a slot.
     pub fn of_slot(&self, slot: Slot) -> usize {
         self.slots.get(&slot).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! A Pod as it was seen last, and how the history shows it.
+//! The last known state of a Pod, and its form in the history.
 
 use framework_api::name::{self, variable};
 use framework_core::classify::{ContainerEnd, TerminatedPod};
@@ -8,23 +8,23 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// A Pod as it was seen last.
+/// The last known state of a Pod.
 #[derive(Clone, Debug)]
 pub struct LastSeen {
     /// `metadata.name`.
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
-    /// How it was last.
+    /// Its last known state.
     pub state: LastState,
 }
 
-/// What is known of a Pod that is gone.
+/// The known facts about a Pod that is gone.
 #[derive(Clone, Debug)]
 pub enum LastState {
-    /// All of it, as the watch sent it when the Pod was deleted.
+    /// The whole Pod, as the watch sent it when the Pod was deleted.
     Whole(Box<RawValue>),
-    /// All of it, as the watch sent it when it ceased to show the Pod: it lived on for a while.
+    /// The whole Pod, as the watch sent it when it ceased to show the Pod. The Pod lived on for a while.
     Earlier(Box<RawValue>),
     /// The facts that the cache held: no event showed its deletion.
     Facts {
@@ -46,7 +46,7 @@ impl LastSeen {
         }
     }
 
-    /// The Pod with what is known of it, and nothing else.
+    /// The Pod with the known facts, and no others.
     fn rest(&self, key: &Key, facts: &PodFacts, resource_version: u128) -> Value {
         let config_map = name::config_map_name(&key.name);
         let mut metadata = json!({
@@ -59,7 +59,7 @@ impl LastSeen {
                 "controller": true, "blockOwnerDeletion": true,
             }],
         });
-        // Between the name of a Framework and an index stands that of the TaskRole.
+        // The name of the TaskRole stands between the name of the Framework and an index.
         if let Some((role, index)) = self.name.rsplit_once('-')
             && let Some((_, role)) = role.rsplit_once('-')
         {

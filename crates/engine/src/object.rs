@@ -26,7 +26,7 @@ pub type Reply = framework_message::Reply<Object>;
 /// A Pod that no ConfigMap of ours controls.
 #[derive(Clone, Debug)]
 pub struct UnownedPod {
-    /// The Framework that its name speaks of.
+    /// The Framework that its name refers to.
     pub key: Key,
     /// `metadata.name`.
     pub name: String,
@@ -36,7 +36,7 @@ pub struct UnownedPod {
     pub last: Option<Box<RawValue>>,
 }
 
-/// A decoded Framework, its status apart.
+/// A decoded Framework, separate from its status.
 pub type Content = (Arc<Framework>, Option<Arc<FrameworkStatus>>);
 
 /// A Framework as read from the API server.
@@ -46,15 +46,16 @@ pub struct FrameworkObject {
     pub key: Key,
     /// `metadata.uid`.
     pub uid: Arc<str>,
-    /// `metadata.resourceVersion`, as the number that it is (KEP-5504).
+    /// `metadata.resourceVersion`, as a number (KEP-5504).
     pub resource_version: u128,
     /// Length of its metadata and spec as the API server wrote them, which is how it stores them.
     pub stored_bytes: usize,
-    /// The decoded object, status apart; or why it cannot be decoded, in which case it is left alone.
+    /// The decoded object, separate from its status; or the reason why it cannot be decoded. Such a Framework
+    /// is left alone.
     pub content: Result<Content, Unreadable>,
     /// How its status is stored.
     pub form: Form,
-    /// Which fields of its spec count as not set because they are not what they may be.
+    /// The invalid fields of its spec, which count as not set.
     pub ignored: Option<String>,
 }
 
@@ -63,14 +64,14 @@ pub struct FrameworkObject {
 pub struct Form {
     /// Whether its TaskRole statuses are compressed.
     pub compressed: bool,
-    /// How long it is, as JSON.
+    /// Its length as JSON.
     pub bytes: usize,
 }
 
-/// Why a Framework cannot be read, and what can be read of it all the same.
+/// Why a Framework cannot be read, and its readable parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unreadable {
-    /// Which field, and why.
+    /// The field, and the reason.
     pub reason: Arc<str>,
     /// Metadata and spec.
     pub framework: Option<Arc<Framework>>,
@@ -87,11 +88,11 @@ impl From<&str> for Unreadable {
 /// A ConfigMap with the name of a FrameworkAttempt's.
 #[derive(Clone, Debug)]
 pub struct ConfigMapObject {
-    /// The Framework that its name speaks of.
+    /// The Framework that its name refers to.
     pub key: Key,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
-    /// What the core wants to know.
+    /// The facts that the core reads.
     pub facts: ConfigMapFacts,
     /// Whether it carries the slot label.
     pub labelled: bool,
@@ -100,13 +101,13 @@ pub struct ConfigMapObject {
 /// A Pod that is controlled by a ConfigMap with the name of a FrameworkAttempt's.
 #[derive(Clone, Debug)]
 pub struct PodObject {
-    /// The Framework that its controller's name speaks of.
+    /// The Framework that its controller's name refers to.
     pub key: Key,
     /// `metadata.name`.
     pub name: String,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
-    /// What the core wants to know.
+    /// The facts that the core reads.
     pub facts: PodFacts,
     /// Whether it carries the slot label.
     pub labelled: bool,
@@ -115,7 +116,8 @@ pub struct PodObject {
 }
 
 impl PodObject {
-    /// Who holds a Pod that is being deleted; empty: nobody, or the object was not shown whole.
+    /// The finalizers of a Pod that is being deleted; empty if it has none, or if the object was not shown
+    /// whole.
     pub fn finalizers(&self) -> Vec<String> {
         #[derive(Default, Deserialize)]
         #[serde(default)]

@@ -1,8 +1,8 @@
 //! The ConfigMap and the Pods of one Framework's name, as the watches and the replies showed them.
 //!
-//! Guarantees: of one object only a higher resourceVersion applies; a late reply about an object whose
-//! deletion was seen is ignored; facts are kept incrementally, never rebuilt. They are kept by
-//! name and outlive a Framework, because its objects do, until the garbage collector has taken them.
+//! Guarantees: for each object only a higher resourceVersion applies. A late reply about an object whose
+//! deletion was seen is ignored. Facts are kept incrementally, never rebuilt. They are kept by name and
+//! outlive a Framework, because its objects do, until the garbage collector has deleted them.
 
 use std::collections::BTreeMap;
 
@@ -30,15 +30,15 @@ pub struct ObjectCache {
     /// Pods that have left the cache and are to go into the history.
     pub deletions: Deletions,
     config_map: Option<Version>,
-    /// Deletions that a reply on its way, or a watch that lags, must not undo: by UID, below which version.
+    /// Deletions that a late reply, or a watch that lags, must not undo: by UID, for versions below this one.
     tombstones: BTreeMap<String, u128>,
-    /// GETs and PATCHes on their way.
+    /// GETs and PATCHes in flight.
     reads: usize,
-    /// The ConfigMap that our delete has removed, by the API server's word; the watch is yet to show it.
+    /// The ConfigMap that our delete has removed, according to the API server; the watch is yet to show it.
     removed: Option<String>,
 }
 
-/// The version of an object that is shown, and that was cached before or was not.
+/// The version of an object that is shown. `before`: its cached version, if there was one.
 fn version(resource_version: u128, source: Source, epoch: u64, before: Option<Version>) -> Version {
     match source {
         Source::Watch => Version::watched(resource_version, epoch),
@@ -55,21 +55,21 @@ fn is_terminal(phase: PodPhase) -> bool {
     matches!(phase, PodPhase::Succeeded | PodPhase::Failed)
 }
 
-/// Whether the disappearance of a Pod that was last seen so needs no confirmation. A Pod that still has time
-/// to end may have lost its label instead: a deletion of the object first takes that time away.
+/// Whether the disappearance of a Pod with these last known facts needs no confirmation. A Pod that still has
+/// time to end may have lost its label instead: a deletion of the object first takes that time away.
 fn is_ending(pod: &PodFacts) -> bool {
     pod.deletion.is_some_and(|deletion| deletion.grace_sec == 0) || is_terminal(pod.phase)
 }
 
 impl ObjectCache {
-    /// Whether there is nothing left to remember.
+    /// Whether nothing is left to remember.
     pub fn is_empty(&self) -> bool {
         let objects = &self.objects;
         let nothing = objects.config_map.is_none() && objects.pods.is_empty();
         nothing && self.deletions.is_empty() && self.reads == 0
     }
 
-    /// Takes in a Pod as it is. Says whether that is news.
+    /// Takes in the current version of a Pod. Returns whether the Pod has changed.
     pub fn apply_pod(&mut self, pod: PodObject, source: Source, epoch: u64) -> bool {
         let PodObject { name, resource_version, mut facts, .. } = pod;
         if self.is_buried(&facts.uid, resource_version) {
@@ -86,7 +86,7 @@ impl ObjectCache {
             if same {
                 before = Some(cached.version);
             } else {
-                // One name is held by one object at a time: the one that held it before is gone.
+                // Only one object holds a name at a time: the one that held it before is gone.
                 let uid = cached.uid.clone();
                 self.pod_gone(&name, &uid);
             }
@@ -101,7 +101,7 @@ impl ObjectCache {
         }
     }
 
-    /// Takes in a ConfigMap as it is. Says whether that is news.
+    /// Takes in the current version of a ConfigMap. Returns whether the ConfigMap has changed.
     pub fn apply_config_map(&mut self, map: ConfigMapObject, source: Source, epoch: u64) -> bool {
         let ConfigMapObject { resource_version, facts, .. } = map;
         if self.is_buried(&facts.uid, resource_version) {
@@ -126,7 +126,8 @@ impl ObjectCache {
         news
     }
 
-    /// The watch shows that a Pod was deleted, or is no longer selected. Says whether that is news.
+    /// The watch shows that a Pod was deleted, or is no longer selected. Returns whether the cache has
+    /// changed.
     pub fn delete_pod(&mut self, pod: &PodObject) -> bool {
         let uid = &pod.facts.uid;
         self.bury(uid, pod.resource_version);
@@ -143,7 +144,8 @@ impl ObjectCache {
         true
     }
 
-    /// The watch shows that a ConfigMap was deleted, or is no longer selected. Says whether that is news.
+    /// The watch shows that a ConfigMap was deleted, or is no longer selected. Returns whether the cache has
+    /// changed.
     pub fn delete_config_map(&mut self, map: &ConfigMapObject) -> bool {
         let uid = &map.facts.uid;
         self.bury(uid, map.resource_version);
@@ -158,8 +160,8 @@ impl ObjectCache {
             self.disappeared(uid, true);
             return true;
         }
-        // The event of a background deletion looks like that of a label that was taken off. If it is ours,
-        // its reply tells them apart.
+        // The event of a background deletion looks the same as the event of a removed label. If the deletion
+        // is ours, its reply distinguishes them.
         if !map.facts.deleting && self.objects.deletes.contains(uid) {
             return true;
         }
@@ -167,8 +169,8 @@ impl ObjectCache {
         true
     }
 
-    /// The API server says that our delete has removed this ConfigMap: nothing holds it back. It is gone once
-    /// the watch has shown that, too.
+    /// The API server reports that our delete has removed this ConfigMap: no finalizer is left. The ConfigMap
+    /// counts as gone once the watch has shown that, too.
     pub fn config_map_removed(&mut self, uid: &str) {
         if self.holds(None, uid) {
             self.objects.deletes.insert(uid.to_owned());
@@ -178,9 +180,9 @@ impl ObjectCache {
         }
     }
 
-    /// A LIST of Pods is complete: what neither it nor the watch since showed has disappeared. So has what
-    /// only a reply showed: whether it is still there is asked again, because the watch may have passed its
-    /// end.
+    /// A LIST of Pods is complete. A cached Pod that neither the LIST nor the watch since has shown has
+    /// disappeared. A Pod that only a reply showed has disappeared, too: a GET confirms whether it exists,
+    /// because the watch may have passed its end.
     pub fn sweep_pods(&mut self, epoch: u64) -> bool {
         let stale: Vec<(String, Box<CachedPod>)> =
             self.objects.pods.extract_if(.., |_, pod| pod.version.epoch < epoch).collect();
@@ -203,7 +205,7 @@ impl ObjectCache {
         true
     }
 
-    /// It is certain that this Pod exists no more.
+    /// This Pod certainly no longer exists.
     pub fn pod_gone(&mut self, name: &str, uid: &str) {
         match cached(&self.objects, name, uid) {
             Some(pod) => {
@@ -215,7 +217,7 @@ impl ObjectCache {
         self.forget_pod(name, uid);
     }
 
-    /// This Pod lives, and is ours no more.
+    /// This Pod lives, and is no longer ours.
     pub fn pod_released(&mut self, name: &str, uid: &str) {
         self.deletions.released(name, uid);
         self.forget_pod(name, uid);
@@ -229,7 +231,7 @@ impl ObjectCache {
         self.disappeared(uid, true);
     }
 
-    /// It is certain that this ConfigMap exists no more.
+    /// This ConfigMap certainly no longer exists.
     pub fn config_map_gone(&mut self, uid: &str) {
         if self.objects.config_map.as_ref().is_some_and(|map| map.uid == uid) {
             self.bury_for_good(uid, self.config_map);
@@ -257,8 +259,8 @@ impl ObjectCache {
         }
     }
 
-    /// Whether what was learnt since an act was planned has made it pointless: a create whose name is held or
-    /// whose owner is gone, a delete of what is not there, a confirmation of what is known.
+    /// Whether a change since an act was planned has made it pointless. Examples are a create whose name is
+    /// held or whose owner is gone, a delete of an absent object, and a confirmation of a known fact.
     pub fn makes_pointless(&self, action: &Action) -> bool {
         let objects = &self.objects;
         let map = objects.config_map.as_ref();
@@ -284,7 +286,7 @@ impl ObjectCache {
         self.reads += 1;
     }
 
-    /// Its reply has been taken in.
+    /// The reply to a read has been taken in.
     pub fn end_read(&mut self) {
         self.reads = self.reads.saturating_sub(1);
         if self.reads == 0 {
@@ -296,7 +298,7 @@ impl ObjectCache {
         self.tombstones.get(uid).is_some_and(|end| resource_version < *end)
     }
 
-    /// A deletion was seen: replies on their way may be older.
+    /// A deletion was seen: replies that are still to come may be older.
     fn bury(&mut self, uid: &str, resource_version: u128) {
         self.tombstones.remove(uid);
         if self.reads > 0 {

@@ -1,4 +1,4 @@
-//! The requests of one Framework that wait, beside its status write, by class, in order.
+//! The waiting requests of one Framework, except its status write: by class, in order.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use framework_core::observed::Refusal;
 
 use crate::dispatch::Class;
 
-/// A GET of the object that holds the name which a create wanted.
+/// A GET of the object that holds the name of a create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup {
     /// The create.
@@ -16,15 +16,15 @@ pub struct Lookup {
     pub why: Why,
 }
 
-/// Why the holder of a name is asked for.
+/// The reason for asking for the holder of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The name was taken.
     Taken,
-    /// The create was refused: how the attempt ends if no object of ours has that name, and the API server's
-    /// message.
+    /// The create was refused. Holds the end of the attempt if no object of ours has that name, and the API
+    /// server's message.
     Refused(Refusal, String),
-    /// No reply came, and none can have an effect any more: did it have one?
+    /// No reply came, and the create can have no effect any more. The GET shows whether it had one.
     Unanswered,
 }
 
@@ -33,16 +33,16 @@ pub enum Why {
 pub struct Label {
     /// Name of the Pod; `None`: the ConfigMap.
     pub pod: Option<String>,
-    /// Guard.
+    /// The request applies only to the object with this UID.
     pub uid: String,
-    /// Guard.
+    /// The request applies only to this version.
     pub resource_version: u128,
 }
 
-/// The requests that wait.
+/// The waiting requests.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Follow-ups of replies; an evaluation does not take them back.
+    /// Follow-ups of replies; an evaluation does not remove them.
     lookups: VecDeque<Lookup>,
     labels: VecDeque<Label>,
     /// The acts of the last plan, by class.
@@ -50,7 +50,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Takes back the acts that were queued, and queues these.
+    /// Removes the acts that were queued, and queues these.
     pub fn replace(&mut self, acts: impl IntoIterator<Item = Action>) {
         self.acts.iter_mut().for_each(VecDeque::clear);
         for act in acts {
@@ -83,18 +83,18 @@ impl Outbox {
         self.acts[class as usize].pop_front()
     }
 
-    /// Puts back an act that [`Outbox::take`] gave and that has to wait.
+    /// Puts back an act that [`Outbox::take`] returned and that has to wait.
     pub fn put_back(&mut self, act: Action) {
         self.acts[Class::of(&act) as usize].push_front(act);
     }
 
-    /// How many wait in a class.
+    /// The number of requests that wait in a class.
     pub fn len(&self, class: Class) -> usize {
         let follow_ups = if class == Class::Record { self.lookups.len() + self.labels.len() } else { 0 };
         self.acts[class as usize].len() + follow_ups
     }
 
-    /// Drops everything.
+    /// Drops all requests.
     pub fn clear(&mut self) {
         *self = Outbox::default();
     }

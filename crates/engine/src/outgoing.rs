@@ -1,8 +1,8 @@
-//! The requests of one Framework: its status write, and those that wait, are on their way, or failed.
+//! The requests of one Framework: its status write, and the requests that wait, are in flight, or failed.
 //!
 //! Guarantees: an act is sent only if every status that is or may become the persisted one permits it (rule
-//! A1); creates that are not recorded stay below the limit (rule A7); a create's record lasts until its
-//! outcome is persisted or cannot matter any more (rule A2).
+//! A1). Creates that are not recorded stay below the limit (rule A7). A create's record lasts until its
+//! outcome is persisted or can have no effect any more (rule A2).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,18 +30,18 @@ pub struct Outgoing {
     pub delayed: Delayed,
     /// Creates without a known outcome, by Pod name (`None`: the ConfigMap).
     creates: BTreeMap<Option<String>, Action>,
-    /// How often a create, delete or confirmation failed in a row, by what it is of.
+    /// How often a create, delete or confirmation failed in a row, by the name of its object.
     failures: BTreeMap<String, Failures>,
     /// The deletion of the Framework was asked for.
     retires: bool,
-    /// Nothing is sent before: the API server asked for it, or requests do not even leave.
+    /// Nothing is sent before this time: the API server asked for the pause, or requests cannot leave.
     paused_until: Duration,
-    /// A reply said that the Framework is gone: the watch will say so too.
+    /// A reply reported that the Framework is gone; the watch is yet to show that.
     lost: bool,
 }
 
 impl Outgoing {
-    /// Whether what is persisted is known, so that the Framework may be evaluated.
+    /// Whether the persisted version is known, so that the Framework may be evaluated.
     pub fn is_settled(&self) -> bool {
         !self.lost && !self.write.is_busy()
     }
@@ -57,7 +57,7 @@ impl Outgoing {
         now >= self.paused_until && !self.lost
     }
 
-    /// When something can be sent, or planned, that could not before.
+    /// The next time at which more requests can be sent or planned.
     pub fn next(&self, now: Duration) -> Option<Duration> {
         let reading = self.write.next().filter(|at| *at > now);
         let paused = (self.paused_until > now).then_some(self.paused_until);
@@ -69,18 +69,18 @@ impl Outgoing {
         self.paused_until = self.paused_until.max(until);
     }
 
-    /// A reply said that the Framework is gone: nothing is sent until the watch has said what happened.
+    /// A reply reported that the Framework is gone: nothing is sent until the watch has shown its state.
     pub fn lose(&mut self) {
         self.lost = true;
         self.outbox.clear();
     }
 
-    /// Whether a reply said that the Framework is gone.
+    /// Whether a reply reported that the Framework is gone.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// The Framework is there. Says whether it had been lost.
+    /// The Framework exists. Returns whether it had been lost.
     pub fn find(&mut self) -> bool {
         std::mem::replace(&mut self.lost, false)
     }
@@ -97,14 +97,14 @@ impl Outgoing {
             && self.write.unsettled_statuses().all(|status| permits(status, framework, action))
     }
 
-    /// Whether a new status of this Framework keeps the permission of every create that is on its way.
+    /// Whether a new status of this Framework keeps the permission of every create in flight.
     pub fn keeps_permits(&self, framework: &Framework, next: &FrameworkStatus, policy: &Policy) -> bool {
         policy.defects.has(Defect::SendUnpermitted)
             || self.creates.values().all(|action| permits(next, framework, action))
     }
 
-    /// Queues the acts of a plan instead of those queued before, but for what the planned status does not
-    /// permit, and what is on its way or held.
+    /// Replaces the queued acts with those of a plan. Leaves out acts that the planned status does not
+    /// permit, creates that are in flight or delayed, and a repeated deletion of the Framework.
     pub fn queue(
         &mut self,
         framework: &Framework,
@@ -125,7 +125,7 @@ impl Outgoing {
         self.outbox.replace(acts.into_iter().filter(wanted));
     }
 
-    /// Takes note that an act is sent, so that it is not planned again.
+    /// Records that an act is sent, so that it is not planned again.
     pub fn sent(&mut self, action: &Action, objects: &mut Objects) {
         match action {
             Action::CreateConfigMap { instance } => {
@@ -168,8 +168,8 @@ impl Outgoing {
         }
     }
 
-    /// A create without a reply can have no effect any more. The cache shows its effect. If it
-    /// shows none, the watch may lag or the label be gone, and only a GET decides.
+    /// A create without a reply can have no effect any more. The cache shows its effect. If it shows none,
+    /// the watch may lag or the label be gone, and only a GET decides.
     fn give_up_create(&mut self, pod: Option<String>, objects: &mut Objects) {
         let shown = match &pod {
             Some(name) => objects.pods.contains_key(name),
@@ -182,7 +182,7 @@ impl Outgoing {
         }
     }
 
-    /// Ends the delays whose time has come. Says whether there were any.
+    /// Ends the delays whose time has come. Returns whether there were any.
     pub fn release(&mut self, now: Duration, objects: &mut Objects) -> bool {
         let mut any = false;
         while let Some(delayed) = self.delayed.take(now) {
@@ -200,18 +200,18 @@ impl Outgoing {
         any
     }
 
-    /// Counts a failure in a row of what is named so and was sent or was not.
+    /// Counts a failure in a row for this name. `sent`: whether the request left.
     pub fn fail(&mut self, what: &str, sent: bool) -> u32 {
         self.failures.entry(what.to_owned()).or_default().another(sent)
     }
 
-    /// What is named so worked: its failures are forgotten.
+    /// A request for this name succeeded: forgets the failures of the name.
     pub fn succeed(&mut self, what: &str) {
         self.failures.remove(what);
     }
 }
 
-/// Whether the limit of creates that a crash would lose lets another one go (rule A7).
+/// Whether the limit of creates that a crash would lose permits another one (rule A7).
 pub fn may_create(objects: &Objects, policy: &Policy) -> bool {
     policy.defects.has(Defect::UnboundedLoss)
         || objects.unrecorded_creates() < policy.unrecorded_creates_limit.max(1)

@@ -1,4 +1,4 @@
-//! The version of a Framework that is persisted, as far as is known.
+//! The persisted version of a Framework, as far as it is known.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct Persisted {
 }
 
 impl Persisted {
-    /// How many Tasks the status has, or will have.
+    /// The number of Tasks that the status has, or will have.
     pub fn tasks(&self) -> usize {
         match &self.status {
             Some(status) => status.task_roles().iter().map(|role| role.task_statuses.len()).sum(),
@@ -28,7 +28,7 @@ impl Persisted {
         }
     }
 
-    /// Whether a status is compressed in any case: an attempt that was compressed once stays so.
+    /// Whether a status is compressed in any case: an attempt that was compressed once stays compressed.
     pub fn stays_compressed(&self, next: &FrameworkStatus) -> bool {
         let Some(status) = &self.status else { return false };
         self.form.compressed && status.attempt_status.id == next.attempt_status.id

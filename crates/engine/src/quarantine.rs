@@ -1,7 +1,7 @@
-//! A Framework that cannot be read is left alone, and says so: in one Event, and in a condition.
+//! A Framework that cannot be read is left alone. One Event and a condition report it.
 //!
-//! A merge patch of the conditions alone, guarded by UID and resourceVersion, writes the condition: the part
-//! that cannot be read stays as it is, byte by byte. Repaired, the Framework goes on: the first
+//! A merge patch of the conditions alone, guarded by UID and resourceVersion, writes the condition: the
+//! unreadable part stays as it is, byte by byte. Once the Framework is repaired, it continues: the first
 //! status that is written then has the condition that belongs there.
 
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::request::Request;
 pub const REASON: &str = "StatusUnreadable";
 /// Type of the condition.
 const RUNNING: &str = framework_core::summary::RUNNING;
-/// The API server takes no longer ones; decoders' words are short.
+/// The longest message that the API server accepts; messages of decoders are shorter.
 const MESSAGE_CHARS: usize = 8000;
 
-/// Why a Framework cannot be read, and whether its conditions are to say so.
+/// Why a Framework cannot be read, and whether a condition is to report that.
 #[derive(Debug, Default)]
 pub struct Quarantine {
     unreadable: Option<Unreadable>,
     wants_condition: bool,
 }
 
-/// The conditions that say why a Framework cannot be read; `None`: those that it has say so already.
+/// The conditions that report why a Framework cannot be read; `None`: those that it has report that already.
 pub fn conditions(present: &[Condition], reason: &str, at: Time) -> Option<Vec<Condition>> {
     let message: String = reason.chars().take(MESSAGE_CHARS).collect();
     let mut conditions = present.to_vec();
@@ -58,7 +58,7 @@ pub fn conditions(present: &[Condition], reason: &str, at: Time) -> Option<Vec<C
 }
 
 impl Quarantine {
-    /// That of a version that cannot be read for this reason; `None`: it can be read.
+    /// The quarantine of a version that cannot be read for this reason; `None`: it can be read.
     pub fn of(unreadable: Option<Unreadable>) -> Self {
         Quarantine { unreadable, wants_condition: false }
     }
@@ -68,13 +68,14 @@ impl Quarantine {
         self.wants_condition
     }
 
-    /// The condition was not written: it is to be, if the Framework still cannot be read.
+    /// The condition was not written: it is due again, if the Framework still cannot be read.
     pub fn retry(&mut self) {
         self.wants_condition = self.unreadable.is_some();
     }
 
-    /// The report that the Framework cannot be read, and the Framework it is about, unless it was made. Has
-    /// the condition written, unless it is there, which also means that an Event was published before.
+    /// The report that the Framework cannot be read, with its Framework, unless the report was made before.
+    /// Schedules the condition unless the Framework has it. A condition that is there shows that an Event was
+    /// published before.
     pub fn report(&mut self, reported: &mut Reported) -> Option<(Arc<Framework>, Report)> {
         let Unreadable { reason, framework, conditions: present } = self.unreadable.as_ref()?;
         let present = present.as_deref();

@@ -1,4 +1,4 @@
-//! The Frameworks that are to be looked at, and when: a ready set and its timers in one.
+//! The Frameworks that are due, and when: a ready set and its timers in one.
 //!
 //! Each key has at most one time, the earliest deadline of its state; one that has come is "ready". Every
 //! operation costs O(log n), and the order is the same in every run.
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use framework_message::Key;
 
-/// The times at which keys are to be looked at, on the steady clock.
+/// The times at which keys are due, on the steady clock.
 #[derive(Debug, Default)]
 pub struct Ready {
     times: BTreeMap<Key, Duration>,

@@ -12,18 +12,18 @@ pub enum RefusalOutcome {
     Retry,
     /// The name is taken: a GET shows by which object.
     AskHolder,
-    /// The attempt ends so, once a GET shows that no object of ours exists.
+    /// The attempt ends with this refusal, once a GET shows that no object of ours exists.
     Confirm(Refusal),
 }
 
-/// Parts of messages that say that a refusal passes although its code does not.
+/// Parts of messages that mark a refusal as transient although its code does not.
 ///
-/// The last one is about us and not about the Pod: for a moment after it has started, an API server refuses
-/// all that needs a role.
+/// The last one concerns the controller and not the Pod: for a moment after it has started, an API server
+/// refuses all requests that need a role.
 const PASSING: [&str; 3] =
     ["object provided is unrecognized", "exceeded quota", "cannot create resource \"pods\""];
 
-/// Judges the refusal of a create. A ConfigMap's is never final.
+/// Judges the refusal of a create. The refusal of a ConfigMap is never final.
 pub fn judge(action: &Action, rejection: &Rejection) -> RefusalOutcome {
     if rejection.code == 409 && rejection.reason == "AlreadyExists" {
         return RefusalOutcome::AskHolder;

@@ -1,5 +1,4 @@
-//! The Events that were published about the form in which a Framework is stored, so that each is published
-//! once.
+//! The Events that were published about the stored form of a Framework, so that each is published once.
 
 use std::sync::Arc;
 
@@ -18,14 +17,14 @@ pub struct Reported {
     unreadable: Option<Arc<str>>,
     /// Fields of the spec that count as not set, to be reported.
     found_ignored: Option<String>,
-    /// Those that were last reported.
+    /// Fields that were last reported.
     ignored: Option<String>,
     /// A status was compressed although compression is off.
     compressed: bool,
 }
 
 impl Reported {
-    /// Takes note of the fields that count as not set in the version that is persisted now.
+    /// Records the fields that count as not set in the version that is persisted now.
     pub fn found_ignored(&mut self, ignored: Option<String>) {
         self.found_ignored = ignored;
     }
@@ -37,12 +36,12 @@ impl Reported {
         Some(Report::warning(FIELD_IGNORED, found))
     }
 
-    /// The Framework can be read: if it cannot later, that is to be reported.
+    /// The Framework can be read: if it cannot later, that is reported again.
     pub fn readable(&mut self) {
         self.unreadable = None;
     }
 
-    /// The Framework cannot be read for this reason. Says whether that is still to be reported.
+    /// The Framework cannot be read for this reason. Returns whether that is still to be reported.
     pub fn unreadable(&mut self, reason: &Arc<str>) -> bool {
         self.unreadable.replace(Arc::clone(reason)).is_none_or(|reported| reported != *reason)
     }
@@ -52,8 +51,8 @@ impl Reported {
         self.compressed |= form.compressed;
     }
 
-    /// A status was accepted. If compression is off, and this is the first status that was compressed all the
-    /// same, reports that.
+    /// A status was accepted. Returns a report if it is the first compressed status although compression is
+    /// off.
     pub fn accepted(&mut self, form: Form, settings: &Compression) -> Option<Report> {
         let first = form.compressed && !std::mem::replace(&mut self.compressed, true);
         let note = || {

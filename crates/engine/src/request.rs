@@ -19,9 +19,9 @@ pub enum Request {
         resource_version: u128,
         /// The new status.
         status: Arc<FrameworkStatus>,
-        /// Whether it is compressed in any case, because its attempt has been so far.
+        /// Whether the status is compressed in any case, because its attempt has been compressed before.
         compressed: bool,
-        /// What it may take, beside metadata and spec.
+        /// The space for the status, beside metadata and spec.
         room: SizeLimits,
     },
     /// Merge patch of the conditions of a Framework that cannot be read, guarded by UID and resourceVersion.
@@ -44,12 +44,12 @@ pub enum Request {
     },
     /// Fetches a `Date`.
     AskTime,
-    /// GET of a Framework, after a conflict or a reply that never came.
+    /// GET of a Framework, after a conflict or a missing reply.
     GetFramework {
         /// Its name.
         key: Key,
     },
-    /// GET of the object that holds a name which a create wanted.
+    /// GET of the object that holds the name of a create.
     GetHolder {
         /// The Framework of the create.
         key: Key,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Rejection, Reply};
 
-/// The pause after a 429 that does not say how long.
+/// The pause after a 429 without a `Retry-After`.
 pub const CALM: Duration = Duration::from_secs(1);
 
 /// The delay that a refusal asks for.
@@ -13,7 +13,7 @@ pub fn asked(rejection: &Rejection) -> Duration {
     rejection.retry_after.unwrap_or(Duration::ZERO)
 }
 
-/// How long to wait before a request is repeated that got this reply, `failures` times in a row.
+/// The delay before a request is repeated that got this reply, `failures` times in a row.
 pub fn delay<T>(reply: &Reply<T>, failures: u32, jitter: u64) -> Duration {
     match reply {
         Reply::NotSent(_) => NOT_SENT.delay(failures, jitter),

@@ -1,4 +1,4 @@
-//! When a Framework is to be evaluated: after what happened to it, and at the times that its last plan named.
+//! When a Framework is to be evaluated: after events, and at the times that its last plan named.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::server_time::ServerTime;
 /// When one Framework is to be evaluated.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    /// Since when something that happened has been waiting for an evaluation.
+    /// The time of the oldest event that waits for an evaluation.
     dirty: Option<Duration>,
-    /// When it may be evaluated again: bursts are not evaluated event by event.
+    /// The earliest time of the next evaluation: bursts are not evaluated event by event.
     not_before: Duration,
-    /// When the last plan wants to be looked at again, on the steady clock.
+    /// When the last plan is to be reviewed, on the steady clock.
     wake: Option<Duration>,
-    /// The same on the API server's clock.
+    /// When the last plan is to be reviewed, on the API server's clock.
     due: Option<Timestamp>,
     /// When a `Date` is to be fetched for it, on the API server's clock.
     proof_due: Option<Time>,
-    /// The `Date` that it was waiting for, until the next evaluation: a later time needs a `Date` of its own,
+    /// The `Date` that it was waiting for, until the next evaluation. A later time needs a new `Date`,
     /// because the API server's clock may have been set back meanwhile.
     server_time: Option<Time>,
-    /// The latest of these.
+    /// The latest `Date` of these.
     server_date: Option<Time>,
 }
 
@@ -34,12 +34,12 @@ impl Schedule {
         self.dirty.get_or_insert(now);
     }
 
-    /// What happened is in the plan, or in a write that replaces it.
+    /// A plan, or a write that replaces it, covers all events so far.
     pub fn clear_dirty(&mut self) {
         self.dirty = None;
     }
 
-    /// Since when something that happened has been waiting for an evaluation.
+    /// The time of the oldest event that waits for an evaluation.
     pub fn dirty_since(&self) -> Option<Duration> {
         self.dirty
     }
@@ -59,14 +59,14 @@ impl Schedule {
         [dirty, self.wake, due, proof].into_iter().flatten().min()
     }
 
-    /// Drops every reason for an evaluation: it takes a new event to bring one back.
+    /// Drops every reason for an evaluation: only a new event adds one.
     pub fn forget(&mut self) {
         self.dirty = None;
         (self.wake, self.due, self.proof_due) = (None, None, None);
     }
 
-    /// The Framework was evaluated, and is not for `rest`. Its plan wants to be looked at again at `due`, and
-    /// a `Date` of at least `proof_due`, both on the API server's clock.
+    /// The Framework was evaluated, and is not evaluated again for `rest`. Its plan is to be reviewed at
+    /// `due`, and needs a `Date` of at least `proof_due`, both on the API server's clock.
     pub fn planned(
         &mut self,
         now: Duration,
@@ -86,7 +86,8 @@ impl Schedule {
         self.wake = Some(at);
     }
 
-    /// Whether a `Date` is to be fetched now that the API server's clock may show `latest`. Says so once.
+    /// Whether a `Date` is to be fetched now that the API server's clock may show `latest`. Returns `true`
+    /// once.
     pub fn take_proof(&mut self, latest: Timestamp) -> bool {
         self.proof_due.take_if(|due| due.timestamp() <= latest).is_some()
     }

@@ -8,17 +8,17 @@ use framework_message::{Now, Ticket};
 use crate::server_time::ServerTime;
 use crate::server_time_probe::ServerTimeProbe;
 
-/// The API server's clock as it is known, and the request that asks for it.
+/// The known bounds of the API server's clock, and the request that asks for it.
 #[derive(Debug, Default)]
 pub struct ServerClock {
-    /// The clock as it is known.
+    /// The known bounds of the clock.
     pub time: ServerTime,
     /// The request, and the Frameworks that wait for it.
     pub probe: ServerTimeProbe,
 }
 
 impl ServerClock {
-    /// A response carries `date`. `sent`: when its request was sent; `None`: it may be the probe's. Says
+    /// A response carries `date`. `sent`: when its request was sent; `None`: it may be the probe's. Returns
     /// whether timers are to be set again.
     pub fn heard(&mut self, ticket: Ticket, sent: Option<Duration>, date: Option<Time>, now: Now) -> bool {
         let sent = sent.or_else(|| self.probe.sent(ticket));

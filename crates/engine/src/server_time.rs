@@ -1,10 +1,11 @@
 //! The API server's clock, as the `Date` of its responses shows it.
 //!
-//! What is known of it is kept against the steady clock, so a wall clock that is wrong, or that is set while
-//! the program runs, changes nothing once the first response is in. A `Date` is cut down to whole seconds:
-//! the server's clock showed it, or less than a second more, between the request and its response.
-//! Of all responses those that say most are kept: the estimate is behind by less than a second, soon by
-//! about the shortest time that a response takes, and not ahead by more than the clocks drift meanwhile.
+//! The bounds of the clock are kept relative to the steady clock. A wall clock that is wrong, or that is set
+//! while the program runs, changes nothing once the first response is in. A `Date` is truncated to whole
+//! seconds: the server's clock showed it, or less than a second more, between the request and its response.
+//!
+//! The tightest bounds of all responses are kept. So the estimate is behind by less than a second, and soon
+//! by about the shortest time that a response takes. It is not ahead by more than the clocks drift meanwhile.
 
 use std::time::Duration;
 
@@ -13,21 +14,21 @@ use jiff::{SignedDuration, Timestamp};
 
 use framework_message::Now;
 
-/// Timers are looked at again after so long: the steady clock may stand still while the machine sleeps.
+/// The interval at which timers are checked: the steady clock may stand still while the machine sleeps.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// If the estimate moves by more, timers that were set by the old one come too late.
+/// If the estimate moves by more than this, timers that were set by the old one come too late.
 const JUMP: SignedDuration = SignedDuration::from_millis(100);
 
-/// What is known of the API server's clock.
+/// The known bounds of the API server's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
-    /// What it showed when the steady clock began: between the two.
+    /// The bounds of its time at the zero of the steady clock.
     zero: Option<(Timestamp, Timestamp)>,
 }
 
 impl ServerTime {
     /// The response to a request that was sent at `sent` on the steady clock is received at `now`, and
-    /// carries `date`. Says whether timers are to be set again.
+    /// carries `date`. Returns whether timers are to be set again.
     pub fn heard(&mut self, date: Time, sent: Duration, now: Now) -> bool {
         let least = minus(date.timestamp(), now.steady);
         let most = minus(date.plus_seconds(1).timestamp(), sent);
@@ -35,13 +36,13 @@ impl ServerTime {
             self.zero = Some((least, most));
             return true;
         };
-        // Otherwise it was set, or is another server's, or the clocks have drifted apart.
+        // Otherwise the clock was set, or is another server's, or the clocks have drifted apart.
         let agrees = known_least <= most && least <= known_most;
         self.zero = Some(if agrees { (known_least.max(least), known_most.min(most)) } else { (least, most) });
         least.duration_since(known_least) > JUMP
     }
 
-    /// The API server answers without a `Date`: the local wall clock is taken for its clock. A decision that
+    /// The API server answers without a `Date`: the local wall clock stands in for its clock. A decision that
     /// needs a `Date` still waits for one.
     pub fn give_up(&mut self, now: Now) {
         let zero = minus(now.wall, now.steady);
@@ -53,13 +54,13 @@ impl ServerTime {
         self.zero.is_some()
     }
 
-    /// What the API server's clock shows about now, or a little less; the wall clock as long as that is
-    /// not known.
+    /// The time of the API server's clock now, or a little less; the time of the wall clock as long as the
+    /// API server's is not known.
     pub fn now(&self, now: Now) -> Timestamp {
         self.zero.map_or(now.wall, |(least, _)| plus(least, now.steady))
     }
 
-    /// What the API server's clock shows at most.
+    /// The latest time that the API server's clock may show now.
     pub fn latest(&self, now: Now) -> Timestamp {
         self.zero.map_or(now.wall, |(_, most)| plus(most, now.steady))
     }

@@ -1,4 +1,4 @@
-//! Asks the API server for its time, once for all who wait for it.
+//! Asks the API server for its time, once for all Frameworks that wait for it.
 //!
 //! Thousands of Frameworks may be due in the same second: one request with a fresh `Date` serves them all.
 
@@ -8,17 +8,17 @@ use std::time::Duration;
 use framework_message::backoff::Failures;
 use framework_message::{Key, Ticket};
 
-/// Who waits for a `Date` that may be late enough, and the request that fetches it.
+/// The Frameworks that wait for a `Date` that may be late enough, and the request that fetches it.
 #[derive(Debug, Default)]
 pub struct ServerTimeProbe {
     /// Whether the time is wanted.
     wanted: bool,
-    /// Who waits for a request that is not sent yet: the `Date` of an earlier one may be older than what made
-    /// them wait.
+    /// The Frameworks that wait for a request that is not sent yet. The `Date` of an earlier request may be
+    /// older than the reason for their wait.
     waiting: BTreeSet<Key>,
-    /// The request on its way.
+    /// The request in flight.
     sent: Option<Sent>,
-    /// Not sent before.
+    /// The request is not sent before this time.
     not_before: Duration,
     failures: Failures,
 }
@@ -31,12 +31,12 @@ struct Sent {
 }
 
 impl ServerTimeProbe {
-    /// The time is wanted before anything can be decided.
+    /// Requests the time, which is needed before anything can be decided.
     pub fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// A Framework is to be evaluated once the time is known.
+    /// Requests the time for a Framework, which is evaluated once the time is known.
     pub fn wait(&mut self, key: &Key) {
         self.wanted = true;
         self.waiting.insert(key.clone());
@@ -58,24 +58,24 @@ impl ServerTimeProbe {
         self.sent = Some(Sent { ticket, at, asked: std::mem::take(&mut self.waiting) });
     }
 
-    /// When the request with this ticket was sent; `None`: it is none of these.
+    /// When the request with this ticket was sent; `None`: it is not a request for the time.
     pub fn sent(&self, ticket: Ticket) -> Option<Duration> {
         self.sent.as_ref().filter(|sent| sent.ticket == ticket).map(|sent| sent.at)
     }
 
-    /// The request was sent, or was not, and ended without a `Date`: how often in a row.
+    /// A request failed, sent or not, or its response had no `Date`. Returns how often in a row.
     pub fn failed(&mut self, sent: bool) -> u32 {
         self.wanted = true;
         self.waiting.extend(self.sent.take().into_iter().flat_map(|sent| sent.asked));
         self.failures.another(sent)
     }
 
-    /// Not sent again before `at`.
+    /// The request is not sent again before `at`.
     pub fn delay_until(&mut self, at: Duration) {
         self.not_before = at;
     }
 
-    /// The response carries the time. Gives the Frameworks that waited for it when it was asked for.
+    /// The response carries the time. Returns the Frameworks that waited for it when the request was sent.
     pub fn answered(&mut self) -> BTreeSet<Key> {
         self.failures = Failures::default();
         self.sent.take().map(|sent| sent.asked).unwrap_or_default()

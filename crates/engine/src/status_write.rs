@@ -1,7 +1,7 @@
 //! The one status write of a Framework: gathered, sent, and settled before the next one.
 //!
-//! Guarantees: at most one is in flight; while one is, or its outcome is not known, the Framework is not
-//! evaluated; every status that is, or may become, the persisted one is in
+//! Guarantees: at most one write is in flight. While a write is in flight, or its outcome is not known, the
+//! Framework is not evaluated. Every status that is, or may become, the persisted one is in
 //! [`StatusWrite::unsettled_statuses`], and an act needs the permission of all of them (rule A1).
 
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::history::Line;
 use crate::windows::Windows;
 use framework_message::backoff::Failures;
 
-/// A status on its way to the API server, and what users should hear of once it is there.
+/// A status to be written, and the reports for users once it is persisted.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What is to be persisted.
+    /// The status.
     pub status: Arc<FrameworkStatus>,
-    /// What to publish then.
+    /// The reports to publish once it is persisted.
     pub reports: Vec<Report>,
-    /// Lines of the history about what the write replaces: they are written before it leaves.
+    /// Lines of the history about the replaced objects: they are written before the write leaves.
     pub history: Vec<Line>,
 }
 
@@ -43,10 +43,10 @@ enum Stage {
 #[derive(Debug, Default)]
 pub struct StatusWrite {
     stage: Stage,
-    /// Sent for the persisted resourceVersion, with unknown outcome: one of them may yet be persisted.
+    /// Writes with unknown outcome, sent for the persisted resourceVersion: one of them may yet be persisted.
     possible: Vec<Draft>,
     first_change: Option<Duration>,
-    /// Of what gathers.
+    /// The urgency of the changes that gather.
     urgency: Urgency,
     last_event: Duration,
     last_sent: Option<Duration>,
@@ -57,12 +57,13 @@ pub struct StatusWrite {
 }
 
 impl StatusWrite {
-    /// Something happened to the Framework: more may follow.
+    /// An event concerns the Framework: more may follow.
     pub fn event(&mut self, now: Duration) {
         self.last_event = now;
     }
 
-    /// Whether the Framework may not be evaluated, because what is persisted is being changed or not known.
+    /// Whether the Framework may not be evaluated, because its persisted version is being changed or is
+    /// unknown.
     pub fn is_busy(&self) -> bool {
         matches!(self.stage, Stage::InFlight(_) | Stage::Unread | Stage::Reading)
     }
@@ -88,14 +89,14 @@ impl StatusWrite {
         self.urgency = Urgency::Record;
     }
 
-    /// What is not sent yet is not to be sent any more.
+    /// Withdraws a write that is not sent yet.
     pub fn withdraw_unsent(&mut self) {
         if matches!(self.stage, Stage::Due(_)) {
             self.withdraw();
         }
     }
 
-    /// Another version is persisted than what is not sent yet was computed from: it is to be computed
+    /// The persisted version is not the one that the unsent write was computed from. The write is computed
     /// again, and its waiting time counts.
     pub fn outdate(&mut self) {
         if matches!(self.stage, Stage::Due(_)) {
@@ -103,8 +104,8 @@ impl StatusWrite {
         }
     }
 
-    /// Makes the write due, if it is time; else says when to evaluate again. `bytes` is the size of the
-    /// status as it is stored now.
+    /// Makes the write due if its time has come; otherwise returns when to evaluate again. `bytes` is the
+    /// size of the status as it is stored now.
     pub fn propose(
         &mut self,
         draft: Draft,
@@ -123,8 +124,8 @@ impl StatusWrite {
         None
     }
 
-    /// A change that can wait happened: it joins what gathers. Says when to evaluate, unless what gathered
-    /// was evaluated already and is about to be sent, or was sent.
+    /// A deferrable change happened: it joins the changes that gather. Returns when to evaluate, unless the
+    /// gathered changes were evaluated already and their write is due or sent.
     pub fn join(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Option<Duration> {
         if !matches!(self.stage, Stage::Idle) {
             return None;
@@ -148,7 +149,7 @@ impl StatusWrite {
         self.stage = Stage::Idle;
     }
 
-    /// The statuses, beside the persisted one, that an act needs the permission of.
+    /// The statuses whose permission an act needs, beside the permission of the persisted one.
     pub fn unsettled_statuses(&self) -> impl Iterator<Item = &FrameworkStatus> {
         let staged = match &self.stage {
             Stage::Due(draft) | Stage::InFlight(draft) => Some(draft),
@@ -157,7 +158,7 @@ impl StatusWrite {
         self.possible.iter().chain(staged).map(|draft| &*draft.status)
     }
 
-    /// The write is sent, if it is due: its status.
+    /// The write is sent, if it is due. Returns its status.
     pub fn send(&mut self, now: Duration) -> Option<Arc<FrameworkStatus>> {
         match std::mem::take(&mut self.stage) {
             Stage::Due(draft) => {
@@ -188,7 +189,7 @@ impl StatusWrite {
         self.stage = Stage::Reading;
     }
 
-    /// The write was accepted: what to publish.
+    /// The write was accepted. Returns the reports to publish.
     pub fn accepted(&mut self) -> Vec<Report> {
         self.failures = Failures::default();
         match std::mem::take(&mut self.stage) {
@@ -197,8 +198,8 @@ impl StatusWrite {
         }
     }
 
-    /// The write or the read had no effect, though it was `sent` or because it was not; what is written next
-    /// waits. Says how often that was so in a row.
+    /// The write or the read had no effect. `sent`: whether it left. The next write waits. Returns the number
+    /// of failures in a row.
     pub fn refused(&mut self, sent: bool) -> u32 {
         self.stage = if matches!(self.stage, Stage::Reading) { Stage::Unread } else { Stage::Idle };
         self.failures.another(sent)
@@ -209,7 +210,7 @@ impl StatusWrite {
         self.not_before = self.not_before.max(at);
     }
 
-    /// Another write came first: the Framework is to be read. Gives back what was to be written.
+    /// Another write came first: the Framework is to be read. Returns the rejected draft.
     pub fn conflicted(&mut self) -> Option<Draft> {
         match std::mem::replace(&mut self.stage, Stage::Unread) {
             Stage::InFlight(draft) => Some(draft),
@@ -224,7 +225,7 @@ impl StatusWrite {
         }
     }
 
-    /// The Framework was read, or the watch showed what the read was for.
+    /// The Framework was read, or the watch showed the result that the read would have shown.
     pub fn read(&mut self) {
         if matches!(self.stage, Stage::Unread | Stage::Reading) {
             self.stage = Stage::Idle;
@@ -232,32 +233,33 @@ impl StatusWrite {
         }
     }
 
-    /// Whether a read waits that is not sent yet.
+    /// Whether a read waits to be sent.
     pub fn is_unread(&self) -> bool {
         matches!(self.stage, Stage::Unread)
     }
 
-    /// Another resourceVersion is persisted: no write for the one before can have an effect any more. If one
-    /// of ours without a reply came through, says what to publish.
+    /// Another resourceVersion is persisted: no write for the one before can have an effect any more. If a
+    /// write of ours without a reply was accepted, returns the reports to publish.
     pub fn settle(&mut self, persisted: Option<&FrameworkStatus>) -> Vec<Report> {
         let possible = std::mem::take(&mut self.possible);
         let ours = possible.into_iter().find(|draft| Some(&*draft.status) == persisted);
         ours.map(|draft| draft.reports).unwrap_or_default()
     }
 
-    /// Keeps what conflicted, to write it over what came first: only a test that switches a rule off does.
+    /// Keeps a rejected draft, to write it over the winning one. Only a test that switches a rule off does
+    /// that.
     pub fn overwrite_later(&mut self, draft: Option<Draft>) {
         self.overwrite = draft.map(Box::new);
     }
 
-    /// Makes a kept write due, even if another version is persisted. Says whether there was one.
+    /// Makes a kept write due, even if another version is persisted. Returns whether there was one.
     pub fn overwrite(&mut self) -> bool {
         let Some(draft) = self.overwrite.take() else { return false };
         self.stage = Stage::Due(*draft);
         true
     }
 
-    /// When something can be sent that could not before.
+    /// The next time at which a request can be sent.
     pub fn next(&self) -> Option<Duration> {
         matches!(self.stage, Stage::Unread).then_some(self.not_before)
     }

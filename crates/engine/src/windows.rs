@@ -7,24 +7,24 @@ use framework_core::Urgency;
 /// How long changes gather before they are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
-    /// When an act waits for the write and more Tasks are likely to join.
+    /// The window if an act waits for the write and more Tasks are likely to join.
     pub gather: Duration,
-    /// When nothing waits for it.
+    /// The window if nothing waits for the write.
     pub record: Duration,
-    /// So many bytes of status a second, at most.
+    /// The most bytes of a status that are written a second.
     pub bytes_per_second: u64,
 }
 
-/// However much goes on happening, changes gather no longer than this many windows.
+/// Changes gather for at most this many windows, even if events continue.
 const LONGEST: u32 = 5;
-/// Windows are at least so many round trips of a status write: an API server that is slow to answer is busy,
-/// Pods come to run one after another there, and a write for each few of them would make it busier.
+/// The least length of a window, in round trips of a status write. An API server that is slow to answer is
+/// busy, and Pods start one after another there. A write for each few of them would make it busier.
 const ROUND_TRIPS: u32 = 4;
-/// Round trips longer than that make windows no longer.
+/// Longer round trips do not lengthen the windows further.
 const SLOWEST: Duration = Duration::from_millis(500);
 
 impl Windows {
-    /// The same where a status write takes so long.
+    /// The same windows, stretched for status writes that take this long.
     pub fn stretched(mut self, round_trip: Duration) -> Self {
         let least = round_trip.min(SLOWEST) * ROUND_TRIPS;
         self.gather = self.gather.max(least);
@@ -32,7 +32,7 @@ impl Windows {
         self
     }
 
-    /// When what changed first at `first` and last at `last` has gathered.
+    /// When the changes between `first` and `last` have gathered.
     pub fn gathered(&self, urgency: Urgency, first: Duration, last: Duration) -> Duration {
         let window = self.of(urgency);
         (last + window).min(first + window * LONGEST)
@@ -46,8 +46,8 @@ impl Windows {
         }
     }
 
-    /// The least time between writes of a status that takes so many bytes: a large one is written less often,
-    /// so that the bytes written stay linear in the number of Tasks.
+    /// The least time between writes of a status of this size. A large one is written less often, so that the
+    /// bytes written stay linear in the number of Tasks.
     pub fn between(&self, bytes: usize) -> Duration {
         const SMALL: u64 = 32 * 1024;
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
@@ -70,13 +70,13 @@ impl Pace {
         Pace { windows, round_trip: Duration::ZERO }
     }
 
-    /// A status write took so long.
+    /// Records the duration of a status write.
     pub fn took(&mut self, time: Duration) {
-        // An eighth of the difference: a single slow one says little.
+        // An eighth of the difference: a single slow write has little effect.
         self.round_trip = (self.round_trip * 7 + time) / 8;
     }
 
-    /// The windows as they are now.
+    /// The current windows.
     pub fn windows(&self) -> Windows {
         self.windows.stretched(self.round_trip)
     }

@@ -14,8 +14,8 @@ pub const REFUSED: Backoff = Backoff { first: Duration::from_secs(1), last: Dura
 /// A request never left: nothing was spent, but the network may be down.
 pub const NOT_SENT: Backoff = Backoff { first: Duration::from_millis(50), last: Duration::from_secs(10) };
 
-/// Failures of one request in a row: of those that left, or of those that did not. That the API server could
-/// not be reached for a while says nothing of how it will take what reaches it again.
+/// Failures of one request in a row, counted separately for attempts that left and attempts that did not. A
+/// time in which the API server was unreachable does not indicate how it will treat later requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Failures {
     count: u32,
@@ -23,7 +23,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Counts one more, of a request that was sent or was not: how many there were.
+    /// Counts one more failure, of a request that was sent or was not. Returns the number of failures.
     pub fn another(&mut self, sent: bool) -> u32 {
         if self.sent != sent {
             *self = Failures { count: 0, sent };

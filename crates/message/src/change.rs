@@ -3,7 +3,7 @@
 /// A change of one object, or of the watch itself.
 #[derive(Debug)]
 pub enum Change<T> {
-    /// A LIST begins: the objects until [`Change::Synced`] replace all that was known of the kind.
+    /// A LIST begins: the objects until [`Change::Synced`] replace all known objects of the kind.
     Restarted,
     /// One object of that LIST.
     Listed(T),

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Names a namespaced object of a kind that the context tells; `types.NamespacedName` of controller-runtime.
+/// Names a namespaced object of a kind that the context determines; `types.NamespacedName` of
+/// controller-runtime.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// `metadata.namespace`.

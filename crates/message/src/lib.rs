@@ -1,7 +1,7 @@
-//! The words that the deciding crates and the shell share: how an object is named, what a watch shows of it,
-//! when something happened, which request a reply answers, and who may act.
+//! The types that the deciding crates and the shell share. They name objects, carry changes from watches,
+//! measure time, match replies to requests, and define which replica may act.
 //!
-//! `framework-engine` and `framework-queueing` are stepped with these words and know nothing of each other;
+//! `framework-engine` and `framework-queueing` are stepped with these types and do not depend on each other;
 //! `framework-runtime` turns bytes into them. This crate does no I/O, reads no clock and draws no random
 //! numbers.
 

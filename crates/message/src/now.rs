@@ -10,8 +10,7 @@ pub struct Now {
     /// Time since the program started, for windows and time-outs. It never goes back, and may stand still
     /// while the machine is suspended.
     pub steady: Duration,
-    /// Time since the program started that counts suspension as well, for how long a proof of ownership
-    /// holds.
+    /// Time since the program started, including suspension. Proofs of ownership expire by this clock.
     pub boot: Duration,
     /// The local wall clock, for users.
     pub wall: Timestamp,

@@ -1,8 +1,8 @@
-//! Which replica may act for a Framework: the only place that knows of shards.
+//! Which replica may act for a Framework. This is the only module with knowledge of shards.
 //!
-//! Asked before a Framework is evaluated and again before anything is sent for it. Every part of one program
-//! holds the same value: a change is seen by all of them at once. A controller that runs alone owns every
-//! slot for ever, which is the default.
+//! Ownership is checked before a Framework is evaluated, and again before a request is sent for it. Every
+//! part of one program holds the same value: all parts see a change at the same time. A controller that runs
+//! alone owns every slot permanently, which is the default.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use crate::slot::Slot;
 pub enum MayAct {
     /// It owns the slot.
     Yes,
-    /// It owned the slot when its proof of that ran out, and may prove it again. Nothing is evaluated or
-    /// sent meanwhile, and nothing is forgotten.
+    /// It owned the slot when its proof of that expired, and may prove it again. Nothing is evaluated or sent
+    /// meanwhile, and no state is dropped.
     Paused,
     /// Another replica owns the slot, or none does.
     No,
@@ -29,7 +29,7 @@ pub struct Ownership(Arc<[AtomicU64; Slot::COUNT]>);
 
 /// The slot is not owned.
 const NOT_OWNED: u64 = 0;
-/// The slot is owned, and no moment ends that.
+/// The slot is owned without a time limit.
 const FOREVER: u64 = u64::MAX;
 
 impl Default for Ownership {
@@ -48,7 +48,7 @@ impl Ownership {
         Ownership(Arc::new(std::array::from_fn(|_| AtomicU64::new(until))))
     }
 
-    /// The slot is owned until that moment of [`Now::boot`]; `None`: for ever.
+    /// The slot is owned until that moment of [`Now::boot`]; `None`: permanently.
     pub fn own(&self, slot: Slot, until: Option<Duration>) {
         let until = until.map_or(FOREVER, |until| {
             u64::try_from(until.as_nanos()).unwrap_or(FOREVER).clamp(NOT_OWNED + 1, FOREVER - 1)
@@ -71,8 +71,8 @@ impl Ownership {
         }
     }
 
-    /// Until when, on [`Now::boot`], a request for the Frameworks of `slot` may leave; `None`: no moment
-    /// ends that.
+    /// The time, on [`Now::boot`], until which a request for the Frameworks of `slot` may leave; `None`: no
+    /// limit.
     pub fn leave_by(&self, slot: Slot) -> Option<Duration> {
         let until = self.until(slot);
         (until != FOREVER).then(|| Duration::from_nanos(until))

@@ -1,4 +1,4 @@
-//! Slots: into how many parts the Frameworks are divided, and which part one belongs to.
+//! Slots: the number of parts into which the Frameworks are divided, and the part of each Framework.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use framework_api::name;
 pub struct Slot(pub u8);
 
 impl Slot {
-    /// How many slots there are.
+    /// The number of slots.
     pub const COUNT: usize = 256;
 
     /// The slot of the object with this UID, and of everything that belongs to it.

@@ -1,4 +1,4 @@
-//! Names of requests on their way.
+//! Names of requests in flight.
 
 /// Names a request until its reply. Unique among the requests of one deciding part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

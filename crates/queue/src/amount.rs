@@ -21,7 +21,7 @@ pub struct Amount(i128);
 pub struct QuantityError(pub String);
 
 const BILLION: i128 = 1_000_000_000;
-/// The most that a quantity can say.
+/// The largest value of a quantity.
 const MOST: i128 = i64::MAX as i128 * BILLION;
 /// Digits after the point that are read one by one; further digits only round up.
 const FINE: i64 = 20;
@@ -129,7 +129,7 @@ fn scale(suffix: &str) -> Option<Scale> {
 /// `whole.fraction` times ten to the `power` times `factor`, in billionths, rounded up; at most [`MOST`].
 ///
 /// Each digit goes where its weight puts it, so the length of the text costs time and never exactness. The
-/// factor is at most 1024^6, hence nothing here comes near the end of its type.
+/// factor is at most 1024^6, so no value here comes near the end of its type.
 fn scaled(whole: &str, fraction: &str, power: i64, factor: u128) -> i128 {
     let length = i64::try_from(whole.len()).unwrap_or(i64::MAX);
     let (mut units, mut fine, mut rest) = (0_u128, 0_u128, false);
@@ -172,7 +172,7 @@ fn decimal_form(nanos: i128) -> String {
     if number == 0 { "0".to_owned() } else { format!("{number}{suffix}") }
 }
 
-/// How sizes of memory are read: in `Mi` and larger, where that leaves no fraction.
+/// The form in which sizes of memory are read: `Mi` and larger units, where that leaves no fraction.
 fn binary_form(nanos: i128) -> Option<String> {
     let (mut number, mut suffix) = (nanos / BILLION, "");
     if nanos % BILLION != 0 || number == 0 || number % (1 << 20) != 0 {

@@ -20,10 +20,9 @@ pub struct Decision {
 /// A change of a unit. All but `Release` leave the unit in its queue and change its conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitUpdate {
-    /// It is released: phase `Dequeued`. From here on all its requests count as used, until its facts
-    /// change.
+    /// It is released: phase `Dequeued`. From now on all its requests count as used, until its facts change.
     Release,
-    /// It waits, for another reason than the last known one.
+    /// It waits, and its reason differs from the last known one.
     Wait(WaitReason),
     /// A unit behind it was released for the first time: condition `Overtaken`, reason `Overtaken`.
     Overtaken {

@@ -41,9 +41,9 @@ pub struct UnitFacts {
 pub enum UnitPhase {
     /// It waits: phase `Enqueued`.
     Waiting {
-        /// When a unit behind it was first released: since when its condition `Overtaken` is true.
+        /// When a unit behind it was first released: the time from which its condition `Overtaken` is true.
         overtaken: Option<Timestamp>,
-        /// Whether that condition already says that capacity is reserved for it.
+        /// Whether that condition already shows that capacity is reserved for it.
         reserved: bool,
         /// The reason that its condition `Dequeued` gives.
         reason: Option<Reason>,

@@ -1,8 +1,8 @@
 //! The pure scheduler of queues: it decides which units are released next, and why the others wait.
 //!
-//! A [`Namespace`] takes facts one at a time: queues, units, quotas, the usage of our own Pods. It decides
-//! in rounds: [`round`](Namespace::round) maps the facts and a moment to [`Decision`]s. The cost of a round
-//! depends on what changed since the last one. The rule is one paragraph of `docs/queue-scheduling.md`; the
+//! A [`Namespace`] takes facts one at a time: queues, units, quotas, the usage of our own Pods. It decides in
+//! rounds: [`round`](Namespace::round) maps the facts and a moment to [`Decision`]s. The cost of a round
+//! depends on the changes since the last one. The rule is one paragraph of `docs/queue-scheduling.md`; the
 //! order of the fields in [`order`] implements it.
 //!
 //! Architecture invariant: no I/O, clock, randomness, environment or global state in this crate. The time

@@ -27,7 +27,7 @@ use crate::order::{Overdue, UnitRank};
 use crate::requests::{ResourceRequests, Tally};
 use crate::shape::{ShapeId, Shapes};
 
-/// The queues, units and quotas of one namespace, indexed so that a round costs what changed.
+/// The queues, units and quotas of one namespace, indexed so that the cost of a round depends on the changes.
 #[derive(Debug)]
 pub struct Namespace {
     /// The latest moment of a round: the time of a round never goes back.
@@ -94,14 +94,14 @@ impl Namespace {
         }
     }
 
-    /// Sets the facts about a queue, or that there is none of that name.
+    /// Sets the facts about a queue; `None` if there is no queue of that name.
     pub fn set_queue(&mut self, name: &str, facts: Option<QueueFacts>) {
         let before = self.queues.named(name).and_then(|queue| queue.facts);
         if before == facts {
             return;
         }
         let id = self.queues.id(&Arc::from(name));
-        // The policy says where units stand, and without a queue they stand nowhere.
+        // The policy determines the ranks of units, and units without a queue have none.
         let moves = before.map(|facts| facts.policy) != facts.map(|facts| facts.policy);
         let members = if moves { self.index.units_of(id) } else { Vec::new() };
         for uid in &members {
@@ -133,12 +133,12 @@ impl Namespace {
         }
     }
 
-    /// Sets the facts about a quota without scopes, or that it is gone.
+    /// Sets the facts about a quota without scopes; `None` if it is gone.
     pub fn set_quota(&mut self, name: &str, facts: Option<QuotaFacts>) {
         self.limits.set_quota(name, facts);
     }
 
-    /// Sets the total usage of the Pods of released units: that much of `used` is not the usage of others.
+    /// Sets the total usage of the Pods of released units: this part of `used` is not the usage of others.
     pub fn set_own_usage(&mut self, own: ResourceRequests) {
         self.limits.set_own_usage(own);
     }
@@ -158,7 +158,7 @@ impl Namespace {
         self.units.get(uid).map(|unit| &unit.facts)
     }
 
-    /// How many units wait.
+    /// The number of units that wait.
     pub fn waiting(&self) -> usize {
         self.index.waiting()
     }
@@ -180,7 +180,7 @@ impl Namespace {
         let queue = self.queues.id(&facts.queue);
         if let Some(known) = self.queues.get_mut(queue) {
             known.units = known.units.saturating_add(1);
-            // One name for all.
+            // All units share one copy of the name.
             facts.queue = Arc::clone(&known.name);
         }
         if let UnitPhase::Released { usage } = &facts.phase {
@@ -234,7 +234,7 @@ impl Namespace {
             }
             unit.shape = self.shapes.add(&unit.facts.requests, self.limits.capacity());
             if let Some(shape) = self.shapes.get(unit.shape) {
-                // One ask for all.
+                // All units of a shape share one copy of the requests.
                 unit.facts.requests = shape.requests.clone();
             }
         }

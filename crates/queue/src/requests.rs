@@ -13,7 +13,7 @@ use crate::amount::{Amount, QuantityError};
 
 /// Requested amounts by resource. `cpu` and `requests.cpu` are one resource, as in Kubernetes.
 ///
-/// It has no order, so that `min` means one thing.
+/// The type has no order, so that `min` has one meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceRequests(Amounts);
 
@@ -24,7 +24,7 @@ pub(crate) type Amounts = Arc<[(Arc<str>, Amount)]>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{resource} is not read")]
 pub struct RequestsError {
-    /// The resource whose amount is no quantity.
+    /// The resource whose amount is not a quantity.
     pub resource: String,
     /// The problem of the quantity.
     #[source]
@@ -130,7 +130,7 @@ pub(crate) struct Tally(BTreeMap<Arc<str>, Amount>);
 impl Tally {
     pub(crate) fn add(&mut self, requests: &ResourceRequests) {
         for (resource, amount) in requests.iter() {
-            // Most are there already, and need no name of their own.
+            // Most resources are there already, and need no copy of the name.
             if let Some(sum) = self.0.get_mut(resource) {
                 *sum = sum.plus(amount);
             } else {

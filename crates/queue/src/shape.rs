@@ -14,7 +14,7 @@ use crate::amount::Amount;
 use crate::limits::Available;
 use crate::requests::{Amounts, ResourceRequests};
 
-/// A shape; never used again.
+/// A shape. An id is never used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ShapeId(u64);
 
@@ -28,7 +28,7 @@ impl ShapeId {
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub requests: ResourceRequests,
-    /// How many units wait with it.
+    /// The number of units that wait with it.
     units: usize,
     /// It requests more than the capacity.
     pub exceeds: bool,
@@ -39,8 +39,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Sets why its units wait. Returns whether they waited for another reason before. Units without a
-    /// reason are new or have changed, and are reported in any case.
+    /// Sets the reason why its units wait. Returns whether they waited for another reason before. Units
+    /// without a reason are new or have changed, and are reported in any case.
     fn give_reason(&mut self, reason: Reason) -> bool {
         self.reason.replace(reason).is_some_and(|before| before != reason)
     }
@@ -85,7 +85,7 @@ impl Shapes {
             }
             return id;
         }
-        // One name for all.
+        // All entries share one copy of the name.
         let name = |name| self.by_amount.get_key_value(name).map_or(name, |(known, _)| known);
         let requests: ResourceRequests =
             requests.iter().map(|(resource, amount)| (Arc::clone(name(resource)), amount)).collect();
@@ -102,7 +102,7 @@ impl Shapes {
         id
     }
 
-    /// Forgets a unit, and with the last one the shape.
+    /// Removes a unit, and removes the shape with its last unit.
     pub fn remove(&mut self, id: ShapeId) {
         let Some(shape) = self.all.get_mut(&id) else { return };
         shape.units = shape.units.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The codec against itself, against the real programs, and against what is damaged or made to harm.
+//! The codec against itself, against the real programs, and against damaged and hostile input.
 
 use super::*;
 
@@ -13,13 +13,13 @@ fn base64(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-/// What the codecs see: many entries that differ little.
+/// Typical input of the codecs: many entries that differ little.
 fn statuses(tasks: i32) -> Vec<u8> {
     let entry = |index: i32| json!({"index": index, "podName": format!("job-worker-{index}")});
     serde_json::to_vec(&(0..tasks).map(entry).collect::<Vec<_>>()).unwrap()
 }
 
-/// What a real program makes of `input`.
+/// The output of a real program for `input`.
 fn tool(program: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
     let mut child = Command::new(program)
         .args(arguments)
@@ -92,7 +92,8 @@ fn real_zstd_and_gzip_read_what_was_encoded() {
     }
 }
 
-/// As Go's compress/gzip writes it: no name, no time, system unknown, and blocks ended by flushes.
+/// A gzip member as Go's compress/gzip writes it: no name, no time, system unknown, and blocks ended by
+/// flushes.
 #[test]
 fn the_gzip_of_the_reference_is_read() {
     let mut encoder =
@@ -124,7 +125,7 @@ fn no_flipped_bit_goes_unnoticed_and_none_panics() {
         for at in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();
             bad[at / 8] ^= 1 << (at % 8);
-            // Some bits mean nothing; the content is never another one.
+            // Some bits have no meaning; the decoded content never differs.
             if let Ok(decoded) = decode(&base64(&bad)) {
                 assert_eq!(decoded, json, "{codec:?} bit {at}");
             }

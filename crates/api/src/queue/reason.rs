@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Type of the condition that says whether a unit is released (`True`) or why not (`False`).
+/// Type of the condition that shows whether a unit is released (`True`) or why not (`False`).
 pub const DEQUEUED: &str = "Dequeued";
 /// Type of the condition of a waiting unit that other units have passed. Its `lastTransitionTime` is when
 /// the first one did.

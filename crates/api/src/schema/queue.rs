@@ -70,12 +70,12 @@ fn unchanged(now: &str, old: &str) -> String {
     format!("has({now}) == has({old}) && (!has({now}) || {now} == {old})")
 }
 
-/// A queue's name is one that an object may have.
+/// The name of a queue must be a valid object name.
 pub(crate) fn queue_name(schema: &mut Schema) {
     object_name(schema, "queue is the name of a Queue", "for the Queue named default");
 }
 
-/// The name of a PriorityClass is one that an object may have.
+/// The name of a PriorityClass must be a valid object name.
 pub(crate) fn class_name(schema: &mut Schema) {
     object_name(schema, "priorityClassName is the name of a PriorityClass", "for none");
 }

@@ -69,7 +69,7 @@ struct ContainerFound<'p> {
 }
 
 impl PodFound<'_> {
-    /// The same with no text heavier than that.
+    /// The same match with no text heavier than `weight`.
     pub(super) fn truncate(&self, weight: usize) -> PodFound<'_> {
         let containers = self.containers.iter().map(|container| ContainerFound {
             texts: container.texts.truncate(weight),
@@ -124,7 +124,7 @@ impl OfContainer {
 
     fn find<'p>(&self, container: &'p ContainerEnd) -> Option<ContainerFound<'p>> {
         let Some(end) = &container.terminated else {
-            // Of a container that did not end, only the name is known.
+            // Only the name of a container that did not end is known.
             let asks_for_more = self.texts.reason.is_some()
                 || self.texts.message.is_some()
                 || self.signals.is_some()
@@ -139,7 +139,7 @@ impl OfContainer {
         }
         Some(ContainerFound {
             texts: self.texts.find(&container.name, &end.reason, &end.message)?,
-            // Signal 0 says that none was reported; an exit code of 0 says something.
+            // Signal 0 means that no signal was reported; an exit code of 0 has a meaning.
             signal: self.signals.map(|_| end.signal).filter(|signal| *signal != 0),
             code: self.codes.map(|_| end.exit_code),
         })

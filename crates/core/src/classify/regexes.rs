@@ -8,7 +8,7 @@ use super::error::Problem;
 
 /// The most memory that one compiled regex may take.
 pub(super) const REGEX_SIZE_LIMIT: usize = 4 << 20;
-/// How deep groups may nest in a regex.
+/// The deepest nesting of groups in a regex.
 const REGEX_NEST_LIMIT: u32 = 100;
 
 /// Compiled regexes by their text: the rules repeat a few of them often.

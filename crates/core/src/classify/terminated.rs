@@ -2,7 +2,7 @@
 
 use framework_api::Time;
 
-/// A Pod that ended by itself, as far as its end is concerned. Kept only for Pods that ended.
+/// The facts about the end of a Pod that ended by itself. Kept only for Pods that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TerminatedPod {
     /// How it ended.

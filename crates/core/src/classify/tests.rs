@@ -1,4 +1,4 @@
-//! Each default rule matches what it is for, and the patterns of users mean what they mean to RE2.
+//! Each default rule matches its failures, and the patterns of users mean the same as in RE2.
 
 use framework_api::Time;
 use framework_api::code::{Attribute, table};
@@ -113,7 +113,7 @@ fn table_of_pods() -> Vec<(TerminatedPod, i32)> {
         (one(201, "Error", "m"), 201),
         (one(210, "Error", "m"), 210),
         (one(205, "Error", "m"), 205),
-        // What a container says of itself goes before everything else, and rules before later ones.
+        // The codes that a container reports itself go before all rules, and rules before later ones.
         (failed("Evicted").with("main", 210, "OOMKilled", "m"), 210),
         (failed("Evicted").with("a", 210, "", "").with("b", 200, "", ""), 200),
         (failed("Evicted").with("main", 137, "OOMKilled", ""), -1000),
@@ -154,7 +154,8 @@ fn a_pod_gets_the_code_phrase_and_type_of_the_manual() {
     }
 }
 
-/// Without any one rule, pattern or field of the default rules, some Pod of the table would fare otherwise.
+/// Without any one rule, pattern or field of the default rules, the code of some Pod of the table would
+/// differ.
 #[test]
 fn the_table_of_pods_notices_the_loss_of_any_part_of_the_default_rules() {
     let pods = table_of_pods();
@@ -343,7 +344,7 @@ fn each_field_of_a_pattern_must_match_if_it_is_given() {
     assert!(of_container(r#"{"nameRegex": "main"}, {"nameRegex": "side"}"#), "each is met by some container");
     assert!(of_container(r#"{"nameRegex": "main"}, {"codeRange": {}}"#), "two may be met by the same one");
     assert!(!of_container(r#"{"nameRegex": "main"}, {"nameRegex": "other"}"#));
-    // Of a container that did not end, nothing but the name can match, whatever a pattern takes.
+    // For a container that did not end, only the name can match, even if a pattern matches any text.
     assert!(of_container(r#"{"nameRegex": "side"}"#));
     for field in ["reasonRegex", "messageRegex"] {
         assert!(!of_container(&format!(r#"{{"nameRegex": "side", "{field}": ".*"}}"#)), "{field}");

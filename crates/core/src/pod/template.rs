@@ -22,7 +22,7 @@ pub fn check(template: &Value) -> Result<(), TemplateError> {
     let decoded: PodTemplateSpec = serde_path_to_error::deserialize(template).map_err(|error| {
         TemplateError { path: error.path().to_string(), message: error.inner().to_string() }
     })?;
-    // What decoding dropped, it does not know. A template that decodes can be written again.
+    // `known` lacks the fields that decoding dropped. A template that decodes can be written again.
     let known = serde_json::to_value(decoded).unwrap_or_default();
     match first_unknown(template, &known, "") {
         None => Ok(()),

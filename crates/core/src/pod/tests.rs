@@ -1,4 +1,4 @@
-//! What users write becomes the Pod and the ConfigMap that the contract describes.
+//! A user's template becomes the Pod and the ConfigMap that the contract describes.
 
 use expect_test::expect;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Which Pods are told of as gone, event by event.
+//! Which Pods are reported as gone, event by event.
 
 use super::*;
 use framework_api::Time;
@@ -23,14 +23,14 @@ fn facts(uid: &str, grace_sec: Option<i64>) -> PodFacts {
     }
 }
 
-/// As a DELETED event shows it.
+/// A Pod as a DELETED event shows it.
 fn event(uid: &str, grace_sec: Option<i64>) -> PodObject {
     let last = grace_sec.map(|_| to_raw_value(&uid).unwrap());
     let (key, name) = (Key::new("ns", "job"), NAME.to_owned());
     PodObject { key, name, resource_version: 9, facts: facts(uid, grace_sec), labelled: true, last }
 }
 
-/// UIDs of those that are told of, and whether they are whole.
+/// UIDs of the Pods that are reported as gone, and whether the whole Pod is known.
 fn gone(deletions: &mut Deletions) -> Vec<(String, bool)> {
     let told = deletions.take_gone().into_iter();
     told.map(|pod| (pod.uid, matches!(pod.state, LastState::Whole(_)))).collect()

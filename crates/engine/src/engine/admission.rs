@@ -7,8 +7,8 @@ use crate::framework_state::FrameworkState;
 use framework_message::{Key, Now};
 
 impl Engine {
-    /// Takes note of the answer of its queue to the Framework with this UID. The answer is kept as long as
-    /// the Framework is, and does not hold for another one of that name. A new message alone causes no
+    /// Records the answer of its queue to the Framework with this UID. The answer is kept as long as the
+    /// Framework is, and does not hold for another one of that name. A new message alone causes no
     /// evaluation.
     pub fn admit(&mut self, now: Now, key: &Key, uid: &str, admission: Admission) {
         self.now = now.steady;
@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    /// Takes note of which growths of that Framework are released: their generations, sorted.
+    /// Records the released growths of that Framework: their generations, sorted.
     pub fn admit_growths(&mut self, now: Now, key: &Key, uid: &str, growths: Vec<i64>) {
         self.now = now.steady;
         let news = |state: &&mut FrameworkState| *state.uid == *uid && state.growths != growths;

@@ -1,4 +1,4 @@
-//! News that can wait is coalesced: it is evaluated together with the next status write.
+//! Deferrable events are coalesced: they are evaluated together with the next status write.
 
 use framework_core::{Observed, deferrable};
 
@@ -6,7 +6,8 @@ use super::Engine;
 use framework_message::{Key, Now};
 
 impl Engine {
-    /// The watch showed another version of a Pod: its Framework is evaluated, or is when more has gathered.
+    /// The watch showed another version of a Pod: its Framework is evaluated, now or when more changes have
+    /// gathered.
     pub(super) fn pod_moved(&mut self, now: Now, key: &Key, pod: &str) {
         if self.join(now, key, |observed| deferrable::is_deferrable(observed, pod)) {
             self.schedule(now, key);
@@ -26,9 +27,9 @@ impl Engine {
         }
     }
 
-    /// Takes note of news that can wait. Says whether it could.
+    /// Records an event that may be deferrable. Returns whether it is.
     fn join(&mut self, now: Now, key: &Key, is_deferrable: impl Fn(&Observed<'_>) -> bool) -> bool {
-        // With a rule switched off everything is evaluated at once, so that its absence shows.
+        // If a rule is switched off, every event is evaluated immediately, so that the missing rule shows.
         if !self.policy.defects.is_empty() {
             return false;
         }
@@ -37,7 +38,7 @@ impl Engine {
         if self.drain.contains(slot) || !self.is_ready(slot) {
             return false;
         }
-        // Once as many creates are unrecorded as may be, the next write is not to wait.
+        // Once the number of unrecorded creates reaches its limit, the next write must not wait.
         let unrecorded = entry.known.objects.unrecorded_creates();
         if unrecorded >= self.policy.unrecorded_creates_limit
             || !entry.observed().is_some_and(|o| is_deferrable(&o))

@@ -1,5 +1,5 @@
-//! Reports to the controller of QueueUnits about Frameworks that wait in a queue, or came through one; and
-//! the budget that both share.
+//! Reports to the controller of QueueUnits about Frameworks that wait, or have waited, in a queue; and the
+//! budget that both controllers share.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use framework_message::Reply;
 use framework_message::{Key, Now, Rejection};
 
 impl Engine {
-    /// Reports what has changed of a Framework to the controller of QueueUnits. A Framework that left its
-    /// queue is reported as long as it exists, also after a restart: its unit has to go.
+    /// Reports the changes of a Framework to the controller of QueueUnits. A Framework that left its queue is
+    /// reported as long as it exists, also after a restart: its unit has to be deleted.
     pub(super) fn report_consumer(&mut self, key: &Key) {
         if !self.policy.queueing {
             return;
@@ -26,7 +26,7 @@ impl Engine {
             }
             return;
         };
-        // A Framework that cannot be read counts as it did before.
+        // A Framework that cannot be read keeps its last reported facts.
         let Some(o) = entry.and_then(Entry::observed) else { return };
         let before = self.consumers.get(key);
         let Some(consumer) = Consumer::of(before, state, &o, &self.policy) else { return };
@@ -39,22 +39,22 @@ impl Engine {
         self.consumers.insert(key.clone(), consumer);
     }
 
-    /// Lends the right to send one request, if there is one.
+    /// Lends the permission to send one request, if the budget allows it.
     pub fn lend(&mut self, now: Now) -> bool {
         self.sending.budget.take(now.steady, Part::Whole)
     }
 
-    /// When a request may be lent the right to be sent; `None`: when another has ended.
+    /// When a permission to send may be lent; `None`: when another request has ended.
     pub fn lends_at(&self, now: Now) -> Option<Duration> {
         self.sending.budget.next(now.steady, Part::Whole)
     }
 
-    /// What was lent is not needed.
+    /// Takes back a permission that is not needed.
     pub fn give_back(&mut self) {
         self.sending.budget.give_back();
     }
 
-    /// A request has ended for which the right was lent.
+    /// A request with a lent permission has ended.
     pub fn repaid<T>(&mut self, now: Now, reply: &Reply<T>) {
         self.sending.budget.ended();
         match reply {

@@ -83,7 +83,7 @@ impl Engine {
             reply => {
                 // It may still land: until then no object under its name can be judged.
                 debug!(framework = %key, pod, ?reply, "a create has an unknown outcome");
-                // A process that stood still in between may have sent it only now.
+                // A process that was suspended in between may have sent it only now.
                 let end = (at + lifetime).max(now.steady + lifetime.saturating_sub(REPLY_TIMEOUT));
                 state.outgoing.delayed.add(end, DelayedAction::Create(pod.map(str::to_owned)));
             }

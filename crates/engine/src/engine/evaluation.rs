@@ -1,4 +1,4 @@
-//! Evaluates Frameworks: what is observed of them goes to the core in one batch, and the plans come back.
+//! Evaluates Frameworks: their observations go to the core in one batch, and the plans come back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,11 @@ use crate::status_write::Draft;
 use framework_message::backoff::mix;
 use framework_message::{Key, MayAct, Now};
 
-/// A burst of events is evaluated once in so much time for each Task: about what an evaluation costs.
+/// The least time between evaluations of one Framework, for each Task: about the cost of an evaluation. A
+/// burst of events is evaluated once in that time.
 const REST_PER_TASK: Duration = Duration::from_micros(10);
-/// A shorter rest is none: what a turn takes in together is evaluated once anyway, and timers are no finer.
+/// A shorter rest counts as none: the events of one turn are evaluated together anyway, and timers are no
+/// finer.
 const LEAST_REST: Duration = Duration::from_millis(1);
 
 impl Engine {
@@ -53,7 +55,7 @@ impl Engine {
         is_paused
     }
 
-    /// Asks the API server for its time, if it may be late enough there for what the Framework waits for.
+    /// Requests the API server's time if that time may be late enough for the Framework's proof.
     fn seek_proof(&mut self, now: Now, key: &Key) {
         let latest = self.clock.time.latest(now);
         let state = self.cache.get_mut(key).and_then(|entry| entry.state.as_mut());
@@ -103,7 +105,7 @@ impl Engine {
         sync_all(&batch, &self.policy)
     }
 
-    /// What would be observed if creates on their way were forgotten: see [`Defect::ForgetInFlight`].
+    /// The observation as if creates in flight were forgotten: see [`Defect::ForgetInFlight`].
     fn forgetful(&self, key: &Key) -> Objects {
         let mut objects = self.cache.get(key).map(|entry| entry.known.objects.clone()).unwrap_or_default();
         objects.pod_creates.retain(|_, create| create.outcome != Outcome::InFlight);
@@ -116,7 +118,7 @@ impl Engine {
         let Some(persisted) = &state.persisted else { return };
         let rest = REST_PER_TASK * u32::try_from(persisted.tasks()).unwrap_or(u32::MAX);
         let rest = if rest < LEAST_REST { Duration::ZERO } else { rest };
-        // What is due already is in the plan: only a later wake adds to it.
+        // The plan contains everything that is due already: only a later wake adds to it.
         let wake = plan.wake.filter(|wake| *wake > wall);
         state.schedule.planned(now.steady, rest, wake, plan.proof_due);
         self.seek_proof(now, key);
@@ -144,7 +146,7 @@ impl Engine {
     }
 }
 
-/// A seed of its own for the evaluation at `index` of a turn.
+/// The seed of the evaluation at `index` of a turn.
 fn derive(seed: u128, index: usize) -> u128 {
     let index = u64::try_from(index).unwrap_or(u64::MAX);
     let high = mix((seed >> 64) as u64 ^ index);

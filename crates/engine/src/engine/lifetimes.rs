@@ -1,5 +1,5 @@
-//! Replies to requests on which the ends of lifetimes depend: for the API server's time, and for the deletion
-//! of Frameworks that have expired.
+//! Replies to the requests that the ends of lifetimes depend on: for the API server's time, and for the
+//! deletion of expired Frameworks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::object::Reply;
 use crate::retry::delay;
 use framework_message::{Key, Now, Rejection, Ticket};
 
-/// How soon a `Date` that was not late enough is asked for again.
+/// The delay before another request for the time, after a `Date` that was not late enough.
 const TICK: Duration = Duration::from_millis(200);
-/// After so long a Framework whose deletion was accepted would be deleted again.
+/// The delay before an accepted deletion of a Framework is repeated.
 const RETIRED: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// Takes note of the API server's time, before anything is decided by it.
+    /// Records the API server's time, before anything is decided by it.
     pub(super) fn heed_time(&mut self, now: Now, ticket: Ticket, server: Option<Time>) {
         if self.clock.heard(ticket, self.sending.in_flight.sent_at(ticket), server, now) {
             self.schedule_all(now);
         }
     }
 
-    /// The request for the API server's time got its reply, of which only the `Date` counts.
+    /// The request for the API server's time got its reply. Only the `Date` of the reply counts.
     pub(super) fn time_answered(&mut self, now: Now, reply: &Reply, server: Option<Time>, jitter: u64) {
         if server.is_none() {
             if !self.clock.time.is_known() && !matches!(reply, Reply::NotSent(_) | Reply::Unknown(_)) {
@@ -49,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// A Framework that has expired was to be deleted.
+    /// The deletion of an expired Framework got its reply.
     pub(super) fn retired(&mut self, now: Now, key: &Key, reply: &Reply, jitter: u64) {
         let (at, policy) = (self.clock.time.now(now), Arc::clone(&self.policy));
         let Some(state) = self.state(key) else { return };

@@ -70,7 +70,7 @@ impl Engine {
         self.cache.get_mut(key)?.state.as_mut()
     }
 
-    /// A 429 pauses the Framework concerned; when repeated, everything.
+    /// A 429 pauses the Framework concerned; repeated ones pause everything.
     fn heed_overload(&mut self, now: Now, sent: &Sent, reply: &Reply) {
         match reply {
             Reply::Refused(Rejection { code: 429, retry_after, .. }) => {
@@ -103,7 +103,7 @@ impl Engine {
                 if overwrites {
                     state.outgoing.write.overwrite_later(draft);
                 }
-                // What came first is known already if the watch was faster.
+                // If the watch was faster, it has shown the winning write already.
                 if newer {
                     self.read_is_done(now, key);
                 }
@@ -278,7 +278,7 @@ impl Engine {
         state.event(now.steady);
     }
 
-    /// Takes in the object that a GET or a PATCH showed: its UID. One that lacks its label gets it back.
+    /// Takes in the object that a GET or a PATCH showed, and returns its UID. Restores a missing label.
     pub(super) fn take_in(&mut self, key: &Key, reply: &Reply) -> Option<String> {
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return None };
         let (pod, uid, resource_version, labelled) = match reply {
@@ -322,7 +322,7 @@ impl Engine {
     }
 }
 
-/// Whether a refused delete says that the object of that UID exists no more.
+/// Whether the rejection of a delete proves that the object of that UID no longer exists.
 fn says_gone(rejection: &Rejection) -> bool {
     rejection.code == 404 || rejection.code == 409 && rejection.message.contains("UID")
 }

@@ -34,7 +34,7 @@ impl Engine {
         }
     }
 
-    /// Sends the request of the Framework whose turn it is. Says whether it had one.
+    /// Sends the request of the Framework whose turn it is. Returns whether it had one.
     fn send_next(&mut self, now: Now) -> bool {
         let Some((class, key)) = self.sending.dispatch.take() else { return false };
         let Some((purpose, request)) = self.next_request(now, class, &key) else { return false };
@@ -48,7 +48,7 @@ impl Engine {
         }
         let lines = match &purpose {
             Purpose::Write { .. } => state.outgoing.write.take_history(),
-            // After the DELETE no event may come that shows the Framework.
+            // After the DELETE, there may be no event that shows the Framework.
             Purpose::Act(Action::DeleteFramework) => vec![state.last_line(&key, None)],
             _ => Vec::new(),
         };
@@ -92,7 +92,7 @@ impl Engine {
                 continue;
             }
             if class == Class::Create && !may_create(&known.objects, &self.policy) {
-                // The next write records what was created; that brings us back here.
+                // The next write records these creates; its reply leads back here.
                 state.outgoing.outbox.put_back(action);
                 return None;
             }
@@ -127,7 +127,7 @@ fn record(state: &mut FrameworkState, now: Now, key: &Key, policy: &Policy) -> O
     } else if let Some(persisted @ Persisted { framework, stored_bytes, form, .. }) = &state.persisted
         && let Some(status) = state.outgoing.write.send(now.steady)
     {
-        // By the time of the reply the watch may have shown the new one.
+        // By the time of the reply, the watch may already have shown the new form.
         state.reported.replaces(*form);
         let framework = Arc::clone(framework);
         let compressed = persisted.stays_compressed(&status);

@@ -1,7 +1,7 @@
 //! Scenarios: the engine against a scripted cluster, event by event.
 //!
-//! Nothing is served, and no watch event is delivered, before the test says so: that is how interleavings are
-//! made. Each rule's test is run a second time with the rule switched off, to show that it can fail.
+//! The test decides when a request is served and when a watch event is delivered: that is how interleavings
+//! are made. Each rule's test is run a second time with the rule switched off, to show that it can fail.
 
 mod budget;
 mod cluster;

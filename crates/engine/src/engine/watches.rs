@@ -84,7 +84,7 @@ impl Engine {
                 }
             }
             (News::Newer | News::Another, before) => {
-                // Its name is taken: the one before is gone.
+                // Another Framework has its name: the one before is gone.
                 lines
                     .extend(before.as_ref().map(|state| state.last_line(&key, Some(Gap::FinalStateUnknown))));
                 entry.close();
@@ -94,7 +94,7 @@ impl Engine {
         reports.extend(entry.state.as_mut().and_then(|state| state.reported.ignored()));
         self.write_history(lines, None);
         self.publish(&key, reports);
-        // Of a version that is known already everything was said, and is maybe on its way.
+        // The problems of a known version were reported before, or their reports wait.
         let trouble = |state: &mut FrameworkState| state.quarantine.report(&mut state.reported);
         if let Some((framework, report)) = self.state(&key).filter(|_| is_news).and_then(trouble) {
             self.effects.push(Effect::Publish { framework, reports: vec![report] });
@@ -126,11 +126,11 @@ impl Engine {
         }
     }
 
-    /// A Pod is there and is not ours. If it was, somebody removed its ownerReference.
+    /// A Pod exists and is not ours. If it was ours, another client removed its ownerReference.
     pub(super) fn pod_released(&mut self, now: Now, pod: UnownedPod) {
         let UnownedPod { key, name, uid, last } = pod;
         if let Some(last) = last {
-            // The controller made it, and somebody has taken it from its owner since.
+            // The controller created it, and another client has removed its ownerReference since.
             let pod = LastSeen { name: name.clone(), uid: uid.clone(), state: LastState::Whole(last) };
             self.write_history(vec![Line::Pod { key: key.clone(), pod }], None);
         }
@@ -171,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// The Framework of an object is to be evaluated, if what was shown of the object is news.
+    /// Marks the Framework of an object dirty if the object has changed.
     pub(super) fn mark_dirty(&mut self, now: Now, key: &Key, news: bool) {
         self.write_pod_ends(key);
         let Some(entry) = self.cache.get_mut(key) else { return };

@@ -10,7 +10,7 @@ fn at() -> Timestamp {
     "2026-01-02T03:04:05.678Z".parse().unwrap()
 }
 
-/// Sentence, trigger and object of a line; the way a pipeline takes it apart.
+/// Sentence, trigger and object of a line, parsed as a pipeline parses it.
 fn parts(line: &Line) -> (String, String, Value) {
     let text = String::from_utf8(line.render(at())).unwrap();
     let line = text.strip_suffix('\n').expect("it ends");

@@ -1,4 +1,4 @@
-//! What is believed of objects, event by event.
+//! The cached facts about objects, event by event.
 
 use super::*;
 use framework_api::Time;
@@ -33,7 +33,7 @@ fn terminating(uid: &str, resource_version: u128) -> PodObject {
     pod
 }
 
-/// As the API server shows a Pod last: what removes it leaves it no time.
+/// A Pod as the API server shows it last: a deletion leaves it no time.
 fn removed(uid: &str, resource_version: u128) -> PodObject {
     let mut pod = terminating(uid, resource_version);
     pod.facts.deletion.as_mut().unwrap().grace_sec = 0;
@@ -75,7 +75,7 @@ fn a_disappearance_counts_when_the_object_was_ending() {
     for (seen, deleted, gone) in [
         (pod("a", 1), pod("a", 2), false),
         (pod("a", 1), removed("a", 2), true),
-        // A user may take the label of a Pod that is terminating, too.
+        // A user may also remove the label of a Pod that is terminating.
         (pod("a", 1), terminating("a", 2), false),
         (succeeded("a", 1), succeeded("a", 2), true),
     ] {
@@ -123,7 +123,7 @@ fn a_reply_older_than_the_deletion_revives_nothing() {
 fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
     let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
-    // The watch shows the old object, at the version of the change that took the label.
+    // The watch shows the old object, at the version of the change that removed the label.
     known.delete_pod(&pod("a", 5));
     known.begin_read();
     assert!(known.apply_pod(pod("a", 5), Source::Reply, 1));
@@ -141,7 +141,8 @@ fn a_list_replaces_what_was_known() {
         known.apply_pod(PodObject { name: name.into(), ..pod }, Source::Watch, 1);
     }
     known.apply_config_map(config_map("m", 4), Source::Watch, 1);
-    // The LIST of epoch 2 shows one of them, in the version that is known; the watch adds one before its end.
+    // The LIST of epoch 2 shows one of them, in the known version; the watch adds one before the LIST is
+    // complete.
     known.apply_pod(PodObject { name: "listed".into(), ..pod("a", 1) }, Source::Watch, 2);
     known.apply_pod(PodObject { name: "new".into(), ..pod("d", 9) }, Source::Watch, 2);
     assert!(known.sweep_pods(2));

@@ -1,4 +1,4 @@
-//! When a status is written, and whose permission an act needs meanwhile.
+//! When a status is written, and which statuses an act needs the permission of meanwhile.
 
 use super::*;
 use framework_api::{State, Time};
@@ -103,7 +103,7 @@ fn a_status_of_unknown_outcome_is_unsettled_until_another_version() {
     write.propose(draft(State::AttemptRunning), Urgency::Now, 1, &windows(), ms(50));
     write.send(ms(50));
     assert_eq!(write.unsettled_statuses().count(), 2);
-    // The first one came through after all.
+    // The first write was accepted after all.
     let published = write.settle(Some(&sent));
     assert_eq!(published, [Report::normal("Test", "AttemptPreparing".into())]);
     assert_eq!(write.unsettled_statuses().count(), 1, "the one in flight");

@@ -129,7 +129,7 @@ impl Index {
         self.heads(shape).filter_map(|head| self.class(head).next()).map(|rank| Arc::clone(&rank.uid))
     }
 
-    /// Whether this place is that of a contender.
+    /// Whether this position is that of a contender.
     pub fn contends(&self, head: Head, rank: &UnitRank) -> bool {
         self.heads.get(&head) == Some(&true) && self.class(head).next() == Some(rank)
     }

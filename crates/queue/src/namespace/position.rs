@@ -8,13 +8,13 @@ use super::queues::QueueId;
 use crate::order::{Overdue, QueueRank, Rank, Share, UnitRank};
 use crate::requests::Tally;
 
-/// Where a waiting unit stands.
+/// The position of a waiting unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// How many units of its own queue stand before it in the queue's order.
+    /// The number of units that stand before it in its own queue, in the queue's order.
     pub place: usize,
-    /// How many units of all queues would be served before it, if each fitted in its turn. Units that
-    /// exceed a quota, or whose queue is missing, are not counted: no unit waits for them.
+    /// The number of units of all queues that would be served before it, if each fitted in its turn. Units
+    /// that exceed a quota, or whose queue is missing, are not counted: no unit waits for them.
     pub before: usize,
     /// The last of them.
     pub directly_before: Option<Arc<str>>,

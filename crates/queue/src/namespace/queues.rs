@@ -14,11 +14,11 @@ pub(super) struct QueueId(pub u32);
 #[derive(Debug)]
 pub(super) struct Queue {
     pub name: Arc<str>,
-    /// Unset while there is no such Queue; its units are known all the same.
+    /// Unset while there is no such Queue; its units are known even then.
     pub facts: Option<QueueFacts>,
     /// The usage of its released units.
     pub usage: Tally,
-    /// How many units name it.
+    /// The number of units that name it.
     pub units: usize,
 }
 
@@ -46,7 +46,7 @@ impl Queues {
         self.all.get_mut(&id)
     }
 
-    /// All of them.
+    /// All queues.
     pub fn iter(&self) -> impl Iterator<Item = (QueueId, &Queue)> {
         self.all.iter().map(|(id, queue)| (*id, queue))
     }

@@ -19,7 +19,8 @@ use crate::order::UnitRank;
 use crate::requests::Tally;
 use crate::shape::{ShapeId, Shapes};
 
-/// From one unit in so many, walking over all of them in order is faster than looking each up.
+/// If at least one unit in this many is concerned, walking over all of them in order is faster than looking
+/// each up.
 const MANY: usize = 8;
 
 impl Namespace {
@@ -105,7 +106,7 @@ impl Reasons<'_> {
         if shape.exceeds { Some(Reason::ExceedsQuota) } else { shape.reason }
     }
 
-    /// The reason to report of a unit, if it changed.
+    /// The reason to report for a unit, if it changed.
     fn news(&self, uid: &Arc<str>, unit: &Unit) -> Option<Reason> {
         let UnitPhase::Waiting { reason: known, .. } = unit.facts.phase else { return None };
         let reason = self.reason(unit)?;

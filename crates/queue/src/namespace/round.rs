@@ -1,10 +1,12 @@
 //! A round: it decides which units are released now.
 //!
-//! First come the overdue units, in their order. Each reduces what is available to the units behind it: if
-//! it fits it is released, and if not its requests are set aside. Then come the others, in their order: a
-//! unit that fits is released. Last come growths, which may use what is set aside. The available amounts
-//! only shrink in a round, so a shape that did not fit once is not checked again. When no shape is left
-//! that may fit, the round is over, even if units still wait.
+//! First come the overdue units, in their order. Each reduces the amounts that are available to the units
+//! behind it: a unit that fits is released, and the requests of any other are set aside. Then come the other
+//! units, in their order: a unit that fits is released. Last come growths, which may use the amounts that are
+//! set aside.
+//!
+//! The available amounts only shrink in a round, so a shape that did not fit once is not checked again. When
+//! no shape is left that may fit, the round is over, even if units still wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -70,8 +72,8 @@ impl Passed {
 }
 
 impl Namespace {
-    /// Decides: first the releases, in their order, and then the changes of waiting units. There may be
-    /// several of one unit.
+    /// Decides: first the releases, in their order, and then the changes of waiting units. One unit may have
+    /// several decisions.
     pub fn round(&mut self, at: Timestamp) -> Vec<Decision> {
         self.now = self.now.max(at);
         self.recount();
@@ -220,8 +222,8 @@ impl Namespace {
         }
     }
 
-    /// A running job keeps its quota until its growth is released. If the growth waited for an overdue
-    /// unit, and that unit for the quota of the job, both would wait for ever.
+    /// A running job keeps its quota until its growth is released. If the growth waited for an overdue unit,
+    /// and that unit for the quota of the job, neither would ever be released.
     fn serve_growths(&mut self, round: &mut Round) {
         if self.overtaken.overdue().is_empty() || round.candidates.is_empty() {
             return;
@@ -234,7 +236,7 @@ impl Namespace {
         }
     }
 
-    /// Releases a unit: from here on it counts as released.
+    /// Releases a unit: from now on it counts as released.
     fn release(&mut self, uid: &Arc<str>, round: &mut Round) {
         let Some((queue, rank)) = self.rank(uid) else { return };
         self.dequeue(uid);
@@ -266,7 +268,7 @@ impl Namespace {
         self.refresh_stale();
     }
 
-    /// Finds out which units at the head of their queues were passed.
+    /// Marks the units at the head of their queues that were passed.
     fn mark_overtaken(&mut self, passed: &Passed, decisions: &mut Vec<Decision>) {
         let Some((youngest, _)) = passed.youngest else { return };
         let queues = self.index.not_overtaken_before(youngest);

@@ -1,10 +1,10 @@
-//! What Go finds with a pattern is found, or the pattern is refused.
+//! A pattern finds the same text as Go's regexp, or the pattern is refused.
 
 use regex::Regex;
 
 use super::checked;
 
-/// Pattern, text, and what RE2 finds there.
+/// Pattern, text, and the match that RE2 finds.
 const MEANINGS: &[(&str, &str, Option<&str>)] = &[
     // Literals and the usual operators.
     ("a.c", "xabcx", Some("abc")),
@@ -112,7 +112,7 @@ const REFUSED_HERE: [&str; 27] = [
     "[a&&b]+",
     "[+--]+",
     "[a~~b]+",
-    // What is an assertion here and text in RE2.
+    // Escapes that are assertions here and text in RE2.
     r"\<a\>",
     r"\b{start}a",
     // A negation within the braces, or the name of a group that begins with a digit.
@@ -125,13 +125,13 @@ const REFUSED_HERE: [&str; 27] = [
     "(?s-s)a.",
     "a(?i)*",
     "a(?i){2}",
-    // Surrogates, which no text has, and what would take too much memory.
+    // Surrogates, which no text has, and patterns that would take too much memory.
     r"\p{Cs}",
     r"\x{D800}",
     r"\pL{1000}",
 ];
 
-/// What is found in each fact that Go takes and that is refused here.
+/// Each fact that Go accepts and that is refused here contains one of these.
 const NOT_READ: [&str; 11] = ["{", r"\Q", r"\0", r"\101", r"\<", r"\>", "&&", "~~", "[[", "[^[", "<1n>"];
 
 fn compile(pattern: &str) -> Result<Regex, String> {
@@ -140,7 +140,7 @@ fn compile(pattern: &str) -> Result<Regex, String> {
     builder.size_limit(super::super::regexes::REGEX_SIZE_LIMIT).build().map_err(|error| error.to_string())
 }
 
-/// What the pattern finds in the text: the whole of the first match.
+/// The match of the pattern in the text: the whole of the first match.
 fn find<'t>(pattern: &str, text: &'t str) -> Option<&'t str> {
     let regex = compile(pattern).unwrap_or_else(|reason| panic!("{pattern}: {reason}"));
     regex.find(text).map(|found| found.as_str())

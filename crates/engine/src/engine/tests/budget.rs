@@ -93,7 +93,7 @@ fn writes_and_deletes_go_before_creates() {
     cluster.stop("old");
     cluster.deliver();
     cluster.log.clear();
-    // One at a time: whatever may be sent is sent in order.
+    // One at a time: the requests that may be sent are sent in order.
     for _ in 0..6 {
         cluster.turn();
         cluster.serve_all();

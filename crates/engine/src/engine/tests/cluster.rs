@@ -1,5 +1,5 @@
-//! A cluster that does what it is told: objects, requests that wait for their answer, and watch events that
-//! wait for their delivery.
+//! A scripted cluster: objects, requests that wait for their answer, and watch events that wait for their
+//! delivery.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::object::{ConfigMapObject, Form, FrameworkObject, PodObject, Reply};
 use crate::request::Request;
 use framework_message::{Change, Key, Now, Rejection, Ticket};
 
-/// What the core is told by default.
+/// The default policy of the core.
 pub fn policy() -> Policy {
     Policy {
         classifier: Classifier::new(&[]).unwrap(),
@@ -40,7 +40,7 @@ pub fn lacking(defect: framework_core::Defect) -> Policy {
     Policy { defects: defect.into(), ..policy() }
 }
 
-/// A budget that is in nobody's way.
+/// A budget that never limits a test.
 pub fn generous() -> EngineSettings {
     EngineSettings { qps: 100_000.0, burst: 100_000, max_in_flight: 100_000, ..EngineSettings::default() }
 }
@@ -58,13 +58,13 @@ pub struct Cluster {
     pub watch: VecDeque<Event>,
     /// Requests that are not answered yet.
     pub open: BTreeMap<Ticket, Request>,
-    /// All that was sent, in words.
+    /// All requests that were sent, in words.
     pub log: Vec<String>,
     pub reports: Vec<Report>,
-    /// What was told, and before which request.
+    /// The lines of the history, each with the request that waits for it.
     pub told: Vec<(Line, Option<Ticket>)>,
     pub drained: bool,
-    /// What the controller of QueueUnits would be told.
+    /// The reports to the controller of QueueUnits.
     pub queued: Vec<(Key, Option<QueuedFramework>)>,
     pub measured: Vec<Measure>,
     /// Whether the first question for the time was answered.
@@ -74,7 +74,7 @@ pub struct Cluster {
     seed: u128,
 }
 
-/// Which request, in words: verb and object.
+/// The request in words: verb and object.
 pub fn words(request: &Request) -> String {
     match request {
         Request::PutStatus { framework, status, .. } => {
@@ -121,7 +121,7 @@ pub fn refusal(code: u16, reason: &str, message: &str) -> Reply {
 }
 
 impl Cluster {
-    /// What the controller of QueueUnits was last told of a Framework.
+    /// The last report of a Framework to the controller of QueueUnits.
     pub fn last_queued(&self) -> QueuedFramework {
         self.queued.last().and_then(|(_, framework)| framework.clone()).expect("a Framework was told")
     }
@@ -144,7 +144,7 @@ impl Cluster {
         cluster
     }
 
-    /// An engine that was told nothing yet.
+    /// An engine that has seen no event yet.
     pub fn unsynced(policy: Policy, settings: EngineSettings) -> Self {
         Cluster {
             engine: Engine::new(settings, Arc::new(policy)),
@@ -193,7 +193,7 @@ impl Cluster {
         self.engine.step(self.now(), event);
     }
 
-    /// A user creates a Framework of one TaskRole `w` of so many Tasks.
+    /// A user creates a Framework with one TaskRole `w` and this many Tasks.
     pub fn create_framework(&mut self, name: &str, tasks: i32) {
         let uid = self.uid(name);
         let resource_version = self.version();
@@ -250,7 +250,7 @@ impl Cluster {
         self.status(name).state
     }
 
-    /// Something happens to a Pod, and the watch is to show it.
+    /// Changes a Pod, and queues the watch event that shows it.
     pub fn change_pod(&mut self, name: &str, change: impl FnOnce(&mut PodFacts)) {
         let version = self.version();
         let pod = self.pods.get_mut(name).unwrap_or_else(|| panic!("no Pod {name}"));
@@ -287,7 +287,7 @@ impl Cluster {
         });
     }
 
-    /// A Pod's object goes; the watch shows it as it was last.
+    /// Removes a Pod's object; the watch shows its last state.
     pub fn remove_pod(&mut self, name: &str) {
         let mut pod = self.pods.remove(name).unwrap();
         pod.resource_version = self.version();
@@ -296,14 +296,14 @@ impl Cluster {
         self.watch.push_back(Event::Pod(Change::Deleted(pod)));
     }
 
-    /// Somebody else deletes a Pod, which is given no time.
+    /// Another client deletes a Pod, which is given no time.
     pub fn delete_pod_by_others(&mut self, name: &str) {
         let at = self.server_time();
         self.change_pod(name, |pod| pod.deletion = Some(Deletion { at, grace_sec: 0 }));
         self.remove_pod(name);
     }
 
-    /// A user takes a Pod's slot label: the watch shows a deletion, of the object as it was.
+    /// A user removes a Pod's slot label: the watch shows a deletion of the object as it was.
     pub fn strip_label(&mut self, name: &str) {
         let version = self.version();
         let pod = self.pods.get_mut(name).unwrap();
@@ -320,8 +320,8 @@ impl Cluster {
         }
     }
 
-    /// Lets the engine decide; takes its requests, answers none but the first one for the time, without which
-    /// nothing is decided.
+    /// Lets the engine decide, and takes its requests. Answers only the first request for the time, because
+    /// nothing is decided without it.
     pub fn turn(&mut self) {
         self.decide();
         let asked = self.open.iter().find(|(_, request)| matches!(request, Request::AskTime));
@@ -367,7 +367,7 @@ impl Cluster {
         self.turn();
     }
 
-    /// What was sent and waits for an answer, in words.
+    /// The requests that wait for an answer, in words.
     pub fn waiting(&self) -> Vec<String> {
         self.open.values().map(words).collect()
     }
@@ -407,7 +407,7 @@ impl Cluster {
         }
     }
 
-    /// Turns, serves and delivers until nothing happens any more without time passing.
+    /// Turns, serves and delivers until nothing more happens without time passing.
     pub fn settle(&mut self) {
         loop {
             self.turn();
@@ -419,7 +419,7 @@ impl Cluster {
         }
     }
 
-    /// Lives for a while: settles whenever there is something to do.
+    /// Lets time pass, and settles whenever there is something to do.
     pub fn live(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -433,12 +433,12 @@ impl Cluster {
         self.settle();
     }
 
-    /// How often something was sent.
+    /// How often a request was sent.
     pub fn count(&self, wanted: &str) -> usize {
         self.log.iter().filter(|line| line.starts_with(wanted)).count()
     }
 
-    /// Brings a Framework of so many Tasks to where all its Pods run and are recorded.
+    /// Brings a Framework with this many Tasks to the state where all its Pods run and are recorded.
     pub fn running(&mut self, name: &str, tasks: i32) {
         self.create_framework(name, tasks);
         self.deliver();
@@ -452,7 +452,8 @@ impl Cluster {
         self.log.clear();
     }
 
-    /// Brings a Framework of so many Tasks to where the POSTs of its Pods wait for their answer.
+    /// Brings a Framework with this many Tasks to the state where the POSTs of its Pods wait for their
+    /// answer.
     pub fn creating(&mut self, name: &str, tasks: i32) {
         self.create_framework(name, tasks);
         self.deliver();

@@ -56,7 +56,7 @@ fn the_label_is_put_back_though_the_first_tries_fail() {
     cluster.turn();
     cluster.answer("label", refusal(500, "InternalError", "etcd"));
     cluster.pass(SECOND * 2);
-    // Changed meanwhile: it is looked at again first.
+    // The object has changed since: it is read again first.
     cluster.answer("label", refusal(409, "Conflict", "modified"));
     cluster.live(SECOND * 5);
     assert!(cluster.pods["job-w-0"].labelled);

@@ -1,4 +1,4 @@
-//! What refused, lost and late creates lead to.
+//! The consequences of refused, lost and late creates.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A graceful stop: nothing new, nothing lost.
+//! A graceful stop: no new act, and no lost outcome.
 
 use std::time::Duration;
 

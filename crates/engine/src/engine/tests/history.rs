@@ -1,4 +1,4 @@
-//! The history: what is told when, and before what.
+//! The history: which lines are written when, and before which request.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use framework_message::{Change, Key};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What was told since the last time: the trigger, whether it is incomplete, and the object.
+/// The lines since the last call: the trigger, whether the object is incomplete, and the object.
 fn told(cluster: &mut Cluster) -> Vec<(Trigger, bool, Value)> {
     let lines = std::mem::take(&mut cluster.told);
     let told = lines.iter().map(|(line, _)| {
@@ -170,7 +170,7 @@ fn what_a_list_misses_is_told_incomplete() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
     cluster.told.clear();
-    // The watch broke, and while nobody looked everything was deleted.
+    // The watch broke, and everything was deleted before it started again.
     for event in relist(true).into_iter().chain(relist(false)) {
         cluster.step(event);
     }

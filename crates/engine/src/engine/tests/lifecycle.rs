@@ -1,4 +1,4 @@
-//! Whole lifecycles, and what they cost.
+//! Whole lifecycles, and their costs.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::cluster::{Cluster, policy};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs a Framework of so many Tasks, all of which succeed, to its end.
+/// Runs a Framework with this many Tasks, all of which succeed, to its end.
 fn succeed(cluster: &mut Cluster, name: &str, tasks: i32) {
     cluster.create_framework(name, tasks);
     cluster.deliver();
@@ -66,7 +66,7 @@ fn our_own_echo_costs_nothing() {
     cluster.serve("put job");
     cluster.turn();
     let wake = cluster.engine.next_wake();
-    // The watch now shows what we wrote.
+    // The watch now shows our own write.
     cluster.deliver();
     assert_eq!(cluster.engine.next_wake(), wake, "nothing is to be evaluated");
 }
@@ -130,7 +130,7 @@ fn a_framework_created_anew_under_its_name_starts_anew() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 2);
     let old_map = cluster.config_maps["job"].facts.uid.clone();
-    // Deleted with its POSTs on their way; created again at once; the POSTs land.
+    // It is deleted while its POSTs are in flight, and created again immediately; then the POSTs land.
     let old = cluster.frameworks.remove("job").unwrap();
     cluster.watch.push_back(crate::event::Event::Framework(framework_message::Change::Deleted(old)));
     cluster.create_framework("job", 1);

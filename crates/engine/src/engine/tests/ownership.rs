@@ -22,7 +22,7 @@ fn slot(cluster: &Cluster) -> Slot {
     Slot::of(&cluster.frameworks["job"].uid)
 }
 
-/// What happens while the slot is paused: the Pod ends. Nothing is sent, and the engine sleeps.
+/// The Pod ends while the slot is paused. Nothing is sent, and the engine sleeps.
 fn pod_ends_while_paused(cluster: &mut Cluster, ownership: &Ownership) {
     ownership.own(slot(cluster), Some(cluster.now));
     cluster.exit("job-w-0", 0);

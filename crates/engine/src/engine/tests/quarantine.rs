@@ -1,4 +1,5 @@
-//! Frameworks that cannot be read say so once, in an Event and a condition, and go on when they can be.
+//! Frameworks that cannot be read are reported once, in an Event and a condition, and continue when they can
+//! be read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use crate::object::Unreadable;
 use framework_message::Change;
 
 impl Cluster {
-    /// What is stored of a Framework cannot be read any more.
+    /// Makes the stored Framework unreadable.
     fn spoil(&mut self, name: &str, reason: &str) {
         let version = self.version();
         let object = self.frameworks.get_mut(name).unwrap();

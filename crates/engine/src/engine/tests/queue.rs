@@ -1,4 +1,4 @@
-//! Frameworks that wait in queues: who may say that one goes on, and what that costs.
+//! Frameworks that wait in queues: the release that lets one start, and its costs.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ fn answer(cluster: &mut Cluster, uid: &str, admission: Admission) {
     cluster.live(SECOND);
 }
 
-/// What its queue says when it releases the Framework as it is.
+/// The answer of its queue that releases the Framework with its current demand.
 fn released(cluster: &Cluster) -> Admission {
     let (framework, _) = cluster.frameworks["job"].content.as_ref().unwrap();
     Admission::Released { generation: framework.metadata.generation.unwrap() }
@@ -67,7 +67,7 @@ fn a_release_of_another_framework_of_that_name_means_nothing() {
     let admission = released(&cluster);
     answer(&mut cluster, "another", admission);
     assert_eq!(cluster.log, ["put job AttemptCreationPending"]);
-    // Nor does the release of one that is replaced meanwhile mean anything to the next one.
+    // A release of a Framework that has been replaced does not count for its successor, either.
     let uid = cluster.frameworks["job"].uid.clone();
     queued(&mut cluster);
     let admission = released(&cluster);
@@ -136,7 +136,7 @@ fn growth_begins_once_it_is_released_and_news_of_pods_is_not_reported() {
     assert_eq!(cluster.queued.len(), told);
 }
 
-/// Its ConfigMap waits for the budget when more is asked for than was released.
+/// The Framework asks for more than was released while its ConfigMap waits for the budget.
 #[test]
 fn what_waits_to_be_sent_does_not_begin_what_has_outgrown_its_release() {
     let settings = EngineSettings { max_in_flight: 1, ..generous() };
@@ -156,7 +156,7 @@ fn what_waits_to_be_sent_does_not_begin_what_has_outgrown_its_release() {
         cluster.turn();
     };
     admits(&mut cluster);
-    // So large a Framework is not evaluated at once.
+    // A Framework of this size is not evaluated immediately.
     cluster.scale("job", 600);
     cluster.deliver();
     cluster.serve("put other");

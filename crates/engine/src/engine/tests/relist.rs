@@ -1,4 +1,4 @@
-//! LISTs: nothing is decided before the first ones are complete, and later ones replace what was known.
+//! LISTs: nothing is decided before the first ones are complete, and later ones replace the cached objects.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn nothing_is_decided_before_every_kind_is_listed() {
     assert_eq!(cluster.open.len(), 1);
 }
 
-/// Lists everything anew.
+/// Lists all objects again.
 fn list_again(cluster: &mut Cluster) {
     cluster.watch.clear();
     for event in relist(true) {

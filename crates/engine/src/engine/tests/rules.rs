@@ -10,8 +10,8 @@ use crate::engine::EngineSettings;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Rule A1: a scale-down while the POST of the Task it removes is on its way. Says whether a status that
-/// calls the Task over was written before that POST settled.
+/// Rule A1: a scale-down while the POST of the removed Task is in flight. Returns whether a status that ends
+/// the Task was written before that POST settled.
 fn scale_down_overtakes_a_create(policy: Policy) -> bool {
     let mut cluster = Cluster::new(policy);
     cluster.creating("job", 2);
@@ -21,7 +21,7 @@ fn scale_down_overtakes_a_create(policy: Policy) -> bool {
     cluster.pass(SECOND);
     let overtaken = cluster.waiting().iter().any(|line| line.starts_with("put"));
     if !overtaken {
-        // Once it has settled, the Pod is recorded, deleted, and the Task goes.
+        // Once it has settled, the Pod is recorded and deleted, and the Task is removed.
         cluster.serve("create job-w-1");
         cluster.serve("create job-w-0");
         cluster.deliver();
@@ -38,7 +38,7 @@ fn a_status_waits_for_the_creates_whose_permission_it_withdraws() {
     assert_eq!(scale_down_overtakes_a_create(lacking(Defect::SendUnpermitted)), SWITCHABLE);
 }
 
-/// Rule A1: a create waits in the queue while a status that withdraws its permission is on its way. Says
+/// Rule A1: a create waits in the queue while a status that withdraws its permission is in flight. Returns
 /// whether the create is sent then.
 fn queued_create_leaves_without_permission(policy: Policy) -> bool {
     let settings = EngineSettings { qps: 1.0, burst: 1, ..generous() };
@@ -74,7 +74,7 @@ fn a_create_needs_the_permission_of_a_status_of_unknown_outcome_too() {
     cluster.pass(SECOND);
     cluster.serve("create job-w-0");
     cluster.turn();
-    // The status without Task 2 is lost on its way, or late; and the user wants the Task again.
+    // The status without Task 2 is lost, or late; and the user wants the Task again.
     cluster.answer("put", crate::object::Reply::Unknown("reset".into()));
     cluster.scale("job", 3);
     cluster.turn();
@@ -88,7 +88,8 @@ fn a_create_needs_the_permission_of_a_status_of_unknown_outcome_too() {
     assert_eq!(cluster.count("create job-w-2"), 1, "{:?}", cluster.log);
 }
 
-/// Rule A2: the watch shows our Pod before the reply to its POST. Says whether it is deleted as an orphan.
+/// Rule A2: the watch shows our Pod before the reply to its POST. Returns whether the Pod is deleted as an
+/// orphan.
 fn pod_shown_before_its_reply_is_deleted(policy: Policy) -> bool {
     let mut cluster = Cluster::new(policy);
     cluster.creating("job", 1);
@@ -113,8 +114,8 @@ fn a_pod_that_the_watch_shows_before_its_reply_is_no_orphan() {
     assert_eq!(pod_shown_before_its_reply_is_deleted(lacking(Defect::ForgetInFlight)), SWITCHABLE);
 }
 
-/// Rule A3: a scale-up that the watch has not shown is read after a conflict. Gives the Tasks that run in the
-/// end.
+/// Rule A3: a scale-up that the watch has not shown is read after a conflict. Returns the number of Tasks
+/// that run in the end.
 fn tasks_after_a_scale_up_that_was_read(policy: Policy) -> usize {
     let mut cluster = Cluster::new(policy);
     cluster.running("job", 1);
@@ -137,7 +138,7 @@ fn spec_and_status_come_from_one_version() {
     assert_eq!(mixed, if SWITCHABLE { 1 } else { 3 });
 }
 
-/// Rule A6: a user takes the slot label from a running Pod. Says whether its Task counts as ended.
+/// Rule A6: a user removes the slot label from a running Pod. Returns whether its Task counts as ended.
 fn task_of_a_pod_without_label_ends(policy: Policy) -> bool {
     let mut cluster = Cluster::new(policy);
     cluster.running("job", 2);
@@ -160,11 +161,11 @@ fn a_pod_that_lost_its_label_is_found_alive_and_gets_it_back() {
     assert_eq!(task_of_a_pod_without_label_ends(lacking(Defect::TrustDisappearance)), SWITCHABLE);
 }
 
-/// Rule A7: many Tasks, and no write comes through. Gives the POSTs that are on their way.
+/// Rule A7: many Tasks, and no status write succeeds. Returns the number of POSTs in flight.
 fn creates_without_a_record(policy: Policy) -> usize {
     let mut cluster = Cluster::new(Policy { unrecorded_creates_limit: 4, ..policy });
     cluster.creating("job", 10);
-    // Replies do not help: what is acknowledged is not recorded yet.
+    // Replies do not help: acknowledged creates are not recorded yet.
     for wanted in cluster.waiting() {
         cluster.serve(&wanted);
     }
@@ -184,7 +185,7 @@ fn creates_pause_until_what_was_created_is_recorded() {
     assert_eq!(unbounded, if SWITCHABLE { 10 } else { 4 });
 }
 
-/// Rule A8: by the local clock a completed Framework is to be deleted, by the API server's it is not. Says
+/// Rule A8: a completed Framework has expired by the local clock, but not by the API server's. Returns
 /// whether it is deleted.
 fn framework_is_deleted_by_the_local_clock(policy: Policy) -> bool {
     let mut cluster = Cluster::new(Policy { framework_completed_retain_sec: 100, ..policy });

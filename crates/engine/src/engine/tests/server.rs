@@ -1,4 +1,4 @@
-//! The API server of the scripted cluster: what a request does, and what it is answered.
+//! The API server of the scripted cluster: the effect of a request, and the reply to it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::request::Request;
 use framework_message::{Change, Key};
 
 impl Cluster {
-    /// What the API server does with a request.
+    /// Performs a request as the API server does.
     pub fn perform(&mut self, request: &Request) -> Reply {
         match request {
             Request::PutStatus { framework, resource_version, status, .. } => {
@@ -132,7 +132,7 @@ impl Cluster {
         }
     }
 
-    /// Somebody makes a Pod.
+    /// Another client creates a Pod.
     pub fn make_pod(&mut self, framework: &str, name: &str, config_map_uid: &str) -> PodObject {
         let facts = PodFacts {
             uid: self.uid("pod"),

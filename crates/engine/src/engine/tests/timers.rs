@@ -1,4 +1,4 @@
-//! Many Frameworks that wait for a time: what they cost while they wait, and what once the time has come.
+//! Many Frameworks that wait for a time: their cost while they wait, and when the time has come.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::request::Request;
 use framework_message::{Change, Key};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How many wait.
+/// The number of Frameworks that wait.
 const MANY: usize = 50_000;
-/// How long after the beginning they are due.
+/// Seconds from the beginning until they are due.
 const TTL: u32 = 2 * 3600;
 const QPS: u32 = 5_000;
-/// How long a reply takes.
+/// The time from a request to its reply.
 const TRAVEL: Duration = Duration::from_millis(5);
 
 /// A Framework that completed at the beginning.
@@ -39,7 +39,7 @@ fn completed() -> FrameworkObject {
     object
 }
 
-/// An engine that is told of all of them by its LISTs, so long after the beginning.
+/// An engine that starts at `after`, and whose LISTs show all of the Frameworks.
 fn told(settings: EngineSettings, of: &FrameworkObject, after: Duration) -> Cluster {
     let mut cluster = Cluster::unsynced(policy(), settings);
     cluster.now += after;
@@ -63,7 +63,7 @@ fn told(settings: EngineSettings, of: &FrameworkObject, after: Duration) -> Clus
     cluster
 }
 
-/// The engine's turns up to a moment, each when it is wanted; what it sends is dropped.
+/// Runs the engine until `end`, with a turn whenever it wants one. Its requests stay unanswered.
 fn turns_until(cluster: &mut Cluster, end: Duration) -> usize {
     let mut turns = 0;
     while let Some(wake) = cluster.engine.next_wake().filter(|wake| *wake < end) {
@@ -74,7 +74,7 @@ fn turns_until(cluster: &mut Cluster, end: Duration) -> usize {
     turns
 }
 
-/// What was asked of the API server until all were deleted.
+/// The requests that were sent until all were deleted.
 #[derive(Debug, Default)]
 struct Burst {
     deletes: usize,
@@ -137,7 +137,7 @@ fn fifty_thousand_timers_cost_nothing_until_they_fire() {
 fn fifty_thousand_due_in_one_second_take_few_questions_and_the_budget() {
     let settings = EngineSettings { qps: QPS.into(), burst: QPS, max_in_flight: 200, ..generous() };
     let (object, due) = (completed(), SECOND * (TTL + 1));
-    // An engine that has known them all the time, one that is started later, and one that comes too late.
+    // An engine that runs from the beginning, one that starts later, and one that starts after the TTL.
     for started in [0, TTL / 2, TTL + 100] {
         let mut cluster = told(settings.clone(), &object, SECOND * started);
         let burst = serve(&mut cluster);

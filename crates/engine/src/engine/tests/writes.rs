@@ -1,4 +1,4 @@
-//! The status write: one at a time, never over another's, few for many events.
+//! The status write: one at a time, never over a foreign one, and few for many events.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ fn one_write_is_in_flight_whatever_happens_meanwhile() {
     assert_eq!(cluster.status("job").task_roles()[0].task_statuses.len(), 5);
 }
 
-/// A large Framework is not evaluated event by event: what waits for the budget would be sent for a version
-/// that it was not computed from, and nothing would refuse it.
+/// A large Framework is not evaluated event by event. Without this rule, a write that waits for the budget
+/// would be sent for a version that it was not computed from. The API server would not refuse it.
 #[test]
 fn what_waits_for_the_budget_is_computed_anew_for_another_version() {
     let mut cluster = Cluster::with(policy(), EngineSettings { max_in_flight: 1, ..generous() });
@@ -74,7 +74,7 @@ fn a_burst_of_pod_events_costs_few_writes() {
     assert!(cluster.count("put") <= 2, "{:?}", cluster.log);
 }
 
-/// Whether something waits to be evaluated as soon as may be.
+/// Whether a Framework waits to be evaluated as soon as possible.
 fn is_stirred(cluster: &Cluster) -> bool {
     cluster.engine.gauges().oldest_event.is_some()
 }
@@ -99,7 +99,7 @@ fn news_that_can_wait_is_evaluated_with_the_write_that_records_it() {
     assert!(is_stirred(&cluster), "for one that ends something is to be done");
 }
 
-/// A user edits the spec while a write is on its way, and the watch lags: the write conflicts.
+/// A user edits the spec while a write is in flight, and the watch lags: the write conflicts.
 fn conflict(policy: framework_core::Policy) -> Cluster {
     let mut cluster = Cluster::new(policy);
     cluster.create_framework("job", 2);

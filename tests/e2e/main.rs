@@ -9,7 +9,7 @@ mod barrier;
 mod cluster;
 mod compression;
 mod deadline;
-#[path = "../finished.rs"]
+#[path = "../finished/mod.rs"]
 mod finished;
 mod floor;
 mod history;

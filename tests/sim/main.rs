@@ -1,6 +1,6 @@
 //! The production controller in the simulated cluster: single lives, and random walks over thousands of them.
 
-#[path = "../finished.rs"]
+#[path = "../finished/mod.rs"]
 mod finished;
 #[path = "../simulation/mod.rs"]
 mod simulation;

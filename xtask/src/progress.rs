@@ -12,19 +12,19 @@ use crate::took::Took;
 /// The processors of the machine on which the durations were measured.
 const MEASURED_ON: u64 = 2;
 /// Seconds to compile the programs of this workspace from nothing.
-const COMPILE: u64 = 150;
+const COMPILE: u64 = 190;
 /// How often a line is printed where there is no terminal.
 const PRINTED_EVERY: Duration = Duration::from_secs(30);
 
 /// Seconds to build a program of the control plane, after those before it in [`Program::ALL`].
 fn seconds(program: Program) -> u64 {
     match program {
-        Program::Etcd => 30,
-        Program::KubeApiserver => 150,
-        Program::KubeControllerManager => 75,
-        Program::KubeScheduler => 10,
+        Program::Etcd => 40,
+        Program::KubeApiserver => 200,
+        Program::KubeControllerManager => 100,
+        Program::KubeScheduler => 12,
         Program::Kubectl => 35,
-        Program::Kwok => 25,
+        Program::Kwok => 45,
     }
 }
 

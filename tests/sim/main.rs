@@ -1,4 +1,5 @@
-//! The production controller in the simulated cluster: single lives, and random walks over thousands of them.
+//! The production controller in the simulated cluster: single lives, random walks over thousands of them, and
+//! the same with single rules switched off.
 
 #[path = "../finished/mod.rs"]
 mod finished;
@@ -6,6 +7,7 @@ mod finished;
 mod simulation;
 
 mod compression;
+mod defects;
 mod lifecycle;
 mod lifetime;
 mod queue;

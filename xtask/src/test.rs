@@ -35,12 +35,10 @@ pub(crate) struct Arguments {
 enum Step {
     /// The formatting is rustfmt's.
     Fmt,
-    /// No lint fires, with all features and tests, and without them.
+    /// No lint fires, with tests and what only tests switch on, and without.
     Clippy,
     /// The documentation builds, and its links are valid.
     Docs,
-    /// Rules can be switched off one by one, and the tests of each notice.
-    Defects,
     /// The programs of the test cluster are built.
     Programs,
     /// All tests pass: unit, property, simulation and real API server.
@@ -53,15 +51,11 @@ impl Step {
         match self {
             Step::Fmt => &["cargo fmt --all --check"],
             Step::Clippy => &[
-                "cargo clippy --workspace --all-targets --all-features -- -D warnings",
+                "cargo clippy --workspace --all-targets -- -D warnings",
                 // Without the features and the dependencies that only tests switch on.
                 "cargo clippy --workspace -- -D warnings",
             ],
             Step::Docs => &["RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps"],
-            // Only these tests: on a real API server, the program must run as it ships. All of the workspace,
-            // because the libraries are then compiled as for the last step, and not twice.
-            Step::Defects => &["cargo test --workspace --no-fail-fast --all-features --lib --test core \
-                 --test sim_defects"],
             Step::Programs => &["cargo xtask test --only programs"],
             Step::Tests => &["cargo test --workspace --no-fail-fast"],
         }
@@ -277,7 +271,7 @@ mod tests {
             Outcome { step, took, failed, tally, note }
         };
         let [all, shipped] = Step::Clippy.commands() else { panic!("two passes of clippy") };
-        assert!(all.contains("--all-features") && !shipped.contains("--all-features"));
+        assert!(all.contains("--all-targets") && !shipped.contains("--all-targets"));
         let tests = Step::Tests.commands();
         let outcomes = [
             outcome(Step::Fmt, Vec::new()),

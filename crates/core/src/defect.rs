@@ -1,7 +1,7 @@
 //! Rules of the controller that a test switches off, to show that the checks detect their absence.
 //!
-//! A shipped program is built without the feature `defects`. There every rule holds under any policy, and
-//! the compiler drops the code of a missing rule.
+//! Only dev-dependencies turn the feature `defects` on, so a shipped program is built without it. There every
+//! rule holds under any policy, and the compiler drops the code of a missing rule.
 
 /// Whether rules can be switched off in this build.
 pub const SWITCHABLE: bool = cfg!(feature = "defects");
@@ -89,9 +89,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_is_off_only_in_a_build_that_can_switch_it() {
+    fn a_rule_is_off_if_the_policy_says_so() {
         let off = Defects::from(Defect::KeepOrphans);
-        assert_eq!([off.has(Defect::KeepOrphans), !off.is_empty()], [SWITCHABLE; 2]);
+        assert!(off.has(Defect::KeepOrphans) && !off.is_empty());
         assert!(!off.has(Defect::ReturnAtEnd) && Defects::NONE.is_empty());
     }
 }

@@ -184,7 +184,7 @@ mod tests {
         for name in ["cluster", "demo", "e2e_program", "itself"] {
             assert!(programs.iter().any(|program| program == name), "{name} is not among {programs:?}");
         }
-        for name in ["gate", "sim_defects"] {
+        for name in ["gate", "sim"] {
             assert!(!programs.iter().any(|program| program == name), "{name} starts no control plane");
         }
     }

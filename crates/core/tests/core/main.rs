@@ -2,7 +2,6 @@
 
 mod completion;
 mod creation;
-#[cfg(feature = "defects")]
 mod defects;
 mod force;
 mod growth;

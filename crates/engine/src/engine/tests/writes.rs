@@ -129,7 +129,7 @@ fn without_the_rule_a_conflict_is_overwritten() {
     let mut cluster = conflict(super::cluster::lacking(framework_core::Defect::OverwriteOnConflict));
     cluster.serve("put");
     let tasks = cluster.status("job").task_roles()[0].task_statuses.len();
-    assert_eq!(tasks, if framework_core::SWITCHABLE { 2 } else { 5 });
+    assert_eq!(tasks, 2);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use framework_api::{CompletionPolicy, ExecutionType, FrameworkSpec, RetryPolicy,
 use serde_json::{Map, Value, json};
 
 use crate::ending::{any, conflict, one};
-use crate::plan::{HANGING, HELD, Plan, REFUSED, Step, is_marked};
+use crate::plan::{CONTAINERS, HANGING, HELD, Plan, REFUSED, Step, is_marked};
 
 /// Pods are bound to this node, which does not exist: the kubelets of the cluster leave them alone.
 pub(crate) const NODE: &str = "differential";
@@ -127,7 +127,7 @@ fn template(hanging: bool, held: bool) -> Value {
             "nodeName": NODE,
             "restartPolicy": "Never",
             "initContainers": [container("first")],
-            "containers": [container("main"), container("side")],
+            "containers": CONTAINERS.map(container),
         },
     })
 }

@@ -1,8 +1,11 @@
 //! The ends of Pods: at least one for each class of failures.
+//!
+//! Never an end that only our default rules name: the sides have different rules for it, as the row "codes
+//! for ends by kubelet, containerd and CRI-O" of `docs/compatibility.md` says.
 
 use fastrand::Rng;
 
-use crate::plan::{ContainerEnd, Ending};
+use crate::plan::{CONTAINERS, ContainerEnd, Ending};
 
 /// A message that is hard to encode: quotes, line breaks, characters that some encoders escape.
 const AWKWARD: &str = "line one\nline \"two\" <a> & b\\c\ttab \u{e9}\u{2028}\u{1F600}";
@@ -22,8 +25,6 @@ const POD_REASONS: &[&str] = &[
     "UnknownReason",
     "InvalidNodeInfo",
     "UnexpectedPredicateFailureType",
-    "Terminated",
-    "NodeShutdown",
     "evicted",
     "Evicted too",
     "NotInAnyRule",
@@ -39,20 +40,17 @@ const CONTAINER_REASONS: &[(&str, i32, &str)] = &[
     ("ContainerCannotRun", 128, "exec: \"nothing\": executable file NOT FOUND in $PATH"),
     ("ContainerCannotRun", 128, "anything else"),
     ("ContainerCannotRun", 129, "no rule names it"),
-    ("ContainerStatusUnknown", 137, "the container could not be located when the pod was terminated"),
-    ("StartError", 128, "exec /entrypoint: permission denied: unknown"),
-    ("StartError", 128, "first line\nstat /nothing: no such file or directory"),
-    ("StartError", 128, "anything else"),
     ("Error", 1, AWKWARD),
 ];
 /// Codes after which a fancy policy retries.
 const TRANSIENT: &[i32] = &[200, 130, 131, 137, 143];
 
-/// The main container's end alone; the second one, if the Pod has it, ends with 0.
+/// The main container's end alone; the others end with 0.
 fn main(code: i32, reason: &'static str, message: &'static str) -> Ending {
-    let end = ContainerEnd { name: "main", code, reason, message, ..ContainerEnd::default() };
-    let side = ContainerEnd { name: "side", reason: "Completed", ..ContainerEnd::default() };
-    Ending { failed: code != 0, containers: vec![end, side], ..Ending::default() }
+    let completed = |name| ContainerEnd { name, reason: "Completed", ..ContainerEnd::default() };
+    let mut containers = CONTAINERS.map(completed).to_vec();
+    containers[0] = ContainerEnd { name: CONTAINERS[0], code, reason, message, ..ContainerEnd::default() };
+    Ending { failed: code != 0, containers, ..Ending::default() }
 }
 
 /// The Pod succeeds.
@@ -67,7 +65,7 @@ pub(crate) fn conflict() -> Ending {
 
 /// Any end.
 pub(crate) fn any(rng: &mut Rng) -> Ending {
-    match rng.u8(..20) {
+    match rng.u8(..24) {
         0..=4 => success(),
         5..=8 => main(one(rng, CODES), "Error", one(rng, &["", "why", AWKWARD])),
         9 | 10 => main(one(rng, TRANSIENT), "Error", ""),
@@ -76,6 +74,7 @@ pub(crate) fn any(rng: &mut Rng) -> Ending {
         16 => of_two(rng),
         17 => of_init(rng),
         18 => of_nobody(rng),
+        19..=22 => of_many(rng),
         _ => by_signal(rng),
     }
 }
@@ -93,12 +92,12 @@ fn whole(rng: &mut Rng) -> Ending {
     Ending { failed: true, reason, message, containers }
 }
 
-/// Both containers fail: the one that finished last counts, or the first of them.
+/// Two containers fail: the one that finished last counts, or the first of them.
 fn of_two(rng: &mut Rng) -> Ending {
     let mut ending = main(one(rng, &[3, 137, 200]), "Error", "first");
     ending.containers[0].earlier = rng.i64(0..=2);
     ending.containers[1] = ContainerEnd {
-        name: "side",
+        name: CONTAINERS[1],
         code: one(rng, &[4, 5, 201]),
         reason: "Error",
         message: "second",
@@ -108,12 +107,32 @@ fn of_two(rng: &mut Rng) -> Ending {
     ending
 }
 
+/// Two or three containers end with codes that different rules name: the first rule in the file decides, and
+/// of codes that no rule names the last end.
+fn of_many(rng: &mut Rng) -> Ending {
+    let mut ending = main(one(rng, CODES), "Error", "");
+    let others = if rng.bool() { 1..2 } else { 1..3 };
+    for end in &mut ending.containers[others] {
+        (end.reason, end.code, end.message) = match rng.u8(..4) {
+            0 => one(rng, CONTAINER_REASONS),
+            _ => ("Error", one(rng, CODES), one(rng, &["", "why"])),
+        };
+        end.earlier = rng.i64(0..=2);
+    }
+    rng.shuffle(&mut ending.containers);
+    for (end, name) in ending.containers.iter_mut().zip(CONTAINERS) {
+        end.name = name;
+    }
+    ending
+}
+
 /// An init container fails, and the others never start.
 fn of_init(rng: &mut Rng) -> Ending {
     let code = one(rng, &[6, 126, 210]);
     let first = ContainerEnd { name: "first", init: true, code, reason: "Error", ..ContainerEnd::default() };
     let waits = |name| ContainerEnd { name, waiting: true, ..ContainerEnd::default() };
-    Ending { failed: true, containers: vec![first, waits("main"), waits("side")], ..Ending::default() }
+    let containers = [first].into_iter().chain(CONTAINERS.map(waits)).collect();
+    Ending { failed: true, containers, ..Ending::default() }
 }
 
 /// The Pod fails although no container did.

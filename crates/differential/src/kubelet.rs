@@ -14,7 +14,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::{Value, json};
 
 use crate::form::{self, Forms};
-use crate::plan::{ContainerEnd, Ending, HANGING, HELD};
+use crate::plan::{CONTAINERS, ContainerEnd, Ending, HANGING, HELD};
 
 /// How many Pods it handles at the same time.
 const CONCURRENT: usize = 32;
@@ -153,7 +153,7 @@ fn running() -> Value {
     json!({
         "phase": "Running", "podIP": POD_IP, "podIPs": [{"ip": POD_IP}],
         "hostIP": HOST_IP, "hostIPs": [{"ip": HOST_IP}], "startTime": now(),
-        "containerStatuses": [container("main"), container("side")],
+        "containerStatuses": CONTAINERS.map(container),
     })
 }
 

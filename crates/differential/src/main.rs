@@ -7,13 +7,15 @@
 //! the outcome. The observations after each step are compared, and the history snapshots at the end. A
 //! difference that no row of `docs/compatibility.md` explains fails the command.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_programs::workspace::{cluster_home, root};
 use framework_testcluster::interrupt;
 use futures::StreamExt;
@@ -37,18 +39,24 @@ use compare::Record;
 use plan::Plan;
 use play::Timeline;
 use report::Report;
-use side::Side;
+use side::{Controller, Side};
 
 /// How long the last lines of a controller may take to reach its log.
 const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// The default config file within a checkout of the original.
+const ORIGINAL_CONFIG: &str = "example/config/default/frameworkcontroller.yaml";
 
 /// Play the same Frameworks on another controller's program and on ours, and compare.
 #[derive(Parser)]
 #[command(name = "cargo xtask differential")]
 struct Arguments {
     /// The program of the original; it brings its own CRD.
-    #[arg(long, value_name = "PROGRAM", required_unless_present = "itself")]
+    #[arg(long, value_name = "PROGRAM", required_unless_present = "itself", requires = "checkout")]
     reference: Option<PathBuf>,
+    /// A checkout of the original: the reference gets the config file that is shipped there.
+    #[arg(long, value_name = "DIR")]
+    checkout: Option<PathBuf>,
     /// Compare our controller with itself, to see that the comparison works.
     #[arg(long, conflicts_with = "reference")]
     itself: bool,
@@ -79,19 +87,17 @@ fn main() -> ExitCode {
 
 /// Plays and compares; fails if a difference is unexplained, or if the sides cannot be compared.
 async fn run(arguments: &Arguments) -> Result<()> {
-    let absolute =
-        |path: &PathBuf| path.canonicalize().with_context(|| format!("finding {}", path.display()));
-    let reference = arguments.reference.as_ref().map(absolute).transpose()?;
-    let own = absolute(&arguments.controller)?;
-    let crds = Some(root().join("deploy/crds"));
-    let (reference, reference_crds) =
-        reference.map_or_else(|| (own.clone(), crds.clone()), |program| (program, None));
+    let ours = ours(arguments)?;
+    let reference = match (&arguments.reference, &arguments.checkout) {
+        (Some(program), Some(checkout)) => original(program, checkout)?,
+        _ => ours.clone(),
+    };
     let dir = |name: &str| cluster_home().join("differential").join(name);
     eprintln!("starting two control planes; the controllers log below {}", dir("").display());
     let began = Instant::now();
     let (reference, ours) = tokio::try_join!(
-        Side::start("reference", reference, reference_crds, dir("reference")),
-        Side::start("ours", own, crds, dir("ours")),
+        Side::start("reference", reference, dir("reference")),
+        Side::start("ours", ours, dir("ours")),
     )?;
     eprintln!("both controllers are ready after {:.0} s", began.elapsed().as_secs_f64());
     let plans = (arguments.from..arguments.from.saturating_add(arguments.seeds)).map(draw::plan);
@@ -118,6 +124,22 @@ async fn run(arguments: &Arguments) -> Result<()> {
     print!("{}", report.text(began.elapsed()));
     ensure!(report.is_clean(), "the two differ without a reason: see above");
     Ok(())
+}
+
+fn ours(arguments: &Arguments) -> Result<Controller> {
+    let program = absolute(&arguments.controller)?;
+    Ok(Controller { program, crds: Some(root().join("deploy/crds")), config: DEFAULT_CONFIG.to_owned() })
+}
+
+/// The original with its own default file: ours classifies more ends of Pods, and in its own order.
+fn original(program: &Path, checkout: &Path) -> Result<Controller> {
+    let file = checkout.join(ORIGINAL_CONFIG);
+    let config = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+    Ok(Controller { program: absolute(program)?, crds: None, config })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().with_context(|| format!("finding {}", path.display()))
 }
 
 async fn play_all(

@@ -14,6 +14,9 @@ pub(crate) const HANGING: &str = "differential/hanging";
 /// Annotation of a pod template that the API server refuses.
 pub(crate) const REFUSED: &str = "differential/refused";
 
+/// The app containers of every Pod, in the order in which the Pod lists them.
+pub(crate) const CONTAINERS: [&str; 3] = ["main", "side", "extra"];
+
 /// A seed's Framework and the steps that happen to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Plan {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use framework_api::Framework;
-use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_testcluster::{Cluster, Options};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -23,7 +22,7 @@ use crate::kubelet::Kubelet;
 const READY: Duration = Duration::from_secs(120);
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The settings of both controllers beside the default classification: no limit that matters, and a retry
+/// The settings of both controllers beside their default files: no limit that matters, and a retry
 /// delay that is short and not random.
 const SETTINGS: &str = "
 kubeClientQps: 2000
@@ -36,6 +35,18 @@ metricsAddress: 127.0.0.1:0
 
 /// The Frameworks of a side by name, as last seen.
 type Frameworks = BTreeMap<String, Arc<Framework>>;
+
+/// A controller's program and what it needs.
+///
+/// All are started alike: in a directory with their config file, with no arguments.
+#[derive(Clone)]
+pub(crate) struct Controller {
+    pub(crate) program: PathBuf,
+    /// The CRDs, for one that does not install them by itself.
+    pub(crate) crds: Option<PathBuf>,
+    /// The config file that is shipped with it.
+    pub(crate) config: String,
+}
 
 /// A side.
 pub(crate) struct Side {
@@ -51,18 +62,10 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Starts the control plane and the controller, and waits until Frameworks can be created.
-    ///
-    /// Both controllers are started alike: in a directory with their config file, with no arguments. One that
-    /// does not install the CRD by itself needs `crds`.
-    pub(crate) async fn start(
-        name: &'static str,
-        program: PathBuf,
-        crds: Option<PathBuf>,
-        dir: PathBuf,
-    ) -> Result<Side> {
+    /// Starts the control plane and the controller in `dir`, and waits until Frameworks can be created.
+    pub(crate) async fn start(name: &'static str, controller: Controller, dir: PathBuf) -> Result<Side> {
         let log = dir.join(name).with_extension("log");
-        let started = tokio::task::spawn_blocking(move || launch(name, &program, crds.as_deref(), &dir));
+        let started = tokio::task::spawn_blocking(move || launch(name, &controller, &dir));
         let cluster = started.await??;
         let client = cluster.client();
         let pods = Api::<Pod>::default_namespaced(client.clone());
@@ -154,18 +157,18 @@ impl Side {
     }
 }
 
-fn launch(name: &'static str, program: &Path, crds: Option<&Path>, dir: &Path) -> Result<Cluster> {
+fn launch(name: &'static str, controller: &Controller, dir: &Path) -> Result<Cluster> {
     let options = Options { nodes: 1, audit_bodies: false, kubectl: false, ..Options::default() };
     let cluster = Cluster::start(options)?;
-    if let Some(crds) = crds {
+    if let Some(crds) = &controller.crds {
         cluster.install(crds)?;
     }
     fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     // The log of an earlier run is not this one's.
     let _ = fs::remove_file(dir.join(name).with_extension("log"));
     let config = dir.join("frameworkcontroller.yaml");
-    fs::write(&config, format!("{DEFAULT_CONFIG}{SETTINGS}"))
+    fs::write(&config, format!("{}{SETTINGS}", controller.config))
         .with_context(|| format!("writing {}", config.display()))?;
-    cluster.host(name, program, &[], dir)?;
+    cluster.host(name, &controller.program, &[], dir)?;
     Ok(cluster)
 }

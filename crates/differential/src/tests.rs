@@ -70,7 +70,7 @@ fn every_spec_is_one_that_both_sides_accept() {
 /// A feature that a campaign must compare, and whether a plan has it.
 type Feature = (&'static str, fn(&Plan) -> bool);
 
-const FEATURES: [Feature; 21] = [
+const FEATURES: [Feature; 23] = [
     ("waits for its start", |plan| plan.steps.contains(&Step::Start)),
     ("rescaled before its start", |plan| {
         plan.steps.contains(&Step::Start) && matches!(plan.steps[0], Step::Rescale { .. })
@@ -105,10 +105,20 @@ const FEATURES: [Feature; 21] = [
     ("Pods that stay Pending", |plan| plan.spec.task_roles.iter().any(|role| is_marked(role, HELD))),
     ("Pods that hang", |plan| plan.spec.task_roles.iter().any(|role| is_marked(role, HANGING))),
     ("Pods that are refused", |plan| plan.spec.task_roles.iter().any(|role| is_marked(role, REFUSED))),
+    ("two containers whose codes different rules name", |plan| has(plan, |step| codes(step) == 2)),
+    ("three such containers", |plan| has(plan, |step| codes(step) == 3)),
     ("an eviction", |plan| {
         has(plan, |step| matches!(step, Step::End { ending, .. } if ending.reason == "Evicted"))
     }),
 ];
+
+/// How many containers fail with different codes in a step.
+fn codes(step: &Step) -> usize {
+    let Step::End { ending, .. } = step else { return 0 };
+    let codes: BTreeSet<i32> =
+        ending.containers.iter().map(|end| end.code).filter(|code| *code != 0).collect();
+    codes.len()
+}
 
 fn has(plan: &Plan, is: fn(&Step) -> bool) -> bool {
     plan.steps.iter().any(is)

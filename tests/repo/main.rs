@@ -5,6 +5,7 @@ mod architecture;
 mod circles;
 mod documents;
 mod drift;
+mod fluentd;
 mod operations;
 mod source;
 mod tables;

@@ -118,6 +118,19 @@ fn a_template_that_does_not_decode_is_named_at_once() {
 }
 
 #[test]
+fn an_unknown_field_of_a_template_is_named_and_ignored() {
+    let ns = namespace("trouble-unknown");
+    manifest("misspelled")
+        .role("a", 1, &[("exit-code", "0")])
+        .last_role(|role| role["task"]["pod"]["spec"]["ActiveDeadlineSeconds"] = json!(5))
+        .create(&ns);
+    let note = event(&ns, "misspelled", "UnknownFieldIgnored");
+    let field = "unknown field spec.taskRoles[0].task.pod.spec.ActiveDeadlineSeconds is ignored";
+    assert!(note.starts_with(field), "{note}");
+    assert_eq!(code(&completed(&ns, "misspelled")).0, 0);
+}
+
+#[test]
 fn a_name_taken_by_somebody_else_is_waited_for_and_never_deleted() {
     let ns = namespace("trouble-name");
     apply(

@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime
 
 use crate::framework;
 use crate::observed::{Objects, Observed, Outcome, Refusal};
-use crate::pod::template;
+use crate::plan::Report;
+use crate::pod::template::{self, TemplateError};
 use crate::queue::{QUEUED, QueuedCondition};
 use crate::truncate::truncate;
 
@@ -22,10 +23,12 @@ pub const COMPLETE: &str = "Complete";
 pub const FAILED: &str = "Failed";
 /// Reason of [`RUNNING`] when a pod template cannot be decoded.
 pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
+/// Reason of the report about a field of a pod template that the API server ignores.
+pub const UNKNOWN_FIELD: &str = "UnknownFieldIgnored";
 /// Reason of [`RUNNING`] when the Tasks may not fit into the object.
 pub const FRAMEWORK_TOO_LARGE: &str = "FrameworkTooLarge";
 
-/// Updates the summary in `next`. Returns a sentence for each new template error. `too_large` is the reason
+/// Updates the summary in `next`. Returns a report for each new template error. `too_large` is the reason
 /// why Tasks that may not fit wait, and `queued` is the next value of the condition of the queue.
 pub(crate) fn summarise(
     next: &mut FrameworkStatus,
@@ -33,7 +36,7 @@ pub(crate) fn summarise(
     at: Time,
     too_large: Option<&str>,
     queued: &QueuedCondition,
-) -> Vec<String> {
+) -> Vec<Report> {
     let counts = count(next);
     next.tasks = Some(format!("{}/{}", counts.running + counts.succeeded, counts.total));
     next.task_counts = Some(counts);
@@ -83,10 +86,14 @@ fn count(status: &FrameworkStatus) -> TaskCounts {
     counts
 }
 
-fn template_errors(o: &Observed<'_>) -> Vec<String> {
+fn template_errors(o: &Observed<'_>) -> Vec<Report> {
     let check = |(position, role): (usize, &framework_api::TaskRole)| {
         let error = template::check(&role.task.pod).err()?;
-        Some(format!("spec.taskRoles[{position}].task.pod.{}: {}", error.path, error.message))
+        let reason = match error {
+            TemplateError::Undecodable { .. } => INVALID_POD_TEMPLATE,
+            TemplateError::Unknown { .. } => UNKNOWN_FIELD,
+        };
+        Some(Report::warning(reason, error.describe(&format!("spec.taskRoles[{position}].task.pod"))))
     };
     o.framework.spec.task_roles.iter().enumerate().filter_map(check).collect()
 }
@@ -95,7 +102,7 @@ fn template_errors(o: &Observed<'_>) -> Vec<String> {
 fn why(
     next: &FrameworkStatus,
     objects: &Objects,
-    template_errors: &[String],
+    template_errors: &[Report],
     queued: &QueuedCondition,
 ) -> (String, String) {
     let state = format!("{:?}", next.state);
@@ -114,7 +121,8 @@ fn why(
         }
         _ => None,
     });
-    let invalid = template_errors.first().map(|error| (INVALID_POD_TEMPLATE.to_owned(), error.clone()));
+    let invalid = template_errors.iter().find(|error| error.reason == INVALID_POD_TEMPLATE);
+    let invalid = invalid.map(|error| (error.reason.to_owned(), error.note.clone()));
     let known =
         next.conditions.iter().find(|known| known.type_ == RUNNING && known.reason == INVALID_POD_TEMPLATE);
     let known = known.map(|known| (known.reason.clone(), known.message.clone()));

@@ -111,8 +111,7 @@ fn trouble(
     let excess_report =
         excess_report.map(|too_large| Report::warning(summary::FRAMEWORK_TOO_LARGE, too_large.to_owned()));
     let released = queued.report();
-    let errors = summary::summarise(next, o, m.time(), too_large, queued);
-    let invalid = errors.into_iter().map(|error| Report::warning(summary::INVALID_POD_TEMPLATE, error));
+    let invalid = summary::summarise(next, o, m.time(), too_large, queued);
     excess_report.into_iter().chain(invalid).chain(released).collect()
 }
 

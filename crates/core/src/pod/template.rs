@@ -7,29 +7,47 @@
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-/// The first field of a template that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {message}")]
-pub struct TemplateError {
-    /// Path of the field in the template, such as `spec.containers[0].image`.
-    pub path: String,
-    /// The problem of the field.
-    pub message: String,
+/// The first field of a template that is not read as it is written.
+///
+/// A path is one in the template, such as `spec.containers[0].image`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TemplateError {
+    /// The field has the wrong type: the API server refuses the Pod.
+    Undecodable {
+        /// Path of the field.
+        path: String,
+        /// The problem of the field.
+        message: String,
+    },
+    /// There is no such field: the API server creates the Pod without it.
+    Unknown {
+        /// Path of the field.
+        path: String,
+    },
+}
+
+impl TemplateError {
+    /// The error in a sentence, for a template that stands at `template` in the object.
+    pub fn describe(&self, template: &str) -> String {
+        match self {
+            TemplateError::Undecodable { path, message } => format!("{template}.{path}: {message}"),
+            TemplateError::Unknown { path } => format!(
+                "unknown field {template}.{path} is ignored, unless the cluster is newer than Kubernetes 1.34"
+            ),
+        }
+    }
 }
 
 /// Decodes a pod template strictly: types, and no unknown fields.
 pub fn check(template: &Value) -> Result<(), TemplateError> {
     let decoded: PodTemplateSpec = serde_path_to_error::deserialize(template).map_err(|error| {
-        TemplateError { path: error.path().to_string(), message: error.inner().to_string() }
+        TemplateError::Undecodable { path: error.path().to_string(), message: error.inner().to_string() }
     })?;
     // `known` lacks the fields that decoding dropped. A template that decodes can be written again.
     let known = serde_json::to_value(decoded).unwrap_or_default();
     match first_unknown(template, &known, "") {
         None => Ok(()),
-        Some(path) => Err(TemplateError {
-            path,
-            message: "no such field in a PodTemplateSpec of Kubernetes 1.34".to_owned(),
-        }),
+        Some(path) => Err(TemplateError::Unknown { path }),
     }
 }
 
@@ -60,12 +78,23 @@ mod tests {
 
     use super::*;
 
+    /// Path of the field with the wrong type.
+    fn undecodable(template: &Value) -> Option<String> {
+        match check(template) {
+            Err(TemplateError::Undecodable { path, .. }) => Some(path),
+            _ => None,
+        }
+    }
+
     /// Path of the field that is wrong in a template with this container and these other fields of its spec.
     fn wrong(container: Value, mut spec: Value) -> Option<String> {
         spec["containers"] = json!([{ "name": "main", "image": "busybox" }, container]);
         let template =
             json!({ "metadata": { "creationTimestamp": null, "labels": { "a": "b" } }, "spec": spec });
-        check(&template).err().map(|error| error.path)
+        match check(&template) {
+            Ok(()) => None,
+            Err(TemplateError::Undecodable { path, .. } | TemplateError::Unknown { path }) => Some(path),
+        }
     }
 
     #[test]
@@ -103,9 +132,13 @@ mod tests {
             "spec.containers[1].resources.limits.cpu"
         );
         assert_eq!(wrong(json!({}), json!({ "hostNetwork": "yes" })).unwrap(), "spec.hostNetwork");
-        let error = check(&json!({ "metadata": { "labels": { "a": 1 } } })).unwrap_err();
-        assert_eq!(error.path, "metadata.labels.a");
-        assert!(error.message.contains("integer `1`"), "{error}");
+        let template = json!({ "metadata": { "labels": { "a": 1 } } });
+        assert_eq!(undecodable(&template).unwrap(), "metadata.labels.a");
+        let sentence = check(&template).unwrap_err().describe("pod");
+        assert!(
+            sentence.starts_with("pod.metadata.labels.a: ") && sentence.contains("integer `1`"),
+            "{sentence}"
+        );
     }
 
     #[test]
@@ -116,7 +149,13 @@ mod tests {
             "spec.containers[1].env[0].Name"
         );
         assert_eq!(wrong(json!({}), json!({ "restartpolicy": "Never" })).unwrap(), "spec.restartpolicy");
-        assert_eq!(check(&json!({ "containers": [] })).unwrap_err().path, "containers");
+        let error = check(&json!({ "spec": { "ActiveDeadlineSeconds": 5, "containers": [] } })).unwrap_err();
+        assert_eq!(error, TemplateError::Unknown { path: "spec.ActiveDeadlineSeconds".to_owned() });
+        assert_eq!(
+            error.describe("pod"),
+            "unknown field pod.spec.ActiveDeadlineSeconds is ignored, unless the cluster is newer than \
+             Kubernetes 1.34"
+        );
         assert_eq!(wrong(json!({ "imagee": null }), json!({})), None, "null is not there");
     }
 }

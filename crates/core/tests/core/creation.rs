@@ -237,3 +237,12 @@ fn a_template_that_cannot_work_is_named_at_the_first_sync() {
     );
     assert_eq!(world.reports, ["InvalidPodTemplate"]);
 }
+
+#[test]
+fn a_field_that_the_api_server_ignores_is_reported_and_is_no_obstacle() {
+    let mut world = framework().role("a", 1).world();
+    world.framework.spec.task_roles[0].task.pod["spec"]["ActiveDeadlineSeconds"] = serde_json::json!(5);
+    world.step();
+    assert_eq!(world.reports, ["UnknownFieldIgnored"]);
+    assert_ne!(world.condition("Running").unwrap().1, "InvalidPodTemplate");
+}

@@ -16,6 +16,7 @@ fn directions(config: &Config, environment: &Environment) -> Directions {
         kubeconfig_file: config.kube_config_file_path.as_ref().map(Into::into),
         kubeconfig: environment.kubeconfig.clone(),
         home: environment.home.clone(),
+        proxies: environment.proxies.clone(),
     }
 }
 
@@ -30,7 +31,7 @@ mod tests {
             api_server_address: Some("10.2.2.2".into()),
             kubeconfig: Some("a:b".into()),
             home: Some("/home/x".into()),
-            host: None,
+            ..Environment::default()
         };
         let mut config = Config::default();
         let found = directions(&config, &environment);

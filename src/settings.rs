@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use framework_access::proxy::Variables;
 use framework_api::config::{self, Config};
 use framework_core::Policy;
 use framework_core::classify::{self, Classifier};
@@ -30,6 +31,8 @@ pub struct Environment {
     pub kubeconfig: Option<OsString>,
     /// `HOME`.
     pub home: Option<PathBuf>,
+    /// `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`.
+    pub proxies: Variables,
     /// `HOSTNAME`: in a cluster, the name of the Pod.
     pub host: Option<String>,
 }
@@ -43,6 +46,7 @@ impl Environment {
             api_server_address: text("KUBE_APISERVER_ADDRESS"),
             kubeconfig: read("KUBECONFIG"),
             home: read("HOME").map(PathBuf::from),
+            proxies: Variables::read(text),
             host: text("HOSTNAME"),
         }
     }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use framework_access::Directions;
+use framework_access::proxy::Variables;
 
 use crate::machine;
 use crate::namespace::Namespace;
@@ -119,6 +120,7 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
         kubeconfig_file: arguments.kubeconfig.clone(),
         kubeconfig: std::env::var_os("KUBECONFIG"),
         home: std::env::var_os("HOME").map(PathBuf::from),
+        proxies: Variables::of_this_process(),
     };
     let config = framework_access::find(&directions).await?;
     let agent = match arguments.system {

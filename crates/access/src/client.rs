@@ -15,6 +15,8 @@ use kube::client::{Body, ConfigExt};
 use tower::util::option_layer;
 use tower::{BoxError, Layer, ServiceExt};
 
+use crate::tunnel::Tunnel;
+
 /// How long sent bytes may stay without acknowledgement.
 pub const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -25,9 +27,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Why no client can be made of a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kubeconfig asks for a proxy.
-    #[error("the kubeconfig asks for the proxy {0}, and proxies are not supported")]
-    ProxyWanted(http::Uri),
     /// The name of the program is not a valid header value.
     #[error("{0:?} does not fit in a User-Agent")]
     BadAgent(String),
@@ -38,13 +37,11 @@ pub enum Error {
 
 /// A client for the API server of `config`, with the User-Agent `agent`.
 pub fn connect(mut config: kube::Config, agent: &str) -> Result<kube::Client, Error> {
-    if let Some(proxy) = config.proxy_url {
-        return Err(Error::ProxyWanted(proxy));
-    }
     let agent = HeaderValue::from_str(agent).map_err(|_| Error::BadAgent(agent.to_owned()))?;
     config.headers.push((USER_AGENT, agent));
 
-    let connector = config.rustls_https_connector_with_connector(connector()).map_err(Error::Credentials)?;
+    let tunnel = Tunnel::new(connector(), config.proxy_url.take());
+    let connector = config.rustls_https_connector_with_connector(tunnel).map_err(Error::Credentials)?;
     let service = legacy::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
@@ -117,10 +114,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_proxy_is_refused_by_name() {
-        let mut config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        config.proxy_url = Some("http://proxy:3128".parse().unwrap());
-        let error = connect(config, "x").err().unwrap().to_string();
-        assert!(error.contains("http://proxy:3128"), "{error}");
+    async fn requests_go_through_the_proxy_of_the_configuration() {
+        let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut config = kube::Config::new("http://api.invalid:8080".parse().unwrap());
+        config.proxy_url = Some(format!("http://{}", proxy.local_addr().unwrap()).parse().unwrap());
+        let client = connect(config, "a1b2").unwrap();
+        let server = async {
+            let (mut stream, _) = proxy.accept().await.unwrap();
+            let mut heads = Vec::new();
+            for reply in ["HTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"] {
+                let mut head = vec![0; 4096];
+                let length = stream.read(&mut head).await.unwrap();
+                heads.push(String::from_utf8(head[..length].to_vec()).unwrap());
+                stream.write_all(reply.as_bytes()).await.unwrap();
+            }
+            heads
+        };
+        let (reply, heads) = tokio::join!(client.send(get("/version")), server);
+        assert_eq!(reply.unwrap().status(), 200);
+        assert!(heads[0].starts_with("CONNECT api.invalid:8080 HTTP/1.1\r\n"), "{heads:?}");
+        assert!(heads[1].starts_with("GET /version HTTP/1.1\r\n"), "{heads:?}");
     }
 }

@@ -1,7 +1,8 @@
 //! The API server and the account of a program: address, kubeconfig or the Pod's own account.
 //!
 //! With an address and a kubeconfig, the address replaces the kubeconfig's server. An address alone means no
-//! authentication. With neither, the Pod's own [`account`] is used. [`client`] makes the client.
+//! authentication. With neither, the Pod's own [`account`] is used. [`proxy`] chooses the proxy, and [`client`]
+//! makes the client.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 pub mod account;
 pub mod client;
+pub mod proxy;
+pub mod tunnel;
 
 /// The settings that name the API server.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,8 @@ pub struct Directions {
     pub kubeconfig: Option<OsString>,
     /// `HOME`, under which users have their own kubeconfig.
     pub home: Option<PathBuf>,
+    /// The proxies of the environment.
+    pub proxies: proxy::Variables,
 }
 
 /// Why no API server was found.
@@ -47,6 +52,9 @@ pub enum Error {
         #[source]
         source: Box<KubeconfigError>,
     },
+    /// The proxy cannot be used.
+    #[error(transparent)]
+    BadProxy(#[from] proxy::Error),
     /// Neither address nor kubeconfig, and not in a cluster.
     #[error(
         "no API server is known: set KUBE_APISERVER_ADDRESS or KUBECONFIG (in a config file \
@@ -59,19 +67,24 @@ pub enum Error {
 pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
     let address = directions.address.as_deref().filter(|address| !address.is_empty());
     let address = address.map(parse).transpose()?;
-    let found = match (kubeconfigs(directions).as_slice(), address) {
+    let (mut found, proxy) = match (kubeconfigs(directions).as_slice(), address) {
         ([], None) => {
             let variable = |name: &str| std::env::var(name).ok();
-            account::own(Path::new(account::MOUNT), variable).await.map_err(Error::Nowhere)?
+            (account::own(Path::new(account::MOUNT), variable).await.map_err(Error::Nowhere)?, None)
         }
-        ([], Some(address)) => kube::Config::new(address),
+        ([], Some(address)) => (kube::Config::new(address), None),
         (paths, address) => {
-            let mut found = read(paths).await?;
+            let (mut found, proxy) = read(paths).await?;
             if let Some(address) = address {
                 found.cluster_url = address;
             }
-            found
+            (found, proxy)
         }
+    };
+    // kube has a rule of its own for the environment, which does not know NO_PROXY.
+    found.proxy_url = match proxy {
+        Some(proxy) => Some(proxy.url()?),
+        None => directions.proxies.proxy(&found.cluster_url)?,
     };
     Ok(found)
 }
@@ -96,7 +109,8 @@ fn kubeconfigs(directions: &Directions) -> Vec<PathBuf> {
     own.into_iter().filter(|path| path.exists()).collect()
 }
 
-async fn read(paths: &[PathBuf]) -> Result<kube::Config, Error> {
+/// The configuration, and the proxy that the kubeconfig names.
+async fn read(paths: &[PathBuf]) -> Result<(kube::Config, Option<proxy::Named>), Error> {
     let bad = |path: &Path| {
         let path = path.to_owned();
         move |source| Error::BadKubeconfig { path, source: Box::new(source) }
@@ -107,7 +121,28 @@ async fn read(paths: &[PathBuf]) -> Result<kube::Config, Error> {
         merged = merged.merge(next).map_err(bad(path))?;
     }
     let last = paths.last().map_or(Path::new(""), PathBuf::as_path);
-    kube::Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await.map_err(bad(last))
+    let proxy = take_proxy(&mut merged);
+    match kube::Config::from_custom_kubeconfig(merged, &KubeConfigOptions::default()).await {
+        Ok(found) => Ok((found, proxy)),
+        // No cluster has a proxy any more: kube took it from the environment.
+        Err(KubeconfigError::ParseProxyUrl(_)) => Err(proxy::Error::BadUrl("HTTPS_PROXY").into()),
+        Err(error) => Err(bad(last)(error)),
+    }
+}
+
+/// The proxy of the current cluster. No cluster keeps its own: the caller decides about proxies.
+fn take_proxy(kubeconfig: &mut Kubeconfig) -> Option<proxy::Named> {
+    let current = kubeconfig.current_context.as_deref();
+    let context = kubeconfig.contexts.iter().find(|context| Some(context.name.as_str()) == current);
+    let name = context.and_then(|context| context.context.as_ref()).map(|context| context.cluster.clone());
+    let mut proxy = None;
+    for cluster in &mut kubeconfig.clusters {
+        let own = cluster.cluster.as_mut().and_then(|cluster| cluster.proxy_url.take());
+        if name.as_ref() == Some(&cluster.name) {
+            proxy = own.filter(|url| !url.is_empty()).map(|url| proxy::Named::of_kubeconfig(&url));
+        }
+    }
+    proxy
 }
 
 #[cfg(test)]
@@ -160,6 +195,32 @@ mod tests {
         std::fs::create_dir(home.path().join(".kube")).unwrap();
         std::fs::write(home.path().join(".kube/config"), KUBECONFIG).unwrap();
         assert_eq!(url(&directions).await, "https://10.1.1.1:6443/ true");
+    }
+
+    #[tokio::test]
+    async fn the_kubeconfig_names_the_proxy_before_the_environment_does() {
+        let with = |proxy: &str| KUBECONFIG.replace("6443'", &format!("6443', proxy-url: '{proxy}'"));
+        let variables = |name: &str| match name {
+            "HTTPS_PROXY" => Some("http://variable:1".to_owned()),
+            "NO_PROXY" => Some("10.2.2.2".to_owned()),
+            _ => None,
+        };
+        let proxy = async |kubeconfig: &str, address: Option<&str>| {
+            let file = file(kubeconfig);
+            let directions = Directions {
+                address: address.map(str::to_owned),
+                proxies: proxy::Variables::read(variables),
+                ..directions(file.path().to_str().unwrap())
+            };
+            find(&directions).await.map(|found| found.proxy_url.map(|url| url.to_string()))
+        };
+        assert_eq!(proxy(KUBECONFIG, None).await.unwrap().as_deref(), Some("http://variable:1/"));
+        assert_eq!(proxy(KUBECONFIG, Some("https://10.2.2.2")).await.unwrap(), None, "NO_PROXY");
+        let own = with("http://own:2");
+        assert_eq!(proxy(&own, None).await.unwrap().as_deref(), Some("http://own:2/"));
+        assert_eq!(proxy(&own, Some("https://10.2.2.2")).await.unwrap().as_deref(), Some("http://own:2/"));
+        let error = proxy(&with("socks5://own:2"), None).await.unwrap_err().to_string();
+        assert!(error.starts_with("proxy-url of the kubeconfig names a proxy"), "{error}");
     }
 
     #[tokio::test]

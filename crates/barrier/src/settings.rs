@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use framework_access::Directions;
+use framework_access::proxy::Variables;
 use framework_api::name::{is_dns_word, variable};
 
 /// Variable: seconds between the first two queries.
@@ -91,6 +92,7 @@ impl Settings {
                 kubeconfig_file: None,
                 kubeconfig: read("KUBECONFIG"),
                 home: read("HOME").map(Into::into),
+                proxies: Variables::read(text),
             },
         })
     }

@@ -14,6 +14,8 @@ const FRAMEWORKS: &str = include_str!("../../docs/manual/frameworks.md");
 const QUEUE_API: &str = include_str!("../../docs/manual/queue-api.md");
 const STATES: &str = include_str!("../../docs/manual/states.md");
 const CODES: &str = include_str!("../../crates/api/data/completion_codes.csv");
+const RETRY: &str = include_str!("../../docs/manual/retry.md");
+const DECISIONS: &str = include_str!("../../crates/core/data/retry_decisions.csv");
 const NAMES: &str = include_str!("../../crates/api/src/name.rs");
 
 /// The cells of the rows of the table with this head.
@@ -115,4 +117,48 @@ fn the_table_of_completion_policies_sets_only_what_is_allowed() {
             assert!(cell == "any" || count == Ok(true), "{row:?}");
         }
     }
+}
+
+/// Whether the page says that a failure is retried: by the effect of the policy, the type of the completion
+/// code, and how many accountable retries there were. Another effect needs a line here.
+fn is_retried(effect: &str, kind: &str, retried: u32) -> bool {
+    let failed = kind.starts_with("Failed");
+    match effect {
+        "nothing is retried" => false,
+        "always retried, succeeded or failed" => true,
+        "every failure is retried, without limit" => failed,
+        "transient failures without limit, unknown ones 3 times, permanent ones never" => {
+            kind.contains("Transient") || kind == "Failed" && retried < 3
+        }
+        "transient failures only: a failure of the application itself is kept for inspection" => {
+            kind.contains("Transient")
+        }
+        other => panic!("this test does not know the effect {other:?}"),
+    }
+}
+
+#[test]
+fn the_policies_of_the_retry_page_decide_as_the_table_of_decisions() {
+    let rows = table(RETRY, "| job | fancyRetryPolicy | maxRetryCount | effect |");
+    assert_eq!(rows.len(), 5);
+    let decisions: Vec<Vec<&str>> = DECISIONS.lines().skip(1).map(|line| line.split(',').collect()).collect();
+    for row in &rows {
+        let same = |decision: &&Vec<&str>| decision[1] == row[1] && decision[2] == row[2];
+        let same: Vec<_> = decisions.iter().filter(same).collect();
+        assert!(same.len() >= 2, "{row:?} has too few decisions");
+        for decision in same {
+            let retried = decision[3].parse().expect("a number");
+            let expected = is_retried(&row[3], decision[5], retried);
+            assert_eq!(decision[6] != "stop", expected, "{row:?}: {decision:?}");
+        }
+    }
+}
+
+#[test]
+fn the_codes_that_the_retry_page_calls_never_retried_are_so() {
+    let said = RETRY.split("Never retried: ").nth(1).and_then(|rest| rest.split('.').next()).expect("a list");
+    let said: BTreeSet<&str> = said.split('(').skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    let never = DECISIONS.lines().filter(|line| line.contains(": never,"));
+    let never: BTreeSet<&str> = never.filter_map(|line| line.split(',').nth(4)).collect();
+    assert!(!never.is_empty() && said == never, "{said:?} {never:?}");
 }

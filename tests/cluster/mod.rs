@@ -111,7 +111,8 @@ pub fn start_program(name: &'static str, program: &Path, config: &str) -> u32 {
     }
     let defaults = framework_api::pod_failure::DEFAULT_CONFIG;
     let rules = defaults.find("\npodFailureSpec:").expect("the default config has rules");
-    write!(text, "{config}\n{}", &defaults[rules..]).expect("a string takes it");
+    let rules = if config.contains("podFailureSpec:") { "" } else { &defaults[rules..] };
+    write!(text, "{config}\n{rules}").expect("a string takes it");
     let path = cluster.dir().join(format!("{name}.yaml"));
     std::fs::write(&path, text).expect("the config file is written");
     let arguments =

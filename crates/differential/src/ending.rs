@@ -10,8 +10,9 @@ use crate::plan::{CONTAINERS, ContainerEnd, Ending};
 /// A message that is hard to encode: quotes, line breaks, characters that some encoders escape.
 const AWKWARD: &str = "line one\nline \"two\" <a> & b\\c\ttab \u{e9}\u{2028}\u{1F600}";
 /// Exit codes that a rule names, that are predefined, or that are unknown.
-const CODES: &[i32] =
-    &[1, 2, 42, 125, 126, 127, 128, 130, 131, 132, 134, 135, 136, 137, 139, 141, 143, 200, 201, 210, 255];
+const CODES: &[i32] = &[
+    1, 2, 42, 125, 126, 127, 128, 130, 131, 132, 134, 135, 136, 137, 139, 141, 143, 200, 201, 210, 220, 255,
+];
 /// The reasons that kubelets give for a Pod that failed as a whole.
 const POD_REASONS: &[&str] = &[
     "Evicted",
@@ -41,6 +42,10 @@ const CONTAINER_REASONS: &[(&str, i32, &str)] = &[
     ("ContainerCannotRun", 128, "anything else"),
     ("ContainerCannotRun", 129, "no rule names it"),
     ("Error", 1, AWKWARD),
+    ("Error", 1, "first\nTensorFlow: ResourceExhaustedError:\nOOM when allocating"),
+    ("Error", 139, "Signal code: Address not mapped (1)"),
+    ("Error", 0, "CUDA_ERROR_ECC_UNCORRECTABLE, and yet 0"),
+    ("Error", 9, "cuda_error_ecc_uncorrectable"),
 ];
 /// Codes after which a fancy policy retries.
 const TRANSIENT: &[i32] = &[200, 130, 131, 137, 143];

@@ -60,6 +60,9 @@ struct Arguments {
     /// Compare our controller with itself, to see that the comparison works.
     #[arg(long, conflicts_with = "reference")]
     itself: bool,
+    /// Give both sides the config file of the checkout, with the rules in it that are comments.
+    #[arg(long, requires = "checkout")]
+    all_rules: bool,
     /// Compare this controller; `cargo xtask` builds one if none is named.
     #[arg(long, value_name = "PROGRAM")]
     controller: PathBuf,
@@ -87,11 +90,16 @@ fn main() -> ExitCode {
 
 /// Plays and compares; fails if a difference is unexplained, or if the sides cannot be compared.
 async fn run(arguments: &Arguments) -> Result<()> {
-    let ours = ours(arguments)?;
-    let reference = match (&arguments.reference, &arguments.checkout) {
+    let mut ours = ours(arguments)?;
+    let mut reference = match (&arguments.reference, &arguments.checkout) {
         (Some(program), Some(checkout)) => original(program, checkout)?,
         _ => ours.clone(),
     };
+    if arguments.all_rules {
+        let checkout = arguments.checkout.as_deref().context("--all-rules needs --checkout")?;
+        reference.config = with_comments(&shipped(checkout)?);
+        ours.config.clone_from(&reference.config);
+    }
     let dir = |name: &str| cluster_home().join("differential").join(name);
     eprintln!("starting two control planes; the controllers log below {}", dir("").display());
     let began = Instant::now();
@@ -133,9 +141,21 @@ fn ours(arguments: &Arguments) -> Result<Controller> {
 
 /// The original with its own default file: ours classifies more ends of Pods, and in its own order.
 fn original(program: &Path, checkout: &Path) -> Result<Controller> {
+    Ok(Controller { program: absolute(program)?, crds: None, config: shipped(checkout)? })
+}
+
+/// The default config file of the original.
+fn shipped(checkout: &Path) -> Result<String> {
     let file = checkout.join(ORIGINAL_CONFIG);
-    let config = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
-    Ok(Controller { program: absolute(program)?, crds: None, config })
+    fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))
+}
+
+/// A config file with the rules in it that are comments. Sentences have one space after the `#`, rules have a
+/// dash or two spaces. Settings have neither: both sides have settings of their own.
+fn with_comments(config: &str) -> String {
+    let is_rule = |line: &str| line.starts_with("#- ") || line.starts_with("#  ");
+    let line = |line: &str| format!("{}\n", if is_rule(line) { &line[1..] } else { line });
+    config.lines().map(line).collect()
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

@@ -192,3 +192,27 @@ fn no_role_has_a_wildcard() {
         assert!(!role["rules"].to_string().contains('*'), "{}", role["metadata"]["name"]);
     }
 }
+
+/// The objects of the example that docs/compatibility.md gives to those who ran the original.
+fn migrated() -> Vec<Value> {
+    let page = include_str!("../../docs/compatibility.md");
+    let shown = page.split("```yaml\n").nth(1).and_then(|block| block.split("```").next());
+    serde_saphyr::from_multiple(shown.expect("the page has an example")).expect("the page has YAML")
+}
+
+#[test]
+fn the_migrated_example_of_the_original_is_accepted_and_finds_its_config() {
+    installed();
+    let objects = migrated();
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
+    kubectl(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"], &list).unwrap();
+    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"]["spec"];
+    let config = of_kind(&objects, "ConfigMap")[0];
+    assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
+    let folder = template["containers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
+    let argument = template["containers"][0]["args"][0].as_str().unwrap();
+    let file = argument.strip_prefix(&format!("--config={folder}/")).expect("a file of that folder");
+    let read = Config::parse(config["data"][file].as_str().expect("that file")).unwrap();
+    assert_eq!((read.worker_number, read.kube_client_burst), (500, 300));
+    assert!(read.large_framework_compression && read.pod_failure_spec.is_empty());
+}

@@ -2,12 +2,14 @@
 //! reads a status that another one compressed with another codec, and an unreadable status affects no other
 //! Framework.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use framework_api::codec::{DECODED_LIMIT, Effort, encode};
 use framework_api::config::CompressionCodec;
 use framework_api::{Framework, State};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
@@ -35,6 +37,17 @@ fn tasks(framework: &Framework) -> Vec<State> {
     let mut status = framework.status.clone().expect("a status");
     assert_eq!(status.decompress(), Ok(true));
     status.task_roles().iter().flat_map(|role| role.task_statuses.iter().map(|task| task.state)).collect()
+}
+
+/// The Tasks in a text in gzip, decompressed by the usual commands.
+fn unzipped(text: &str) -> Value {
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", "base64 -d | gzip -dc"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = shell.spawn().expect("there is a shell");
+    child.stdin.take().expect("it is piped").write_all(text.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "base64 and gzip decompress it");
+    serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 /// The columns of a Framework, but for its age.
@@ -76,6 +89,7 @@ fn compressed_statuses_look_as_others_do_and_outlive_a_change_of_codec() {
     for (name, ended, done) in [("short", 0, "2/2"), ("endless", -210, "0/3")] {
         let gzip = get(&ns, name);
         assert!(text(&gzip).starts_with("H4sI"), "gzip");
+        assert_eq!(unzipped(&text(&gzip))[0]["taskStatuses"][0]["state"], "Completed");
         assert!(tasks(&gzip).iter().all(|task| *task == State::Completed));
         assert_eq!(code(&gzip).0, ended);
         assert_eq!(columns(&ns, name), [name, "Completed", "0", done]);

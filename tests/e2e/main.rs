@@ -27,8 +27,10 @@ mod rescale;
 #[path = "../rescale_promises/mod.rs"]
 mod rescale_promises;
 mod restart;
+mod rules;
 mod smoke;
 mod startup;
+mod take_over;
 mod ttl;
 mod wave;
 mod wave_figures;

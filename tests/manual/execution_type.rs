@@ -111,3 +111,23 @@ fn a_stopped_framework_stays_to_be_archived_until_it_is_deleted() {
     ]);
     assert!(block_on(cluster::frameworks(&ns).get_opt("poststop")).expect("an answer").is_none());
 }
+
+#[test]
+fn a_framework_that_is_created_to_stop_ends_without_a_pod() {
+    let ns = namespace("born-stopped");
+    apply(&ns, &example("born", "Stop", ""));
+    assert_eq!(code(&completed(&ns, "born")), (-210, "StopFrameworkRequested".to_owned()));
+    cluster::assert_nothing_is_left(&ns, "born");
+}
+
+#[test]
+fn a_framework_that_is_stopped_before_it_starts_ends_without_a_pod() {
+    let ns = namespace("never-started");
+    apply(&ns, &example("waits", "Create", ""));
+    wait(&ns, "waits", "AttemptCreationPending", |f| state(f) == Some(State::AttemptCreationPending));
+    execute(&ns, "waits", "Stop");
+    let stopped = completed(&ns, "waits");
+    assert_eq!(code(&stopped), (-210, "StopFrameworkRequested".to_owned()));
+    let status = stopped.status.expect("a status");
+    assert!(status.attempt_status.config_map_uid.is_none(), "nothing was created for it");
+}

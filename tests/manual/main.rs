@@ -10,6 +10,7 @@ mod environment;
 mod execution_type;
 mod force_deletion;
 mod interop;
+mod node;
 mod page;
 mod pages;
 mod pod_failure;

@@ -25,7 +25,7 @@ pub struct Config {
     pub kube_client_qps: f64,
     /// Requests to the API server that may go out in a burst, above the average.
     pub kube_client_burst: u32,
-    /// Frameworks that are synced at the same time.
+    /// Requests to the API server that may be in flight at the same time, watches not counted.
     pub worker_number: usize,
     /// Whether a large status is stored compressed.
     pub large_framework_compression: bool,

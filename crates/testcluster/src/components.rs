@@ -168,6 +168,8 @@ fn controller_manager(kubeconfig: &Path) -> Vec<String> {
         "node-lifecycle-controller",
         "resourcequota-controller",
         "serviceaccount-controller",
+        // Evicts the Pods of a Node with a taint of the effect NoExecute.
+        "taint-eviction-controller",
         "ttl-after-finished-controller",
         // Checks the expressions of a policy against the schema of their objects.
         "validatingadmissionpolicy-status-controller",

@@ -1,5 +1,5 @@
-//! The take-over from the original: its objects, in the middle of running Frameworks, are gone on with. No Pod
-//! is killed, and each Framework ends as it would have.
+//! The take-over from the original, in the middle of running Frameworks: no Pod is killed, and each Framework
+//! ends as it would have.
 //!
 //! The original is not started here. A controller of ours stands in for it, and leaves the objects as the
 //! original does: no label of a slot, only the contract's fields in the status, and a large status in gzip.

@@ -1,5 +1,5 @@
-//! A Pod that leaves its Node, because the Node is drained or tainted or the Pod is evicted, ends its attempt as
-//! any Pod that others delete: PodExternalDeleted, a transient failure.
+//! A Pod that leaves its Node, because the Node is drained or tainted or the Pod is evicted, ends its attempt
+//! as any Pod that others delete: PodExternalDeleted, a transient failure.
 
 use framework_testcluster::shared;
 use serde_json::json;

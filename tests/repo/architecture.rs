@@ -29,7 +29,8 @@ const ROOMS: [Room; 19] = [
         ],
         &[],
     ),
-    ("framework-core", &["framework-api"], &[]),
+    // Its tests are built with its own feature `defects`.
+    ("framework-core", &["framework-api"], &["framework-core"]),
     ("framework-demo", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-differential", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-engine", &["framework-api", "framework-core", "framework-message"], &[]),

@@ -140,12 +140,13 @@ fn the_fluentd_configuration_has_documented_parameters_only() {
     for filter in &filters {
         assert_eq!(mistakes(filter), Vec::<String>::new());
     }
-    let wrong = "<filter a.**>\n@type parser\n<parse>\n@type regexp\nexpression /a/\ntypes a:json\n</parse>\n</filter>";
-    assert_eq!(mistakes(&read(wrong)[0]), ["key_name is required", "json is not a type"]);
+    let parse = "<parse>\n@type regexp\nexpression /a/\ntypes a:json\n</parse>";
+    let wrong = format!("<filter a.**>\n@type parser\n{parse}\n</filter>");
+    assert_eq!(mistakes(&read(&wrong)[0]), ["key_name is required", "json is not a type"]);
 }
 
 #[test]
-fn the_fluentd_configuration_makes_objects_of_snapshots_and_drops_the_rest() {
+fn the_fluentd_configuration_keeps_objects_and_drops_other_lines() {
     let through =
         |line: &str| shown().iter().try_fold(json!({ "log": line }), |record, filter| apply(filter, &record));
     let object =

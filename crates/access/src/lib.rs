@@ -1,8 +1,8 @@
 //! The API server and the account of a program: address, kubeconfig or the Pod's own account.
 //!
 //! With an address and a kubeconfig, the address replaces the kubeconfig's server. An address alone means no
-//! authentication. With neither, the Pod's own [`account`] is used. [`proxy`] chooses the proxy, and [`client`]
-//! makes the client.
+//! authentication. With neither, the Pod's own [`account`] is used. [`proxy`] chooses the proxy, and
+//! [`client`] makes the client.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

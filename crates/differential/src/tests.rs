@@ -379,7 +379,7 @@ fn facts_leave_times_and_uids_out_and_nothing_else() {
 }
 
 #[test]
-fn rules_that_are_comments_are_switched_on_and_sentences_and_settings_are_not() {
+fn rules_that_are_comments_are_switched_on_and_other_comments_are_not() {
     let config = "# A sentence.\n#workerNumber: 5\npodFailureSpec:\n- code: 1\n#####\n# [1, 2]: a range\n\
                   #- code: 220\n#  phrase: A\n";
     let expected = "# A sentence.\n#workerNumber: 5\npodFailureSpec:\n- code: 1\n#####\n# [1, 2]: a range\n\

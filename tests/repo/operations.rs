@@ -13,7 +13,8 @@ const METRICS: &str = concat!(
     include_str!("../../crates/runtime/src/metrics/lifetimes.rs"),
     include_str!("../../crates/runtime/src/metrics/remaining.rs"),
     include_str!("../../crates/runtime/src/metrics/stalls.rs"),
-    include_str!("../../crates/runtime/src/metrics/units.rs")
+    include_str!("../../crates/runtime/src/metrics/units.rs"),
+    include_str!("../../crates/runtime/src/metrics/watches.rs")
 );
 
 /// The cells of the table whose first column has that title.

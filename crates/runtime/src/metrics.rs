@@ -21,12 +21,14 @@ use lifetimes::Lifetimes;
 use maker::{Maker, whole};
 use stalls::Stalls;
 use units::Units;
+use watches::Watches;
 
 mod lifetimes;
 mod maker;
 mod remaining;
 mod stalls;
 mod units;
+mod watches;
 
 pub use stalls::Threads;
 
@@ -37,8 +39,7 @@ pub struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     status_bytes: IntCounter,
-    watch_starts: IntCounterVec,
-    watch_failures: IntCounterVec,
+    watches: Watches,
     turn_seconds: Histogram,
     turn_events: Histogram,
     stalls: Stalls,
@@ -81,16 +82,7 @@ impl Metrics {
                 REQUEST_BUCKETS,
             ),
             status_bytes: maker.counter("status_write_bytes_total", "Bytes of status writes that were sent."),
-            watch_starts: maker.counters(
-                "watch_starts_total",
-                "Watches opened, the first one and each time one is resumed.",
-                &["resource"],
-            ),
-            watch_failures: maker.counters(
-                "watch_failures_total",
-                "Errors of LISTs and watches.",
-                &["resource"],
-            ),
+            watches: Watches::new(&maker),
             turn_seconds: maker.histogram(
                 "turn_duration_seconds",
                 "How long one turn of the engine took.",
@@ -164,12 +156,17 @@ impl Metrics {
 
     /// A watch is opened.
     pub fn watch_started(&self, resource: &str) {
-        self.watch_starts.with_label_values(&[resource]).inc();
+        self.watches.starts.with_label_values(&[resource]).inc();
     }
 
     /// A LIST or a watch failed.
     pub fn watch_failed(&self, resource: &str) {
-        self.watch_failures.with_label_values(&[resource]).inc();
+        self.watches.failures.with_label_values(&[resource]).inc();
+    }
+
+    /// An object in a LIST or a watch cannot be decoded.
+    pub fn object_left_out(&self, resource: &str) {
+        self.watches.left_out.with_label_values(&[resource]).inc();
     }
 
     /// The engine took a turn on that many events.

@@ -23,7 +23,7 @@ use crate::compression::Compressor;
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
-use crate::wire::{Watched, Wire};
+use crate::wire::{Unreadable, Watched, Wire};
 
 mod kind;
 mod selector;
@@ -100,6 +100,7 @@ pub async fn watch<T: Kind>(
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     backoff.reset();
                 }
+                left_out::<T>(&event, &sink.metrics);
                 to_event::<T>(event, &sink.compressor)
             }
             Err(error) => {
@@ -152,6 +153,21 @@ fn to_event<T: Kind>(event: watcher::Event<Watched<T>>, compressor: &Compressor)
         watcher::Event::Delete(watched) => return Some(unowned(watched.unowned?)),
     };
     Some(T::event(change, compressor))
+}
+
+/// Counts an object that cannot be decoded. It hides no other, and the watch goes on after it.
+fn left_out<T: Wire>(event: &watcher::Event<Watched<T>>, metrics: &Metrics) {
+    let (watcher::Event::InitApply(watched)
+    | watcher::Event::Apply(watched)
+    | watcher::Event::Delete(watched)) = event
+    else {
+        return;
+    };
+    if let Some(Unreadable { key, error }) = &watched.unreadable {
+        let resource = T::RESOURCE.plural;
+        metrics.object_left_out(resource);
+        warn!(resource, object = %key, %error, "an object cannot be decoded and is left out");
+    }
 }
 
 fn unowned(pod: UnownedPod) -> Event {

@@ -16,9 +16,13 @@ mod queue;
 mod queue_unit;
 mod resource;
 mod resource_quota;
+mod time;
 mod typed;
 
 pub use framework::FrameworkText;
 pub(crate) use framework::acknowledged;
 pub(crate) use meta::describe_holder;
-pub use resource::{Read, Resource, Watched, Wire, decode, page};
+pub use resource::{Read, Resource, Unreadable, Watched, Wire, decode, page};
+
+#[cfg(test)]
+mod poison;

@@ -230,3 +230,13 @@ async fn a_changed_selector_begins_a_new_list() {
     assert!(!asked[2].contains("watch=true") && asked[3].contains("resourceVersion=20"), "{asked:?}");
     assert_eq!(asked.len(), 4, "{asked:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_with_an_unreadable_object_is_complete() {
+    let bad = json!({"metadata": {"name": ["a", "list"], "namespace": "ns", "resourceVersion": "4"}});
+    let script = Script::new(vec![
+        list("10", "", &[pod("a", "3", "job-attempt"), bad.clone(), pod("b", "5", "job-attempt")]),
+        events(&[("MODIFIED", bad), ("ADDED", pod("c", "11", "job-attempt"))]),
+    ]);
+    assert_eq!(seen(&script).await, ["restarted", "listed a", "listed b", "synced", "applied c 11"]);
+}

@@ -1,6 +1,7 @@
 //! ConfigMaps of FrameworkAttempts.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use framework_api::name;
 use framework_core::observed::ConfigMapFacts;
@@ -20,8 +21,8 @@ impl Wire for ConfigMapObject {
     const RESOURCE: Resource =
         Resource::new("", "v1", "ConfigMap", "configmaps").selected_by(name::SLOT_LABEL);
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        let meta = ConfigMapWire::deserialize(deserializer)?.metadata;
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let meta = serde_json::from_str::<ConfigMapWire>(json.get())?.metadata;
         let object = name::framework_of_config_map(&meta.name).map(|framework| ConfigMapObject {
             key: Key::new(&meta.namespace, framework),
             resource_version: meta.version(),

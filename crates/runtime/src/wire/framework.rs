@@ -1,11 +1,14 @@
 //! Frameworks. Metadata is read apart from spec and status: a bad object is reported and hides no other, and
 //! an object that is known by its version need not be decoded.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, unset};
@@ -14,6 +17,7 @@ use framework_message::Key;
 
 use super::meta::Meta;
 use super::resource::{Read, Resource, Wire};
+use super::time::time;
 
 /// The names of a Framework, and the rest as text: only the names of our own echo are read.
 #[derive(Clone, Debug)]
@@ -40,8 +44,8 @@ impl Wire for FrameworkObject {
     // One of them may take more than a megabyte.
     const RESOURCE: Resource = Resource::new(name::GROUP, "v1", name::KIND, "frameworks").in_pages_of(50);
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        let Read { resource_version, object, .. } = FrameworkText::read_from(deserializer)?;
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let Read { resource_version, object, .. } = FrameworkText::read(json)?;
         Ok(Read { resource_version, object: object.map(FrameworkText::decoded), unowned: None })
     }
 }
@@ -49,24 +53,20 @@ impl Wire for FrameworkObject {
 impl Wire for FrameworkText {
     const RESOURCE: Resource = FrameworkObject::RESOURCE;
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        Self::read_from(deserializer)
-    }
-}
-
-impl FrameworkText {
-    fn read_from<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        let wire = FrameworkWire::deserialize(deserializer)?;
-        let meta: Meta = serde_json::from_str(wire.metadata.get()).map_err(serde::de::Error::custom)?;
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let wire: FrameworkWire = serde_json::from_str(json.get())?;
+        let meta: Meta = serde_json::from_str(wire.metadata.get())?;
         let text = FrameworkText {
             key: Key::new(&meta.namespace, &meta.name),
             uid: meta.uid.as_str().into(),
             resource_version: meta.version(),
             wire,
         };
-        Ok(Read { resource_version: meta.resource_version, object: Some(text), unowned: None })
+        Ok(Read::of(meta.resource_version, text))
     }
+}
 
+impl FrameworkText {
     /// The length of its status.
     pub fn status_bytes(&self) -> usize {
         self.wire.status.as_ref().map_or(0, |raw| raw.get().len())
@@ -127,11 +127,46 @@ impl FrameworkWire {
     }
 }
 
-/// The metadata, without managedFields: they are most of its size, and no rule reads them.
+/// The metadata, without managedFields: they are most of its size, and no rule reads them. Users may write
+/// times into them that our calendar does not have.
 fn metadata(raw: &RawValue) -> Result<ObjectMeta, String> {
-    let mut metadata: ObjectMeta = part("metadata", raw)?;
-    metadata.managed_fields = None;
-    Ok(metadata)
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        name: Option<String>,
+        generate_name: Option<String>,
+        namespace: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        generation: Option<i64>,
+        #[serde(deserialize_with = "time")]
+        creation_timestamp: Option<Timestamp>,
+        #[serde(deserialize_with = "time")]
+        deletion_timestamp: Option<Timestamp>,
+        deletion_grace_period_seconds: Option<i64>,
+        labels: Option<BTreeMap<String, String>>,
+        annotations: Option<BTreeMap<String, String>>,
+        finalizers: Option<Vec<String>>,
+        owner_references: Option<Vec<OwnerReference>>,
+    }
+    let read: Metadata = part("metadata", raw)?;
+    Ok(ObjectMeta {
+        name: read.name,
+        generate_name: read.generate_name,
+        namespace: read.namespace,
+        uid: read.uid,
+        resource_version: read.resource_version,
+        generation: read.generation,
+        creation_timestamp: read.creation_timestamp.map(meta::v1::Time),
+        deletion_timestamp: read.deletion_timestamp.map(meta::v1::Time),
+        deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+        labels: read.labels,
+        annotations: read.annotations,
+        finalizers: read.finalizers,
+        owner_references: read.owner_references,
+        managed_fields: None,
+        self_link: None,
+    })
 }
 
 fn stored_bytes(metadata: &RawValue, spec: Option<&RawValue>) -> usize {

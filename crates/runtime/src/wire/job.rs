@@ -1,50 +1,97 @@
 //! Jobs (`batch/v1`), as far as queueing uses them.
 
-use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec};
-use kube::ResourceExt;
-use serde::Deserializer;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
 use framework_queueing::JobObject;
 
 use super::resource::{Read, Resource, Wire};
-use super::typed::{self, created, given, identity, uid};
+use super::typed::{ConditionWire, Metadata, PodSpecWire, given};
+
+#[derive(Deserialize)]
+struct JobWire {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<JobSpecWire>,
+    #[serde(default)]
+    status: Option<StatusWire>,
+}
+
+/// The fields of a Job's spec that are read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobSpecWire {
+    suspend: Option<bool>,
+    parallelism: Option<i64>,
+    completions: Option<i64>,
+    pub template: PodTemplateWire,
+}
+
+/// The fields of a Job's template that are read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodTemplateWire {
+    pub metadata: Option<TemplateMetaWire>,
+    pub spec: Option<PodSpecWire>,
+}
+
+/// Whether the template has metadata, and labels in it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TemplateMetaWire {
+    pub labels: Option<IgnoredAny>,
+}
+
+/// The conditions of a Job or a JobSet.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct StatusWire {
+    conditions: Option<Vec<ConditionWire>>,
+}
+
+impl StatusWire {
+    /// Whether a condition of one of these types is true.
+    pub fn has_any(&self, types: [&str; 2]) -> bool {
+        let conditions = self.conditions.iter().flatten();
+        conditions.filter(|condition| condition.is_true()).any(|one| types.contains(&one.type_.as_str()))
+    }
+}
 
 impl Wire for JobObject {
     const RESOURCE: Resource = Resource::new("batch", "v1", "Job", "jobs").selected_by(QUEUE_NAME_LABEL);
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        typed::read(deserializer, |job| job_of(&job))
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let job: JobWire = serde_json::from_str(json.get())?;
+        Ok(Read::of(job.metadata.resource_version.clone(), job_of(job)))
     }
 }
 
 /// How many Pods a Job runs at a time.
-pub fn at_a_time(job: &JobSpec) -> u64 {
+pub fn at_a_time(job: &JobSpecWire) -> u64 {
     let parallelism = job.parallelism.unwrap_or(1);
     let pods = job.completions.map_or(parallelism, |completions| completions.min(parallelism));
     u64::try_from(pods).unwrap_or(0)
 }
 
-fn job_of(job: &Job) -> JobObject {
-    let (key, resource_version) = identity(&job.metadata);
-    let spec = job.spec.clone().unwrap_or_default();
+fn job_of(job: JobWire) -> JobObject {
+    let JobWire { metadata, spec, status } = job;
+    let (key, resource_version) = metadata.identity();
+    let spec = spec.unwrap_or_default();
     let pods = at_a_time(&spec);
     let pod = spec.template.spec.unwrap_or_default();
-    let ends = |condition: &JobCondition| {
-        condition.status == "True" && matches!(condition.type_.as_str(), "Complete" | "Failed")
-    };
-    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_deref());
     JobObject {
-        uid: uid(&job.metadata),
+        uid: metadata.uid(),
         resource_version,
-        created: created(&job.metadata),
-        queue: given(job.labels().get(QUEUE_NAME_LABEL)),
+        created: metadata.created(),
+        queue: given(metadata.label(QUEUE_NAME_LABEL)),
         suspended: spec.suspend == Some(true),
-        finished: conditions.unwrap_or_default().iter().any(ends),
-        deleting: job.metadata.deletion_timestamp.is_some(),
+        finished: status.is_some_and(|status| status.has_any(["Complete", "Failed"])),
+        deleting: metadata.deletion_timestamp.is_some(),
         class: given(pod.priority_class_name.as_ref()),
-        requests: ResourceRequests::pod(&pod)
+        requests: ResourceRequests::pod(&pod.asks())
             .map(|requests| requests.times(pods))
             .map_err(|error| error.to_string().into()),
         key,

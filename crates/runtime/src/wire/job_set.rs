@@ -1,26 +1,25 @@
 //! JobSets (`jobset.x-k8s.io/v1alpha2`), as far as queueing uses them: each has several templates of Jobs
 //! with a number of replicas, and waits suspended as a Job does.
 
-use k8s_openapi::api::batch::v1::JobTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
 use framework_queueing::{JobObject, JobSetObject, TemplateMetadata};
 
-use super::job::at_a_time;
+use super::job::{JobSpecWire, StatusWire, at_a_time};
 use super::resource::{Read, Resource, Wire};
-use super::typed::{self, created, given, identity, uid};
+use super::typed::{Metadata, given};
 
 /// The fields of a JobSet that are read.
 #[derive(Debug, Deserialize)]
 struct JobSet {
-    metadata: ObjectMeta,
+    metadata: Metadata,
     #[serde(default)]
     spec: Spec,
     #[serde(default)]
-    status: Status,
+    status: StatusWire,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,32 +34,33 @@ struct Spec {
 #[derive(Debug, Deserialize)]
 struct ReplicatedJob {
     #[serde(default = "one")]
-    replicas: i32,
-    template: JobTemplateSpec,
+    replicas: i64,
+    template: JobTemplateWire,
 }
 
-fn one() -> i32 {
-    1
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Status {
+#[derive(Debug, Deserialize)]
+struct JobTemplateWire {
     #[serde(default)]
-    conditions: Vec<Condition>,
+    spec: Option<JobSpecWire>,
+}
+
+fn one() -> i64 {
+    1
 }
 
 impl Wire for JobSetObject {
     const RESOURCE: Resource =
         Resource::new("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets").selected_by(QUEUE_NAME_LABEL);
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        typed::read(deserializer, job_set_of)
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let set: JobSet = serde_json::from_str(json.get())?;
+        Ok(Read::of(set.metadata.resource_version.clone(), job_set_of(set)))
     }
 }
 
 fn job_set_of(set: JobSet) -> JobSetObject {
     let JobSet { metadata, spec, status } = set;
-    let (key, resource_version) = identity(&metadata);
+    let (key, resource_version) = metadata.identity();
     let (mut requests, mut class, mut templates) = (Ok(ResourceRequests::default()), None, Vec::new());
     for (position, replicated) in spec.replicated_jobs.into_iter().enumerate() {
         let job = replicated.template.spec.unwrap_or_default();
@@ -73,23 +73,19 @@ fn job_set_of(set: JobSet) -> JobSetObject {
         });
         let pod = job.template.spec.unwrap_or_default();
         class = class.or(given(pod.priority_class_name.as_ref()));
-        let one = ResourceRequests::pod(&pod);
+        let one = ResourceRequests::pod(&pod.asks());
         requests = requests.and_then(|requests| match one {
             Ok(one) => Ok(requests.plus(&one.times(pods))),
             Err(error) => Err(format!("spec.replicatedJobs[{position}]: {error}").into()),
         });
     }
-    let ends = |condition: &Condition| {
-        condition.status == "True" && matches!(condition.type_.as_str(), "Completed" | "Failed")
-    };
-    let queue = metadata.labels.as_ref().and_then(|labels| given(labels.get(QUEUE_NAME_LABEL)));
     let job = JobObject {
-        uid: uid(&metadata),
+        uid: metadata.uid(),
         resource_version,
-        created: created(&metadata),
-        queue,
+        created: metadata.created(),
+        queue: given(metadata.label(QUEUE_NAME_LABEL)),
         suspended: spec.suspend == Some(true),
-        finished: status.conditions.iter().any(ends),
+        finished: status.has_any(["Completed", "Failed"]),
         deleting: metadata.deletion_timestamp.is_some(),
         class,
         requests,

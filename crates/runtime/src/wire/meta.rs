@@ -9,6 +9,8 @@ use framework_api::Time;
 use framework_api::name::SLOT_LABEL;
 use framework_core::observed::Deletion;
 
+use super::time::whole_seconds;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta {
@@ -16,6 +18,7 @@ pub struct Meta {
     pub namespace: String,
     pub uid: String,
     pub resource_version: Option<String>,
+    #[serde(deserialize_with = "whole_seconds")]
     pub deletion_timestamp: Option<Time>,
     pub deletion_grace_period_seconds: Option<i64>,
     pub labels: Option<Labels>,
@@ -23,7 +26,7 @@ pub struct Meta {
 }
 
 /// An owner reference.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Owner {
     pub api_version: String,
@@ -39,10 +42,17 @@ pub struct Labels {
     has_slot: bool,
 }
 
+impl Owner {
+    /// Whether it controls the object.
+    pub fn is_controller(&self) -> bool {
+        self.controller == Some(true)
+    }
+}
+
 impl Meta {
     /// The owner that controls the object.
     pub fn controller(&self) -> Option<&Owner> {
-        self.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+        self.owner_references.iter().flatten().find(|owner| owner.is_controller())
     }
 
     /// The resourceVersion as the number that it is; 0, older than all, if it is none.

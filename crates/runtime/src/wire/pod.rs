@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use framework_api::name::variable;
@@ -15,6 +15,7 @@ use framework_message::Key;
 
 use super::meta::Meta;
 use super::resource::{Read, Resource, Wire};
+use super::time::whole_seconds;
 
 #[derive(Deserialize)]
 #[serde(default)]
@@ -65,16 +66,15 @@ struct TerminatedWire {
     message: Option<String>,
     signal: Option<i32>,
     exit_code: Option<i32>,
+    #[serde(deserialize_with = "whole_seconds")]
     finished_at: Option<Time>,
 }
 
 impl Wire for PodObject {
     const RESOURCE: Resource = Resource::new("", "v1", "Pod", "pods").selected_by(name::SLOT_LABEL);
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        // The JSON is skipped first, to keep all of it if this is the last state that is seen.
-        let json = <&RawValue>::deserialize(deserializer)?;
-        let pod: PodWire = serde_json::from_str(json.get()).map_err(serde::de::Error::custom)?;
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let pod: PodWire = serde_json::from_str(json.get())?;
         let resource_version = pod.metadata.resource_version.clone();
         let deletion = pod.metadata.deletion();
         let unowned = unowned(&pod.metadata);

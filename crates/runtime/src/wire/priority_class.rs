@@ -1,22 +1,26 @@
 //! PriorityClasses.
 
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use serde::Deserializer;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use framework_queueing::ClassObject;
 
 use super::resource::{Read, Resource, Wire};
-use super::typed::{self, identity};
+use super::typed::Metadata;
+
+#[derive(Deserialize)]
+struct ClassWire {
+    metadata: Metadata,
+    #[serde(default)]
+    value: i32,
+}
 
 impl Wire for ClassObject {
     const RESOURCE: Resource = Resource::new("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        typed::read(deserializer, class_of)
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let ClassWire { metadata, value } = serde_json::from_str(json.get())?;
+        let (key, resource_version) = metadata.identity();
+        Ok(Read::of(metadata.resource_version, ClassObject { key, resource_version, value }))
     }
-}
-
-fn class_of(class: PriorityClass) -> ClassObject {
-    let (key, resource_version) = identity(&class.metadata);
-    ClassObject { key, resource_version, value: class.value }
 }

@@ -1,29 +1,39 @@
 //! Queues.
 
-use serde::Deserializer;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use framework_api::queue::{GROUP, Queue};
+use framework_api::queue::{GROUP, QueueSpec, QueueStatus};
 use framework_queueing::{QueueCounts, QueueObject};
 
 use super::resource::{Read, Resource, Wire};
-use super::typed::{self, given, identity, uid};
+use super::typed::{Metadata, given};
+
+#[derive(Deserialize)]
+struct QueueWire {
+    metadata: Metadata,
+    spec: QueueSpec,
+    #[serde(default)]
+    status: Option<QueueStatus>,
+}
 
 impl Wire for QueueObject {
     const RESOURCE: Resource = Resource::new(GROUP, "v1alpha1", "Queue", "queues");
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        typed::read(deserializer, queue_of)
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let queue: QueueWire = serde_json::from_str(json.get())?;
+        Ok(Read::of(queue.metadata.resource_version.clone(), queue_of(queue)))
     }
 }
 
-fn queue_of(queue: Queue) -> QueueObject {
-    let (key, resource_version) = identity(&queue.metadata);
+fn queue_of(queue: QueueWire) -> QueueObject {
+    let (key, resource_version) = queue.metadata.identity();
     let count = |count: Option<i32>| count.and_then(|count| usize::try_from(count).ok());
     let counts = queue.status.and_then(|status| {
         Some(QueueCounts { waiting: count(status.waiting)?, released: count(status.released)? })
     });
     QueueObject {
-        uid: uid(&queue.metadata),
+        uid: queue.metadata.uid(),
         counts,
         key,
         resource_version,

@@ -2,30 +2,46 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde::Deserializer;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use framework_api::Time;
-use framework_api::queue::{self, DEQUEUED, OVERTAKEN, QueueUnit, Reason};
+use framework_api::queue::{self, DEQUEUED, OVERTAKEN, Phase, QueueUnitSpec, Reason};
 use framework_message::Key;
 use framework_queue::ResourceRequests;
 use framework_queueing::{ConsumerKey, JobKind, Overtaken, UnitObject, UnitStatus};
 
 use super::resource::{Read, Resource, Wire};
-use super::typed::{self, created, given, identity, uid};
+use super::typed::{ConditionWire, Metadata, given};
+
+#[derive(Deserialize)]
+struct UnitWire {
+    metadata: Metadata,
+    spec: QueueUnitSpec,
+    #[serde(default)]
+    status: Option<StatusWire>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusWire {
+    phase: Option<Phase>,
+    message: Option<String>,
+    conditions: Option<Vec<ConditionWire>>,
+}
 
 impl Wire for UnitObject {
     const RESOURCE: Resource = Resource::new(queue::GROUP, "v1alpha1", queue::UNIT_KIND, "queueunits");
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        typed::read(deserializer, unit_of)
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let unit: UnitWire = serde_json::from_str(json.get())?;
+        Ok(Read::of(unit.metadata.resource_version.clone(), unit_of(unit)))
     }
 }
 
-fn unit_of(unit: QueueUnit) -> UnitObject {
+fn unit_of(unit: UnitWire) -> UnitObject {
     let metadata = unit.metadata;
-    let (key, resource_version) = identity(&metadata);
-    let owner = metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let (key, resource_version) = metadata.identity();
     let spec = unit.spec;
     let consumer_uid = spec.consumer_ref.as_ref().and_then(|reference| given(reference.uid.as_ref()));
     let consumer = spec.consumer_ref.map_or_else(
@@ -37,11 +53,11 @@ fn unit_of(unit: QueueUnit) -> UnitObject {
         },
     );
     UnitObject {
-        uid: uid(&metadata),
+        uid: metadata.uid(),
         resource_version,
-        created: created(&metadata),
+        created: metadata.created(),
         deleting: metadata.deletion_timestamp.is_some(),
-        owner: owner.map(|owner| owner.uid.as_str().into()),
+        owner: metadata.controller().map(|owner| owner.uid.as_str().into()),
         finalizers: metadata.finalizers.unwrap_or_default(),
         consumer,
         consumer_uid,
@@ -54,21 +70,22 @@ fn unit_of(unit: QueueUnit) -> UnitObject {
     }
 }
 
-fn standing(status: queue::QueueUnitStatus) -> UnitStatus {
-    let is = |kind: &'static str| move |condition: &&Condition| condition.type_ == kind;
-    let dequeued = status.conditions.iter().find(is(DEQUEUED));
-    let overtaken =
-        status.conditions.iter().find(is(OVERTAKEN)).filter(|condition| condition.status == "True");
-    let since = |condition: &Condition| Time::floor(condition.last_transition_time.0);
+fn standing(status: StatusWire) -> UnitStatus {
+    let conditions = status.conditions.unwrap_or_default();
+    let is = |kind: &'static str| move |condition: &&ConditionWire| condition.type_ == kind;
+    let reason = |condition: &ConditionWire| Reason::parse(condition.reason.as_deref().unwrap_or_default());
+    let dequeued = conditions.iter().find(is(DEQUEUED));
+    let overtaken = conditions.iter().find(is(OVERTAKEN)).filter(|condition| condition.is_true());
+    let since = |condition: &ConditionWire| condition.last_transition_time.map(Time::floor);
     UnitStatus {
         phase: status.phase,
-        reason: dequeued.and_then(|condition| Reason::parse(&condition.reason)),
-        since: dequeued.map(since),
-        overtaken: overtaken.map(|condition| Overtaken {
-            since: since(condition),
-            reserved: condition.reason == Reason::CapacityReserved.as_str(),
+        reason: dequeued.and_then(reason),
+        since: dequeued.and_then(since),
+        overtaken: overtaken.and_then(|condition| {
+            let reserved = reason(condition) == Some(Reason::CapacityReserved);
+            Some(Overtaken { since: since(condition)?, reserved })
         }),
-        message: status.message,
+        message: status.message.unwrap_or_default(),
     }
 }
 

@@ -1,13 +1,16 @@
 //! How a kind is named on the wire, and how one object of it is decoded.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use framework_engine::object::UnownedPod;
+use framework_message::Key;
 
 /// A kind as URLs and the controller of a watch name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +59,8 @@ pub trait Wire: Sized + Clone + Debug + Send + Sync + 'static {
     /// Drops the data that only the event of a deletion needs.
     fn forget_last(&mut self) {}
 
-    /// Decodes one object; `None` if it is not one of ours.
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error>;
+    /// Decodes one object: the fewest fields that are needed.
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error>;
 }
 
 /// One decoded object.
@@ -66,6 +69,13 @@ pub struct Read<T> {
     pub(crate) object: Option<T>,
     /// Set instead of the object if it is not one of ours, and may have been.
     pub(crate) unowned: Option<UnownedPod>,
+}
+
+impl<T> Read<T> {
+    /// An object of ours.
+    pub(crate) fn of(resource_version: Option<String>, object: T) -> Self {
+        Read { resource_version, object: Some(object), unowned: None }
+    }
 }
 
 /// An object in the form that [`kube::runtime::watcher()`] wants.
@@ -77,13 +87,43 @@ pub struct Watched<T> {
     pub object: Option<T>,
     /// Set instead of the object if it is not one of ours, and may have been.
     pub unowned: Option<UnownedPod>,
+    /// The reason, if it cannot be decoded. It is left out, and the others that come with it are not.
+    pub unreadable: Option<Unreadable>,
+}
+
+/// An object that cannot be decoded.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Its name, as far as it has one.
+    pub key: Key,
+    /// The reason.
+    pub error: String,
 }
 
 impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { resource_version, object, unowned } = T::read(deserializer)?;
-        Ok(Watched { meta: ObjectMeta { resource_version, ..ObjectMeta::default() }, object, unowned })
+        // Its end is found first, so that its contents cannot hurt the objects that come after it.
+        let json = <&RawValue>::deserialize(deserializer)?;
+        let (read, unreadable) = match T::read(json) {
+            Ok(read) => (read, None),
+            Err(error) => rescue(json, &error),
+        };
+        let Read { resource_version, object, unowned } = read;
+        let meta = ObjectMeta { resource_version, ..ObjectMeta::default() };
+        Ok(Watched { meta, object, unowned, unreadable })
     }
+}
+
+/// What can be read of an object that cannot be decoded: the watch needs its version to go on.
+fn rescue<T>(json: &RawValue, error: &serde_json::Error) -> (Read<T>, Option<Unreadable>) {
+    fn fields(json: &RawValue) -> BTreeMap<String, &RawValue> {
+        serde_json::from_str(json.get()).unwrap_or_default()
+    }
+    let metadata = fields(json).get("metadata").map(|json| fields(json)).unwrap_or_default();
+    let text = |field: &str| serde_json::from_str::<String>(metadata.get(field)?.get()).ok();
+    let key = Key::new(&text("namespace").unwrap_or_default(), &text("name").unwrap_or_default());
+    let unreadable = Unreadable { key, error: error.to_string() };
+    (Read { resource_version: text("resourceVersion"), object: None, unowned: None }, Some(unreadable))
 }
 
 impl<T: Wire> kube::Resource for Watched<T> {
@@ -117,7 +157,7 @@ impl<T: Wire> kube::Resource for Watched<T> {
 
 /// Decodes the body of a reply; `None` if the object is not one of ours.
 pub fn decode<T: Wire>(body: &[u8]) -> Result<Option<T>, serde_json::Error> {
-    serde_json::from_slice::<Watched<T>>(body).map(|watched| watched.object)
+    T::read(serde_json::from_slice(body)?).map(|read| read.object)
 }
 
 /// Decodes a page of a LIST: the objects of ours, and `continue` if there is more.

@@ -2,40 +2,68 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ResourceQuota, ResourceQuotaStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde::Deserializer;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
 use framework_queue::{Amount, QuotaFacts};
 use framework_queueing::QuotaObject;
 
 use super::resource::{Read, Resource, Wire};
-use super::typed::{self, identity};
+use super::typed::Metadata;
+
+type List = BTreeMap<String, Quantity>;
+
+#[derive(Deserialize)]
+struct QuotaWire {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Option<SpecWire>,
+    #[serde(default)]
+    status: Option<StatusWire>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SpecWire {
+    hard: Option<List>,
+    scopes: Option<Vec<IgnoredAny>>,
+    scope_selector: Option<IgnoredAny>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusWire {
+    hard: Option<List>,
+    used: Option<List>,
+}
 
 impl Wire for QuotaObject {
     const RESOURCE: Resource = Resource::new("", "v1", "ResourceQuota", "resourcequotas");
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Read<Self>, D::Error> {
-        typed::read(deserializer, quota_of)
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let quota: QuotaWire = serde_json::from_str(json.get())?;
+        Ok(Read::of(quota.metadata.resource_version.clone(), quota_of(quota)))
     }
 }
 
 /// The API server enforces `status`, which the quota controller writes, not `spec`.
-fn quota_of(quota: ResourceQuota) -> QuotaObject {
-    let (key, resource_version) = identity(&quota.metadata);
+fn quota_of(quota: QuotaWire) -> QuotaObject {
+    let (key, resource_version) = quota.metadata.identity();
     let spec = quota.spec.unwrap_or_default();
     let scoped =
         spec.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty()) || spec.scope_selector.is_some();
     let status = quota.status.unwrap_or_default();
     let counted = status.hard.is_some();
     let limits = (!scoped).then(|| match status {
-        ResourceQuotaStatus { hard: Some(hard), used } => QuotaFacts {
+        StatusWire { hard: Some(hard), used } => QuotaFacts {
             hard: amounts(&hard),
             used: amounts(&used.unwrap_or_default()),
             ..Default::default()
         },
         // A quota that was just made counts as used up until its use is counted.
-        ResourceQuotaStatus { hard: None, .. } => {
+        StatusWire { hard: None, .. } => {
             let hard = amounts(&spec.hard.unwrap_or_default());
             QuotaFacts { used: hard.clone(), hard, ..Default::default() }
         }
@@ -44,7 +72,7 @@ fn quota_of(quota: ResourceQuota) -> QuotaObject {
 }
 
 /// The API server stores no quantity that cannot be read.
-fn amounts(list: &BTreeMap<String, Quantity>) -> BTreeMap<String, Amount> {
+fn amounts(list: &List) -> BTreeMap<String, Amount> {
     let read = |(key, quantity): (&String, &Quantity)| Some((key.clone(), Amount::of(quantity).ok()?));
     list.iter().filter_map(read).collect()
 }

@@ -1,47 +1,153 @@
-//! Objects that are read as Kubernetes' own types. One that cannot be decoded is left out and hurts no other.
+//! The parts that the objects of queueing have in common: the few fields that are used, and no others.
+//!
+//! A field that is not read cannot hurt: the API server stores values that Kubernetes' own types, as they
+//! are decoded here, do not take.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde::de::{DeserializeOwned, Error};
-use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::Deserialize;
 
 use framework_message::Key;
 
-use super::resource::Read;
+use super::meta::Owner;
+use super::time::time;
 
-/// Reads an object of type `T`, and takes from it the fields that are used.
-pub fn read<'de, T: DeserializeOwned, O, D: Deserializer<'de>>(
-    deserializer: D,
-    take: impl FnOnce(T) -> O,
-) -> Result<Read<O>, D::Error> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        metadata: ObjectMeta,
+/// The fields of `metadata` that queueing reads.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Metadata {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub resource_version: Option<String>,
+    #[serde(deserialize_with = "time")]
+    pub creation_timestamp: Option<Timestamp>,
+    #[serde(deserialize_with = "time")]
+    pub deletion_timestamp: Option<Timestamp>,
+    pub deletion_grace_period_seconds: Option<i64>,
+    pub labels: Option<BTreeMap<String, String>>,
+    pub finalizers: Option<Vec<String>>,
+    pub owner_references: Option<Vec<Owner>>,
+    annotations: Option<Annotations>,
+}
+
+/// The annotation that names the Framework of a Pod; the others are not kept.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Annotations {
+    #[serde(rename = "FC_FRAMEWORK_UID")]
+    framework_uid: Option<String>,
+}
+
+impl Metadata {
+    /// The name, and the resourceVersion as the number that it is.
+    pub fn identity(&self) -> (Key, u128) {
+        let version = self.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
+        (Key::new(&self.namespace, &self.name), version)
     }
-    let json = <&RawValue>::deserialize(deserializer)?;
-    let Versioned { metadata } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
-    let object = serde_json::from_str(json.get()).ok().map(take);
-    Ok(Read { resource_version: metadata.resource_version, object, unowned: None })
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> Arc<str> {
+        self.uid.as_str().into()
+    }
+
+    /// `metadata.creationTimestamp`.
+    pub fn created(&self) -> Timestamp {
+        self.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&String> {
+        self.labels.as_ref()?.get(name)
+    }
+
+    /// The UID of the Framework that a Pod's annotations name.
+    pub fn framework_uid(&self) -> Option<&String> {
+        self.annotations.as_ref()?.framework_uid.as_ref()
+    }
+
+    /// The owner that controls the object.
+    pub fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().flatten().find(|owner| owner.is_controller())
+    }
 }
 
-/// The name, and the resourceVersion as the number that it is.
-pub fn identity(metadata: &ObjectMeta) -> (Key, u128) {
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let version = metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
-    (Key::new(&text(&metadata.namespace), &text(&metadata.name)), version)
+/// The fields of a condition that are read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConditionWire {
+    #[serde(rename = "type")]
+    pub type_: String,
+    pub status: String,
+    pub reason: Option<String>,
+    #[serde(deserialize_with = "time")]
+    pub last_transition_time: Option<Timestamp>,
 }
 
-/// `metadata.uid`.
-pub fn uid(metadata: &ObjectMeta) -> Arc<str> {
-    metadata.uid.as_deref().unwrap_or_default().into()
+impl ConditionWire {
+    /// Whether it is true.
+    pub fn is_true(&self) -> bool {
+        self.status == "True"
+    }
 }
 
-/// `metadata.creationTimestamp`.
-pub fn created(metadata: &ObjectMeta) -> Timestamp {
-    metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+/// The fields of a Pod's spec that say what it asks for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpecWire {
+    pub priority_class_name: Option<String>,
+    containers: Option<Vec<ContainerWire>>,
+    init_containers: Option<Vec<ContainerWire>>,
+    overhead: Option<BTreeMap<String, Quantity>>,
+    resources: Option<ResourcesWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerWire {
+    restart_policy: Option<String>,
+    resources: Option<ResourcesWire>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ResourcesWire {
+    requests: Option<BTreeMap<String, Quantity>>,
+    limits: Option<BTreeMap<String, Quantity>>,
+}
+
+impl PodSpecWire {
+    /// A spec that asks for the same.
+    pub fn asks(self) -> PodSpec {
+        let containers = |wire: Vec<ContainerWire>| wire.into_iter().map(ContainerWire::asks).collect();
+        PodSpec {
+            containers: self.containers.map(containers).unwrap_or_default(),
+            init_containers: self.init_containers.map(containers),
+            overhead: self.overhead,
+            resources: self.resources.map(ResourcesWire::asks),
+            ..PodSpec::default()
+        }
+    }
+}
+
+impl ContainerWire {
+    fn asks(self) -> Container {
+        Container {
+            restart_policy: self.restart_policy,
+            resources: self.resources.map(ResourcesWire::asks),
+            ..Container::default()
+        }
+    }
+}
+
+impl ResourcesWire {
+    fn asks(self) -> ResourceRequirements {
+        ResourceRequirements { requests: self.requests, limits: self.limits, claims: None }
+    }
 }
 
 /// A name that is given and not empty.

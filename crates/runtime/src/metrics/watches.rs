@@ -1,0 +1,30 @@
+//! Metrics of watches.
+
+use prometheus::IntCounterVec;
+
+use super::maker::Maker;
+
+#[derive(Debug)]
+pub struct Watches {
+    pub starts: IntCounterVec,
+    pub failures: IntCounterVec,
+    pub left_out: IntCounterVec,
+}
+
+impl Watches {
+    pub fn new(maker: &Maker) -> Self {
+        Watches {
+            starts: maker.counters(
+                "watch_starts_total",
+                "Watches opened, the first one and each time one is resumed.",
+                &["resource"],
+            ),
+            failures: maker.counters("watch_failures_total", "Errors of LISTs and watches.", &["resource"]),
+            left_out: maker.counters(
+                "objects_left_out_total",
+                "Objects in LISTs and watches that could not be decoded.",
+                &["resource"],
+            ),
+        }
+    }
+}

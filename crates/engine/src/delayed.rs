@@ -18,6 +18,8 @@ pub enum DelayedAction {
     Confirm(String),
     /// The deletion of the Framework is not repeated yet.
     Retire,
+    /// A create that was refused may be tried again.
+    Probe,
     /// The GET of a name's holder is repeated.
     Lookup(Lookup),
     /// The return of a label is repeated.

@@ -79,6 +79,14 @@ pub enum Effect {
         /// no request waits for them.
         before: Option<Ticket>,
     },
+    /// A read shows a lower version than was seen before: the API server's store was restored to an older
+    /// state. Nothing that is cached is valid, so the program is to start afresh.
+    StoreWentBack {
+        /// The version that was seen.
+        seen: u128,
+        /// The version that the read shows.
+        found: u128,
+    },
     /// Everything is settled after [`Event::Drain`]: the program may end.
     Drained,
 }

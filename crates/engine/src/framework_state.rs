@@ -126,7 +126,7 @@ impl FrameworkState {
         }
         write.outdate();
         if write.is_unread() {
-            write.read();
+            write.read(self.resource_version);
         }
         let status = self.persisted.as_ref().and_then(|persisted| persisted.status.as_deref());
         write.settle(status)

@@ -33,7 +33,10 @@ pub enum Purpose {
         base: u128,
     },
     /// The read after a write that conflicted or got no reply.
-    Read,
+    Read {
+        /// The version that was known when it was sent.
+        known: u128,
+    },
     /// The conditions of a Framework that cannot be read.
     Quarantine,
     /// A create, a delete or a confirmation.
@@ -52,7 +55,7 @@ impl Purpose {
                 matches!(action, Action::ConfirmConfigMap { .. } | Action::ConfirmPod { .. })
             }
             Purpose::Lookup(_) | Purpose::Label(_) => true,
-            Purpose::Write { .. } | Purpose::Read | Purpose::Quarantine => false,
+            Purpose::Write { .. } | Purpose::Read { .. } | Purpose::Quarantine => false,
         }
     }
 }
@@ -122,7 +125,7 @@ mod tests {
             let ticket = in_flight.ticket();
             let (key, at) = (Key::new("ns", "job"), Duration::from_secs(slot));
             let slot = Slot(u8::try_from(slot).unwrap());
-            in_flight.begin(ticket, Sent { key, uid: "f".into(), slot, purpose: Purpose::Read, at });
+            in_flight.begin(ticket, Sent { key, uid: "f".into(), slot, purpose: Purpose::Quarantine, at });
             ticket
         };
         let tickets = [3, 3, 5].map(&mut send);

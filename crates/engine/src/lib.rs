@@ -30,6 +30,7 @@ pub mod outbox;
 pub mod outgoing;
 pub mod paused;
 pub mod persisted;
+pub mod probes;
 pub mod quarantine;
 pub mod ready;
 pub mod refusal;

@@ -32,6 +32,8 @@ pub struct UnownedPod {
     pub name: String,
     /// `metadata.uid`.
     pub uid: String,
+    /// `metadata.resourceVersion`.
+    pub resource_version: u128,
     /// The whole Pod, if the controller made it and an event shows it deleted.
     pub last: Option<Box<RawValue>>,
 }

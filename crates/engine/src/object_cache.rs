@@ -73,8 +73,11 @@ impl ObjectCache {
     pub fn apply_pod(&mut self, pod: PodObject, source: Source, epoch: u64) -> bool {
         let PodObject { name, resource_version, mut facts, .. } = pod;
         if self.is_buried(&facts.uid, resource_version) {
-            return false;
+            let is_free = !self.objects.pods.contains_key(&name);
+            let lives = facts.deletion.is_none() && source == Source::Watch;
+            return is_free && lives && self.doubt(&facts.uid);
         }
+        self.objects.gone.remove(&facts.uid);
         let mut before = None;
         if let Some(cached) = self.objects.pods.get_mut(&name) {
             let same = cached.uid == facts.uid;
@@ -105,8 +108,10 @@ impl ObjectCache {
     pub fn apply_config_map(&mut self, map: ConfigMapObject, source: Source, epoch: u64) -> bool {
         let ConfigMapObject { resource_version, facts, .. } = map;
         if self.is_buried(&facts.uid, resource_version) {
-            return false;
+            let is_free = self.objects.config_map.is_none();
+            return is_free && !facts.deleting && source == Source::Watch && self.doubt(&facts.uid);
         }
+        self.objects.gone.remove(&facts.uid);
         let mut before = None;
         if let (Some(version), Some(holder)) = (&mut self.config_map, &self.objects.config_map) {
             let same = holder.uid == facts.uid;
@@ -217,10 +222,30 @@ impl ObjectCache {
         self.forget_pod(name, uid);
     }
 
-    /// This Pod lives, and is no longer ours.
-    pub fn pod_released(&mut self, name: &str, uid: &str) {
+    /// This Pod lives, and is no longer ours since this version. A later one may show that it is ours again.
+    pub fn pod_released(&mut self, name: &str, uid: &str, resource_version: u128) {
         self.deletions.released(name, uid);
-        self.forget_pod(name, uid);
+        self.bury(uid, resource_version.saturating_add(1));
+        if self.holds(Some(name), uid) {
+            self.drop_pod(name);
+        }
+        self.disappeared(uid, true);
+    }
+
+    /// A reply shows an object that counts as gone for good: it is there. If the reply is older than its end,
+    /// the watch will show that end. Returns whether it counted as gone.
+    pub fn exhume(&mut self, uid: &str) -> bool {
+        let is_buried = self.tombstones.get(uid) == Some(&u128::MAX);
+        if is_buried {
+            self.tombstones.remove(uid);
+        }
+        is_buried
+    }
+
+    /// The watch shows an object alive that counts as gone. It may lag: the object is not taken back, but it
+    /// does not count as gone any more, so that a GET decides. Returns whether it did.
+    fn doubt(&mut self, uid: &str) -> bool {
+        self.objects.gone.remove(uid)
     }
 
     fn forget_pod(&mut self, name: &str, uid: &str) {

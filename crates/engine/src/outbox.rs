@@ -88,6 +88,16 @@ impl Outbox {
         self.acts[Class::of(&act) as usize].push_front(act);
     }
 
+    /// Takes all creates, to put back some of them.
+    pub fn take_creates(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.acts[Class::Create as usize]).into()
+    }
+
+    /// Puts creates back.
+    pub fn put_creates(&mut self, creates: Vec<Action>) {
+        self.acts[Class::Create as usize] = creates.into();
+    }
+
     /// The number of requests that wait in a class.
     pub fn len(&self, class: Class) -> usize {
         let follow_ups = if class == Class::Record { self.lookups.len() + self.labels.len() } else { 0 };

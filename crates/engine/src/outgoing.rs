@@ -17,6 +17,7 @@ use crate::delayed::{Delayed, DelayedAction};
 use crate::dispatch::Class;
 use crate::outbox::{Lookup, Outbox, Why};
 use crate::persisted::Persisted;
+use crate::probes::Probes;
 use crate::status_write::StatusWrite;
 
 /// The requests of one Framework.
@@ -30,6 +31,8 @@ pub struct Outgoing {
     pub delayed: Delayed,
     /// Creates without a known outcome, by Pod name (`None`: the ConfigMap).
     creates: BTreeMap<Option<String>, Action>,
+    /// TaskRoles whose creates are refused for now.
+    probes: Probes,
     /// How often a create, delete or confirmation failed in a row, by the name of its object.
     failures: BTreeMap<String, Failures>,
     /// The deletion of the Framework was asked for.
@@ -94,6 +97,7 @@ impl Outgoing {
             return true;
         }
         permits(status, framework, action)
+            && !self.write.is_untracked()
             && self.write.unsettled_statuses().all(|status| permits(status, framework, action))
     }
 
@@ -104,11 +108,13 @@ impl Outgoing {
     }
 
     /// Replaces the queued acts with those of a plan. Leaves out acts that the planned status does not
-    /// permit, creates that are in flight or delayed, and a repeated deletion of the Framework.
+    /// permit, creates that are in flight, delayed or refused for now, and a repeated deletion of the
+    /// Framework.
     pub fn queue(
         &mut self,
+        now: Duration,
         framework: &Framework,
-        acts: Vec<Action>,
+        mut acts: Vec<Action>,
         next: Option<&FrameworkStatus>,
         policy: &Policy,
     ) {
@@ -122,11 +128,14 @@ impl Outgoing {
                     _ => true,
                 }
         };
-        self.outbox.replace(acts.into_iter().filter(wanted));
+        acts.retain(wanted);
+        self.probes.thin(&mut acts, now);
+        self.outbox.replace(acts);
     }
 
     /// Records that an act is sent, so that it is not planned again.
     pub fn sent(&mut self, action: &Action, objects: &mut Objects) {
+        self.probes.sent(action);
         match action {
             Action::CreateConfigMap { instance } => {
                 self.creates.insert(None, action.clone());
@@ -153,6 +162,10 @@ impl Outgoing {
     /// A create has settled.
     pub fn settle_create(&mut self, pod: Option<&str>, outcome: Option<Outcome>, objects: &mut Objects) {
         let Some(action) = self.creates.remove(&pod.map(str::to_owned)) else { return };
+        match &outcome {
+            Some(Outcome::Acknowledged { .. }) => self.probes.accepted(&action),
+            _ => self.probes.settled(&action),
+        }
         let (Action::CreatePod { instance, .. } | Action::CreateConfigMap { instance }) = action else {
             return;
         };
@@ -166,6 +179,16 @@ impl Outgoing {
                 objects.pod_creates.remove(name);
             }
         }
+    }
+
+    /// A create was refused for a reason that may pass: creates of its TaskRole wait, and one of them is sent
+    /// after a delay.
+    pub fn create_refused(&mut self, action: &Action, now: Duration, delay: impl FnOnce(u32) -> Duration) {
+        let Some(until) = self.probes.refused(action, now, delay) else { return };
+        let mut creates = self.outbox.take_creates();
+        self.probes.thin(&mut creates, now);
+        self.outbox.put_creates(creates);
+        self.delayed.add(until, DelayedAction::Probe);
     }
 
     /// A create without a reply can have no effect any more. The cache shows its effect. If it shows none,
@@ -195,6 +218,7 @@ impl Outgoing {
                 DelayedAction::Lookup(lookup) => self.outbox.look_up(lookup),
                 DelayedAction::Label(label) => self.outbox.label(label),
                 DelayedAction::Retire => self.retires = false,
+                DelayedAction::Probe => {}
             }
         }
         any

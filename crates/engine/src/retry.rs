@@ -10,7 +10,7 @@ pub const CALM: Duration = Duration::from_secs(1);
 
 /// The delay that a refusal asks for.
 pub fn asked(rejection: &Rejection) -> Duration {
-    rejection.retry_after.unwrap_or(Duration::ZERO)
+    rejection.pause().unwrap_or_default()
 }
 
 /// The delay before a request is repeated that got this reply, `failures` times in a row.

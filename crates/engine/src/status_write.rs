@@ -26,6 +26,25 @@ pub struct Draft {
     pub history: Vec<Line>,
 }
 
+/// A write that may have had its effect, or may yet have it.
+#[derive(Debug)]
+struct Possible {
+    draft: Draft,
+    sent: Duration,
+}
+
+/// A write that conflicted or got no reply.
+#[derive(Clone, Copy, Debug)]
+struct Failed {
+    /// The version that it was computed from.
+    base: u128,
+    /// Whether it was counted as a failure.
+    counted: bool,
+}
+
+/// So many writes of unknown outcome are remembered. They keep their statuses, which may be large.
+const MOST_POSSIBLE: usize = 4;
+
 #[derive(Debug, Default)]
 enum Stage {
     /// Nothing to write, or changes gather.
@@ -44,7 +63,11 @@ enum Stage {
 pub struct StatusWrite {
     stage: Stage,
     /// Writes with unknown outcome, sent for the persisted resourceVersion: one of them may yet be persisted.
-    possible: Vec<Draft>,
+    possible: Vec<Possible>,
+    /// When the newest one was sent of those that are not in that list any more.
+    untracked: Option<Duration>,
+    /// The last write, if it conflicted or got no reply, until the Framework is read.
+    failed: Option<Failed>,
     first_change: Option<Duration>,
     /// The urgency of the changes that gather.
     urgency: Urgency,
@@ -155,7 +178,12 @@ impl StatusWrite {
             Stage::Due(draft) | Stage::InFlight(draft) => Some(draft),
             Stage::Idle | Stage::Unread | Stage::Reading => None,
         };
-        self.possible.iter().chain(staged).map(|draft| &*draft.status)
+        self.possible.iter().map(|possible| &possible.draft).chain(staged).map(|draft| &*draft.status)
+    }
+
+    /// Whether a status that may become the persisted one is not remembered: no act is permitted.
+    pub fn is_untracked(&self) -> bool {
+        self.untracked.is_some()
     }
 
     /// The write is sent, if it is due. Returns its status.
@@ -210,27 +238,52 @@ impl StatusWrite {
         self.not_before = self.not_before.max(at);
     }
 
-    /// Another write came first: the Framework is to be read. Returns the rejected draft.
-    pub fn conflicted(&mut self) -> Option<Draft> {
+    /// Another write came first: the Framework is to be read. Returns the rejected draft. `base`: the version
+    /// that it was computed from.
+    pub fn conflicted(&mut self, base: u128) -> Option<Draft> {
+        self.failed = Some(Failed { base, counted: false });
         match std::mem::replace(&mut self.stage, Stage::Unread) {
             Stage::InFlight(draft) => Some(draft),
             _ => None,
         }
     }
 
-    /// No reply came: the write may have had its effect, or may yet have it.
-    pub fn unknown(&mut self) {
+    /// No reply came: the write, which was sent at `sent` for the version `base`, may have had its effect, or
+    /// may yet have it. The read waits, because the watch may show the result. Returns the number of failures
+    /// in a row.
+    pub fn unknown(&mut self, base: u128, sent: Duration) -> u32 {
         if let Stage::InFlight(draft) = std::mem::replace(&mut self.stage, Stage::Unread) {
-            self.possible.push(draft);
+            self.possible.push(Possible { draft, sent });
         }
+        if self.possible.len() > MOST_POSSIBLE {
+            self.untracked = Some(self.possible.remove(0).sent);
+        }
+        self.failed = Some(Failed { base, counted: true });
+        self.failures.another(true)
     }
 
-    /// The Framework was read, or the watch showed the result that the read would have shown.
-    pub fn read(&mut self) {
-        if matches!(self.stage, Stage::Unread | Stage::Reading) {
-            self.stage = Stage::Idle;
-            self.failures = Failures::default();
+    /// The Framework was read at this version, or the watch showed it. If it is newer than the version of the
+    /// failed write, the next write need not wait. Otherwise returns the number of failures in a row, if this
+    /// one is not counted yet.
+    pub fn read(&mut self, version: u128) -> Option<u32> {
+        if !matches!(self.stage, Stage::Unread | Stage::Reading) {
+            return None;
         }
+        self.stage = Stage::Idle;
+        let Failed { base, counted } = self.failed.take()?;
+        if version > base {
+            self.failures = Failures::default();
+            self.not_before = Duration::ZERO;
+            return None;
+        }
+        (!counted).then(|| self.failures.another(true))
+    }
+
+    /// A read that was sent at `sent` shows the version that was known: writes without a reply that were sent
+    /// more than a `lifetime` before it have had no effect, and can have none any more.
+    pub fn outlived(&mut self, sent: Duration, lifetime: Duration) {
+        self.possible.retain(|possible| possible.sent + lifetime > sent);
+        self.untracked = self.untracked.filter(|untracked| *untracked + lifetime > sent);
     }
 
     /// Whether a read waits to be sent.
@@ -241,8 +294,9 @@ impl StatusWrite {
     /// Another resourceVersion is persisted: no write for the one before can have an effect any more. If a
     /// write of ours without a reply was accepted, returns the reports to publish.
     pub fn settle(&mut self, persisted: Option<&FrameworkStatus>) -> Vec<Report> {
-        let possible = std::mem::take(&mut self.possible);
-        let ours = possible.into_iter().find(|draft| Some(&*draft.status) == persisted);
+        self.untracked = None;
+        let possible = std::mem::take(&mut self.possible).into_iter().map(|possible| possible.draft);
+        let ours = possible.rev().find(|draft| Some(&*draft.status) == persisted);
         ours.map(|draft| draft.reports).unwrap_or_default()
     }
 

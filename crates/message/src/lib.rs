@@ -19,6 +19,6 @@ pub use change::Change;
 pub use key::Key;
 pub use now::Now;
 pub use ownership::{MayAct, Ownership};
-pub use reply::{Rejection, Reply};
+pub use reply::{LONGEST_PAUSE, Rejection, Reply};
 pub use slot::{Slot, Slots};
 pub use ticket::Ticket;

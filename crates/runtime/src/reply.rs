@@ -14,7 +14,7 @@ use hyper_util::client::legacy;
 use serde::Deserialize;
 
 use framework_api::Time;
-use framework_message::{Rejection, Reply};
+use framework_message::{LONGEST_PAUSE, Rejection, Reply};
 
 use crate::exchange::Exchange;
 
@@ -42,7 +42,8 @@ pub fn of_response<R: Exchange>(
         });
     }
     let error = Failure::read(status, body);
-    if request.is_write() && error.may_have_had_effect(status) {
+    let is_open = request.is_write() && error.may_have_had_effect(status);
+    if is_open || error.proves_nothing(status) {
         return Reply::Unknown(format!("{} {}: {}", status.as_u16(), error.reason, error.message));
     }
     Reply::Refused(Rejection {
@@ -70,8 +71,10 @@ struct Failure {
 impl Failure {
     fn read(status: StatusCode, body: &[u8]) -> Self {
         #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
         struct Status {
             kind: String,
+            api_version: String,
             #[serde(default)]
             reason: Option<String>,
             #[serde(default)]
@@ -79,7 +82,7 @@ impl Failure {
         }
         let words = || status.canonical_reason().unwrap_or("unknown").to_owned();
         match serde_json::from_slice::<Status>(body) {
-            Ok(read) if read.kind == "Status" => Failure {
+            Ok(read) if read.kind == "Status" && read.api_version == "v1" => Failure {
                 reason: read.reason.unwrap_or_else(|| words().replace(' ', "")),
                 message: read.message.unwrap_or_else(words),
                 is_status: true,
@@ -87,9 +90,15 @@ impl Failure {
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(300)]).trim().to_owned();
                 let message = if text.is_empty() { words() } else { text };
-                Failure { reason: words().replace(' ', ""), message, is_status: false }
+                Failure { reason: String::new(), message, is_status: false }
             }
         }
+    }
+
+    /// Whether an answer about the state of an object does not come from an API server. A proxy that has lost
+    /// its upstreams knows nothing of the object; neither does an API server that does not serve its kind.
+    fn proves_nothing(&self, status: StatusCode) -> bool {
+        !self.is_status && matches!(status.as_u16(), 404 | 409 | 410)
     }
 
     /// Whether a write that was answered so may have had its effect, or may yet have it.
@@ -106,8 +115,11 @@ impl Failure {
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // A number that is too large for a `u64` asks for a long pause all the same.
+    let asked = text.parse().map_or(LONGEST_PAUSE, Duration::from_secs);
+    is_number.then(|| asked.min(LONGEST_PAUSE))
 }
 
 /// Whether it is certain that no byte of the request reached the API server.

@@ -60,6 +60,17 @@ pub enum Error {
     /// A part ended that runs as long as the program.
     #[error("{0} ended unexpectedly")]
     PartEnded(&'static str),
+    /// What is cached is not valid any more: only a start lists everything again.
+    #[error(
+        "the API server shows version {found} of an object after version {seen}: its store was restored to \
+         an older state, and the controller starts afresh"
+    )]
+    StoreWentBack {
+        /// The version that was seen.
+        seen: u128,
+        /// The version that a read showed after that.
+        found: u128,
+    },
     /// A task panicked.
     #[error("a task failed: {0}")]
     TaskFailed(#[source] JoinError),
@@ -123,6 +134,9 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
         }
         controller.metrics.queue("watch_events", events.len());
         controller.turn(batch.drain(..));
+        if let Some((seen, found)) = controller.went_back {
+            return Err(Error::StoreWentBack { seen, found });
+        }
     }
     drop(controller);
     // Best effort: Events that are not written by then are lost.
@@ -153,6 +167,8 @@ struct Controller {
     metrics: Arc<Metrics>,
     health: Arc<Health>,
     drained: bool,
+    /// A version that was seen, and a lower one that a read showed after it.
+    went_back: Option<(u128, u128)>,
     /// When the gauges are taken again, which costs time; `None`: nothing has changed since.
     measure_at: Option<Instant>,
 }
@@ -171,6 +187,7 @@ impl Controller {
             metrics: parts.metrics,
             health: parts.health,
             drained: false,
+            went_back: None,
             measure_at: None,
         }
     }
@@ -286,6 +303,7 @@ impl Controller {
                     self.recorder.record(Subject::framework(&framework), report);
                 }
             }
+            Effect::StoreWentBack { seen, found } => self.went_back = Some((seen, found)),
             Effect::Drained => self.drained = true,
         }
     }

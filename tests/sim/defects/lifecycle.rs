@@ -253,7 +253,7 @@ fn a_retry_is_decided_before_the_end_of_its_attempt_is_recorded() {
 fn a_status_is_written_over_another_one() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
-            let given_up = Fault::Hang(Some(Duration::from_millis(12_500)));
+            let given_up = Fault::Hang(Some(Duration::from_millis(13_500)));
             let status = |fault| Rule::new(fault).verb(Verb::UpdateStatus);
             cluster.faults(|faults| faults.script(status(given_up)));
             cluster.faults(|faults| faults.script(status(Fault::Delay(SECOND))));

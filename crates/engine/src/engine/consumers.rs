@@ -10,7 +10,7 @@ use crate::consumer::Consumer;
 use crate::event::Effect;
 use crate::retry::CALM;
 use framework_message::Reply;
-use framework_message::{Key, Now, Rejection};
+use framework_message::{Key, Now};
 
 impl Engine {
     /// Reports the changes of a Framework to the controller of QueueUnits. A Framework that left its queue is
@@ -58,8 +58,8 @@ impl Engine {
     pub fn repaid<T>(&mut self, now: Now, reply: &Reply<T>) {
         self.sending.budget.ended();
         match reply {
-            Reply::Refused(Rejection { code: 429, retry_after, .. }) => {
-                self.sending.budget.overloaded(now.steady, retry_after.unwrap_or(CALM));
+            Reply::Refused(rejection) if rejection.is_overload() => {
+                self.sending.budget.overloaded(now.steady, rejection.pause().unwrap_or(CALM));
             }
             Reply::NotSent(_) | Reply::Unknown(_) => {}
             _ => self.sending.budget.served(),

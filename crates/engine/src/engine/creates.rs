@@ -12,8 +12,8 @@ use crate::delayed::DelayedAction;
 use crate::object::{Object, Reply};
 use crate::outbox::{Lookup, Why};
 use crate::refusal::{RefusalOutcome, judge};
-use crate::retry::delay;
-use framework_message::backoff::NOT_SENT;
+use crate::retry::{asked, delay};
+use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::timeout::REPLY_TIMEOUT;
 use framework_message::{Key, Now, Rejection};
 
@@ -60,6 +60,9 @@ impl Engine {
                 debug!(framework = %key, pod, ?rejection, "a create was refused");
                 let why = match judge(action, &rejection) {
                     RefusalOutcome::Retry => {
+                        state.outgoing.create_refused(action, now.steady, |failures| {
+                            REFUSED.delay(failures, jitter).max(asked(&rejection))
+                        });
                         return self.refuse(
                             now,
                             key,
@@ -102,10 +105,21 @@ impl Engine {
             }
             _ => false,
         };
+        let uid = match &reply {
+            Reply::Object(Object::Pod(object)) => object.facts.uid.as_str(),
+            Reply::Object(Object::ConfigMap(object)) => object.facts.uid.as_str(),
+            _ => "",
+        };
+        if ours && (known.exhume(uid) || known.objects.gone.contains(uid)) {
+            // A reply was wrong, and may be again: without a delay the name would be tried over and over.
+            let note = Reply::Foreign("the name is held by an object that was reported gone".to_owned());
+            self.refuse(now, key, pod, Refusal::Transient, &note, jitter);
+            self.take_in(key, &reply);
+            return;
+        }
         if ours {
             // An object that a create without a reply left behind is never adopted. Its deletion frees the
             // name.
-            state.outgoing.succeed(label(pod));
             state.outgoing.settle_create(pod, None, &mut known.objects);
             self.take_in(key, &reply);
             return;

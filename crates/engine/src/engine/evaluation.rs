@@ -127,7 +127,7 @@ impl Engine {
         let FrameworkState { persisted: Some(persisted), outgoing, schedule, .. } = state else { return };
         let status: Option<Arc<_>> = plan.persist.map(Arc::from);
         let acts = if is_draining { Vec::new() } else { plan.act };
-        outgoing.queue(&persisted.framework, acts, status.as_deref(), &self.policy);
+        outgoing.queue(now.steady, &persisted.framework, acts, status.as_deref(), &self.policy);
         let Some(status) = status else {
             outgoing.write.withdraw();
             return self.publish(key, plan.report);

@@ -12,6 +12,7 @@ use tracing::{debug, warn};
 use super::Engine;
 use crate::cache::Entry;
 use crate::delayed::DelayedAction;
+use crate::event::Effect;
 use crate::framework_state::FrameworkState;
 use crate::in_flight::{Purpose, Sent};
 use crate::object::{Object, Reply};
@@ -40,7 +41,7 @@ impl Engine {
         let jitter = self.seed ^ ticket.0;
         let is_current = self.state(&key).is_some_and(|state| state.uid == sent.uid);
         match (sent.purpose, reply) {
-            (Purpose::Write { .. } | Purpose::Read, Reply::Object(Object::Framework(object)))
+            (Purpose::Write { .. } | Purpose::Read { .. }, Reply::Object(Object::Framework(object)))
                 if !is_current =>
             {
                 self.apply_framework(now, object, Source::Reply);
@@ -53,8 +54,8 @@ impl Engine {
                 objects.forced_deletes.remove(&uid);
             }
             _ if !is_current => {}
-            (Purpose::Write { base }, reply) => self.written(now, &key, base, reply, jitter),
-            (Purpose::Read, reply) => self.framework_read(now, &key, reply, jitter),
+            (Purpose::Write { base }, reply) => self.written(now, sent.at, &key, base, reply, jitter),
+            (Purpose::Read { known }, reply) => self.framework_read(now, sent.at, &key, known, reply, jitter),
             (Purpose::Quarantine, reply) => self.quarantined(now, &key, &reply, jitter),
             (Purpose::Act(action), reply) => self.acted(now, sent.at, &key, action, reply, jitter),
             (Purpose::Lookup(lookup), reply) => self.looked_up(now, &key, lookup, reply, jitter),
@@ -70,12 +71,15 @@ impl Engine {
         self.cache.get_mut(key)?.state.as_mut()
     }
 
-    /// A 429 pauses the Framework concerned; repeated ones pause everything.
+    /// A 429 pauses the Framework concerned. Repeated ones pause everything if they are the API server's own:
+    /// all our requests share its queue. Those of a webhook or a quota concern one tenant.
     fn heed_overload(&mut self, now: Now, sent: &Sent, reply: &Reply) {
         match reply {
-            Reply::Refused(Rejection { code: 429, retry_after, .. }) => {
-                let wait = retry_after.unwrap_or(CALM);
-                self.sending.budget.overloaded(now.steady, wait);
+            Reply::Refused(rejection) if rejection.code == 429 => {
+                let wait = rejection.pause().unwrap_or(CALM);
+                if rejection.is_overload() {
+                    self.sending.budget.overloaded(now.steady, wait);
+                }
                 if let Some(state) = self.state(&sent.key) {
                     state.outgoing.pause(now.steady + wait);
                 }
@@ -85,7 +89,7 @@ impl Engine {
         }
     }
 
-    fn written(&mut self, now: Now, key: &Key, base: u128, reply: Reply, jitter: u64) {
+    fn written(&mut self, now: Now, at: Duration, key: &Key, base: u128, reply: Reply, jitter: u64) {
         let compression = self.settings.compression;
         let overwrites = self.policy.defects.has(Defect::OverwriteOnConflict);
         let Some(state) = self.state(key) else { return };
@@ -99,13 +103,13 @@ impl Engine {
             }
             Reply::Refused(Rejection { code: 409, .. }) => {
                 let newer = state.resource_version > base;
-                let draft = state.outgoing.write.conflicted();
+                let draft = state.outgoing.write.conflicted(base);
                 if overwrites {
                     state.outgoing.write.overwrite_later(draft);
                 }
                 // If the watch was faster, it has shown the winning write already.
                 if newer {
-                    self.read_is_done(now, key);
+                    self.read_is_done(now, key, jitter);
                 }
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
@@ -131,17 +135,28 @@ impl Engine {
             }
             reply => {
                 debug!(framework = %key, ?reply, "a status write has an unknown outcome");
-                state.outgoing.write.unknown();
+                let delay = REFUSED.delay(state.outgoing.write.unknown(base, at), jitter);
+                state.outgoing.write.wait_until(now.steady + delay);
             }
         }
     }
 
-    fn framework_read(&mut self, now: Now, key: &Key, reply: Reply, jitter: u64) {
+    /// The Framework was read; `known` is the version that was known when the read was sent.
+    fn framework_read(&mut self, now: Now, at: Duration, key: &Key, known: u128, reply: Reply, jitter: u64) {
+        let lifetime = self.settings.request_lifetime;
         let Some(state) = self.state(key) else { return };
         match reply {
             Reply::Object(Object::Framework(object)) => {
+                if object.uid == state.uid && object.resource_version < known {
+                    // A read shows the latest version, and versions only grow.
+                    let (seen, found) = (known, object.resource_version);
+                    self.effects.push(Effect::StoreWentBack { seen, found });
+                }
                 self.apply_framework(now, object, Source::Reply);
-                self.read_is_done(now, key);
+                if let Some(state) = self.state(key) {
+                    state.outgoing.write.outlived(at, lifetime);
+                }
+                self.read_is_done(now, key, jitter);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 state.outgoing.write.refused(true);
@@ -168,9 +183,12 @@ impl Engine {
         }
     }
 
-    fn read_is_done(&mut self, now: Now, key: &Key) {
+    fn read_is_done(&mut self, now: Now, key: &Key, jitter: u64) {
         let Some(state) = self.state(key) else { return };
-        state.outgoing.write.read();
+        if let Some(failures) = state.outgoing.write.read(state.resource_version) {
+            // It conflicted although nothing has changed.
+            state.outgoing.write.wait_until(now.steady + REFUSED.delay(failures, jitter));
+        }
         state.schedule.mark_dirty(now.steady);
         if state.outgoing.write.overwrite() {
             state.schedule.clear_dirty();
@@ -281,12 +299,15 @@ impl Engine {
     /// Takes in the object that a GET or a PATCH showed, and returns its UID. Restores a missing label.
     pub(super) fn take_in(&mut self, key: &Key, reply: &Reply) -> Option<String> {
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return None };
+        // An object that counts as gone is there: the next reply or event shows it as it is.
         let (pod, uid, resource_version, labelled) = match reply {
             Reply::Object(Object::Pod(pod)) if pod.key == *key => {
+                known.exhume(&pod.facts.uid);
                 known.apply_pod(pod.clone(), Source::Reply, 0);
                 (Some(pod.name.clone()), &pod.facts.uid, pod.resource_version, pod.labelled)
             }
             Reply::Object(Object::ConfigMap(map)) if map.key == *key => {
+                known.exhume(&map.facts.uid);
                 known.apply_config_map(map.clone(), Source::Reply, 0);
                 (None, &map.facts.uid, map.resource_version, map.labelled)
             }

@@ -14,6 +14,7 @@ mod ownership;
 mod quarantine;
 mod queue;
 mod relist;
+mod replies;
 mod rules;
 mod server;
 mod timers;

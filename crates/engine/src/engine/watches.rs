@@ -128,7 +128,7 @@ impl Engine {
 
     /// A Pod exists and is not ours. If it was ours, another client removed its ownerReference.
     pub(super) fn pod_released(&mut self, now: Now, pod: UnownedPod) {
-        let UnownedPod { key, name, uid, last } = pod;
+        let UnownedPod { key, name, uid, resource_version, last } = pod;
         if let Some(last) = last {
             // The controller created it, and another client has removed its ownerReference since.
             let pod = LastSeen { name: name.clone(), uid: uid.clone(), state: LastState::Whole(last) };
@@ -137,7 +137,7 @@ impl Engine {
         let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
         if let Some(entry) = held {
             debug!(framework = %key, pod = name, "somebody took the Pod from its ConfigMap");
-            entry.known.pod_released(&name, &uid);
+            entry.known.pod_released(&name, &uid, resource_version);
             self.mark_dirty(now, &key, true);
         }
     }

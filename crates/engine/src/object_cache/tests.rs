@@ -108,6 +108,33 @@ fn a_new_holder_of_a_name_proves_that_the_old_one_is_gone() {
 }
 
 #[test]
+fn an_object_that_counts_as_gone_and_lives_is_doubted_and_then_taken_back() {
+    let mut known = ObjectCache::default();
+    known.apply_pod(pod("a", 1), Source::Watch, 1);
+    known.pod_gone("job-w-0", "a");
+    assert!(known.objects.gone.contains("a"));
+    assert!(!known.apply_pod(terminating("a", 2), Source::Watch, 1), "its end is on its way");
+    assert!(known.apply_pod(pod("a", 3), Source::Watch, 1), "a GET is to decide");
+    assert!(uids(&known).is_empty() && !known.objects.gone.contains("a"));
+    assert!(known.exhume("a") && !known.exhume("a"));
+    assert!(known.apply_pod(pod("a", 3), Source::Reply, 1));
+    assert_eq!(uids(&known), ["a"]);
+}
+
+#[test]
+fn a_released_pod_is_taken_back_at_a_later_version_only() {
+    let mut known = ObjectCache::default();
+    known.begin_read();
+    known.apply_pod(pod("a", 1), Source::Watch, 1);
+    known.pod_released("job-w-0", "a", 5);
+    assert!(!known.apply_pod(pod("a", 4), Source::Reply, 1), "a reply from before");
+    assert!(uids(&known).is_empty());
+    assert!(known.apply_pod(pod("a", 6), Source::Watch, 1));
+    assert_eq!(uids(&known), ["a"]);
+    assert!(!known.objects.gone.contains("a"));
+}
+
+#[test]
 fn a_reply_older_than_the_deletion_revives_nothing() {
     let mut known = ObjectCache::default();
     known.begin_read();

@@ -93,10 +93,10 @@ fn a_status_of_unknown_outcome_is_unsettled_until_another_version() {
     propose(&mut write, Urgency::Now, 0);
     let sent = write.send(ms(0)).unwrap();
     assert!(write.is_busy());
-    write.unknown();
+    assert_eq!(write.unknown(5, ms(0)), 1);
     assert!(write.is_busy() && write.is_due(ms(0)), "the Framework is to be read");
     write.send_read();
-    write.read();
+    assert_eq!(write.read(5), None, "it is counted");
     assert!(!write.is_busy());
     assert_eq!(write.unsettled_statuses().collect::<Vec<_>>(), [&*sent]);
     // The same version was read: it is evaluated and written again.
@@ -110,6 +110,43 @@ fn a_status_of_unknown_outcome_is_unsettled_until_another_version() {
 }
 
 #[test]
+fn few_statuses_of_unknown_outcome_are_kept_until_a_read_proves_them_void() {
+    let mut write = StatusWrite::default();
+    for at in 0..10 {
+        propose(&mut write, Urgency::Now, at);
+        write.send(ms(at)).unwrap();
+        assert_eq!(u64::from(write.unknown(5, ms(at))), at + 1, "it backs off more and more");
+        assert_eq!(write.unsettled_statuses().count() as u64, (at + 1).min(4));
+        assert_eq!(write.is_untracked(), at >= 4);
+        write.send_read();
+        write.read(5);
+    }
+    let lifetime = ms(100);
+    write.outlived(ms(105), lifetime);
+    assert_eq!((write.unsettled_statuses().count(), write.is_untracked()), (4, false));
+    write.outlived(ms(107), lifetime);
+    assert_eq!(write.unsettled_statuses().count(), 2);
+    write.outlived(ms(109), lifetime);
+    assert_eq!(write.unsettled_statuses().count(), 0);
+}
+
+#[test]
+fn only_a_newer_version_ends_the_back_off_of_a_write() {
+    let mut write = StatusWrite::default();
+    let mut conflict = |base| {
+        propose(&mut write, Urgency::Now, 0);
+        write.send(ms(0)).unwrap();
+        write.conflicted(base);
+        write.send_read();
+        write.read(5)
+    };
+    assert_eq!(
+        [conflict(4), conflict(5), conflict(5), conflict(4), conflict(5)],
+        [None, Some(1), Some(2), None, Some(1)]
+    );
+}
+
+#[test]
 fn a_refused_read_is_repeated_and_a_refused_write_is_not() {
     let mut write = StatusWrite::default();
     propose(&mut write, Urgency::Now, 0);
@@ -120,7 +157,7 @@ fn a_refused_read_is_repeated_and_a_refused_write_is_not() {
     assert_eq!(propose(&mut write, Urgency::Now, 10), Some(ms(500)));
     propose(&mut write, Urgency::Now, 500);
     write.send(ms(500));
-    assert!(write.conflicted().is_some());
+    assert!(write.conflicted(5).is_some());
     write.send_read();
     assert_eq!(write.refused(true), 2);
     write.wait_until(ms(900));

@@ -74,10 +74,10 @@ impl QueueController {
                     state.writes.unread =
                         !matches!(pending, PendingRequest::Status { base, .. } if base < known);
                 } else {
-                    let Rejection { code, message, retry_after, .. } = &rejection;
+                    let Rejection { code, message, .. } = &rejection;
                     warn!(unit = %key, code, message, "a write of a QueueUnit was refused");
                     let delay = REFUSED.delay(state.writes.failures.another(true), jitter);
-                    state.writes.not_before = now.steady + delay.max(retry_after.unwrap_or_default());
+                    state.writes.not_before = now.steady + delay.max(rejection.pause().unwrap_or_default());
                     if releases && !state.writes.unsure {
                         state.writes.releasing = None;
                         self.stale.units.insert(key.clone());

@@ -125,9 +125,40 @@ fn only_an_answer_given_before_anything_is_stored_is_a_refusal_of_a_write() {
 
 #[test]
 fn an_answer_that_is_no_status_is_quoted() {
-    let reply = of_response(&holder(), StatusCode::NOT_FOUND, &HeaderMap::new(), b"404 page not found\n");
+    let code = StatusCode::TOO_MANY_REQUESTS;
+    let reply = of_response(&holder(), code, &HeaderMap::new(), b"Too many requests\n");
     let Reply::Refused(rejection) = reply else { panic!("{reply:?}") };
-    assert_eq!((rejection.reason.as_str(), rejection.message.as_str()), ("NotFound", "404 page not found"));
+    assert_eq!((rejection.reason.as_str(), rejection.message.as_str()), ("", "Too many requests"));
+    assert!(rejection.is_overload());
+}
+
+#[test]
+fn only_a_status_of_the_api_server_proves_absence() {
+    let confirm = act(Action::ConfirmPod { name: "job-worker-0".into(), uid: "p".into() });
+    let list = json!({"kind": "PodList", "apiVersion": "v1"});
+    let of_another = json!({"kind": "Status", "apiVersion": "example.com/v1", "reason": "NotFound"});
+    for code in [404, 409, 410] {
+        for body in [json!("<html>no such backend</html>"), Value::Null, list.clone(), of_another.clone()] {
+            for request in [&act(create_pod()), &act(delete_pod()), &confirm, &holder()] {
+                let reply = answer(request, code, &body);
+                assert!(matches!(reply, Reply::Unknown(_)), "{code} {body}: {reply:?}");
+            }
+        }
+        let reply = answer(&holder(), code, &failure(code, "Gone", "it is not there"));
+        assert!(matches!(reply, Reply::Refused(_)), "{code}: {reply:?}");
+    }
+}
+
+#[test]
+fn no_number_of_seconds_to_wait_overflows() {
+    let wait = |text: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(RETRY_AFTER, text.parse().unwrap());
+        retry_after(&headers).map(|wait| wait.as_secs())
+    };
+    let found = ["7", " 60 ", "61", "18446744073709551615", "99999999999999999999999"].map(wait);
+    assert_eq!(found, [Some(7), Some(60), Some(60), Some(60), Some(60)]);
+    assert_eq!(["", "-1", "soon", "Wed, 21 Oct 2026 07:28:00 GMT"].map(wait), [None; 4]);
 }
 
 #[test]
@@ -285,6 +316,7 @@ fn a_page_of_units_says_where_the_next_one_begins() {
     let found = page("abc", json!([unit("a"), broken, unit("b")]));
     assert_eq!(found, (vec!["a".to_owned(), "b".to_owned()], Some("abc".to_owned())));
     assert_eq!(page("", json!([])), (vec![], None));
-    assert!(matches!(answer(&list, 410, &json!({})), Reply::Refused(Rejection { code: 410, .. })));
+    let expired = failure(410, "Expired", "the continue token is too old");
+    assert!(matches!(answer(&list, 410, &expired), Reply::Refused(Rejection { code: 410, .. })));
     assert!(matches!(answer(&list, 500, &json!({})), Reply::Refused(_)), "a read had no effect");
 }

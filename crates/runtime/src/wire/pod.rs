@@ -126,7 +126,13 @@ impl PodWire {
 fn unowned(metadata: &Meta) -> Option<UnownedPod> {
     let (framework, _) = metadata.name.split_once('-')?;
     let key = Key::new(&metadata.namespace, framework);
-    Some(UnownedPod { key, name: metadata.name.clone(), uid: metadata.uid.clone(), last: None })
+    Some(UnownedPod {
+        key,
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.version(),
+        last: None,
+    })
 }
 
 /// Whether the controller made a Pod that it no longer controls: the annotations name its Task.

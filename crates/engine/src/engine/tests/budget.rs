@@ -109,7 +109,7 @@ fn repeated_overload_pauses_everything() {
     cluster.creating("a", 4);
     let overloaded = || Rejection {
         code: 429,
-        reason: "TooManyRequests".into(),
+        reason: String::new(),
         message: "slow down".into(),
         retry_after: Some(SECOND * 5),
     };

@@ -64,6 +64,8 @@ pub struct Cluster {
     /// The lines of the history, each with the request that waits for it.
     pub told: Vec<(Line, Option<Ticket>)>,
     pub drained: bool,
+    /// Each version that was seen, and the lower one that was found instead.
+    pub went_back: Vec<(u128, u128)>,
     /// The reports to the controller of QueueUnits.
     pub queued: Vec<(Key, Option<QueuedFramework>)>,
     pub measured: Vec<Measure>,
@@ -159,6 +161,7 @@ impl Cluster {
             reports: Vec::new(),
             told: Vec::new(),
             drained: false,
+            went_back: Vec::new(),
             queued: Vec::new(),
             measured: Vec::new(),
             tells_time: false,
@@ -351,6 +354,7 @@ impl Cluster {
                 }
                 Effect::Measure(measure) => self.measured.push(measure),
                 Effect::Queued { key, framework } => self.queued.push((key, framework)),
+                Effect::StoreWentBack { seen, found } => self.went_back.push((seen, found)),
                 Effect::Drained => self.drained = true,
             }
         }

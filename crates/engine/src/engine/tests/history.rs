@@ -155,7 +155,13 @@ fn a_pod_that_was_taken_from_its_owner_is_told_when_it_is_deleted() {
     cluster.running("job", 1);
     let pod = cluster.pods["job-w-0"].clone();
     let key = Key::new("ns", "job");
-    let stranger = UnownedPod { key, name: pod.name, uid: pod.facts.uid, last: None };
+    let stranger = UnownedPod {
+        key,
+        name: pod.name,
+        uid: pod.facts.uid,
+        resource_version: pod.resource_version,
+        last: None,
+    };
     cluster.step(Event::UnownedPod(stranger.clone()));
     cluster.turn();
     assert_eq!(told(&mut cluster), [], "it lives");

@@ -140,6 +140,8 @@ fn a_write_without_a_reply_is_read_before_anything_is_decided() {
     cluster.turn();
     cluster.serve_silently("put");
     cluster.turn();
+    assert!(cluster.open.is_empty(), "the watch may show it soon");
+    cluster.pass(SECOND);
     assert_eq!(cluster.waiting(), ["get job"]);
     cluster.serve("get");
     cluster.turn();
@@ -153,7 +155,7 @@ fn a_write_that_never_arrived_is_written_again() {
     cluster.deliver();
     cluster.turn();
     cluster.answer("put", Reply::Unknown("reset".into()));
-    cluster.turn();
+    cluster.pass(SECOND);
     cluster.serve("get");
     cluster.turn();
     assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"]);
@@ -180,7 +182,7 @@ fn reports_wait_until_their_status_is_persisted() {
     assert!(!told(&cluster));
     // Even if the reply is lost: the read shows that it came through.
     cluster.serve_silently("put");
-    cluster.turn();
+    cluster.pass(SECOND);
     assert!(!told(&cluster));
     cluster.serve("get");
     cluster.turn();

@@ -1,0 +1,227 @@
+//! Bad replies: none of them makes a Framework, or all of them, spend the budget on repetitions.
+
+use std::time::Duration;
+
+use framework_core::observed::PodPhase;
+use framework_message::{Change, Rejection};
+
+use super::cluster::{Cluster, not_found, policy, refusal};
+use crate::event::Event;
+use crate::object::{Reply, UnownedPod};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Lets time pass. Answers every write of a status in the same way, and serves the other requests.
+fn refuse_statuses(cluster: &mut Cluster, time: Duration, reply: impl Fn() -> Reply) {
+    let end = cluster.now + time;
+    while cluster.now < end {
+        cluster.pass(SECOND / 4);
+        for waiting in cluster.waiting() {
+            if waiting.starts_with("put") {
+                cluster.answer(&waiting, reply());
+            } else {
+                cluster.serve(&waiting);
+            }
+        }
+        cluster.deliver();
+    }
+}
+
+#[test]
+fn an_hour_without_an_outcome_costs_few_requests() {
+    let table: [(fn() -> Reply, usize); 3] = [
+        (|| Reply::Unknown("etcdserver: mvcc: database space exceeded".into()), 150),
+        (|| refusal(409, "Conflict", "the object has been modified"), 150),
+        (|| refusal(503, "ServiceUnavailable", "starting"), 80),
+    ];
+    for (reply, most) in table {
+        let mut cluster = Cluster::new(policy());
+        cluster.running("job", 3);
+        cluster.exit("job-w-0", 1);
+        cluster.deliver();
+        refuse_statuses(&mut cluster, HOUR, reply);
+        let sent = cluster.log.len();
+        assert!((50..most).contains(&sent), "{sent}: {:?}", &cluster.log[..10]);
+        // It goes on within a minute once writes are served again.
+        cluster.live(SECOND * 61);
+        assert!(cluster.status("job").attempt_status.completion_status.is_some());
+    }
+}
+
+#[test]
+fn a_write_that_landed_without_a_reply_delays_nothing() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    cluster.serve_silently("put");
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["create map job"], "the watch has shown it: there is no GET");
+}
+
+#[test]
+fn a_refusal_is_probed_by_one_create_of_all() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 500);
+    let end = cluster.now + SECOND * 300;
+    while cluster.now < end {
+        for waiting in cluster.waiting() {
+            if waiting.starts_with("create job-w") {
+                cluster.answer(&waiting, refusal(403, "Forbidden", "exceeded quota: small"));
+            } else {
+                cluster.serve(&waiting);
+            }
+        }
+        cluster.deliver();
+        cluster.pass(SECOND / 4);
+    }
+    let asked = cluster.count("create job-w");
+    // Those that were in flight at the first refusal, and one each time the back-off ends.
+    assert!(asked <= 64 + 12, "{asked}");
+    cluster.live(SECOND * 180);
+    assert_eq!(cluster.pods.len(), 500, "one that is accepted lets the others follow");
+}
+
+#[test]
+fn a_429_of_a_webhook_pauses_its_own_framework_and_no_other() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("a", 4);
+    for index in 0..3 {
+        let rejection = Rejection {
+            code: 429,
+            reason: "TooManyRequests".into(),
+            message: "admission webhook \"x\" denied the request".into(),
+            retry_after: Some(Duration::from_secs(u64::MAX)),
+        };
+        cluster.answer(&format!("create a-w-{index}"), Reply::Refused(rejection));
+    }
+    cluster.serve_all();
+    cluster.create_framework("b", 1);
+    cluster.deliver();
+    cluster.pass(SECOND);
+    assert_eq!(cluster.count("put b"), 1, "{:?}", cluster.log);
+    assert!(!cluster.waiting().iter().any(|words| words.starts_with("create a")));
+    cluster.live(SECOND * 125);
+    assert_eq!(cluster.pods.len(), 5, "no pause is longer than a minute");
+}
+
+#[test]
+fn a_pod_that_is_taken_from_its_owner_and_given_back_goes_on() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    let pod = cluster.pods["job-w-0"].clone();
+    let resource_version = cluster.version();
+    cluster.step(Event::UnownedPod(UnownedPod {
+        key: pod.key.clone(),
+        name: pod.name.clone(),
+        uid: pod.facts.uid.clone(),
+        resource_version,
+        last: None,
+    }));
+    assert_eq!(cluster.engine.gauges().pods, 1);
+    // A client puts the ownerReference back before anything was decided.
+    cluster.run_pod("job-w-0");
+    cluster.deliver();
+    assert_eq!(cluster.engine.gauges().pods, 2, "it is ours again");
+    cluster.exit("job-w-0", 0);
+    cluster.exit("job-w-1", 0);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("create"), 0, "{:?}", cluster.log);
+    let status = cluster.status("job").attempt_status.completion_status.clone().unwrap();
+    assert_eq!(status.code, 0);
+}
+
+#[test]
+fn a_pod_that_was_wrongly_reported_gone_is_never_posted_in_a_loop() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    cluster.edit("job", |framework| {
+        let policy = &mut framework.spec.task_roles[0].task.retry_policy;
+        (policy.max_retry_count, policy.fancy_retry_policy) = (-2, false);
+    });
+    cluster.exit("job-w-0", 1);
+    cluster.deliver();
+    let end = cluster.now + SECOND * 120;
+    let mut turns = 0;
+    // Each DELETE gets a 404, and the Pod lives on.
+    while cluster.now < end && turns < 5000 {
+        turns += 1;
+        cluster.turn();
+        if cluster.open.is_empty() {
+            cluster.pass(SECOND / 10);
+        }
+        for waiting in cluster.waiting() {
+            if waiting.starts_with("delete job-w") || waiting.starts_with("force job-w") {
+                cluster.answer(&waiting, not_found());
+            } else {
+                cluster.serve(&waiting);
+            }
+        }
+        cluster.deliver();
+    }
+    let asked = ["create job-w", "holder", "delete job-w"].map(|wanted| cluster.count(wanted));
+    assert!(asked[0] > 0 && asked.iter().all(|count| *count < 40), "{asked:?}");
+    cluster.live(SECOND * 120);
+    assert!(cluster.pods.values().all(|pod| pod.facts.phase != PodPhase::Failed), "the dead one made room");
+    assert_eq!(cluster.pods.len(), 1);
+}
+
+#[test]
+fn a_pod_called_gone_by_a_stale_reply_is_taken_back_from_the_watch() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    cluster.strip_label("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+    // A stale reply.
+    cluster.answer("confirm job-w-0", not_found());
+    cluster.pods.get_mut("job-w-0").unwrap().labelled = true;
+    cluster.run_pod("job-w-0");
+    cluster.deliver();
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("create"), 0, "{:?}", cluster.log);
+    assert_eq!(cluster.status("job").attempt_status.completion_status.as_ref().unwrap().code, 0);
+}
+
+#[test]
+fn a_store_that_was_restored_is_noticed_by_the_first_read() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    // The same object as it was long ago, which no watch shows.
+    cluster.frameworks.get_mut("job").unwrap().resource_version = 3;
+    cluster.exit("job-w-0", 1);
+    cluster.deliver();
+    cluster.pass(SECOND);
+    cluster.answer("put", refusal(409, "Conflict", "the object has been modified"));
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["get job"]);
+    cluster.serve("get");
+    cluster.turn();
+    assert_eq!(cluster.went_back.len(), 1);
+    let (seen, found) = cluster.went_back[0];
+    assert!(seen > 100 && found == 3);
+}
+
+#[test]
+fn a_read_that_the_watch_overtakes_is_no_sign_of_a_restored_store() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    cluster.answer("put", refusal(409, "Conflict", "the object has been modified"));
+    cluster.turn();
+    let read = cluster.frameworks["job"].clone();
+    cluster.scale("job", 3);
+    cluster.deliver();
+    cluster.answer("get", Reply::Object(crate::object::Object::Framework(read)));
+    cluster.turn();
+    assert!(cluster.went_back.is_empty());
+    cluster.step(Event::Framework(Change::Applied(cluster.frameworks["job"].clone())));
+    cluster.live(SECOND * 3);
+    assert_eq!(cluster.pods.len(), 3);
+}

@@ -5,6 +5,7 @@ mod cluster;
 mod crd;
 mod deploy;
 mod lifetime;
+mod policies;
 mod queue;
 mod requests;
 mod space;

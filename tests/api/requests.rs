@@ -1,4 +1,5 @@
-//! Our requests on the real API server: those it accepts, the objects it stores, and how we read its answers.
+//! Our requests on the real API server, sent as the controller's account and under the policies of `deploy/`:
+//! those it accepts, the objects it stores, and how we read its answers.
 
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use framework_engine::request::Request;
 use framework_message::Key;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::send::send;
+use framework_testcluster::Cluster;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
 
 use crate::cluster::{installed, kubectl};
@@ -40,7 +43,7 @@ impl Scene {
             "spec": {"taskRoles": [{"name": "worker", "taskNumber": 2, "task": {"pod": template}}]},
         });
         apply(&framework.to_string());
-        Scene { client: cluster.client(), key: Key::new(namespace, "job") }
+        Scene { client: as_the_account(cluster).await, key: Key::new(namespace, "job") }
     }
 
     async fn send(&self, request: Request) -> Reply {
@@ -78,6 +81,16 @@ impl Scene {
         let create = plan.act.iter().find(|action| matches!(action, Action::CreateConfigMap { .. }));
         self.act(object, create.expect("the first act").clone()).await
     }
+}
+
+/// A client with the rights of the controller's account, under the admission policies that are shipped.
+async fn as_the_account(cluster: &Cluster) -> kube::Client {
+    let kubeconfig = Kubeconfig::read_from(cluster.kubeconfig_path()).expect("it is written");
+    let options = KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("it is good");
+    config.auth_info.impersonate =
+        Some("system:serviceaccount:frameworkcontroller:frameworkcontroller".to_owned());
+    kube::Client::try_from(config).expect("a client")
 }
 
 fn apply(manifest: &str) {

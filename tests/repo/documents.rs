@@ -78,7 +78,10 @@ fn each_invariant_is_held_by_a_test_that_exists() {
     assert!(column(&manual, "held by").len() >= 4, "the table of the guarantees was not found");
     let queue = read(&root().join("docs/queue-scheduling.md"));
     assert!(column(&queue, "held by").len() >= 6, "the table of the queue was not found");
-    assert_eq!(missing(&[document, manual, queue].join("\n"), &tests()), Vec::<String>::new());
+    let security = read(&root().join("docs/security.md"));
+    assert!(column(&security, "held by").len() >= 10, "the tables of threats were not found");
+    let documents = [document, manual, queue, security].join("\n");
+    assert_eq!(missing(&documents, &tests()), Vec::<String>::new());
 }
 
 #[test]

@@ -1,0 +1,260 @@
+//! The admission policies of `deploy/policies`: users of the API server who lack rights, and the controller's
+//! account.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::cluster::kubectl;
+use crate::space::{Space, framework, role};
+
+const ACCOUNT: &str = "system:serviceaccount:frameworkcontroller:frameworkcontroller";
+const SLOT: &str = "frameworkcontroller.microsoft.com/slot";
+
+/// A namespace of one test, and what users do in it.
+struct Scene {
+    space: Space,
+    namespace: &'static str,
+}
+
+impl Scene {
+    fn new(namespace: &'static str) -> Scene {
+        Scene { space: Space::new(namespace), namespace }
+    }
+
+    /// Grants a user verbs on a resource of the namespace, and waits until the API server grants them.
+    fn grant(&self, user: &str, verbs: &str, resource: &str) {
+        let name = format!("{user}-{}", resource.split('.').next().expect("a first word"));
+        let (verbs_flag, resource_flag) = (format!("--verb={verbs}"), format!("--resource={resource}"));
+        self.space.text(&["create", "role", &name, &verbs_flag, &resource_flag]);
+        let (role, user_flag) = (format!("--role={name}"), format!("--user={user}"));
+        self.space.text(&["create", "rolebinding", &name, &role, &user_flag]);
+        let verb = verbs.split(',').next().expect("a first verb");
+        let as_user = format!("--as={user}");
+        await_that(&format!("{user} may {verb} {resource}"), || {
+            self.space.kubectl(&["auth", "can-i", verb, resource, &as_user], None).is_ok()
+        });
+    }
+
+    /// Runs kubectl as a user, with an object on its standard input.
+    fn user(&self, user: &str, arguments: &[&str], input: &Value) -> Result<String, String> {
+        let (namespace, user) = (format!("--namespace={}", self.namespace), format!("--as={user}"));
+        kubectl(&[&[namespace.as_str(), user.as_str()], arguments].concat(), &input.to_string())
+    }
+
+    fn create(&self, user: &str, object: &Value) -> Result<String, String> {
+        self.user(user, &["create", "-o=name", "-f=-"], object)
+    }
+
+    /// Whether it would be created: the answer to a request that stores nothing.
+    fn try_create(&self, user: &str, object: &Value) -> Result<String, String> {
+        self.user(user, &["create", "--dry-run=server", "-o=name", "-f=-"], object)
+    }
+
+    fn patch(&self, user: &str, target: &str, patch: &Value) -> Result<String, String> {
+        let patch = format!("--patch={patch}");
+        // Custom resources have no strategic merge; only that changes one field of one container.
+        let merge = if target.starts_with("framework/") { "--type=merge" } else { "--type=strategic" };
+        self.user(user, &["patch", target, merge, "-o=name", &patch], &Value::Null)
+    }
+
+    /// Stores an object as an administrator; returns its UID.
+    fn store(&self, object: &Value) -> String {
+        let create = ["--namespace", self.namespace, "create", "-o=jsonpath={.metadata.uid}", "-f=-"];
+        kubectl(&create, &object.to_string()).expect("an administrator may create it")
+    }
+}
+
+fn await_that(claim: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < deadline, "it never came true that {claim}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[track_caller]
+fn refused(result: Result<String, String>, words: &str) {
+    let refusal = result.expect_err(words);
+    assert!(refusal.contains(words), "{words:?} is missing in {refusal}");
+}
+
+fn whole_framework(name: &str) -> Value {
+    let mut object = framework(name, &[role("worker", 1)]);
+    object["apiVersion"] = framework_api::name::API_VERSION.into();
+    object["kind"] = framework_api::name::KIND.into();
+    object
+}
+
+/// An object that its owner controls.
+fn owned(kind: &str, name: &str, owner: (&str, &str, &str, &str)) -> Value {
+    let (api_version, owner_kind, owner_name, uid) = owner;
+    let mut object = bare(kind, name);
+    object["metadata"]["ownerReferences"] = json!([
+        {"apiVersion": api_version, "kind": owner_kind, "name": owner_name, "uid": uid, "controller": true},
+    ]);
+    object["metadata"]["labels"] = json!({SLOT: "7", "FC_FRAMEWORK_NAME": "job"});
+    object
+}
+
+fn bare(kind: &str, name: &str) -> Value {
+    let mut object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}});
+    if kind == "Pod" {
+        object["spec"] = json!({"containers": [{"name": "main", "image": "none"}]});
+    }
+    object
+}
+
+/// The Framework `job` of the scene with its ConfigMap and a Pod, as the controller would create them.
+fn objects_of_a_framework(scene: &Scene) -> (Value, Value) {
+    let uid = scene.store(&whole_framework("job"));
+    let map = owned("ConfigMap", "job-attempt", (framework_api::name::API_VERSION, "Framework", "job", &uid));
+    let uid = scene.store(&map);
+    let pod = owned("Pod", "job-worker-0", ("v1", "ConfigMap", "job-attempt", &uid));
+    scene.store(&pod);
+    (map, pod)
+}
+
+#[test]
+fn a_framework_is_only_for_users_who_may_create_pods() {
+    let scene = Scene::new("policy-framework");
+    let (poor, rich) = ("poor-in-pods", "rich-in-pods");
+    let frameworks = "frameworks.frameworkcontroller.microsoft.com";
+    for user in [poor, rich] {
+        scene.grant(user, "create,get,update,patch,delete", frameworks);
+    }
+    scene.grant(rich, "create", "pods");
+    let words = "a Framework runs Pods, and user \"poor-in-pods\" may not create Pods in namespace \
+                 \"policy-framework\"";
+    await_that("the policy is in force", || scene.try_create(poor, &whole_framework("probe")).is_err());
+
+    refused(scene.create(poor, &whole_framework("job")), words);
+    scene.create(rich, &whole_framework("job")).expect("who may create Pods");
+    let job = "framework/job";
+    for (change, spec) in [
+        ("a description", json!({"description": "any change of the spec"})),
+        ("more retries", json!({"retryPolicy": {"maxRetryCount": 5}})),
+        ("a template", json!({"taskRoles": [role("worker", 1), role("miner", 100)]})),
+    ] {
+        refused(scene.patch(poor, job, &json!({"spec": spec})), words);
+        scene.patch(rich, job, &json!({"spec": spec})).expect(change);
+    }
+    let label = json!({"metadata": {"labels": {"team": "a"}}});
+    scene.patch(poor, job, &label).expect("labels run nothing");
+    let stop = json!({"spec": {"executionType": "Stop"}});
+    scene.patch(poor, job, &stop).expect("a stop ends Pods and creates none");
+    scene.user(poor, &["delete", job, "--wait=false"], &Value::Null).expect("a deletion creates none");
+    // A right elsewhere is none here.
+    let elsewhere = Scene::new("policy-framework-else");
+    elsewhere.grant(poor, "create", "pods");
+    refused(scene.create(poor, &whole_framework("other")), words);
+}
+
+#[test]
+fn the_account_of_the_controller_creates_only_objects_of_frameworks() {
+    let scene = Scene::new("policy-reach");
+    let (map, pod) = objects_of_a_framework(&scene);
+    let (of_pods, of_maps) = ("only Pods of Frameworks", "only ConfigMaps of Frameworks");
+    await_that("the policy is in force", || scene.try_create(ACCOUNT, &bare("Pod", "probe")).is_err());
+
+    let uid = "00000000-0000-4000-8000-000000000000";
+    let api = framework_api::name::API_VERSION;
+    for (name, owner) in [
+        ("job-worker-0", ("apps/v1", "ReplicaSet", "job-attempt", uid)),
+        ("job-worker-0", ("v1", "ConfigMap", "job", uid)),
+        ("job-worker-0", ("v1", "ConfigMap", "other-attempt", uid)),
+        ("job-worker-0", (api, "Framework", "job", uid)),
+    ] {
+        refused(scene.try_create(ACCOUNT, &owned("Pod", name, owner)), of_pods);
+    }
+    let mut uncontrolled = owned("Pod", "job-worker-1", ("v1", "ConfigMap", "job-attempt", uid));
+    uncontrolled["metadata"]["ownerReferences"][0]["controller"] = false.into();
+    refused(scene.try_create(ACCOUNT, &uncontrolled), of_pods);
+    refused(scene.try_create(ACCOUNT, &bare("Pod", "job-worker-1")), of_pods);
+    refused(scene.try_create(ACCOUNT, &bare("ConfigMap", "job-attempt")), of_maps);
+    refused(scene.try_create(ACCOUNT, &owned("ConfigMap", "other", (api, "Framework", "job", uid))), of_maps);
+
+    for (kind, name, object) in [("pod", "job-worker-0", pod), ("configmap", "job-attempt", map)] {
+        scene.user(ACCOUNT, &["delete", kind, name, "--wait=false"], &Value::Null).expect("its own object");
+        let mut object = object;
+        object["metadata"]["name"] = name.replace("job", "jab").into();
+        object["metadata"]["ownerReferences"][0]["name"] =
+            if kind == "pod" { "jab-attempt" } else { "jab" }.into();
+        scene.try_create(ACCOUNT, &object).expect("an object as the controller creates it");
+    }
+}
+
+#[test]
+fn the_account_of_the_controller_changes_no_foreign_object() {
+    let scene = Scene::new("policy-foreign");
+    objects_of_a_framework(&scene);
+    scene.store(&bare("Pod", "stranger"));
+    let mut settings = bare("ConfigMap", "settings");
+    settings["data"] = json!({"key": "value"});
+    scene.store(&settings);
+    let (of_pods, of_maps) = ("only Pods of Frameworks", "only ConfigMaps of Frameworks");
+    await_that("the policy is in force", || scene.try_create(ACCOUNT, &bare("Pod", "probe")).is_err());
+
+    let image = json!({"spec": {"containers": [{"name": "main", "image": "miner"}]}});
+    refused(scene.patch(ACCOUNT, "pod/stranger", &image), of_pods);
+    refused(scene.patch(ACCOUNT, "configmap/settings", &json!({"data": {"key": "other"}})), of_maps);
+    for (object, words) in [("pod/stranger", of_pods), ("configmap/settings", of_maps)] {
+        refused(scene.user(ACCOUNT, &["delete", object, "--wait=false"], &Value::Null), words);
+    }
+    let nothing_else = "changes nothing but the slot label";
+    let (pod, map) = ("pod/job-worker-0", "configmap/job-attempt");
+    for (target, change) in [
+        (pod, image),
+        (pod, json!({"metadata": {"annotations": {"a": "b"}}})),
+        (pod, json!({"metadata": {"labels": {"FC_FRAMEWORK_NAME": "other"}}})),
+        (pod, json!({"metadata": {"finalizers": ["example.com/stuck"]}})),
+        (map, json!({"data": {"a": "b"}})),
+        (map, json!({"metadata": {"labels": {"a": "b"}}})),
+    ] {
+        refused(scene.patch(ACCOUNT, target, &change), nothing_else);
+    }
+    for target in [pod, map] {
+        scene.patch(ACCOUNT, target, &json!({"metadata": {"labels": {SLOT: null}}})).expect("the slot label");
+        scene.patch(ACCOUNT, target, &json!({"metadata": {"labels": {SLOT: "7"}}})).expect("the slot label");
+    }
+}
+
+#[test]
+fn users_change_neither_the_slot_label_nor_fc_labels_of_our_objects() {
+    let scene = Scene::new("policy-labels");
+    objects_of_a_framework(&scene);
+    let mut own = bare("Pod", "own");
+    own["metadata"]["labels"] = json!({SLOT: "7", "FC_FRAMEWORK_NAME": "job"});
+    scene.store(&own);
+    let user = "labels-pods";
+    for resource in ["pods", "configmaps"] {
+        scene.grant(user, "patch,get", resource);
+    }
+    let labels = |labels: Value| json!({"metadata": {"labels": labels}});
+    let (pod, map) = ("pod/job-worker-0", "configmap/job-attempt");
+    let dry = |patch: &Value| {
+        let patch = format!("--patch={patch}");
+        scene.user(user, &["patch", pod, "--type=merge", "--dry-run=server", &patch], &Value::Null)
+    };
+    await_that("the policy is in force", || dry(&labels(json!({SLOT: null}))).is_err());
+
+    for target in [pod, map] {
+        for (key, value) in [
+            (SLOT, json!(null)),
+            (SLOT, json!("8")),
+            ("FC_FRAMEWORK_NAME", json!("x")),
+            ("FC_NEW", json!("x")),
+        ] {
+            let words = format!("only the controller changes the label {key} of an object of a Framework");
+            refused(scene.patch(user, target, &labels(json!({key: value}))), &words);
+        }
+        scene.patch(user, target, &labels(json!({"team": "a"}))).expect("a label of the user");
+        scene.patch(user, target, &json!({"metadata": {"annotations": {"a": "b"}}})).expect("an annotation");
+    }
+    scene
+        .patch(user, "pod/own", &labels(json!({SLOT: null, "FC_FRAMEWORK_NAME": "x"})))
+        .expect("no Framework's");
+    let clear = format!("{SLOT}-");
+    let admin = ["--namespace", "policy-labels", "label", pod, &clear];
+    kubectl(&admin, "").expect("an administrator of the cluster may");
+}

@@ -13,7 +13,7 @@ use crate::source::{self, has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 19] = [
+const ROOMS: [Room; 20] = [
     ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
     ("framework-audit", &[], &[]),
@@ -52,6 +52,7 @@ const ROOMS: [Room; 19] = [
         ],
         &[],
     ),
+    ("framework-shard", &["framework-message"], &[]),
     ("framework-sim", &["framework-api", "framework-audit"], &["framework-testcluster"]),
     ("framework-testcluster", &["framework-audit", "framework-programs"], &[]),
     (
@@ -73,7 +74,7 @@ const ROOMS: [Room; 19] = [
 const FAKES: [&str; 2] = ["framework-sim", "framework-testcluster"];
 
 /// Rooms that decide and never act, by their directories in `crates/`: their packages are `framework-…`.
-const PURE: [&str; 6] = ["api", "core", "engine", "message", "queue", "queueing"];
+const PURE: [&str; 7] = ["api", "core", "engine", "message", "queue", "queueing", "shard"];
 /// Of these, the rooms that only define the stored objects: no `clippy.toml` of theirs bans anything besides.
 const TYPES: [&str; 1] = ["api"];
 

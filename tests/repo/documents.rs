@@ -80,7 +80,9 @@ fn each_invariant_is_held_by_a_test_that_exists() {
     assert!(column(&queue, "held by").len() >= 6, "the table of the queue was not found");
     let security = read(&root().join("docs/security.md"));
     assert!(column(&security, "held by").len() >= 10, "the tables of threats were not found");
-    let documents = [document, manual, queue, security].join("\n");
+    let sharding = read(&root().join("docs/sharding.md"));
+    assert!(column(&sharding, "held by").len() >= 6, "the table of assumptions was not found");
+    let documents = [document, manual, queue, security, sharding].join("\n");
     assert_eq!(missing(&documents, &tests()), Vec::<String>::new());
 }
 

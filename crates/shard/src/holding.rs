@@ -1,0 +1,86 @@
+//! The slots that one member has: each from the grant, over its listing, to the hand-over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use framework_message::{Slot, Slots};
+
+use crate::version::Version;
+
+/// How far a slot has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// It was granted, and its objects are being listed.
+    Listing,
+    /// It is acted for.
+    Held,
+    /// Nothing new begins; what was sent settles.
+    Draining {
+        /// When that began.
+        since: Duration,
+    },
+    /// It is acted for no more. It is not resumed unless a version of the map above `base` names the owner
+    /// again: a hand-over of unknown outcome may still be applied.
+    Released {
+        /// The version that the hand-over replaces.
+        base: Version,
+        /// Whether requests may still be on the way.
+        unsettled: bool,
+    },
+}
+
+/// A slot, and the grant by which it is had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Holding {
+    /// The epoch of the grant.
+    pub epoch: u64,
+    /// How far it has come.
+    pub phase: Phase,
+}
+
+/// All slots of one member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Holdings(BTreeMap<Slot, Holding>);
+
+impl Holdings {
+    /// What is had of a slot.
+    pub fn get(&self, slot: Slot) -> Option<Holding> {
+        self.0.get(&slot).copied()
+    }
+
+    /// A slot has come that far.
+    pub fn set(&mut self, slot: Slot, holding: Holding) {
+        self.0.insert(slot, holding);
+    }
+
+    /// A slot is not had any more.
+    pub fn remove(&mut self, slot: Slot) {
+        self.0.remove(&slot);
+    }
+
+    /// Whether no slot is had.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The slots that are acted for, those that are being drained too.
+    pub fn acting(&self) -> Slots {
+        let acting = |holding: &Holding| matches!(holding.phase, Phase::Held | Phase::Draining { .. });
+        self.0.iter().filter(|(_, holding)| acting(holding)).map(|(slot, _)| *slot).collect()
+    }
+
+    /// The slots that are given up, and whether requests for them may still be on the way.
+    pub fn released(&self) -> impl Iterator<Item = (Slot, bool)> {
+        self.0.iter().filter_map(|(slot, holding)| match holding.phase {
+            Phase::Released { unsettled, .. } => Some((*slot, unsettled)),
+            _ => None,
+        })
+    }
+
+    /// The slots whose drain began before `since`.
+    pub fn drained_too_long(&self, since: Duration) -> Slots {
+        let late =
+            |holding: &Holding| matches!(holding.phase, Phase::Draining { since: begun } if begun <= since);
+        self.0.iter().filter(|(_, holding)| late(holding)).map(|(slot, _)| *slot).collect()
+    }
+}

@@ -1,0 +1,83 @@
+//! The duties of the leader: it gives slots without an owner away, and proposes moves between owners.
+//!
+//! The leader is needed for progress only. Everything it writes is a compare-and-swap, and it seizes only
+//! from lives that it proved gone itself, so two leaders do no harm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use framework_message::Slot;
+
+use crate::incarnation::Incarnation;
+use crate::map::{Entry, SlotMap};
+use crate::peers::Peers;
+use crate::policy::Policy;
+use crate::ring;
+
+/// How long each owner has been asked to hand a slot over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Awaited(BTreeMap<Slot, (Entry, Duration)>);
+
+impl Awaited {
+    /// Takes in a version of the map.
+    pub fn see(&mut self, map: &SlotMap, at: Duration) {
+        self.0.retain(|slot, (entry, _)| map.slots.get(slot) == Some(entry));
+        for (slot, entry) in map.slots.iter().filter(|(_, entry)| entry.next.is_some()) {
+            self.0.entry(*slot).or_insert_with(|| (entry.clone(), at));
+        }
+    }
+
+    /// The owners that have kept another member waiting for longer than a drain can take.
+    pub fn overdue(&mut self, at: Duration, patience: Duration) -> BTreeSet<Incarnation> {
+        let mut late = BTreeSet::new();
+        self.0.retain(|_, (entry, since)| {
+            let overdue = at.saturating_sub(*since) > patience;
+            late.extend(entry.owner.clone().filter(|_| overdue));
+            !overdue
+        });
+        late
+    }
+}
+
+/// Changes the map as the members that are ready and the lives that are gone require.
+pub fn plan(map: &mut SlotMap, peers: &Peers, at: Duration, policy: &Policy, wall: u64) {
+    let slowest = map.duration.max(policy.duration);
+    let ready = peers.ready(at, slowest, policy);
+    let owns = |member: &Incarnation| map.slots.values().any(|entry| entry.owner.as_ref() == Some(member));
+    let settled = ready.iter().filter(|(member, seen)| **seen >= policy.settle || owns(member));
+    let mut members: BTreeSet<_> = settled.map(|(member, _)| member.clone()).collect();
+    if members.is_empty() {
+        members = ready.keys().cloned().collect();
+    }
+    let targets = ring::assign(&planned(map, &members), &members);
+    for (slot, target) in targets {
+        let Some(entry) = map.slots.get(&slot) else { continue };
+        match &entry.owner {
+            None => map.seize(slot, target, wall),
+            Some(owner) if peers.is_gone(owner) => map.seize(slot, target, wall),
+            Some(owner) if ready.contains_key(owner) => map.propose(slot, Some(target)),
+            // Its owner leaves, and hands over itself, or it is silent, and no hand-over can be asked of it.
+            Some(_) => {}
+        }
+    }
+    map.duration = map.duration.max(policy.duration).max(peers.longest());
+}
+
+/// The owners that a member which leaves hands its slots over to.
+pub fn successors(
+    map: &SlotMap,
+    me: &Incarnation,
+    peers: &Peers,
+    at: Duration,
+    policy: &Policy,
+) -> BTreeMap<Slot, Incarnation> {
+    let ready = peers.ready(at, map.duration.max(policy.duration), policy);
+    let members = ready.into_keys().filter(|member| member != me).collect();
+    ring::assign(&planned(map, &members), &members)
+}
+
+/// Where each slot is to be: with the member that it was proposed to, else with its owner.
+fn planned(map: &SlotMap, members: &BTreeSet<Incarnation>) -> BTreeMap<Slot, Option<Incarnation>> {
+    let next = |entry: &Entry| entry.next.clone().filter(|next| members.contains(next));
+    map.slots.iter().map(|(slot, entry)| (*slot, next(entry).or_else(|| entry.owner.clone()))).collect()
+}

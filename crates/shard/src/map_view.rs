@@ -1,0 +1,128 @@
+//! The map as one member knows it, its own write of it that is on the way, and the reads that confirm it.
+
+use std::time::Duration;
+
+use framework_message::Ticket;
+
+use crate::event::{Effect, Outcome};
+use crate::hold::Holds;
+use crate::map::SlotMap;
+use crate::policy::Policy;
+use crate::version::{Seen, Version};
+
+/// A write of the map that was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Put {
+    ticket: Ticket,
+    base: Option<Version>,
+    map: SlotMap,
+}
+
+/// The map, as one member knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct MapView {
+    seen: Option<Seen<SlotMap>>,
+    /// When the map was first seen absent, if it still is.
+    absent_since: Option<Duration>,
+    /// When the last read was sent that was answered.
+    read_at: Duration,
+    reading: Option<Duration>,
+    read_not_before: Duration,
+    put: Option<Put>,
+    put_not_before: Duration,
+    restored: bool,
+    /// The holds of the slots that it gave this member.
+    pub holds: Holds,
+}
+
+impl MapView {
+    /// The map; `None`: it is absent, or was never seen.
+    pub fn get(&self) -> Option<&SlotMap> {
+        self.seen.as_ref().and_then(|seen| seen.value.as_ref())
+    }
+
+    /// The version that was seen last.
+    pub fn version(&self) -> Version {
+        self.seen.as_ref().map_or(Version(0), |seen| seen.version)
+    }
+
+    /// When the last read was sent that was answered.
+    pub fn read_at(&self) -> Duration {
+        self.read_at
+    }
+
+    /// Whether the API server counted back: it was restored from a copy.
+    pub fn restored(&self) -> bool {
+        self.restored
+    }
+
+    /// How long it has been seen absent.
+    pub fn absent(&self, at: Duration) -> Duration {
+        self.absent_since.map_or(Duration::ZERO, |since| at.saturating_sub(since))
+    }
+
+    /// Whether a write may be sent.
+    pub fn writable(&self, at: Duration) -> bool {
+        self.seen.is_some() && self.put.is_none() && at >= self.put_not_before
+    }
+
+    /// The read that is due: the watch of the map may be frozen.
+    pub fn due(&mut self, at: Duration) -> Option<Effect> {
+        if self.reading.is_some() || at < self.read_not_before {
+            return None;
+        }
+        self.reading = Some(at);
+        Some(Effect::ReadMap)
+    }
+
+    /// Takes in what a watch or a reply showed. A version that is older than the known one came late.
+    pub fn see(&mut self, seen: Seen<SlotMap>, at: Duration) {
+        if self.seen.as_ref().is_none_or(|known| known.version < seen.version) {
+            match seen.value {
+                Some(_) => self.absent_since = None,
+                None => self.absent_since = self.absent_since.or(Some(at)),
+            }
+            self.seen = Some(seen);
+        }
+    }
+
+    /// Takes in the end of a read.
+    pub fn read(&mut self, seen: Option<Seen<SlotMap>>, at: Duration, policy: &Policy) {
+        self.read_not_before = at.saturating_add(policy.interval / 4);
+        let (Some(sent), Some(seen)) = (self.reading.take(), seen) else { return };
+        // A server that lags behind confirms nothing.
+        if seen.version >= self.version() {
+            self.read_at = self.read_at.max(sent);
+            self.read_not_before = sent.saturating_add(policy.duration);
+        }
+        self.see(seen, at);
+    }
+
+    /// Writes the map.
+    pub fn put(&mut self, map: SlotMap, ticket: Ticket, at: Duration, policy: &Policy) -> Effect {
+        let base = self.seen.as_ref().and_then(Seen::base);
+        self.put_not_before = at.saturating_add(policy.interval / 4);
+        self.put = Some(Put { ticket, base, map: map.clone() });
+        Effect::PutMap { base, map, ticket }
+    }
+
+    /// Takes in the end of a write. Returns whether it was waited for.
+    pub fn answered(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        at: Duration,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let Some(put) = self.put.take_if(|put| put.ticket == ticket) else { return false };
+        match outcome {
+            Outcome::Done(version) if put.base.is_some_and(|base| version <= base) => self.restored = true,
+            Outcome::Done(version) => self.see(Seen { version, value: Some(put.map) }, at),
+            Outcome::Refused | Outcome::Unknown => {
+                self.read_not_before = at;
+                effects.extend(self.due(at));
+            }
+        }
+        true
+    }
+}

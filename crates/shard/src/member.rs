@@ -1,0 +1,290 @@
+//! A member: a state machine that is stepped by time and events, and answers with effects.
+//!
+//! It holds its own Lease, watches those of the others and the map, acts for the slots that the map gives it,
+//! hands them over, and does the leader's duties while it is the leader.
+
+use std::time::Duration;
+
+use framework_message::{Now, Slot, Ticket};
+
+use crate::clock::Clock;
+use crate::defect::Defect;
+use crate::event::{Effect, Event, Outcome};
+use crate::holding::{Holdings, Phase};
+use crate::incarnation::Incarnation;
+use crate::leader::{self, Awaited};
+use crate::map::SlotMap;
+use crate::map_view::MapView;
+use crate::peers::Peers;
+use crate::policy::Policy;
+use crate::renewal::{Renewal, Standing};
+use crate::version::Version;
+
+mod slots;
+
+/// The name of the leader's Lease.
+pub const LEADER_LEASE: &str = "frameworkcontroller-leader";
+
+/// One life of a replica, as a state machine.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    policy: Policy,
+    me: Incarnation,
+    slots: Vec<Slot>,
+    clock: Clock,
+    lease: Renewal,
+    leadership: Renewal,
+    peers: Peers,
+    awaited: Awaited,
+    map: MapView,
+    holdings: Holdings,
+    stopping: bool,
+    over: bool,
+    owned_until: Duration,
+    tickets: u64,
+}
+
+impl Member {
+    /// A life that begins now. `pod` is the UID of its Pod, `slots` are the slots that there are.
+    pub fn new(policy: Policy, me: Incarnation, pod: &str, slots: impl IntoIterator<Item = Slot>) -> Self {
+        Member {
+            policy,
+            slots: slots.into_iter().collect(),
+            clock: Clock::default(),
+            lease: Renewal::new(me.lease(), &me, pod),
+            leadership: Renewal::new(LEADER_LEASE, &me, pod),
+            me,
+            peers: Peers::default(),
+            awaited: Awaited::default(),
+            map: MapView::default(),
+            holdings: Holdings::default(),
+            stopping: false,
+            over: false,
+            owned_until: Duration::ZERO,
+            tickets: 0,
+        }
+    }
+
+    /// Takes in one event. Effects are to be done in their order.
+    pub fn step(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        if self.over {
+            return Vec::new();
+        }
+        let at = self.policy.clock(now);
+        let wall = u64::try_from(now.wall.as_millisecond()).unwrap_or(0);
+        self.clock.step(now, &self.policy);
+        let mut effects = Vec::new();
+        let before = self.map.version();
+        self.take(event, at, &mut effects);
+        if self.map.version() != before {
+            self.follow(at, &mut effects);
+        }
+        if self.lease.standing() == Standing::Lost || self.map.restored() {
+            self.over = true;
+            return vec![
+                Effect::Disown(self.slots.iter().copied().collect()),
+                if self.stopping { Effect::Exit } else { Effect::Rejoin },
+            ];
+        }
+        self.renew(at, &mut effects);
+        self.release_overdue(at, &mut effects);
+        self.lead(at, &mut effects);
+        self.write_map(at, wall, &mut effects);
+        self.end(&mut effects);
+        self.prove(&mut effects);
+        effects
+    }
+
+    fn take(&mut self, event: Event, at: Duration, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Tick => {}
+            Event::LeaseSeen { name, seen } if name == LEADER_LEASE => {
+                // A leader that fell silent may act for its slots all the same: it is not proved gone.
+                self.leadership.see(seen, at);
+            }
+            Event::LeaseSeen { name, seen } => {
+                if name == self.me.lease() {
+                    let gone = self.lease.see(seen.clone(), at);
+                    gone.into_iter().for_each(|gone| self.peers.prove(gone));
+                }
+                self.peers.see(&name, seen, at);
+            }
+            Event::LeaseWritten { ticket, outcome } if self.lease.awaits(ticket) => {
+                let gone = self.lease.answered(at, &self.policy, outcome, effects);
+                gone.into_iter().for_each(|gone| self.peers.prove(gone));
+                if let Some(seen) = self.lease.seen() {
+                    self.peers.see(self.me.lease(), seen, at);
+                }
+            }
+            Event::LeaseWritten { ticket, outcome } if self.leadership.awaits(ticket) => {
+                self.leadership.answered(at, &self.policy, outcome, effects);
+            }
+            Event::LeaseWritten { ticket, outcome } => {
+                effects.extend(self.peers.answered(ticket, outcome, at));
+            }
+            Event::MapSeen(seen) => self.map.see(seen, at),
+            Event::MapRead(seen) => self.map.read(seen, at, &self.policy),
+            Event::MapPut { ticket, outcome } => {
+                let awaited = self.map.answered(ticket, outcome, at, effects);
+                if awaited && outcome == Outcome::Unknown && self.policy.defects.has(Defect::TakeBack) {
+                    let released: Vec<_> = self.holdings.released().map(|(slot, _)| slot).collect();
+                    effects.push(Effect::Resume(released.iter().copied().collect()));
+                    released.into_iter().for_each(|slot| self.enter(slot, Phase::Held));
+                    self.owned_until = Duration::ZERO;
+                }
+            }
+            Event::Listed(slots) => self.listed(slots),
+            Event::Drained(slots) => self.release(slots, false, effects),
+            Event::Stop => {
+                self.stopping = true;
+                self.lease.leave();
+            }
+        }
+    }
+
+    fn renew(&mut self, at: Duration, effects: &mut Vec<Effect>) {
+        let ticket = self.ticket();
+        effects.extend(self.lease.due(at, &self.policy, ticket));
+        self.leadership.claim_again();
+        if self.lease.standing() == Standing::Holder {
+            let ticket = self.ticket();
+            effects.extend(self.leadership.due(at, &self.policy, ticket));
+        }
+        effects.extend(self.map.due(at));
+    }
+
+    fn leads(&self, at: Duration) -> bool {
+        let valid = |sent: Duration| at < sent.saturating_add(self.policy.validity());
+        self.leadership.standing() == Standing::Holder && self.leadership.proved().is_some_and(valid)
+    }
+
+    fn lead(&mut self, at: Duration, effects: &mut Vec<Effect>) {
+        if !self.leads(at) {
+            return;
+        }
+        let map = self.map.get();
+        let owners = map.iter().flat_map(|map| map.slots.values()).filter_map(|entry| entry.owner.as_ref());
+        let slowest = map.map_or(self.policy.duration, |map| map.duration.max(self.policy.duration));
+        let mut tickets = self.tickets;
+        let mut ticket = || {
+            tickets += 1;
+            Ticket(tickets)
+        };
+        let judged = self.peers.judge(&owners.collect(), at, slowest, &self.policy, &mut ticket);
+        effects.extend(judged);
+        let patience = self.policy.request_lifetime.saturating_mul(2).saturating_add(self.policy.duration);
+        for owner in self.awaited.overdue(at, patience) {
+            effects.extend(self.peers.evict(&owner, ticket()));
+        }
+        self.tickets = tickets;
+    }
+
+    /// All changes of the map that are due, as one write.
+    fn write_map(&mut self, at: Duration, wall: u64, effects: &mut Vec<Effect>) {
+        if !self.map.writable(at) || self.lease.standing() != Standing::Holder {
+            return;
+        }
+        let leads = self.leads(at) && !self.stopping;
+        let Some(map) = self.map.get() else {
+            if leads
+                && self.map.absent(at)
+                    >= self.policy.map_absence(self.policy.duration.max(self.peers.longest()))
+            {
+                let mut map = SlotMap::anew(self.slots.iter().copied(), self.policy.duration);
+                leader::plan(&mut map, &self.peers, at, &self.policy, wall);
+                let ticket = self.ticket();
+                effects.push(self.map.put(map, ticket, at, &self.policy));
+            }
+            return;
+        };
+        let mut next = map.clone();
+        if leads {
+            leader::plan(&mut next, &self.peers, at, &self.policy, wall);
+        }
+        self.give_up(&mut next, at, wall);
+        self.seize_from_predecessors(&mut next, wall);
+        if next != *map {
+            let ticket = self.ticket();
+            effects.push(self.map.put(next, ticket, at, &self.policy));
+        }
+    }
+
+    /// Hands over what is released.
+    fn give_up(&self, map: &mut SlotMap, at: Duration, wall: u64) {
+        let successors = match self.stopping {
+            true => leader::successors(map, &self.me, &self.peers, at, &self.policy),
+            false => Default::default(),
+        };
+        let forgets = self.policy.defects.has(Defect::ForgetHold);
+        for (slot, late) in self.holdings.released() {
+            let unsettled = (late || self.map.holds.lasts(slot, at)) && !forgets;
+            if self.stopping {
+                map.leave(slot, &self.me, successors.get(&slot).cloned(), unsettled, wall);
+            } else {
+                map.hand_over(slot, &self.me, unsettled, wall);
+            }
+        }
+        if self.stopping {
+            map.withdraw(&self.me);
+        }
+    }
+
+    /// A container that was restarted in its Pod takes the slots of its last life at once.
+    fn seize_from_predecessors(&self, map: &mut SlotMap, wall: u64) {
+        if self.stopping {
+            return;
+        }
+        let last = |owner: &Incarnation| owner.lease() == self.me.lease() && self.peers.is_gone(owner);
+        let slots: Vec<_> =
+            map.slots.iter().filter(|(_, entry)| entry.owner.as_ref().is_some_and(last)).collect();
+        let slots: Vec<_> = slots.into_iter().map(|(slot, _)| *slot).collect();
+        slots.into_iter().for_each(|slot| map.seize(slot, self.me.clone(), wall));
+    }
+
+    /// After the last hand-over the Leases are emptied, and the program can end.
+    fn end(&mut self, effects: &mut Vec<Effect>) {
+        let named = self.map.get().is_some_and(|map| map.names(&self.me));
+        if !self.stopping || named || !self.holdings.is_empty() {
+            return;
+        }
+        self.leadership.release();
+        if self.leadership.standing() != Standing::Holder {
+            self.lease.release();
+        }
+        if matches!(self.lease.standing(), Standing::Released | Standing::Outside) {
+            self.over = true;
+            effects.push(Effect::Exit);
+        }
+    }
+
+    /// Extends the right to act as far as Lease and map prove it.
+    fn prove(&mut self, effects: &mut Vec<Effect>) {
+        let lease = self.lease.proved().filter(|sent| self.clock.trusts(*sent));
+        let until = lease.map_or(Duration::ZERO, |sent| {
+            let lease = sent.saturating_add(self.policy.validity());
+            lease.min(self.map.read_at().saturating_add(self.policy.map_validity()))
+        });
+        if until != self.owned_until {
+            self.owned_until = until;
+            let slots = self.holdings.acting();
+            if !slots.is_empty() {
+                effects.push(Effect::Own { slots, until: until.max(Duration::from_nanos(1)) });
+            }
+        }
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    /// The version of the map that it follows.
+    pub fn map_version(&self) -> Version {
+        self.map.version()
+    }
+
+    /// Whether it has the leader's Lease.
+    pub fn is_leader(&self) -> bool {
+        self.leadership.standing() == Standing::Holder
+    }
+}

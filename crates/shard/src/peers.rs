@@ -1,0 +1,149 @@
+//! The Leases of all members, as one replica watches them, and the lives that it proved gone.
+//!
+//! Every member times every Lease from joining, so that a leader that takes over does not count from zero.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use framework_message::Ticket;
+
+use crate::defect::Defect;
+use crate::event::{Effect, Outcome};
+use crate::incarnation::{Gone, Incarnation};
+use crate::lease::{LeaseRecord, LeaseState, WatchedLease};
+use crate::policy::Policy;
+use crate::version::{Seen, Version};
+
+/// A write of another member's Lease that was sent: once it is applied, these lives are gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Proof {
+    name: String,
+    record: LeaseRecord,
+    gone: Vec<Incarnation>,
+}
+
+/// All members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Peers {
+    leases: BTreeMap<String, WatchedLease>,
+    gone: BTreeSet<Incarnation>,
+    proofs: BTreeMap<u64, Proof>,
+}
+
+impl Peers {
+    /// Takes in what was seen of a Lease.
+    pub fn see(&mut self, name: &str, seen: Seen<LeaseRecord>, at: Duration) {
+        match self.leases.get_mut(name) {
+            Some(known) => known.see(seen, at),
+            None => {
+                self.leases.insert(name.to_owned(), WatchedLease::new(seen, at));
+            }
+        }
+    }
+
+    /// Starts to time the Leases of these lives, if none was seen yet.
+    pub fn expect<'a>(&mut self, lives: impl Iterator<Item = &'a Incarnation>, at: Duration) {
+        for life in lives {
+            let absent = || WatchedLease::new(Seen { version: Version(0), value: None }, at);
+            self.leases.entry(life.lease().to_owned()).or_insert_with(absent);
+        }
+    }
+
+    /// A life is proved gone.
+    pub fn prove(&mut self, Gone(life): Gone) {
+        self.gone.insert(life);
+    }
+
+    /// Whether a life is proved gone.
+    pub fn is_gone(&self, life: &Incarnation) -> bool {
+        self.gone.contains(life)
+    }
+
+    /// The members that may get slots, and for how long each has been seen.
+    pub fn ready(&self, at: Duration, slowest: Duration, policy: &Policy) -> BTreeMap<Incarnation, Duration> {
+        let ready =
+            self.leases.values().filter(|lease| self.state(lease, at, slowest, policy) > LeaseState::Expired);
+        ready.filter_map(|lease| Some((lease.holder()?.clone(), lease.held(at)))).collect()
+    }
+
+    /// The longest duration by which a member acts.
+    pub fn longest(&self) -> Duration {
+        let held = self.leases.values().filter(|lease| lease.holder().is_some());
+        held.filter_map(|lease| Some(lease.record()?.duration)).max().unwrap_or_default()
+    }
+
+    fn state(&self, lease: &WatchedLease, at: Duration, slowest: Duration, policy: &Policy) -> LeaseState {
+        lease.state(at, slowest, |duration| policy.expiry(duration))
+    }
+
+    /// Empties the Leases of members that must have stopped, deletes those that were empty for long, and
+    /// notes the lives that are gone. `owners` are the lives that the map names.
+    pub fn judge(
+        &mut self,
+        owners: &BTreeSet<&Incarnation>,
+        at: Duration,
+        slowest: Duration,
+        policy: &Policy,
+        mut ticket: impl FnMut() -> Ticket,
+    ) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for (name, lease) in &self.leases {
+            let mut lives: Vec<Incarnation> =
+                owners.iter().filter(|owner| owner.lease() == name).map(|owner| (*owner).clone()).collect();
+            lives.retain(|life| lease.holder() != Some(life) && !self.gone.contains(life));
+            let state = self.state(lease, at, slowest, policy);
+            let any = !lives.is_empty();
+            let stopped = |seen: Duration| any && seen >= policy.expiry(slowest);
+            let lease_record = || lease.record().cloned().unwrap_or_default();
+            let write = match lease.holder() {
+                Some(holder) if state == LeaseState::Uncertain => {
+                    lives.push(holder.clone());
+                    Some(lease_record().emptied())
+                }
+                Some(_) if policy.defects.has(Defect::TrustOldView) && stopped(lease.held(at)) => {
+                    self.gone.extend(lives.iter().cloned());
+                    None
+                }
+                // A life that lost its Lease never gets it back, but this view may be older than its claim.
+                // That a write of the Lease as it stands is applied shows that it is not.
+                Some(_) => stopped(lease.held(at)).then(lease_record),
+                None if policy.defects.has(Defect::TrustEmptyLease) => {
+                    self.gone.extend(lives.iter().cloned());
+                    None
+                }
+                None if stopped(lease.unchanged(at)) => Some(lease_record().emptied()),
+                None => {
+                    let base = lease.base().filter(|_| state == LeaseState::Orphaned && lives.is_empty());
+                    effects.extend(base.map(|base| Effect::DeleteLease { name: name.clone(), base }));
+                    None
+                }
+            };
+            let Some(record) = write.filter(|_| !self.proofs.values().any(|one| one.name == *name)) else {
+                continue;
+            };
+            let (name, ticket) = (name.clone(), ticket());
+            let proof = Proof { name: name.clone(), record: record.clone(), gone: lives };
+            self.proofs.insert(ticket.0, proof);
+            effects.push(Effect::WriteLease { name, base: lease.base(), record, ticket });
+        }
+        effects
+    }
+
+    /// Empties the Lease of a holder that keeps others waiting. It frees nothing: the holder may go on until
+    /// its time has passed.
+    pub fn evict(&mut self, holder: &Incarnation, ticket: Ticket) -> Option<Effect> {
+        let lease = self.leases.get(holder.lease()).filter(|lease| lease.holder() == Some(holder))?;
+        let (name, record) = (holder.lease().to_owned(), lease.record()?.emptied());
+        Some(Effect::WriteLease { name, base: lease.base(), record, ticket })
+    }
+
+    /// Takes in the end of such a write. One that was not applied was computed from an old version: the Lease
+    /// must be read.
+    pub fn answered(&mut self, ticket: Ticket, outcome: Outcome, at: Duration) -> Option<Effect> {
+        let Proof { name, record, gone } = self.proofs.remove(&ticket.0)?;
+        let Outcome::Done(version) = outcome else { return Some(Effect::ReadLease(name)) };
+        self.see(&name, Seen { version, value: Some(record) }, at);
+        self.gone.extend(gone);
+        None
+    }
+}

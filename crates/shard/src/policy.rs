@@ -1,0 +1,136 @@
+//! The times that the protocol waits for, all computed from the duration of a Lease.
+//!
+//! A holder stops 0.8 durations after it *sent* its last successful renewal; another replica frees its slots
+//! 1.2 durations after it last *saw* the Lease change. Both count on their own clocks, so a clock may run up
+//! to a fifth faster or slower than another one before the two times meet.
+
+use std::time::Duration;
+
+use framework_message::Now;
+
+use crate::defect::{Defect, Defects};
+
+/// The settings of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// The duration of a Lease.
+    pub duration: Duration,
+    /// The time between two renewals.
+    pub interval: Duration,
+    /// The longest wait for the reply to a renewal.
+    pub timeout: Duration,
+    /// The longest life of a request that was sent.
+    pub request_lifetime: Duration,
+    /// Nothing is moved to a member before it has been seen for this time: a member that leaves meanwhile
+    /// hands over to it, so a rolling update moves each slot once.
+    pub settle: Duration,
+    /// The rules that a test switched off.
+    pub defects: Defects,
+}
+
+/// Settings that contradict each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// Renewals would come too late.
+    #[error(
+        "a renewal every {interval:?} and two time-outs of {timeout:?} take longer than 0.8 of the Lease's \
+         {duration:?}: one lost renewal would stop the replica"
+    )]
+    RenewsTooLate {
+        /// The duration of a Lease.
+        duration: Duration,
+        /// The time between two renewals.
+        interval: Duration,
+        /// The longest wait for the reply to a renewal.
+        timeout: Duration,
+    },
+}
+
+impl Policy {
+    /// Settings for this duration and interval, if one renewal may be lost without consequence.
+    pub fn new(
+        duration: Duration,
+        interval: Duration,
+        timeout: Duration,
+        request_lifetime: Duration,
+    ) -> Result<Self, PolicyError> {
+        let settle = duration / 2;
+        let policy = Policy { duration, interval, timeout, request_lifetime, settle, defects: Defects::NONE };
+        match interval.saturating_add(timeout.saturating_mul(2)) <= policy.validity() {
+            true if !interval.is_zero() => Ok(policy),
+            _ => Err(PolicyError::RenewsTooLate { duration, interval, timeout }),
+        }
+    }
+
+    /// How long a renewal permits its sender to act, from sending it.
+    pub fn validity(&self) -> Duration {
+        fifths(self.duration, 4)
+    }
+
+    /// How long a Lease of `duration` must be seen unchanged before it is emptied.
+    pub fn expiry(&self, duration: Duration) -> Duration {
+        if self.defects.has(Defect::TakeOverAtOnce) { duration / 4 } else { fifths(duration, 6) }
+    }
+
+    /// How far the wall clock may jump ahead of the clock that counts suspension.
+    pub fn tolerated_jump(&self) -> Duration {
+        fifths(self.duration, 1)
+    }
+
+    /// How long a read of the map permits its reader to act, from sending it.
+    pub fn map_validity(&self) -> Duration {
+        fifths(self.duration, 8)
+    }
+
+    /// How long the map must be seen absent before it is made anew.
+    pub fn map_absence(&self, duration: Duration) -> Duration {
+        fifths(duration, 12)
+    }
+
+    /// How long the owner of a slot that was seized creates nothing. One fifth more than a request may live,
+    /// since its sender and the server may measure its life on slower clocks.
+    pub fn hold(&self) -> Duration {
+        fifths(self.request_lifetime, 6)
+    }
+
+    /// The clock by which a member's own right to act ends.
+    pub fn clock(&self, now: Now) -> Duration {
+        if self.defects.has(Defect::WallClock) {
+            Duration::from_millis(u64::try_from(now.wall.as_millisecond()).unwrap_or(0))
+        } else {
+            now.boot
+        }
+    }
+}
+
+fn fifths(whole: Duration, count: u32) -> Duration {
+    whole.saturating_mul(count) / 5
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_policy_is_refused_if_one_lost_renewal_would_stop_the_replica() {
+        assert!(Policy::new(secs(10), secs(2), secs(3), secs(28)).is_ok());
+        let error = Policy::new(secs(10), secs(3), secs(3), secs(28)).unwrap_err().to_string();
+        assert!(error.contains("every 3s") && error.contains("10s"), "{error}");
+        assert!(Policy::new(secs(10), secs(0), secs(3), secs(28)).is_err());
+    }
+
+    #[test]
+    fn clocks_that_differ_by_a_tenth_either_way_leave_a_margin() {
+        let policy = Policy::new(secs(10), secs(2), secs(3), secs(28)).unwrap();
+        // The holder's clock is slow: its time lasts longer. The clock of the replica that waits is fast.
+        let holder_stops = policy.validity().mul_f64(1.0 / 0.9);
+        let freed = policy.expiry(policy.duration).mul_f64(1.0 / 1.1);
+        assert!(holder_stops + secs(2) < freed, "{holder_stops:?} {freed:?}");
+        assert!(policy.map_validity().mul_f64(1.0 / 0.9) < policy.map_absence(secs(10)).mul_f64(1.0 / 1.1));
+        assert!(policy.hold().mul_f64(1.0 / 1.1) > policy.request_lifetime);
+    }
+}

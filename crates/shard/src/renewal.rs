@@ -1,0 +1,244 @@
+//! A Lease that this replica holds or wants: its claim, its renewals, and the proof until when it may act.
+//!
+//! The proof counts from *sending* a write that was applied. Each write carries a number, so a read after an
+//! unknown outcome shows which of them arrived.
+
+use std::time::Duration;
+
+use framework_message::Ticket;
+
+use crate::event::{Effect, Outcome};
+use crate::incarnation::{Gone, Incarnation};
+use crate::lease::{LeaseRecord, WatchedLease};
+use crate::policy::Policy;
+use crate::version::{Seen, Version};
+
+/// A write that was sent and may have been applied.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Write {
+    record: LeaseRecord,
+    base: Option<Version>,
+    sent: Duration,
+    /// The holder that it replaces, if that holder is gone once it is applied.
+    gone: Option<Incarnation>,
+}
+
+/// The proof of holding a Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Proof {
+    transitions: u64,
+    sent: Duration,
+}
+
+/// The relation of this life to the Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It does not hold the Lease yet.
+    Outside,
+    /// It holds the Lease, though perhaps not in time.
+    Holder,
+    /// It held the Lease and lost it.
+    Lost,
+    /// It emptied the Lease itself.
+    Released,
+}
+
+/// One Lease, from the side of a replica that holds it or wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Renewal {
+    name: String,
+    me: Incarnation,
+    pod: String,
+    seen: Option<WatchedLease>,
+    proof: Option<Proof>,
+    standing: Standing,
+    writes: Vec<Write>,
+    in_flight: Option<Ticket>,
+    count: u64,
+    not_before: Duration,
+    leaving: bool,
+    releasing: bool,
+}
+
+/// Writes of unknown outcome that are remembered. A read after each settles older ones.
+const REMEMBERED: usize = 8;
+
+impl Renewal {
+    /// A Lease that is not held yet.
+    pub fn new(name: &str, me: &Incarnation, pod: &str) -> Self {
+        Renewal {
+            name: name.into(),
+            me: me.clone(),
+            pod: pod.into(),
+            seen: None,
+            proof: None,
+            standing: Standing::Outside,
+            writes: Vec::new(),
+            in_flight: None,
+            count: 0,
+            not_before: Duration::ZERO,
+            leaving: false,
+            releasing: false,
+        }
+    }
+
+    /// Whether this life holds it.
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// When the last write was sent that is known to be applied.
+    pub fn proved(&self) -> Option<Duration> {
+        self.proof.map(|proof| proof.sent)
+    }
+
+    /// The holder gets no more slots; the next renewal says so.
+    pub fn leave(&mut self) {
+        self.leaving = true;
+        self.not_before = Duration::ZERO;
+    }
+
+    /// The Lease is emptied instead of renewed.
+    pub fn release(&mut self) {
+        if !self.releasing {
+            self.releasing = true;
+            self.not_before = Duration::ZERO;
+        }
+    }
+
+    /// A Lease that was lost may be claimed again: for the leader's, on which no safety depends.
+    pub fn claim_again(&mut self) {
+        if self.standing == Standing::Lost {
+            self.standing = Standing::Outside;
+            self.writes.clear();
+        }
+    }
+
+    /// The write or read that is due.
+    pub fn due(&mut self, at: Duration, policy: &Policy, ticket: Ticket) -> Option<Effect> {
+        if self.in_flight.is_some() || at < self.not_before {
+            return None;
+        }
+        let Some(seen) = &self.seen else {
+            self.not_before = at.saturating_add(policy.interval);
+            return Some(Effect::ReadLease(self.name.clone()));
+        };
+        let (record, gone) = match self.standing {
+            Standing::Holder => (self.renewed(seen.record()?, policy), None),
+            Standing::Outside if !self.releasing => self.claim(seen, at, policy)?,
+            _ => return None,
+        };
+        let base = seen.base();
+        self.not_before = at.saturating_add(policy.interval);
+        self.count = record.renewals;
+        self.in_flight = Some(ticket);
+        if self.writes.len() >= REMEMBERED {
+            self.writes.remove(0);
+        }
+        self.writes.push(Write { record: record.clone(), base, sent: at, gone });
+        Some(Effect::WriteLease { name: self.name.clone(), base, record, ticket })
+    }
+
+    fn renewed(&self, lease: &LeaseRecord, policy: &Policy) -> LeaseRecord {
+        let renewals = self.count.saturating_add(1);
+        let (pod, duration, leaving) = (self.pod.clone(), policy.duration, self.leaving);
+        let record = LeaseRecord { pod, renewals, duration, leaving, ..lease.clone() };
+        if self.releasing { record.emptied() } else { record }
+    }
+
+    /// The record that takes the Lease, and the holder that it proves gone. A predecessor in the same Pod has
+    /// ended; any other holder must not have renewed for its whole time.
+    fn claim(
+        &self,
+        seen: &WatchedLease,
+        at: Duration,
+        policy: &Policy,
+    ) -> Option<(LeaseRecord, Option<Incarnation>)> {
+        let gone = match (seen.record(), seen.holder()) {
+            (Some(lease), Some(holder)) => {
+                let expired = seen.unchanged(at) >= policy.expiry(lease.duration.max(policy.duration));
+                let predecessor = lease.pod == self.pod && holder.lease() == self.me.lease();
+                (expired || predecessor).then(|| Some(holder.clone()))?
+            }
+            _ => None,
+        };
+        let record = LeaseRecord {
+            holder: Some(self.me.clone()),
+            pod: self.pod.clone(),
+            renewals: self.count.saturating_add(1),
+            transitions: seen.record().map_or(0, |lease| lease.transitions).saturating_add(1),
+            duration: policy.duration,
+            leaving: self.leaving,
+        };
+        Some((record, gone))
+    }
+
+    /// Takes in the end of a write of this Lease.
+    pub fn answered(
+        &mut self,
+        at: Duration,
+        policy: &Policy,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Gone> {
+        self.in_flight = None;
+        match outcome {
+            Outcome::Done(version) => {
+                let write = self.writes.last()?;
+                // An API server that counts back was restored from a copy: nothing it says proves anything.
+                if write.base.is_some_and(|base| version <= base) {
+                    self.standing = Standing::Lost;
+                    return None;
+                }
+                let value = Some(write.record.clone());
+                return self.see(Seen { version, value }, at);
+            }
+            Outcome::Refused => {
+                self.writes.pop();
+            }
+            Outcome::Unknown => {}
+        }
+        self.not_before = at.saturating_add(policy.interval / 4);
+        effects.push(Effect::ReadLease(self.name.clone()));
+        None
+    }
+
+    /// The Lease as it was seen last.
+    pub fn seen(&self) -> Option<Seen<LeaseRecord>> {
+        self.seen.as_ref().map(|seen| Seen { version: seen.version(), value: seen.record().cloned() })
+    }
+
+    /// Whether `ticket` is the write that is on the way.
+    pub fn awaits(&self, ticket: Ticket) -> bool {
+        self.in_flight == Some(ticket)
+    }
+
+    /// Takes in what a watch, a read or a reply showed.
+    pub fn see(&mut self, seen: Seen<LeaseRecord>, at: Duration) -> Option<Gone> {
+        match &mut self.seen {
+            Some(known) if seen.version <= known.version() => return None,
+            Some(known) => known.see(seen.clone(), at),
+            None => self.seen = Some(WatchedLease::new(seen.clone(), at)),
+        }
+        let record = seen.value;
+        // The number names one of our own writes only if the rest is ours, too.
+        let ours = |write: &Write| Some(&write.record) == record.as_ref();
+        let arrived = self.writes.iter().position(ours);
+        let mine = record.as_ref().is_some_and(|lease| lease.holder.as_ref() == Some(&self.me));
+        let transitions = record.as_ref().map_or(0, |lease| lease.transitions);
+        let same = self.proof.is_none_or(|proof| proof.transitions == transitions);
+        if self.standing == Standing::Holder && !(mine && same) {
+            let released = self.releasing && arrived.is_some();
+            self.standing = if released { Standing::Released } else { Standing::Lost };
+            self.proof = None;
+            return None;
+        }
+        let write = self.writes.drain(..=arrived?).next_back()?;
+        if mine && same && self.standing != Standing::Lost {
+            self.standing = Standing::Holder;
+            let sent = self.proof.map_or(write.sent, |proof| proof.sent.max(write.sent));
+            self.proof = Some(Proof { transitions, sent });
+        }
+        write.gone.map(Gone)
+    }
+}

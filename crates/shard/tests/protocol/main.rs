@@ -1,0 +1,92 @@
+//! Random histories: exclusivity for any order, loss, repetition and unknown outcome, and progress after them.
+
+#![allow(clippy::disallowed_macros, reason = "it says what it has counted")]
+
+mod explore;
+mod replica;
+mod rules;
+mod store;
+mod world;
+
+use std::time::Duration;
+
+use framework_shard::Policy;
+use framework_shard::defect::{Defect, Defects};
+use world::World;
+
+fn policy(defects: Defects) -> Policy {
+    let secs = Duration::from_secs;
+    Policy { defects, ..Policy::new(secs(10), secs(2), secs(3), secs(28)).unwrap() }
+}
+
+/// A life of up to five replicas with 14 disturbances, then time to settle.
+fn history(seed: u64, defects: Defects) -> Result<World, String> {
+    let mut world = World::new(seed, policy(defects), 4);
+    for name in ["a", "b", "c"] {
+        world.join(name, &format!("pod of {name}"));
+    }
+    world.run(45_000)?;
+    for change in 0..14 {
+        disturb(&mut world, change);
+        let pause = i64::from(world.dice(30)) * 1000;
+        world.run(world.time + pause)?;
+    }
+    world.calm_down();
+    world.run(world.time + 240_000)?;
+    world.is_settled().map(|()| world)
+}
+
+fn disturb(world: &mut World, change: u64) {
+    let Some(one) = world.pick() else {
+        world.join("z", &format!("pod {change}"));
+        return;
+    };
+    let name = world.replicas[&one].me.lease().to_owned();
+    match world.dice(12) {
+        0 | 1 => {
+            world.join(&format!("n{change}"), &format!("pod {change}"));
+        }
+        2 if world.replicas.len() > 1 => world.crash(one),
+        3 => {
+            world.crash(one);
+            world.join(&name, &format!("pod of {name}"));
+        }
+        4 | 5 if world.replicas.len() > 1 => world.stop(one),
+        6 => {
+            let long = i64::from(world.dice(30)) * 1000;
+            world.freeze(one, long);
+        }
+        7 => world.empty_by_hand(&name),
+        8 => world.delete_lease(&name),
+        9 | 10 => world.set_clock(one),
+        11 if world.dice(3) == 0 => world.delete_map(),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_slot_has_one_owner_in_every_history_and_all_have_one_at_the_end() {
+    let mut writes = 0;
+    for seed in 0..150 {
+        match history(seed, Defects::NONE) {
+            Ok(world) => writes += world.puts,
+            Err(claim) => panic!("seed {seed}: {claim}"),
+        }
+    }
+    assert!(writes > 1200, "{writes} writes of the map: hardly anything happened");
+}
+
+/// The number of seeds after which a missing rule shows.
+fn found(defect: Defect) -> u64 {
+    let unsafe_claim = |claim: String| claim.contains("act for") || claim.contains("creates for");
+    let shows = |seed: &u64| history(*seed, defect.into()).is_err_and(unsafe_claim);
+    (0..3000).find(shows).unwrap_or_else(|| panic!("{defect:?} was not found")) + 1
+}
+
+#[test]
+fn each_missing_rule_is_found() {
+    use Defect::{ForgetHold, TakeBack, TakeOverAtOnce, TrustEmptyLease, TrustOldView, WallClock};
+    for defect in [ForgetHold, TakeOverAtOnce, TakeBack, WallClock, TrustEmptyLease, TrustOldView] {
+        println!("{defect:?}: after {} seeds", found(defect));
+    }
+}

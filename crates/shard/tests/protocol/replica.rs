@@ -1,0 +1,93 @@
+//! A replica around a member: its clocks, the slots that it may act for, and its creates on the way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use framework_message::{Now, Slot};
+use framework_shard::event::{Effect, Event};
+use framework_shard::member::Member;
+use framework_shard::{Incarnation, Policy};
+use jiff::Timestamp;
+
+/// The clocks of one machine, from true time in milliseconds.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Clocks {
+    /// Thousandths by which they run fast.
+    pub fast: i64,
+    /// By how much the wall clock is off.
+    pub off: i64,
+}
+
+impl Clocks {
+    pub fn now(self, time: i64) -> Now {
+        let local = time * (1000 + self.fast) / 1000;
+        let boot = Duration::from_millis(u64::try_from(local).unwrap());
+        let wall = Timestamp::from_millisecond(1_700_000_000_000 + local + self.off).unwrap();
+        Now { steady: boot, boot, wall }
+    }
+}
+
+#[derive(Clone, Debug, Hash)]
+pub struct Replica {
+    pub member: Member,
+    pub me: Incarnation,
+    pub clocks: Clocks,
+    policy: Policy,
+    /// Until when each slot is owned, by the clock of the policy.
+    owned: BTreeMap<Slot, Duration>,
+    held: BTreeMap<Slot, Duration>,
+    drained: Vec<Slot>,
+}
+
+impl Replica {
+    pub fn new(policy: Policy, me: Incarnation, pod: &str, clocks: Clocks, slots: &[Slot]) -> Self {
+        Replica {
+            member: Member::new(policy, me.clone(), pod, slots.iter().copied()),
+            me,
+            clocks,
+            policy,
+            owned: BTreeMap::new(),
+            held: BTreeMap::new(),
+            drained: Vec::new(),
+        }
+    }
+
+    pub fn step(&mut self, time: i64, event: Event) -> Vec<Effect> {
+        self.member.step(self.clocks.now(time), event)
+    }
+
+    /// Does an effect on ownership as `framework_message::Ownership` would.
+    pub fn own(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Own { slots, until } => slots.iter().for_each(|slot| {
+                self.owned.insert(slot, *until);
+            }),
+            Effect::Disown(slots) => slots.iter().for_each(|slot| {
+                self.owned.remove(&slot);
+                self.drained.retain(|drained| *drained != slot);
+            }),
+            Effect::Hold { slots, until } => slots.iter().for_each(|slot| {
+                self.held.insert(slot, *until);
+            }),
+            Effect::Resume(slots) => self.drained.retain(|slot| !slots.contains(*slot)),
+            Effect::Drain(slots) => self.drained.extend(slots.iter()),
+            Effect::Rejoin | Effect::Exit => {
+                self.owned.clear();
+            }
+            _ => {}
+        }
+    }
+
+    fn at(&self, time: i64) -> Duration {
+        self.policy.clock(self.clocks.now(time))
+    }
+
+    pub fn may_act(&self, slot: Slot, time: i64) -> bool {
+        self.owned.get(&slot).is_some_and(|until| self.at(time) < *until)
+    }
+
+    pub fn may_create(&self, slot: Slot, time: i64) -> bool {
+        let held = self.held.get(&slot).is_some_and(|until| self.at(time) < *until);
+        self.may_act(slot, time) && !held && !self.drained.contains(&slot)
+    }
+}

@@ -1,0 +1,172 @@
+//! One rule after another, in worlds where only one thing goes wrong.
+
+use framework_message::Slot;
+use framework_shard::Incarnation;
+use framework_shard::defect::Defects;
+use framework_shard::map::Entry;
+
+use crate::policy;
+use crate::world::World;
+
+const SLOT: Slot = Slot(0);
+
+/// A world without faults in which these replicas have settled.
+fn settled(names: &[&str]) -> World {
+    let mut world = World::new(7, policy(Defects::NONE), 4);
+    world.calm = true;
+    for name in names {
+        world.join(name, &format!("pod of {name}"));
+    }
+    run(&mut world, 60);
+    world.is_settled().unwrap();
+    world
+}
+
+fn run(world: &mut World, seconds: i64) {
+    world.run(world.time + seconds * 1000).unwrap();
+}
+
+/// Runs until this is true. Returns the seconds that passed.
+fn until(world: &mut World, limit: i64, is: impl Fn(&World) -> bool) -> i64 {
+    let begun = world.time;
+    while !is(world) {
+        assert!(world.time - begun < limit * 1000, "not within {limit} s");
+        world.run(world.time + 100).unwrap();
+    }
+    (world.time - begun) / 1000
+}
+
+fn entry(world: &World) -> &Entry {
+    &world.store.map.as_ref().unwrap().1.slots[&SLOT]
+}
+
+fn owner(world: &World) -> Incarnation {
+    entry(world).owner.clone().unwrap()
+}
+
+fn number(world: &World, one: &Incarnation) -> u64 {
+    *world.replicas.iter().find(|(_, replica)| replica.me == *one).unwrap().0
+}
+
+#[test]
+fn a_lone_replica_writes_the_map_before_it_acts() {
+    let mut world = World::new(7, policy(Defects::NONE), 4);
+    world.calm = true;
+    world.join("a", "pod");
+    until(&mut world, 60, |world| !world.acting(SLOT).is_empty());
+    assert_eq!(world.acting(SLOT), [&owner(&world)]);
+}
+
+#[test]
+fn a_granted_slot_is_acted_for_once_it_was_listed() {
+    let mut world = World::new(7, policy(Defects::NONE), 4);
+    world.calm = true;
+    world.join("a", "pod");
+    world.lists_hang = true;
+    run(&mut world, 60);
+    assert!(world.lists == 1 && entry(&world).owner.is_some());
+    assert!(world.acting(SLOT).is_empty());
+}
+
+#[test]
+fn a_member_that_hears_nothing_stops_by_its_own_deadline() {
+    let mut world = settled(&["a"]);
+    world.deaf = true;
+    // Its clock may be slow by a tenth, and the last renewal may be up to an interval old.
+    assert!((5..9).contains(&until(&mut world, 10, |world| world.acting(SLOT).is_empty())));
+}
+
+#[test]
+fn a_lapse_that_ends_loses_nothing() {
+    let mut world = settled(&["a"]);
+    let (before, lists) = (entry(&world).clone(), world.lists);
+    world.deaf = true;
+    run(&mut world, 3600);
+    assert!(world.acting(SLOT).is_empty());
+    world.deaf = false;
+    run(&mut world, 10);
+    assert_eq!((world.acting(SLOT).len(), entry(&world), world.lists), (1, &before, lists));
+}
+
+#[test]
+fn a_wall_clock_that_jumps_ahead_pauses_until_a_renewal_succeeds() {
+    let mut world = settled(&["a"]);
+    let one = world.pick().unwrap();
+    world.replicas.get_mut(&one).unwrap().clocks.off += 2500;
+    until(&mut world, 1, |world| world.acting(SLOT).is_empty());
+    until(&mut world, 3, |world| !world.acting(SLOT).is_empty());
+}
+
+#[test]
+fn a_hand_over_of_unknown_outcome_is_not_taken_back() {
+    let mut world = settled(&["a"]);
+    world.join("b", "pod of b");
+    world.join("c", "pod of c");
+    let asked =
+        |world: &World| world.store.map.as_ref().unwrap().1.slots.values().any(|one| one.next.is_some());
+    until(&mut world, 20, asked);
+    let moving: Vec<_> = world.store.map.as_ref().unwrap().1.slots.clone().into_iter().collect();
+    let moving: Vec<_> = moving.into_iter().filter(|(_, one)| one.next.is_some()).collect();
+    world.puts_are_lost = true;
+    run(&mut world, 120);
+    assert!(moving.iter().all(|(slot, _)| world.acting(*slot).is_empty()), "given up, and not taken back");
+    world.puts_are_lost = false;
+    run(&mut world, 20);
+    world.is_settled().unwrap();
+    for (slot, asked) in moving {
+        assert_eq!(world.store.map.as_ref().unwrap().1.slots[&slot].owner, asked.next);
+    }
+}
+
+#[test]
+fn a_drain_that_does_not_end_is_handed_over_unsettled() {
+    let mut world = settled(&["a", "b"]);
+    let old = owner(&world);
+    world.drains_hang = true;
+    world.stop(number(&world, &old));
+    assert!(until(&mut world, 40, |world| owner(world) != old) >= 25);
+    assert!(entry(&world).unsettled);
+}
+
+#[test]
+fn a_hold_that_was_not_over_is_inherited() {
+    let mut world = settled(&["a", "b", "c"]);
+    let first = owner(&world);
+    world.crash(number(&world, &first));
+    until(&mut world, 30, |world| owner(world) != first);
+    let second = owner(&world);
+    world.stop(number(&world, &second));
+    until(&mut world, 5, |world| owner(world) != second);
+    assert!(entry(&world).unsettled);
+    let third = owner(&world);
+    let creates = |world: &World| world.replicas.values().any(|one| one.may_create(SLOT, world.time));
+    assert!(until(&mut world, 50, creates) >= 28, "{third} holds anew");
+}
+
+#[test]
+fn a_restarted_container_takes_its_slots_at_once_and_holds() {
+    let mut world = settled(&["a", "b"]);
+    let old = owner(&world);
+    world.crash(number(&world, &old));
+    world.join(old.lease(), &format!("pod of {}", old.lease()));
+    until(&mut world, 4, |world| world.acting(SLOT).len() == 1 && owner(world) != old);
+    assert_eq!(owner(&world).lease(), old.lease());
+    assert!(!world.replicas.values().any(|one| one.may_create(SLOT, world.time)), "it holds");
+}
+
+#[test]
+fn a_second_replica_of_the_same_name_waits() {
+    let mut world = settled(&["a"]);
+    let first = owner(&world);
+    world.join("a", "another pod");
+    run(&mut world, 100);
+    assert_eq!((owner(&world), world.acting(SLOT).len()), (first, 1));
+}
+
+#[test]
+fn an_api_server_that_counts_back_ends_the_life_of_a_member() {
+    let mut world = settled(&["a"]);
+    let old = owner(&world);
+    world.store.rewind();
+    until(&mut world, 5, |world| world.replicas.values().all(|one| one.me != old));
+}

@@ -1,0 +1,389 @@
+//! Replicas around a store in one thread: messages are late, lost and repeated, clocks differ, replicas die.
+//!
+//! After each event two claims are checked. At most one replica may act for a slot. None may create for a
+//! slot while a create of another one is on the way.
+
+use std::collections::BTreeMap;
+
+use framework_message::{Slot, Slots};
+use framework_shard::event::{Effect, Event, Outcome};
+use framework_shard::{Incarnation, Policy};
+
+use crate::replica::{Clocks, Replica};
+use crate::store::Store;
+
+const SECOND: i64 = 1000;
+const LIFETIME: i64 = 28 * SECOND;
+
+#[derive(Clone, Debug)]
+enum Item {
+    Tick,
+    Apply(Effect, Option<i64>),
+    Tell(Event),
+    Drained(Slots),
+    Stop,
+    Crash,
+    Freeze(i64),
+}
+
+pub struct World {
+    pub time: i64,
+    pub store: Store,
+    pub replicas: BTreeMap<u64, Replica>,
+    pub calm: bool,
+    /// No request arrives and no watch shows anything.
+    pub deaf: bool,
+    /// No write of the map arrives.
+    pub puts_are_lost: bool,
+    /// No listing ends.
+    pub lists_hang: bool,
+    /// No drain ends.
+    pub drains_hang: bool,
+    /// Writes of the map that were applied.
+    pub puts: u64,
+    /// Listings that were asked for.
+    pub lists: u64,
+    random: fastrand::Rng,
+    policy: Policy,
+    slots: Vec<Slot>,
+    queue: BTreeMap<(i64, u64), (u64, Item)>,
+    frozen: BTreeMap<u64, i64>,
+    creates: Vec<(Slot, Incarnation, i64)>,
+    count: u64,
+}
+
+impl World {
+    pub fn new(seed: u64, policy: Policy, slots: u8) -> Self {
+        World {
+            time: 0,
+            store: Store::default(),
+            replicas: BTreeMap::new(),
+            calm: false,
+            deaf: false,
+            puts_are_lost: false,
+            lists_hang: false,
+            drains_hang: false,
+            puts: 0,
+            lists: 0,
+            random: fastrand::Rng::with_seed(seed),
+            policy,
+            slots: (0..slots).map(Slot).collect(),
+            queue: BTreeMap::new(),
+            frozen: BTreeMap::new(),
+            creates: Vec::new(),
+            count: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    fn later(&mut self, replica: u64, delay: i64, item: Item) {
+        let key = (self.time + delay, self.number());
+        self.queue.insert(key, (replica, item));
+    }
+
+    /// A replica starts under this name, in the Pod with this UID.
+    pub fn join(&mut self, name: &str, pod: &str) -> u64 {
+        let number = self.number();
+        let off = self.random.i64(-3600 * SECOND..3600 * SECOND);
+        let clocks = Clocks { fast: self.random.i64(-100..=100), off };
+        let me = Incarnation::new(name, &number.to_string());
+        self.replicas.insert(number, Replica::new(self.policy, me, pod, clocks, &self.slots));
+        let names: Vec<_> = self.store.leases.keys().cloned().collect();
+        for name in names {
+            let seen = self.store.lease(&name);
+            self.later(number, 1, Item::Tell(Event::LeaseSeen { name, seen }));
+        }
+        self.later(number, 0, Item::Tick);
+        number
+    }
+
+    pub fn stop(&mut self, replica: u64) {
+        self.later(replica, 0, Item::Stop);
+    }
+
+    pub fn crash(&mut self, replica: u64) {
+        self.later(replica, 0, Item::Crash);
+    }
+
+    pub fn freeze(&mut self, replica: u64, time: i64) {
+        self.later(replica, 0, Item::Freeze(time));
+    }
+
+    /// The wall clock of a replica is set.
+    pub fn set_clock(&mut self, replica: u64) {
+        let by = self.random.i64(-100 * SECOND..100 * SECOND);
+        self.replicas.entry(replica).and_modify(|one| one.clocks.off += by);
+    }
+
+    /// A user takes the holder out of a Lease.
+    pub fn empty_by_hand(&mut self, name: &str) {
+        if let Some((version, record)) = self.store.leases.get(name).cloned() {
+            self.store.write_lease(name, Some(version), record.emptied());
+            self.show_lease(name);
+        }
+    }
+
+    pub fn delete_lease(&mut self, name: &str) {
+        self.store.delete_lease(name);
+        self.show_lease(name);
+    }
+
+    pub fn delete_map(&mut self) {
+        self.store.delete_map();
+        self.show_map();
+    }
+
+    /// Runs until `end`. The claim that broke, if one did.
+    pub fn run(&mut self, end: i64) -> Result<(), String> {
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > end {
+                break;
+            }
+            let ((time, _), (replica, item)) = entry.remove_entry();
+            self.time = time;
+            self.happen(replica, item);
+            self.check()?;
+        }
+        self.time = end;
+        Ok(())
+    }
+
+    fn happen(&mut self, number: u64, item: Item) {
+        if let Item::Apply(effect, reply) = item {
+            return self.apply(number, effect, reply);
+        }
+        if matches!(item, Item::Crash) {
+            self.replicas.remove(&number);
+            return;
+        }
+        if let Some(until) = self.frozen.get(&number).copied().filter(|until| *until > self.time) {
+            return self.later(number, until - self.time + 1, item);
+        }
+        let Some(replica) = self.replicas.get_mut(&number) else { return };
+        let event = match item {
+            Item::Tick => {
+                let pause = i64::try_from(self.policy.interval.as_millis()).unwrap() / 5;
+                self.later(number, pause, Item::Tick);
+                self.create(number);
+                Event::Tick
+            }
+            Item::Tell(event) => event,
+            Item::Stop => Event::Stop,
+            Item::Drained(slots) => {
+                let me = replica.me.clone();
+                let end = self.creates.iter().filter(|(slot, who, _)| *who == me && slots.contains(*slot));
+                match end.map(|(.., end)| *end).max().filter(|end| *end > self.time) {
+                    Some(end) => return self.later(number, end - self.time, Item::Drained(slots)),
+                    None => Event::Drained(slots),
+                }
+            }
+            Item::Freeze(time) => {
+                self.frozen.insert(number, self.time + time);
+                return;
+            }
+            Item::Apply(..) | Item::Crash => return,
+        };
+        self.step(number, event);
+    }
+
+    /// Creates where it may.
+    fn create(&mut self, number: u64) {
+        let Some(replica) = self.replicas.get(&number) else { return };
+        for slot in self.slots.clone() {
+            if replica.may_create(slot, self.time) && self.random.u8(..4) == 0 {
+                let life = if self.random.u8(..4) == 0 { LIFETIME } else { SECOND };
+                let end = self.time + self.random.i64(0..=life);
+                self.creates.push((slot, replica.me.clone(), end));
+            }
+        }
+    }
+
+    fn step(&mut self, number: u64, event: Event) {
+        let time = self.time;
+        let Some(replica) = self.replicas.get_mut(&number) else { return };
+        let effects = replica.step(time, event);
+        for effect in effects {
+            if let Some(replica) = self.replicas.get_mut(&number) {
+                replica.own(&effect);
+            }
+            self.handle(number, effect);
+        }
+    }
+
+    fn handle(&mut self, number: u64, effect: Effect) {
+        let quick = self.random.i64(1..300);
+        match effect {
+            Effect::List(slots) => {
+                self.lists += 1;
+                if self.lists_hang {
+                    return;
+                }
+                self.later(number, quick * 3, Item::Tell(Event::Listed(slots)));
+            }
+            Effect::Drain(_) if self.drains_hang => {}
+            Effect::Drain(slots) => self.later(number, quick, Item::Drained(slots)),
+            Effect::Rejoin | Effect::Exit => {
+                let Some(replica) = self.replicas.remove(&number) else { return };
+                if effect == Effect::Rejoin {
+                    self.join(replica.me.lease(), &format!("pod of {}", replica.me.lease()));
+                }
+            }
+            Effect::WriteLease { .. } | Effect::PutMap { .. } | Effect::ReadLease(_) | Effect::ReadMap => {
+                self.send(number, effect, quick);
+            }
+            Effect::DeleteLease { name, base }
+                if self.store.leases.get(&name).is_some_and(|(version, _)| *version == base) =>
+            {
+                self.delete_lease(&name);
+            }
+            _ => {}
+        }
+    }
+
+    /// A request is answered, or is lost, or is applied and its reply is lost, perhaps long after its time-out.
+    fn send(&mut self, number: u64, effect: Effect, quick: i64) {
+        let fate = if self.calm { 9 } else { self.random.u8(..12) };
+        let unknown = match &effect {
+            Effect::WriteLease { ticket, .. } => {
+                Event::LeaseWritten { ticket: *ticket, outcome: Outcome::Unknown }
+            }
+            Effect::PutMap { ticket, .. } => Event::MapPut { ticket: *ticket, outcome: Outcome::Unknown },
+            Effect::ReadMap => Event::MapRead(None),
+            _ => Event::Tick,
+        };
+        let lost = self.deaf || self.puts_are_lost && matches!(effect, Effect::PutMap { .. });
+        match fate {
+            _ if lost => self.later(number, 3 * SECOND, Item::Tell(unknown)),
+            0 => self.later(number, 3 * SECOND, Item::Tell(unknown)),
+            1 | 2 => {
+                let late = if fate == 1 { 12 * SECOND } else { 3 * SECOND };
+                let arrival = self.random.i64(0..late);
+                self.later(number, arrival, Item::Apply(effect, None));
+                self.later(number, 3 * SECOND, Item::Tell(unknown));
+            }
+            _ => {
+                let back = self.random.i64(1..300);
+                self.later(number, quick, Item::Apply(effect, Some(back)));
+            }
+        }
+    }
+
+    fn apply(&mut self, number: u64, effect: Effect, reply: Option<i64>) {
+        let outcome = |version: Option<_>| version.map_or(Outcome::Refused, Outcome::Done);
+        let event = match effect {
+            Effect::WriteLease { name, base, record, ticket } => {
+                let version = self.store.write_lease(&name, base, record);
+                version.iter().for_each(|_| self.show_lease(&name));
+                Event::LeaseWritten { ticket, outcome: outcome(version) }
+            }
+            Effect::PutMap { base, map, ticket } => {
+                let version = self.store.put_map(base, map);
+                if version.is_some() {
+                    self.puts += 1;
+                    self.show_map();
+                }
+                Event::MapPut { ticket, outcome: outcome(version) }
+            }
+            Effect::ReadLease(name) => {
+                let seen = self.store.lease(&name);
+                Event::LeaseSeen { name, seen }
+            }
+            _ => Event::MapRead(Some(self.store.map())),
+        };
+        if let Some(back) = reply {
+            self.later(number, back, Item::Tell(event));
+        }
+    }
+
+    fn show_lease(&mut self, name: &str) {
+        let event = Event::LeaseSeen { name: name.to_owned(), seen: self.store.lease(name) };
+        self.show(&event);
+    }
+
+    fn show_map(&mut self) {
+        let event = Event::MapSeen(self.store.map());
+        self.show(&event);
+    }
+
+    /// A watch shows a change: soon, late, twice, or never.
+    fn show(&mut self, event: &Event) {
+        for number in self.replicas.keys().copied().collect::<Vec<_>>() {
+            let fate = if self.calm { 9 } else { self.random.u8(..12) };
+            let lag = self.random.i64(1..200);
+            match fate {
+                _ if self.deaf => {}
+                0 => {}
+                1 => {
+                    let late = self.random.i64(0..20 * SECOND);
+                    self.later(number, lag + late, Item::Tell(event.clone()));
+                }
+                2 => {
+                    self.later(number, lag, Item::Tell(event.clone()));
+                    self.later(number, 5 * lag, Item::Tell(event.clone()));
+                }
+                _ => self.later(number, lag, Item::Tell(event.clone())),
+            }
+        }
+    }
+
+    /// No faults from now on; all watches are opened anew.
+    pub fn calm_down(&mut self) {
+        self.calm = true;
+        let names: Vec<_> = self.store.leases.keys().cloned().collect();
+        names.iter().for_each(|name| self.show_lease(name));
+        self.show_map();
+    }
+
+    /// The lives that may act for a slot.
+    pub fn acting(&self, slot: Slot) -> Vec<&Incarnation> {
+        let acts = |replica: &&Replica| replica.may_act(slot, self.time);
+        self.replicas.values().filter(acts).map(|replica| &replica.me).collect()
+    }
+
+    fn check(&mut self) -> Result<(), String> {
+        let time = self.time;
+        self.creates.retain(|(.., end)| *end > time);
+        for slot in &self.slots {
+            let acting = self.acting(*slot);
+            if acting.len() > 1 {
+                return Err(format!("{acting:?} act for slot {slot} at {time}"));
+            }
+            let creator = self.replicas.values().find(|replica| replica.may_create(*slot, time));
+            let late = self
+                .creates
+                .iter()
+                .find(|(of, who, _)| of == slot && Some(who) != creator.map(|one| &one.me));
+            if let (Some(creator), Some((_, who, _))) = (creator, late) {
+                let me = &creator.me;
+                return Err(format!("{me} creates for slot {slot} at {time}, one of {who} may land"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every slot has an owner that acts, and nobody waits for anything.
+    pub fn is_settled(&self) -> Result<(), String> {
+        let (_, map) = self.store.map.as_ref().ok_or("there is no map")?;
+        for slot in &self.slots {
+            let entry = map.slots.get(slot).ok_or("the map lacks a slot")?;
+            let acting = self.acting(*slot);
+            if entry.next.is_some() || entry.owner.iter().collect::<Vec<_>>() != acting {
+                return Err(format!("slot {slot}: {entry:?}, and {acting:?} act at {}", self.time));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn pick(&mut self) -> Option<u64> {
+        let all: Vec<_> = self.replicas.keys().copied().collect();
+        self.random.choice(all)
+    }
+
+    pub fn dice(&mut self, sides: u8) -> u8 {
+        self.random.u8(..sides)
+    }
+}

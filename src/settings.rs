@@ -11,6 +11,7 @@ use framework_access::proxy::Variables;
 use framework_api::config::{self, Config};
 use framework_core::Policy;
 use framework_core::classify::{self, Classifier};
+use framework_core::retry::Backoff;
 use framework_engine::compression::Compression;
 use framework_engine::engine::EngineSettings;
 use framework_runtime::client::REQUEST_LIFETIME;
@@ -135,6 +136,10 @@ fn policy(config: &Config, classifier: Classifier) -> Policy {
         signed(config.framework_min_retry_delay_sec_for_transient_conflict_failed);
     policy.max_conflict_retry_delay_sec =
         signed(config.framework_max_retry_delay_sec_for_transient_conflict_failed);
+    policy.retry_backoff = Backoff {
+        short_run_sec: signed(config.retry_backoff_short_run_sec),
+        max_delay_sec: signed(config.retry_backoff_max_delay_sec),
+    };
     policy.framework_completed_retain_sec = signed(config.framework_completed_retain_sec);
     policy.log_object_snapshot = config.log_object_snapshot;
     policy.queueing = config.queueing;
@@ -182,7 +187,7 @@ mod tests {
             "kubeClientQps: 100\nkubeClientBurst: 7\nworkerNumber: 9\nobjectLocalCacheCreationTimeoutSec: 61\n\
              frameworkCompletedRetainSec: 62\nframeworkMinRetryDelaySecForTransientConflictFailed: 1\n\
              frameworkMaxRetryDelaySecForTransientConflictFailed: 2\nmetricsAddress: 127.0.0.1:99\n\
-             queueing: true",
+             queueing: true\nretryBackoffShortRunSec: 5\nretryBackoffMaxDelaySec: 6",
         )
         .unwrap();
         let (policy, engine) = (&settings.policy, &settings.engine);
@@ -190,6 +195,7 @@ mod tests {
         assert_eq!(policy.object_local_cache_creation_timeout_sec, 61);
         assert_eq!(policy.framework_completed_retain_sec, 62);
         assert_eq!((policy.min_conflict_retry_delay_sec, policy.max_conflict_retry_delay_sec), (1, 2));
+        assert_eq!(policy.retry_backoff, Backoff { short_run_sec: 5, max_delay_sec: 6 });
         assert_eq!(policy.unrecorded_creates_limit, 200);
         assert!(policy.queueing);
         assert_eq!(settings.metrics_address.to_string(), "127.0.0.1:99");

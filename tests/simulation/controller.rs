@@ -43,6 +43,7 @@ impl Default for Setup {
         policy.object_local_cache_creation_timeout_sec = 60;
         policy.min_conflict_retry_delay_sec = 1;
         policy.max_conflict_retry_delay_sec = 5;
+        policy.retry_backoff.max_delay_sec = 5;
         let settings = EngineSettings { qps: 1000.0, burst: 1000, ..EngineSettings::default() };
         Setup { policy, settings, wrong_by: SignedDuration::ZERO, told: Told::default() }
     }

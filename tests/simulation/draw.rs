@@ -111,6 +111,7 @@ fn setup(rng: &mut Rng, clock_jumps: bool) -> Setup {
         // No promise says whether a delay has passed by a clock that is set meanwhile.
         setup.policy.min_conflict_retry_delay_sec = 0;
         setup.policy.max_conflict_retry_delay_sec = 0;
+        setup.policy.retry_backoff.max_delay_sec = 0;
     }
     setup.settings.qps = one(rng, &[1000.0, 1000.0, 10.0]);
     setup.settings.burst = one(rng, &[1000, 1000, 3]);

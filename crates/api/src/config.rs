@@ -45,6 +45,11 @@ pub struct Config {
     pub framework_min_retry_delay_sec_for_transient_conflict_failed: u64,
     /// Greatest delay of a Framework's retry after a transient failure caused by competition.
     pub framework_max_retry_delay_sec_for_transient_conflict_failed: u64,
+    /// An attempt that ran for less than this counts as a short run: many in a row delay the next retry. 0:
+    /// nothing is delayed.
+    pub retry_backoff_short_run_sec: u64,
+    /// Greatest delay of a retry after short runs; 0: nothing is delayed.
+    pub retry_backoff_max_delay_sec: u64,
     /// Which objects are logged as snapshots, and when.
     pub log_object_snapshot: LogObjectSnapshot,
     /// How failed Pods are classified, tried in this order after the predefined codes.
@@ -142,6 +147,8 @@ impl Default for Config {
             framework_completed_retain_sec: 30 * 24 * 3600,
             framework_min_retry_delay_sec_for_transient_conflict_failed: 60,
             framework_max_retry_delay_sec_for_transient_conflict_failed: 900,
+            retry_backoff_short_run_sec: 10,
+            retry_backoff_max_delay_sec: 300,
             log_object_snapshot: LogObjectSnapshot::default(),
             pod_failure_spec: pod_failure::default_rules(),
             queueing: false,
@@ -249,6 +256,8 @@ mod tests {
             framework_completed_retain_sec: 0,
             framework_min_retry_delay_sec_for_transient_conflict_failed: 0,
             framework_max_retry_delay_sec_for_transient_conflict_failed: 0,
+            retry_backoff_short_run_sec: 0,
+            retry_backoff_max_delay_sec: 0,
             log_object_snapshot: LogObjectSnapshot {
                 framework: FrameworkSnapshot { on_framework_retry: false, on_framework_deletion: false },
                 task: TaskSnapshot { on_task_retry: false, on_task_deletion: false },
@@ -300,6 +309,8 @@ mod tests {
             ("frameworkCompletedRetainSec: -1", "-1", &format!("0 to {seconds}")),
             ("frameworkCompletedRetainSec: 9223372037", "9223372037", &format!("0 to {seconds}")),
             ("frameworkMinRetryDelaySecForTransientConflictFailed: -1", "-1", &format!("0 to {seconds}")),
+            ("retryBackoffShortRunSec: -1", "-1", &format!("0 to {seconds}")),
+            ("retryBackoffMaxDelaySec: -1", "-1", &format!("0 to {seconds}")),
             ("leaseDurationSec: 3", "3", "4 to 3600"),
             ("leaseRenewIntervalSec: 0", "0", "1 to 1800"),
             ("metricsAddress: nowhere", "nowhere", "an IP address and a port, such as 0.0.0.0:8080"),

@@ -10,7 +10,7 @@ use crate::defect::Defect;
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
 use crate::permit::{self, role_of_pod, task_of_pod};
 use crate::plan::{Action, Plan};
-use crate::{growth, lifetime, next_attempt, pod, queue};
+use crate::{growth, lifetime, next_attempt, pod, queue, task};
 
 /// The object that a create posts; `None` if the status no longer has the instance.
 pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
@@ -187,6 +187,9 @@ impl Acts<'_> {
     }
 
     fn task(&mut self, role: &TaskRoleStatus, task: &TaskStatus) {
+        if task.state == State::AttemptCompleted && task.retry_policy_status.retry_delay_sec.is_some() {
+            self.wake_at(task::retry_due(task));
+        }
         let Some(uid) = &task.attempt_status.pod_uid else { return self.create_pod(role, task) };
         match self.o.objects.pod(&task.attempt_status.pod_name, uid) {
             Some(pod) => self.delete_pod(role, task, pod),

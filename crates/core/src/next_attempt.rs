@@ -28,7 +28,8 @@ impl Step<'_> {
             (None, Decision::Retry { accountable, conflict }) => {
                 let (least, most) =
                     (self.policy.min_conflict_retry_delay_sec, self.policy.max_conflict_retry_delay_sec);
-                let delay = if conflict { retry::random_delay(least, most, self.m.seed) } else { 0 };
+                let random = if conflict { retry::random_delay(least, most, self.m.seed) } else { 0 };
+                let delay = random.max(self.backoff_delay(next));
                 if delay > 0 && !is_stopped(self.o) && !self.is_over() {
                     reports.push(Report::normal(
                         "RetryDelayed",
@@ -53,6 +54,12 @@ impl Step<'_> {
         }
     }
 
+    /// The delay because the attempt, and those before it, ended soon after their start.
+    fn backoff_delay(&self, status: &FrameworkStatus) -> i64 {
+        let (run, completed) = ran(status);
+        self.policy.retry_backoff.delay(status.retry_policy_status, run, completed)
+    }
+
     fn retry(
         &self,
         next: &mut FrameworkStatus,
@@ -69,11 +76,10 @@ impl Step<'_> {
                 ),
             ));
         }
-        let retried = &mut next.retry_policy_status;
-        retried.total_retried_count += 1;
-        retried.accountable_retried_count += i32::from(accountable);
-        retried.retry_delay_sec = None;
-        let id = retried.total_retried_count;
+        let (backoff, retried) = (self.policy.retry_backoff, next.retry_policy_status);
+        let (run, completed) = ran(next);
+        next.retry_policy_status = backoff.retried(retried, accountable, run, completed);
+        let id = next.retry_policy_status.total_retried_count;
         next.attempt_status = new_attempt(id, Some(next), self.o, self.m, self.policy);
         transition(next, State::AttemptCreationPending, self.m.time());
         if is_stopped(self.o) {
@@ -96,6 +102,12 @@ impl Step<'_> {
             Report::normal("Succeeded", note)
         });
     }
+}
+
+/// When the attempt began to run, if ever, and when it was over.
+fn ran(status: &FrameworkStatus) -> (Option<Time>, Time) {
+    let attempt = &status.attempt_status;
+    (attempt.run_time, attempt.completion_time.unwrap_or(status.transition_time))
 }
 
 /// When a decided retry starts.

@@ -4,6 +4,7 @@ use framework_api::config::LogObjectSnapshot;
 
 use crate::classify::Classifier;
 use crate::defect::Defects;
+use crate::retry::Backoff;
 use crate::size_limits::SizeLimits;
 
 /// The settings that decisions depend on.
@@ -17,6 +18,8 @@ pub struct Policy {
     pub min_conflict_retry_delay_sec: i64,
     /// Greatest random delay of a retry after a transient conflict, Frameworks only.
     pub max_conflict_retry_delay_sec: i64,
+    /// Delays of retries after attempts that ended at once.
+    pub retry_backoff: Backoff,
     /// How long a completed Framework is kept.
     pub framework_completed_retain_sec: i64,
     /// The number of Pods of a Framework that may exist, or be in flight, without being recorded (rule A7).
@@ -39,6 +42,7 @@ impl Policy {
             object_local_cache_creation_timeout_sec: 300,
             min_conflict_retry_delay_sec: 60,
             max_conflict_retry_delay_sec: 900,
+            retry_backoff: Backoff::default(),
             framework_completed_retain_sec: 30 * 24 * 3600,
             unrecorded_creates_limit: 64,
             size: SizeLimits::default(),

@@ -1,8 +1,9 @@
-//! Whether a completed attempt is followed by another. The same rules serve Frameworks and Tasks.
+//! Whether a completed attempt is followed by another, and how much later. The same rules serve Frameworks
+//! and Tasks.
 
-use framework_api::RetryPolicy;
 use framework_api::code::{Attribute, Code, CompletionType};
 use framework_api::status::RetryPolicyStatus;
+use framework_api::{RetryPolicy, Time};
 
 /// The step after a completed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,77 @@ pub fn decide(policy: RetryPolicy, retried: RetryPolicyStatus, code: i32, end: &
         -1 if end.is_failed() => Decision::Retry { accountable: true, conflict: false },
         _ if end.is_failed() && within => Decision::Retry { accountable: true, conflict: false },
         _ => Decision::Stop,
+    }
+}
+
+/// Short runs in a row that are retried without delay.
+const FREE_SHORT_RUNS: i32 = 5;
+
+/// Delays of retries after attempts that ended at once: a Task that fails immediately and is retried without
+/// limit would otherwise make Pods as fast as the request budget allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// An attempt that ran for less is a short run; 0: no attempt is.
+    pub short_run_sec: i64,
+    /// The greatest delay; 0: nothing is delayed.
+    pub max_delay_sec: i64,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Backoff { short_run_sec: 10, max_delay_sec: 300 }
+    }
+}
+
+impl Backoff {
+    /// The delay of the retry after the current attempt, which ran from `run` (if ever) to `completed`.
+    ///
+    /// The sixth short run in a row delays the next attempt by 1 s. Each further one doubles the delay.
+    pub fn delay(self, retried: RetryPolicyStatus, run: Option<Time>, completed: Time) -> i64 {
+        if !self.is_short(run, completed) {
+            return 0;
+        }
+        let from = retried.short_runs_from.unwrap_or(0);
+        let short_runs = retried.total_retried_count.saturating_sub(from).saturating_add(1);
+        if short_runs <= FREE_SHORT_RUNS {
+            return 0;
+        }
+        let doublings = u32::try_from(short_runs - FREE_SHORT_RUNS - 1).unwrap_or(0).min(62);
+        (1_i64 << doublings).min(self.max_delay_sec)
+    }
+
+    /// Whether this delay is new to the user: neither the delay of the retry before, nor none. So a row of
+    /// short runs is reported a few times, however long it is.
+    pub fn is_step(self, retried: RetryPolicyStatus, delay: i64) -> bool {
+        let before = RetryPolicyStatus { total_retried_count: retried.total_retried_count - 1, ..retried };
+        let at = Time::floor(jiff::Timestamp::UNIX_EPOCH);
+        delay > 0 && delay != self.delay(before, None, at)
+    }
+
+    /// The counts after a retry of the current attempt.
+    pub fn retried(
+        self,
+        mut retried: RetryPolicyStatus,
+        accountable: bool,
+        run: Option<Time>,
+        completed: Time,
+    ) -> RetryPolicyStatus {
+        retried.total_retried_count += 1;
+        retried.accountable_retried_count += i32::from(accountable);
+        retried.retry_delay_sec = None;
+        if self.is_on() && !self.is_short(run, completed) {
+            retried.short_runs_from = Some(retried.total_retried_count);
+        }
+        retried
+    }
+
+    fn is_on(self) -> bool {
+        self.short_run_sec > 0 && self.max_delay_sec > 0
+    }
+
+    /// An attempt that was never seen running ran for no time.
+    fn is_short(self, run: Option<Time>, completed: Time) -> bool {
+        self.is_on() && run.is_none_or(|run| completed < run.plus_seconds(self.short_run_sec))
     }
 }
 

@@ -112,6 +112,12 @@ pub(crate) fn complete(task: &mut Shared<TaskStatus>, at: Time) {
     transition(task, State::Completed, at);
 }
 
+/// When the Task's decided retry starts.
+pub(crate) fn retry_due(task: &TaskStatus) -> Time {
+    let completed = task.attempt_status.completion_time.unwrap_or(task.transition_time);
+    completed.plus_seconds(task.retry_policy_status.retry_delay_sec.unwrap_or(0))
+}
+
 /// The texts of others about the end of a Task, and the room for them.
 struct EndTexts<'r, 'o> {
     room: &'r mut Room<'o>,
@@ -287,10 +293,36 @@ impl Advance<'_> {
         let (Some(role), Some(end)) = (self.role, task.attempt_status.completion_status.as_ref()) else {
             return complete(task, at);
         };
-        let decision = retry::decide(role.task.retry_policy, task.retry_policy_status, end.code, &end.r#type);
-        match decision {
-            Decision::Retry { .. } if !persisted && !task.deletion_pending => {}
-            Decision::Retry { accountable, .. } if !task.deletion_pending => {
+        let retried = task.retry_policy_status;
+        let decision = retry::decide(role.task.retry_policy, retried, end.code, &end.r#type);
+        let Decision::Retry { accountable, .. } = decision else { return complete(task, at) };
+        if task.deletion_pending {
+            return complete(task, at);
+        }
+        let attempt = &task.attempt_status;
+        let (backoff, run) = (self.policy.retry_backoff, attempt.run_time);
+        let completed = attempt.completion_time.unwrap_or(at);
+        let delay = backoff.delay(retried, run, completed);
+        match retried.retry_delay_sec {
+            None if delay > 0 => {
+                if backoff.is_step(retried, delay) {
+                    reports.push(Report::warning(
+                        "TaskRetryDelayed",
+                        format!(
+                            "Task {role_name}-{} ended soon after its start again, at last as {} ({}); its \
+                             attempt {} starts in {delay} s",
+                            task.index,
+                            end.phrase,
+                            end.code,
+                            attempt.id + 1
+                        ),
+                    ));
+                }
+                task.to_mut().retry_policy_status.retry_delay_sec = Some(delay);
+            }
+            Some(_) if at < retry_due(task) => {}
+            _ if !persisted => {}
+            _ => {
                 reports.push(Report::normal(
                     "TaskRetrying",
                     format!(
@@ -299,15 +331,12 @@ impl Advance<'_> {
                     ),
                 ));
                 let own = task.to_mut();
-                let retried = &mut own.retry_policy_status;
-                retried.total_retried_count += 1;
-                retried.accountable_retried_count += i32::from(accountable);
-                retried.retry_delay_sec = None;
+                own.retry_policy_status = backoff.retried(retried, accountable, run, completed);
+                let id = own.retry_policy_status.total_retried_count;
                 let pod_name = std::mem::take(&mut own.attempt_status.pod_name);
-                own.attempt_status = TaskAttemptStatus::new(retried.total_retried_count, pod_name, at);
+                own.attempt_status = TaskAttemptStatus::new(id, pod_name, at);
                 transition(task, State::AttemptCreationPending, at);
             }
-            _ => complete(task, at),
         }
     }
 }

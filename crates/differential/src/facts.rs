@@ -98,7 +98,7 @@ fn of_task(role: &str, task: &TaskStatus, facts: &mut Facts) {
 }
 
 fn retried(counts: RetryPolicyStatus) -> String {
-    let RetryPolicyStatus { total_retried_count, accountable_retried_count, retry_delay_sec } = counts;
+    let RetryPolicyStatus { total_retried_count, accountable_retried_count, retry_delay_sec, .. } = counts;
     format!(
         "{total_retried_count} in all, {accountable_retried_count} accountable, delay {retry_delay_sec:?}"
     )

@@ -13,7 +13,7 @@ use crate::pod_failure::PodFailureRule;
 /// The keys of the config file.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct File {
+pub(super) struct FileConfig {
     kube_api_server_address: Option<String>,
     kube_config_file_path: Option<String>,
     kube_client_qps: Option<Rate>,
@@ -28,6 +28,8 @@ pub(super) struct File {
     framework_completed_retain_sec: Option<Seconds<0>>,
     framework_min_retry_delay_sec_for_transient_conflict_failed: Option<Seconds<0>>,
     framework_max_retry_delay_sec_for_transient_conflict_failed: Option<Seconds<0>>,
+    retry_backoff_short_run_sec: Option<Seconds<0>>,
+    retry_backoff_max_delay_sec: Option<Seconds<0>>,
     log_object_snapshot: Option<Snapshots>,
     pod_failure_spec: Option<Vec<PodFailureRule>>,
     queueing: Option<bool>,
@@ -139,7 +141,7 @@ impl From<Address> for SocketAddr {
     }
 }
 
-impl File {
+impl FileConfig {
     /// The settings of the file: its values, and the default of each key that it does not set.
     pub(super) fn fill(self) -> Config {
         let mut config = Config {
@@ -172,6 +174,8 @@ impl File {
             &mut config.framework_max_retry_delay_sec_for_transient_conflict_failed,
             self.framework_max_retry_delay_sec_for_transient_conflict_failed,
         );
+        set(&mut config.retry_backoff_short_run_sec, self.retry_backoff_short_run_sec);
+        set(&mut config.retry_backoff_max_delay_sec, self.retry_backoff_max_delay_sec);
         self.log_object_snapshot.unwrap_or_default().fill(&mut config);
         set(&mut config.queueing, self.queueing);
         set(&mut config.lease_duration_sec, self.lease_duration_sec);
@@ -200,15 +204,16 @@ fn set<T>(setting: &mut T, written: Option<impl Into<T>>) {
 }
 
 /// Decodes a config file. An error names the place of the problem.
-pub(super) fn read(text: &str) -> Result<File, Error> {
+pub(super) fn read(text: &str) -> Result<FileConfig, Error> {
     let mut key = String::new();
-    let decoded: Result<Option<File>, yaml::Error> = yaml::with_deserializer_from_str(text, |decoder| {
-        serde_path_to_error::deserialize(decoder).map_err(|error| {
-            let path = error.path().to_string();
-            key = path.trim_end_matches(['.', '?']).to_owned();
-            error.into_inner()
-        })
-    });
+    let decoded: Result<Option<FileConfig>, yaml::Error> =
+        yaml::with_deserializer_from_str(text, |decoder| {
+            serde_path_to_error::deserialize(decoder).map_err(|error| {
+                let path = error.path().to_string();
+                key = path.trim_end_matches(['.', '?']).to_owned();
+                error.into_inner()
+            })
+        });
     decoded.map(Option::unwrap_or_default).map_err(|error| place(key, error.without_snippet()))
 }
 

@@ -1,9 +1,12 @@
-//! The retry table, row by row, and the delay after a conflict.
+//! The retry table, row by row, and the delays after a conflict and after short runs.
 
-use framework_api::RetryPolicy;
 use framework_api::code::{Attribute, CompletionType};
 use framework_api::status::RetryPolicyStatus;
-use framework_core::retry::{Decision, decide, random_delay};
+use framework_api::{RetryPolicy, State};
+use framework_core::retry::{Backoff, Decision, decide, random_delay};
+use serde_json::json;
+
+use crate::world::{World, created, framework};
 
 const TABLE: &str = include_str!("../../data/retry_decisions.csv");
 
@@ -34,7 +37,7 @@ fn every_row_of_the_retry_table_holds() {
         let status = RetryPolicyStatus {
             total_retried_count: 20,
             accountable_retried_count: retried.parse().unwrap(),
-            retry_delay_sec: None,
+            ..RetryPolicyStatus::default()
         };
         let expected = match decision {
             "stop" => Decision::Stop,
@@ -52,4 +55,124 @@ fn a_random_delay_stays_in_its_bounds_and_reaches_them() {
     let delays: Vec<i64> = (0..2000).map(|seed| random_delay(60, 70, seed)).collect();
     assert_eq!((delays.iter().min(), delays.iter().max()), (Some(&60), Some(&70)));
     assert_eq!(random_delay(60, 60, 99), 60);
+}
+
+/// Counts after this many retries, all of short runs since the attempt `from`.
+fn counts(retried: i32, from: Option<i32>) -> RetryPolicyStatus {
+    RetryPolicyStatus { total_retried_count: retried, short_runs_from: from, ..RetryPolicyStatus::default() }
+}
+
+#[test]
+fn the_sixth_short_run_delays_the_retry_and_each_further_doubles_it() {
+    let (backoff, at) = (Backoff::default(), created());
+    let delays: Vec<i64> =
+        (0..17).map(|retried| backoff.delay(counts(retried, None), Some(at), at.plus_seconds(9))).collect();
+    assert_eq!(delays, [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+    assert_eq!(backoff.delay(counts(i32::MAX, None), None, at), 300, "it never ran");
+    assert_eq!(backoff.delay(counts(9, None), Some(at), at.plus_seconds(10)), 0, "this one ran long enough");
+    assert_eq!(backoff.delay(counts(9, Some(5)), Some(at), at), 0, "the fifth since a longer run");
+    assert_eq!(backoff.delay(counts(10, Some(5)), Some(at), at), 1, "the sixth since a longer run");
+    for off in [Backoff { short_run_sec: 0, ..backoff }, Backoff { max_delay_sec: 0, ..backoff }] {
+        assert_eq!(off.delay(counts(99, None), None, at), 0, "{off:?}");
+        let retried = off.retried(counts(99, None), true, Some(at), at.plus_seconds(99));
+        assert_eq!(retried.short_runs_from, None, "switched off, nothing is kept: {off:?}");
+    }
+}
+
+/// The only Task of a service runs this long and fails.
+fn run_for(world: &mut World, seconds: i64) {
+    world.run().pass(seconds).exit("a", 0, 1).settle();
+}
+
+#[test]
+fn a_task_that_fails_at_once_again_is_retried_later_and_later() {
+    let mut world = framework().role("a", 1).task_retry(false, -2).world();
+    world.settle();
+    let mut undelayed_writes = 0;
+    for attempt in 1..=5 {
+        let writes = world.writes;
+        run_for(&mut world, 1);
+        undelayed_writes = world.writes - writes;
+        assert_eq!(world.task("a", 0).attempt_status.id, attempt, "the first five are not delayed");
+    }
+    let undelayed = serde_json::to_value(world.task("a", 0).retry_policy_status).unwrap();
+    let expected = json!({"totalRetriedCount": 5, "accountableRetriedCount": 5, "retryDelaySec": null});
+    assert_eq!(undelayed, expected, "nothing shows before");
+    for (attempt, delay) in [(5, 1), (6, 2), (7, 4)] {
+        let writes = world.writes;
+        run_for(&mut world, 1);
+        let task = world.task("a", 0);
+        assert_eq!((task.state, task.attempt_status.id), (State::AttemptCompleted, attempt));
+        assert_eq!(task.retry_policy_status.retry_delay_sec, Some(delay));
+        let due = task.attempt_status.completion_time.unwrap().plus_seconds(delay);
+        assert_eq!(world.plan().wake, Some(due.timestamp()));
+        world.pass(delay - 1).settle();
+        assert_eq!(world.task("a", 0).attempt_status.id, attempt, "too early");
+        world.pass(1).settle();
+        assert_eq!(world.task("a", 0).attempt_status.id, attempt + 1);
+        assert_eq!(world.task("a", 0).retry_policy_status.retry_delay_sec, None);
+        assert_eq!(world.writes - writes, undelayed_writes, "the delay is stored with the completed attempt");
+    }
+}
+
+#[test]
+fn a_longer_run_ends_a_row_of_short_ones() {
+    let mut world = framework().role("a", 1).task_retry(false, -2).world();
+    world.settle();
+    (0..4).for_each(|_| run_for(&mut world, 1));
+    run_for(&mut world, 10);
+    (0..5).for_each(|_| run_for(&mut world, 1));
+    assert_eq!(world.task("a", 0).attempt_status.id, 10, "no attempt waited");
+    run_for(&mut world, 1);
+    assert_eq!(world.task("a", 0).retry_policy_status.retry_delay_sec, Some(1));
+}
+
+#[test]
+fn a_row_of_short_runs_is_reported_at_each_step_and_not_for_ever() {
+    let mut world = framework().role("a", 1).task_retry(false, -2).world();
+    world.settle();
+    for _ in 0..40 {
+        run_for(&mut world, 1);
+        world.pass(300).settle();
+    }
+    let told = world.reports.iter().filter(|reason| *reason == "TaskRetryDelayed").count();
+    assert_eq!(told, 10, "1 s to 256 s, and 300 s once");
+}
+
+#[test]
+fn stop_and_a_scale_down_cut_the_delay_of_a_task_short() {
+    for scale in [false, true] {
+        let mut world = framework().role("a", 2).task_retry(false, -2).world();
+        world.settle();
+        for _ in 0..6 {
+            world.run().exit("a", 1, 1).settle();
+        }
+        assert_eq!(world.task("a", 1).retry_policy_status.retry_delay_sec, Some(1));
+        if scale {
+            world.edit(|spec| spec.task_roles[0].task_number = 1).settle();
+            assert_eq!(world.status().all_tasks().count(), 1);
+        } else {
+            world.stop().settle();
+            assert_eq!(world.state(), State::Completed);
+            assert_eq!(world.task("a", 1).retry_policy_status.retry_delay_sec, None);
+        }
+    }
+}
+
+#[test]
+fn a_framework_that_fails_at_once_again_is_retried_later_and_later() {
+    let mut world = framework().role("a", 1).retry(false, -1).world();
+    world.settle();
+    (0..5).for_each(|_| run_for(&mut world, 1));
+    assert_eq!(world.status().attempt_status.id, 5, "the first five are not delayed");
+    for delay in [1, 2, 4] {
+        run_for(&mut world, 1);
+        assert_eq!(world.status().retry_policy_status.retry_delay_sec, Some(delay));
+        world.pass(delay).settle();
+    }
+    assert_eq!(world.status().attempt_status.id, 8);
+    assert_eq!(world.reports.iter().filter(|reason| *reason == "RetryDelayed").count(), 3);
+    run_for(&mut world, 10);
+    assert_eq!(world.status().attempt_status.id, 9, "a longer run is retried at once");
+    assert_eq!(world.status().retry_policy_status.short_runs_from, Some(9));
 }

@@ -53,6 +53,7 @@ pub fn policy() -> Policy {
         object_local_cache_creation_timeout_sec: 300,
         min_conflict_retry_delay_sec: 60,
         max_conflict_retry_delay_sec: 900,
+        retry_backoff: Default::default(),
         framework_completed_retain_sec: 2_592_000,
         unrecorded_creates_limit: 64,
         size: SizeLimits::default(),

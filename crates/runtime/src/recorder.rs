@@ -1,11 +1,14 @@
 //! Kubernetes Events: best effort, few, and never in the way of anything else.
 //!
-//! Reports wait in a bounded queue; a report that finds no room is dropped and counted. Reports of one object
-//! with the same reason share an Event for some minutes. Its count is written at each power of two, so that a
-//! condition that repeats costs next to nothing. The log has every report; the caller writes it.
+//! Reports wait in a bounded queue, in which each namespace has its own bound and its turn. A report that
+//! finds no room is dropped and counted. Reports of one object with the same reason share an Event for some
+//! minutes. Its count is written at each power of two, so that a condition that repeats costs next to
+//! nothing. The log has every report; the caller writes it.
+
+mod fair_queue;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -20,12 +23,15 @@ use framework_api::{Framework, name, queue};
 use framework_core::plan::Report;
 use framework_message::Key;
 
+use self::fair_queue::FairQueue;
 use crate::client::{REPLY_TIMEOUT, SERVER_TIMEOUT};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 
 /// Reports that may wait.
 const QUEUE: usize = 1024;
+/// Reports of one namespace that may wait.
+const QUEUE_OF_NAMESPACE: usize = 256;
 /// How long an Event is added to, instead of making another one.
 const AGGREGATION: Duration = Duration::from_secs(6 * 60);
 /// One Event each, on average.
@@ -41,8 +47,20 @@ const CONTROLLER: &str = "frameworkcontroller.microsoft.com/frameworkcontroller"
 /// The end of the recorder that takes reports.
 #[derive(Clone, Debug)]
 pub struct Recorder {
-    queue: mpsc::Sender<Entry>,
+    entries: Entries,
+    /// Wakes the writer, once for each entry.
+    wake: mpsc::Sender<()>,
     metrics: Arc<Metrics>,
+}
+
+/// The reports that wait.
+#[derive(Clone, Debug)]
+struct Entries(Arc<Mutex<FairQueue<Entry>>>);
+
+impl Entries {
+    fn lock(&self) -> MutexGuard<'_, FairQueue<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug)]
@@ -92,9 +110,11 @@ impl Subject {
 impl Recorder {
     /// A recorder, and the writer that must run for it. `instance` names this replica.
     pub fn new(client: kube::Client, clock: Clock, instance: &str, metrics: Arc<Metrics>) -> (Self, Writer) {
-        let (queue, entries) = mpsc::channel(QUEUE);
+        let (wake, woken) = mpsc::channel(QUEUE);
+        let entries = Entries(Arc::new(Mutex::new(FairQueue::new(QUEUE, QUEUE_OF_NAMESPACE))));
         let writer = Writer {
-            entries,
+            entries: entries.clone(),
+            woken,
             client,
             clock,
             instance: instance.to_owned(),
@@ -103,21 +123,26 @@ impl Recorder {
             made: 0,
             ready: Duration::ZERO,
         };
-        (Recorder { queue, metrics }, writer)
+        (Recorder { entries, wake, metrics }, writer)
     }
 
     /// Queues a report, or drops it.
     pub fn record(&self, subject: Subject, report: Report) {
-        if self.queue.try_send(Entry { subject, report }).is_err() {
+        let mut entries = self.entries.lock();
+        let namespace = subject.namespace.clone();
+        if !entries.push(&namespace, Entry { subject, report }) {
             self.metrics.event_dropped();
         }
-        self.metrics.queue("events", QUEUE - self.queue.capacity());
+        self.metrics.queue("events", entries.len());
+        // If there is no room, the writer is awake for at least as many entries as there are.
+        let _ = self.wake.try_send(());
     }
 }
 
 /// Writes Events.
 pub struct Writer {
-    entries: mpsc::Receiver<Entry>,
+    entries: Entries,
+    woken: mpsc::Receiver<()>,
     client: kube::Client,
     clock: Clock,
     instance: String,
@@ -142,8 +167,11 @@ struct Known {
 impl Writer {
     /// Writes until the last [`Recorder`] is gone and the queue is empty.
     pub async fn run(mut self) {
-        while let Some(entry) = self.entries.recv().await {
-            self.write(&entry).await;
+        while self.woken.recv().await.is_some() {
+            let entry = self.entries.lock().pop();
+            if let Some(entry) = entry {
+                self.write(&entry).await;
+            }
         }
     }
 

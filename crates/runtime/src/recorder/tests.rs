@@ -30,9 +30,13 @@ fn recorder() -> (Recorder, Writer, Sent) {
 }
 
 fn framework(uid: &str) -> Arc<Framework> {
+    framework_in("ns", uid)
+}
+
+fn framework_in(namespace: &str, uid: &str) -> Arc<Framework> {
     let spec: FrameworkSpec = serde_json::from_value(json!({"taskRoles": []})).unwrap();
     let mut framework = Framework::new("job", spec);
-    framework.metadata.namespace = Some("ns".into());
+    framework.metadata.namespace = Some(namespace.into());
     framework.metadata.uid = Some(uid.into());
     Arc::new(framework)
 }
@@ -94,7 +98,9 @@ async fn after_some_minutes_of_silence_a_new_event_is_made() {
 async fn events_are_limited_in_rate_and_number() {
     let (recorder, writer, sent) = recorder();
     for number in 0..QUEUE + 10 {
-        recorder.record(Subject::framework(&framework(&number.to_string())), report("QuotaExceeded"));
+        let namespace = format!("ns{}", number % 8);
+        let framework = framework_in(&namespace, &number.to_string());
+        recorder.record(Subject::framework(&framework), report("QuotaExceeded"));
     }
     let metrics = Arc::clone(&recorder.metrics);
     assert!(
@@ -110,6 +116,21 @@ async fn events_are_limited_in_rate_and_number() {
     assert_eq!(early, BURST as usize);
     let expected = INTERVAL * (QUEUE as u32 - BURST);
     assert_eq!(sent[QUEUE - 1].3, expected, "then one each interval");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_one_namespace_neither_displace_nor_delay_those_of_another() {
+    let (recorder, writer, sent) = recorder();
+    for number in 0..2 * QUEUE {
+        recorder.record(Subject::framework(&framework(&number.to_string())), report("QuotaExceeded"));
+    }
+    recorder.record(Subject::framework(&framework_in("other", "f")), report("QuotaExceeded"));
+    drop(recorder);
+    writer.run().await;
+    let sent = sent.lock().unwrap();
+    let others = sent.iter().position(|(_, uri, ..)| uri.contains("/namespaces/other/"));
+    assert_eq!(others, Some(1), "it waits for one Event");
+    assert_eq!(sent.len(), QUEUE_OF_NAMESPACE + 1);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use framework_api::State;
+
 use super::cluster::{Cluster, generous, policy};
 use crate::engine::EngineSettings;
 use crate::object::Reply;
@@ -61,6 +63,73 @@ fn slowest(large: usize) -> Duration {
 fn small_ones_hardly_wait_for_the_budget_of_large_ones() {
     let (alone, beside) = (slowest(0), slowest(4));
     assert!(beside <= alone + Duration::from_millis(10), "{alone:?} alone, {beside:?} beside");
+}
+
+/// How long a Pod runs in [`slowest_life`].
+const RUN: Duration = Duration::from_millis(200);
+
+/// How long the slowest of 20 Frameworks of one Task, one a second, takes to its end, beside the Frameworks
+/// of another tenant that `disturb` makes and changes.
+fn slowest_life(disturb: impl Fn(&mut Cluster, usize)) -> Duration {
+    let settings = EngineSettings { qps: 80.0, burst: 120, max_in_flight: 200, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    let (mut slowest, mut steps) = (Duration::ZERO, 0);
+    let mut live = |cluster: &mut Cluster| {
+        disturb(cluster, steps);
+        steps += 1;
+        cluster.deliver();
+        cluster.live(Duration::from_millis(10));
+    };
+    (0..300).for_each(|_| live(&mut cluster));
+    for index in 0..20 {
+        let name = format!("tenant2-{index}");
+        let (begin, pod) = (cluster.now, format!("{name}-w-0"));
+        cluster.create_framework(&name, 1);
+        let mut created = None;
+        while cluster.frameworks[&name].content.as_ref().unwrap().1.is_none()
+            || cluster.state(&name) != State::Completed
+        {
+            assert!(cluster.now - begin < SECOND * 60, "{name}: {:?}", cluster.waiting());
+            if cluster.pods.contains_key(&pod) {
+                let since = *created.get_or_insert(cluster.now);
+                if cluster.now - since >= RUN && cluster.pods[&pod].facts.end.is_none() {
+                    cluster.exit(&pod, 0);
+                }
+            }
+            live(&mut cluster);
+        }
+        slowest = slowest.max(cluster.now - begin);
+        (0..100).for_each(|_| live(&mut cluster));
+    }
+    slowest
+}
+
+#[test]
+fn thousands_of_frameworks_of_one_tenant_hardly_delay_that_of_another() {
+    let alone = slowest_life(|_, _| ());
+    let beside = slowest_life(|cluster, step| {
+        if step == 0 {
+            (0..5000).for_each(|index| cluster.create_framework(&format!("job{index}"), 1));
+        }
+    });
+    assert!(beside <= alone * 2, "{alone:?} alone, {beside:?} beside");
+}
+
+#[test]
+fn forty_frameworks_patched_all_the_time_hardly_delay_another_tenant() {
+    let alone = slowest_life(|_, _| ());
+    let beside = slowest_life(|cluster, step| {
+        for index in 0..40 {
+            let name = format!("job{index}");
+            match step {
+                0 => cluster.create_framework(&name, 2),
+                // Three times a second each.
+                _ if step % 33 == index % 33 => cluster.scale(&name, 1 + (step / 33 % 2) as i32),
+                _ => {}
+            }
+        }
+    });
+    assert!(beside <= alone * 2, "{alone:?} alone, {beside:?} beside");
 }
 
 #[test]

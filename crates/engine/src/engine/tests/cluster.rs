@@ -26,6 +26,7 @@ pub fn policy() -> Policy {
         object_local_cache_creation_timeout_sec: 300,
         min_conflict_retry_delay_sec: 60,
         max_conflict_retry_delay_sec: 900,
+        retry_backoff: Default::default(),
         framework_completed_retain_sec: 30 * 24 * 3600,
         unrecorded_creates_limit: 64,
         size: Default::default(),
@@ -33,6 +34,11 @@ pub fn policy() -> Policy {
         queueing: false,
         defects: framework_core::Defects::NONE,
     }
+}
+
+/// The namespace of a Framework: its name says whether another tenant has it.
+pub fn namespace(framework: &str) -> &'static str {
+    if framework.starts_with("tenant2") { "tenant2" } else { "ns" }
 }
 
 /// A policy with one rule switched off.
@@ -207,11 +213,11 @@ impl Cluster {
             }))
             .unwrap(),
         );
-        framework.metadata.namespace = Some("ns".to_owned());
+        framework.metadata.namespace = Some(namespace(name).to_owned());
         framework.metadata.uid = Some(uid.clone());
         framework.metadata.generation = Some(1);
         let object = FrameworkObject {
-            key: Key::new("ns", name),
+            key: Key::new(namespace(name), name),
             uid: uid.as_str().into(),
             resource_version,
             stored_bytes: 1000,

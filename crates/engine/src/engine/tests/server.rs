@@ -7,7 +7,7 @@ use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, Deletion, Instance, PodFacts, PodPhase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::cluster::{Cluster, name_of, not_found, pod_of, refusal};
+use super::cluster::{Cluster, name_of, namespace, not_found, pod_of, refusal};
 use crate::event::Event;
 use crate::object::{ConfigMapObject, Object, PodObject, Reply};
 use crate::request::Request;
@@ -86,8 +86,12 @@ impl Cluster {
                     deleting: false,
                 };
                 let resource_version = self.version();
-                let map =
-                    ConfigMapObject { key: Key::new("ns", &own), resource_version, facts, labelled: true };
+                let map = ConfigMapObject {
+                    key: Key::new(namespace(&own), &own),
+                    resource_version,
+                    facts,
+                    labelled: true,
+                };
                 self.config_maps.insert(own, map.clone());
                 self.watch.push_back(Event::ConfigMap(Change::Applied(map.clone())));
                 Reply::Object(Object::ConfigMap(map))
@@ -145,7 +149,7 @@ impl Cluster {
             end: None,
             unwatched: false,
         };
-        let (key, resource_version) = (Key::new("ns", framework), self.version());
+        let (key, resource_version) = (Key::new(namespace(framework), framework), self.version());
         let pod =
             PodObject { key, name: name.to_owned(), resource_version, facts, labelled: true, last: None };
         self.pods.insert(name.to_owned(), pod.clone());

@@ -5,7 +5,8 @@
 //! seconds: the server's clock showed it, or less than a second more, between the request and its response.
 //!
 //! The tightest bounds of all responses are kept. So the estimate is behind by less than a second, and soon
-//! by about the shortest time that a response takes. It is not ahead by more than the clocks drift meanwhile.
+//! by about the shortest time that a response takes. It is not ahead by more than the clocks drift meanwhile,
+//! or, of several replicas of the API server, ahead of the one with the latest clock.
 
 use std::time::Duration;
 
@@ -18,12 +19,19 @@ use framework_message::Now;
 const LONGEST: Duration = Duration::from_secs(3600);
 /// If the estimate moves by more than this, timers that were set by the old one come too late.
 const JUMP: SignedDuration = SignedDuration::from_millis(100);
+/// Replicas of the API server may differ by so much: one that is behind by no more does not set the clock
+/// back ...
+const SKEW: SignedDuration = SignedDuration::from_secs(3);
+/// ... while another confirms the later time at least so often.
+const CONFIRMED: Duration = Duration::from_secs(60);
 
 /// The known bounds of the API server's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerTime {
     /// The bounds of its time at the zero of the steady clock.
     zero: Option<(Timestamp, Timestamp)>,
+    /// When, on the steady clock, a response last agreed with these bounds.
+    confirmed: Duration,
 }
 
 impl ServerTime {
@@ -33,9 +41,16 @@ impl ServerTime {
         let least = minus(date.timestamp(), now.steady);
         let most = minus(date.plus_seconds(1).timestamp(), sent);
         let Some((known_least, known_most)) = self.zero else {
-            self.zero = Some((least, most));
+            (self.zero, self.confirmed) = (Some((least, most)), now.steady);
             return true;
         };
+        // A replica of the API server that is behind. If each reply set the clock forth and back, all timers
+        // of all Frameworks would be set again and again.
+        let is_behind = most < known_least && known_least.duration_since(most) <= SKEW;
+        if is_behind && now.steady.saturating_sub(self.confirmed) < CONFIRMED {
+            return false;
+        }
+        self.confirmed = now.steady;
         // Otherwise the clock was set, or is another server's, or the clocks have drifted apart.
         let agrees = known_least <= most && least <= known_most;
         self.zero = Some(if agrees { (known_least.max(least), known_most.min(most)) } else { (least, most) });
@@ -164,6 +179,33 @@ mod tests {
         assert_eq!(time.now(at(60_000, 0)), date(1100).timestamp());
         assert!(!time.heard(date(500), ms(59_990), at(60_000, 0)), "back: timers come early and ask again");
         assert_eq!(time.now(at(60_000, 0)), date(500).timestamp());
+    }
+
+    #[test]
+    fn replicas_whose_clocks_differ_set_no_timers_again_and_again() {
+        for skew in [100, 300, 700, 1200, 2000] {
+            let mut time = ServerTime::default();
+            let mut jumps = 0;
+            // Replies of two replicas in turn, 14 a second for five minutes.
+            for (number, sent) in (0_u64..300_000).step_by(70).enumerate() {
+                let server = 100_300 + sent + 20 + if number % 2 == 0 { 0 } else { skew };
+                let date = date(i64::try_from(server / 1000).unwrap());
+                jumps += usize::from(time.heard(date, ms(sent), at(sent + 40, 0)));
+                let ahead = time.now(at(sent + 40, 0)).as_millisecond() - i64::try_from(server).unwrap();
+                assert!(ahead <= 20 + i64::try_from(skew).unwrap(), "{ahead} ms ahead of this replica");
+            }
+            assert!(jumps <= 20, "{jumps} jumps for {skew} ms");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_a_little_is_followed_after_a_minute() {
+        let mut time = ServerTime::default();
+        time.heard(date(1000), ms(0), at(0, 0));
+        assert!(!time.heard(date(1028), ms(29_990), at(30_000, 0)), "a replica that is behind");
+        assert_eq!(time.now(at(30_000, 0)), date(1030).timestamp());
+        time.heard(date(1058), ms(59_990), at(60_000, 0));
+        assert_eq!(time.now(at(60_000, 0)), date(1058).timestamp(), "none is ahead any more");
     }
 
     #[test]

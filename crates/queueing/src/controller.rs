@@ -149,9 +149,7 @@ impl QueueController {
         self.expire_pods(time);
         self.sync_jobs();
         self.list_recovered(now);
-        if self.stale.take_others_due(now.steady) {
-            self.stale.namespaces.extend(self.namespaces.names().cloned());
-        }
+        self.stale.namespaces.extend(self.namespaces.due(now.steady, time).cloned());
         self.refresh(now);
         self.decide(now, time);
         self.offer_queue_statuses();
@@ -167,10 +165,10 @@ impl QueueController {
             // Not a moment too early: whole instants are compared.
             now.steady + wait + Duration::from_millis(1)
         };
-        let round = self.stale.round_at.map(on_the_wall);
+        let round = self.namespaces.round_at().map(on_the_wall);
         let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());
-        [settles, self.stale.others_at, round, lapses, later].into_iter().flatten().min()
+        [settles, self.namespaces.others_at(), round, lapses, later].into_iter().flatten().min()
     }
 
     /// Stops all decisions and new work; requests about units go on.

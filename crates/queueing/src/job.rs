@@ -19,6 +19,9 @@ pub struct JobState {
     pub last_admission: Option<(Arc<str>, Admission)>,
     /// The job that was last sent a request to be resumed, and the resourceVersion that guards it.
     pub resumed: Option<(Arc<str>, u128)>,
+    /// The job whose first unit was last seen, and the priority in the spec of that unit: a user may have
+    /// patched it, and a unit that is made anew keeps it.
+    pub priority: Option<(Arc<str>, i32)>,
     /// The same for its growths. `None` stands for no admitted growth.
     pub last_growths: Option<(Arc<str>, Vec<i64>)>,
 }
@@ -36,6 +39,16 @@ impl JobState {
     pub fn was_released(&self, uid: &Arc<str>, generation: i64) -> bool {
         let released = Admission::Released { generation };
         self.last_admission.as_ref().is_some_and(|(of, last)| of == uid && *last == released)
+    }
+
+    /// The first unit of the job with that UID has this priority in its spec.
+    pub fn set_priority(&mut self, uid: &Arc<str>, priority: Option<i32>) {
+        self.priority = priority.map(|priority| (Arc::clone(uid), priority));
+    }
+
+    /// The priority that the last unit of the job with that UID had in its spec.
+    pub fn priority_of(&self, uid: &Arc<str>) -> Option<i32> {
+        self.priority.as_ref().filter(|(of, _)| of == uid).map(|(_, priority)| *priority)
     }
 
     /// Whether a job was last sent a request to be resumed as it is.

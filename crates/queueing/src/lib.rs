@@ -13,6 +13,7 @@ mod cache;
 mod consumer;
 mod controller;
 mod counts;
+mod dues;
 mod job;
 mod namespaces;
 mod object;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use framework_queue::{Namespace, ResourceRequests};
 use jiff::Timestamp;
 
+use crate::dues::Dues;
 use crate::object::QuotaObject;
 use crate::others::Others;
 
@@ -28,12 +29,21 @@ pub struct NamespaceState {
 pub struct Namespaces {
     reserve_after: Duration,
     states: BTreeMap<Arc<str>, NamespaceState>,
+    /// When, on the API server's clock, a round is due though nothing happens.
+    rounds: Dues<Timestamp>,
+    /// When, on the steady clock, a smaller usage of a quota by others may count.
+    others: Dues<Duration>,
 }
 
 impl Namespaces {
     /// None yet.
     pub fn new(reserve_after: Duration) -> Self {
-        Namespaces { reserve_after, states: BTreeMap::new() }
+        Namespaces {
+            reserve_after,
+            states: BTreeMap::new(),
+            rounds: Dues::default(),
+            others: Dues::default(),
+        }
     }
 
     /// A namespace, if anything is known of it.
@@ -56,19 +66,27 @@ impl Namespaces {
         })
     }
 
-    /// The names of all of them.
-    pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.states.keys()
+    /// Notes when a namespace needs its next turn, after it had one. Every turn would otherwise have to look
+    /// at all namespaces, even if nothing waits there.
+    pub fn note_dues(&mut self, namespace: &Arc<str>) {
+        let state = self.states.get(namespace);
+        self.rounds.set(namespace, state.and_then(|state| state.schedule.next_wake()));
+        self.others.set(namespace, state.and_then(|state| state.others.due()));
     }
 
-    /// When, on the wall clock, a round is due though nothing happens.
+    /// The namespaces that need a turn though nothing happened in them.
+    pub fn due(&self, now: Duration, time: Timestamp) -> impl Iterator<Item = &Arc<str>> {
+        self.rounds.due(time).chain(self.others.due(now))
+    }
+
+    /// When, on the API server's clock, a round is due though nothing happens.
     pub fn round_at(&self) -> Option<Timestamp> {
-        self.states.values().filter_map(|state| state.schedule.next_wake()).min()
+        self.rounds.next()
     }
 
     /// When, on the steady clock, a smaller usage of a quota by others may count.
     pub fn others_at(&self) -> Option<Duration> {
-        self.states.values().filter_map(|state| state.others.due()).min()
+        self.others.next()
     }
 }
 
@@ -111,12 +129,17 @@ mod tests {
         let mut namespaces = Namespaces::new(Duration::from_secs(60));
         let state = namespaces.entry(&"ns".into());
         state.refresh_quotas(Duration::from_secs(1), [quota(7, true)].iter());
+        namespaces.note_dues(&"ns".into());
         assert_eq!(namespaces.others_at(), None);
         let state = namespaces.get_mut("ns").unwrap();
         state.refresh_quotas(Duration::from_secs(2), [quota(3, true)].iter());
+        namespaces.note_dues(&"ns".into());
         assert_eq!(namespaces.others_at(), Some(Duration::from_secs(3)));
+        let due = |at| namespaces.due(Duration::from_secs(at), Timestamp::MIN).count();
+        assert_eq!([due(2), due(3)], [0, 1]);
         let state = namespaces.get_mut("ns").unwrap();
         state.refresh_quotas(Duration::from_secs(2), [quota(3, false)].iter());
+        namespaces.note_dues(&"ns".into());
         assert_eq!(namespaces.others_at(), None, "a quota that is not counted yet has no others");
     }
 
@@ -126,7 +149,6 @@ mod tests {
         assert!(namespaces.get("ns").is_none());
         namespaces.entry(&"ns".into()).names.insert("uid".into(), "unit".into());
         assert_eq!(namespaces.get("ns").unwrap().names.len(), 1);
-        assert_eq!(namespaces.names().map(|name| &**name).collect::<Vec<_>>(), ["ns"]);
         assert_eq!(namespaces.round_at(), None);
     }
 }

@@ -30,6 +30,7 @@ use crate::compression::Compressor;
 use crate::event::Event;
 use crate::health::{Health, Synced};
 use crate::metrics::Metrics;
+use crate::position_query::PositionQuery;
 use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
 use crate::watch::Sink;
@@ -108,11 +109,11 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
             Some(ended) = controller.requests.next() => controller.replied(ended)?,
             Some(ended) = tasks.join_next() => return Err(part_ended(ended)),
             Some(ended) = recording.join_next() => return Err(part_ended(ended.map(|()| "the recorder"))),
-            _ = events.recv_many(&mut batch, BATCH) => {}
             () = until(deadline) => {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
             }
+            _ = events.recv_many(&mut batch, BATCH) => {}
             Some(query) = queueing::next(&mut position_queries, controller.queueing.answer_at) => {
                 controller.queueing.answer(query);
                 continue;
@@ -137,6 +138,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
         if let Some((seen, found)) = controller.went_back {
             return Err(Error::StoreWentBack { seen, found });
         }
+        controller.attend(&mut position_queries);
     }
     drop(controller);
     // Best effort: Events that are not written by then are lost.
@@ -224,6 +226,19 @@ impl Controller {
         }
         self.history.measure();
         self.measure_at = None;
+    }
+
+    /// Measures, and answers a query, if that is due: the loop comes to neither while events never stop.
+    fn attend(&mut self, position_queries: &mut mpsc::Receiver<PositionQuery>) {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= Instant::now());
+        if is_due(self.measure_at) {
+            self.measure();
+        }
+        if (self.queueing.answer_at.is_none() || is_due(self.queueing.answer_at))
+            && let Ok(query) = position_queries.try_recv()
+        {
+            self.queueing.answer(query);
+        }
     }
 
     fn replied(&mut self, ended: Result<(Ticket, Answered), JoinError>) -> Result<(), Error> {

@@ -29,27 +29,24 @@ impl QueueController {
         if self.draining {
             return;
         }
-        if self.stale.is_round_due(time) {
-            self.stale.namespaces.extend(self.namespaces.names().cloned());
-        }
         for namespace in std::mem::take(&mut self.stale.namespaces) {
-            if !self.owns(&namespace, now) || self.recovery.is_unsettled(&namespace) {
-                continue;
+            if self.owns(&namespace, now) && !self.recovery.is_unsettled(&namespace) {
+                self.round(now, time, &namespace);
             }
-            let Some(namespace_state) = self.namespaces.get_mut(&namespace) else { continue };
-            for Decision { uid, update } in namespace_state.schedule.round(time) {
-                let name = self
-                    .namespaces
-                    .get(&namespace)
-                    .and_then(|namespace_state| namespace_state.names.get(&uid));
-                if let Some(name) = name {
-                    let key = Key { namespace: Arc::clone(&namespace), name: Arc::clone(name) };
-                    self.decided(now, key, update);
-                }
+            self.namespaces.note_dues(&namespace);
+        }
+    }
+
+    fn round(&mut self, now: Now, time: Timestamp, namespace: &Arc<str>) {
+        let Some(namespace_state) = self.namespaces.get_mut(namespace) else { return };
+        for Decision { uid, update } in namespace_state.schedule.round(time) {
+            let name =
+                self.namespaces.get(namespace).and_then(|namespace_state| namespace_state.names.get(&uid));
+            if let Some(name) = name {
+                let key = Key { namespace: Arc::clone(namespace), name: Arc::clone(name) };
+                self.decided(now, key, update);
             }
         }
-        self.stale.round_at = self.namespaces.round_at();
-        self.stale.others_at = self.namespaces.others_at();
     }
 
     fn decided(&mut self, now: Now, key: Key, update: UnitUpdate) {
@@ -107,6 +104,9 @@ impl QueueController {
             (false, _) => name_conflict(unit),
         };
         let uid = Arc::clone(&job.uid);
+        if ours {
+            self.job_states.entry(key.clone()).or_default().set_priority(&uid, unit.priority);
+        }
         let (waits, resumes) = (job.wants_unit(), begins && job.waits_to_begin());
         // A unit that is about to be released needs no admission that says it waits.
         let is_leaving = ours

@@ -100,7 +100,7 @@ impl QueueController {
                     uid: Arc::clone(&job.uid),
                     queue: Arc::clone(job.queue.as_ref()?),
                     class: job.class.clone(),
-                    priority: None,
+                    priority: state.priority_of(&job.uid),
                     requests: job.requests.clone().ok()?,
                 };
                 (Sent::Create(key.clone()), request)

@@ -246,6 +246,25 @@ async fn a_retry_is_written_only_after_its_history_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn gauges_and_queries_have_their_turn_between_two_batches_of_events() {
+    let stage = Stage::new(Writes::Accepted);
+    let (client, position_queries) = crate::position_query::PositionClient::new();
+    let mut parts = Parts { position_queries, ..stage.parts(Duration::from_secs(1)) };
+    Arc::make_mut(&mut parts.policy).queueing = true;
+    let mut position_queries = queueing::position_queries(&mut parts);
+    let (recorder, _writer) =
+        Recorder::new(parts.client.clone(), parts.clock, "fc-0", Arc::clone(&parts.metrics));
+    let mut controller = Controller::new(parts, recorder, Arc::default());
+    let query = tokio::spawn(async move { client.ask(Key::new("ns", "unit")).await });
+    tokio::task::yield_now().await;
+    controller.turn(Vec::new().drain(..));
+    tokio::time::advance(MEASURE).await;
+    controller.attend(&mut position_queries);
+    assert!(controller.measure_at.is_none(), "the gauges were taken");
+    assert!(query.await.unwrap().is_ok(), "the query was answered");
+}
+
+#[tokio::test(start_paused = true)]
 async fn history_that_nothing_waits_for_is_counted_when_it_is_dropped() {
     let stage = Stage::new(Writes::Accepted);
     *stage.journal.manner.lock().unwrap() = Manner::IsFull;

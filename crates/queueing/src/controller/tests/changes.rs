@@ -61,6 +61,24 @@ fn a_job_that_grows_during_its_release_gets_a_new_unit() {
 }
 
 #[test]
+fn a_waiting_unit_that_is_made_anew_keeps_a_patched_priority() {
+    let mut world = World::new(1, 10);
+    world.submit("first", 10);
+    world.settle();
+    world.submit("a", 3);
+    world.settle();
+    let unit = key("framework-a");
+    world.server.set_priority(&unit, 7);
+    world.settle();
+    world.resize(&key("a"), 4);
+    assert!(world.settle().contains(&"create a".to_owned()));
+    assert_eq!(world.server.units[&unit].priority, Some(7));
+    world.delete(&unit);
+    assert!(world.settle().contains(&"create a".to_owned()));
+    assert_eq!(world.server.units[&unit].priority, Some(7), "it was deleted by a user");
+}
+
+#[test]
 fn a_job_that_shrinks_during_its_release_begins_with_what_is_left() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);

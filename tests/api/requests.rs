@@ -11,6 +11,7 @@ use framework_core::{Action, Policy};
 use framework_engine::object::{ConfigMapObject, FrameworkObject, Object, Reply};
 use framework_engine::request::Request;
 use framework_message::Key;
+use framework_runtime::in_flight::InFlight;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::send::send;
 use framework_testcluster::Cluster;
@@ -47,7 +48,8 @@ impl Scene {
     }
 
     async fn send(&self, request: Request) -> Reply {
-        let (reply, _) = send(self.client.clone(), request, Metrics::new(), Arc::default()).await;
+        let (reply, _) =
+            send(self.client.clone(), request, Metrics::new(), Arc::default(), InFlight::default()).await;
         reply
     }
 
@@ -230,7 +232,9 @@ async fn a_foreign_pod_is_named_as_the_holder_of_the_name() {
 #[tokio::test]
 async fn the_servers_time_comes_with_every_reply() {
     let scene = Scene::new("times").await;
-    let (reply, server) = send(scene.client.clone(), Request::AskTime, Metrics::new(), Arc::default()).await;
+    let (reply, server) =
+        send(scene.client.clone(), Request::AskTime, Metrics::new(), Arc::default(), InFlight::default())
+            .await;
     assert!(matches!(reply, Reply::Done), "{reply:?}");
     let server = server.expect("a Date").unix();
     let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;

@@ -5,6 +5,7 @@
 //! thread, so that tests do not see each other.
 
 mod evaluation_cost;
+mod large_templates;
 mod memory;
 mod replica;
 mod stall;

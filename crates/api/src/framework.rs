@@ -7,8 +7,8 @@
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::pod_template::PodTemplate;
 use crate::status::FrameworkStatus;
 
 /// The desired state of a Framework: which Tasks run, how often they are retried, and when it is complete.
@@ -145,7 +145,7 @@ pub struct TaskSpec {
     pub pod_graceful_deletion_timeout_sec: Option<i64>,
     /// The Pod of a TaskAttempt: a `PodTemplateSpec`, kept as written.
     #[schemars(schema_with = "crate::schema::opaque_object")]
-    pub pod: Value,
+    pub pod: PodTemplate,
 }
 
 impl FrameworkSpec {

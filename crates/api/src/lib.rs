@@ -13,6 +13,7 @@ pub mod framework;
 pub mod name;
 mod null;
 pub mod pod_failure;
+pub mod pod_template;
 pub mod queue;
 mod schema;
 pub mod seconds;
@@ -24,6 +25,7 @@ pub mod unset;
 pub use framework::{
     CompletionPolicy, ExecutionType, Framework, FrameworkSpec, RetryPolicy, TaskRole, TaskSpec,
 };
+pub use pod_template::PodTemplate;
 pub use shared::Shared;
 pub use status::{FrameworkStatus, State};
 pub use time::Time;

@@ -2,6 +2,7 @@
 //!
 //! This module never reads a status that is not persisted yet.
 
+use framework_api::pod_template::Excess;
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
 use serde_json::Value;
@@ -13,9 +14,13 @@ use crate::plan::{Action, Plan};
 use crate::{growth, lifetime, next_attempt, pod, queue, task};
 
 /// The object that a create posts; `None` if the status no longer has the instance.
-pub fn body(framework: &Framework, status: &FrameworkStatus, action: &Action) -> Option<Value> {
+pub fn body(
+    framework: &Framework,
+    status: &FrameworkStatus,
+    action: &Action,
+) -> Option<Result<Value, Excess>> {
     match action {
-        Action::CreateConfigMap { .. } => Some(pod::config_map_of(framework, status)),
+        Action::CreateConfigMap { .. } => Some(Ok(pod::config_map_of(framework, status))),
         Action::CreatePod { task_role, task_index, .. } => {
             pod::pod_of(framework, status, task_role, *task_index)
         }

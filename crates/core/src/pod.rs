@@ -1,8 +1,8 @@
 //! The objects that represent attempts: the Pod of a TaskAttempt and the ConfigMap of a FrameworkAttempt.
 //!
 //! Both are rendered when they are sent, from the Framework's spec and its persisted status, so that a queue
-//! of creates holds no bodies. Rendering never fails: an invalid template is passed on, and the API server
-//! refuses it with its own message.
+//! of creates holds no bodies. An invalid template is passed on, and the API server refuses it with its own
+//! message. Only a template that exceeds a limit is not rendered.
 
 mod placeholder;
 pub mod template;
@@ -10,6 +10,7 @@ pub mod template;
 mod tests;
 
 use framework_api::name::{self, variable};
+use framework_api::pod_template::Excess;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{Framework, FrameworkStatus};
@@ -101,11 +102,17 @@ pub fn config_map_of(framework: &Framework, status: &FrameworkStatus) -> Value {
 
 /// The Pod of the current attempt of a Task. `None` if the spec or the status lacks the Task, or if there
 /// is no ConfigMap to own it.
-pub fn pod_of(framework: &Framework, status: &FrameworkStatus, role: &str, index: i32) -> Option<Value> {
+pub fn pod_of(
+    framework: &Framework,
+    status: &FrameworkStatus,
+    role: &str,
+    index: i32,
+) -> Option<Result<Value, Excess>> {
     let spec = framework.spec.task_role(role)?;
     let task = status.task(role, index)?;
     let role = status.task_roles().iter().find(|known| known.name == role)?;
-    Some(render_pod(&spec.task.pod, &PodContext::of(framework, status, role, task)?))
+    let context = PodContext::of(framework, status, role, task)?;
+    Some(spec.task.pod.read().map(|template| render_pod(template, &context)))
 }
 
 /// The ConfigMap that represents a FrameworkAttempt, ready to be posted.
@@ -140,7 +147,7 @@ pub fn render_config_map(attempt: &AttemptContext<'_>) -> Value {
 
 /// The Pod that represents a TaskAttempt, ready to be posted. It is the template with its placeholders
 /// replaced, and with the identity of the attempt in its metadata and in the environment of its containers.
-pub fn render_pod(template: &Value, context: &PodContext<'_>) -> Value {
+pub fn render_pod(template: Value, context: &PodContext<'_>) -> Value {
     let variables = variables(context);
     let mut pod = Placeholders::new(&variables).replace(template);
     let Value::Object(fields) = &mut pod else { return pod };

@@ -70,7 +70,9 @@ pub(crate) const EXAMPLES: &[Example] = &[
 impl Example {
     /// The Framework that the file describes.
     pub(crate) fn framework(&self) -> Result<Framework> {
-        serde_saphyr::from_str(self.manifest).with_context(|| format!("reading {}", self.file))
+        // Pod templates are kept as JSON.
+        let read = serde_saphyr::from_str(self.manifest).map(serde_json::from_value);
+        Ok(read.with_context(|| format!("reading {}", self.file))??)
     }
 }
 

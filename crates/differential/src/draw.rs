@@ -106,7 +106,7 @@ fn role(rng: &mut Rng, name: &str) -> TaskRole {
         task: TaskSpec {
             retry_policy: if rng.u8(..8) == 0 { always } else { retry(rng) },
             pod_graceful_deletion_timeout_sec: timeout,
-            pod: template(hanging, held),
+            pod: template(hanging, held).into(),
         },
     }
 }
@@ -138,13 +138,15 @@ fn refused(rng: &mut Rng, mut role: TaskRole) -> TaskRole {
     role.framework_attempt_completion_policy =
         CompletionPolicy { min_failed_task_count: -1, ..Default::default() };
     role.task.retry_policy.max_retry_count = rng.i32(0..=2);
-    role.task.pod["metadata"]["annotations"][REFUSED] = "true".into();
-    let spec = &mut role.task.pod["spec"];
+    let mut pod = role.task.pod.read().expect("a small template");
+    pod["metadata"]["annotations"][REFUSED] = "true".into();
+    let spec = &mut pod["spec"];
     if rng.bool() {
         spec["serviceAccountName"] = "nobody".into();
     } else {
         spec["containers"][0]["name"] = "Not A Name".into();
     }
+    role.task.pod = pod.into();
     role
 }
 

@@ -112,5 +112,5 @@ impl Plan {
 
 /// Whether the pod template of a TaskRole has one of this module's annotations.
 pub(crate) fn is_marked(role: &TaskRole, mark: &str) -> bool {
-    role.task.pod["metadata"]["annotations"][mark] == "true"
+    role.task.pod.read().is_ok_and(|pod| pod["metadata"]["annotations"][mark] == "true")
 }

@@ -57,8 +57,10 @@ fn every_spec_is_one_that_both_sides_accept() {
                 assert!(!hanging || timeout.is_some_and(|sec| sec < 60), "seed {}: for ever", plan.seed);
                 let refused = is_marked(role, REFUSED);
                 assert!(!refused || role.task_number == 1, "seed {}: refusals race", plan.seed);
-                serde_json::from_value::<k8s_openapi::api::core::v1::PodTemplateSpec>(role.task.pod.clone())
-                    .expect("a pod template");
+                serde_json::from_value::<k8s_openapi::api::core::v1::PodTemplateSpec>(
+                    role.task.pod.read().unwrap(),
+                )
+                .expect("a pod template");
             }
             // Writing and reading it changes nothing.
             let written = serde_json::to_value(Framework::new("a", spec.clone())).unwrap();

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use framework_api::Framework;
+use framework_api::PodTemplate;
 use framework_api::queue::{ConsumerKind, ConsumerRef, growth_unit_name};
 use framework_core::growth::UnitDemand;
 use framework_core::queue::Stage;
 use framework_queue::ResourceRequests;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::Deserialize;
 
 use framework_message::Key;
 
@@ -156,10 +159,32 @@ impl Consumer {
 }
 
 /// The requests of one Pod of this template, and the PriorityClass that it names.
-fn asked(template: &serde_json::Value) -> Result<(ResourceRequests, Option<Arc<str>>), String> {
-    let template: PodTemplateSpec =
-        serde_path_to_error::deserialize(template).map_err(|error| error.to_string())?;
-    let pod = template.spec.unwrap_or_default();
+///
+/// Only the fields that say so are decoded, because the struct of a volume takes kilobytes.
+fn asked(template: &PodTemplate) -> Result<(ResourceRequests, Option<Arc<str>>), String> {
+    #[derive(Deserialize)]
+    struct Template {
+        #[serde(default)]
+        spec: Option<Spec>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Spec {
+        containers: Option<Vec<Container>>,
+        init_containers: Option<Vec<Container>>,
+        resources: Option<ResourceRequirements>,
+        overhead: Option<BTreeMap<String, Quantity>>,
+        priority_class_name: Option<String>,
+    }
+    let spec = template.decode::<Template>()?.spec.unwrap_or_default();
+    let class = spec.priority_class_name.filter(|name| !name.is_empty()).map(Arc::from);
+    let pod = PodSpec {
+        containers: spec.containers.unwrap_or_default(),
+        init_containers: spec.init_containers,
+        resources: spec.resources,
+        overhead: spec.overhead,
+        ..PodSpec::default()
+    };
     let requests = ResourceRequests::pod(&pod).map_err(|error| error.to_string())?;
-    Ok((requests, pod.priority_class_name.filter(|name| !name.is_empty()).map(Arc::from)))
+    Ok((requests, class))
 }

@@ -12,6 +12,11 @@ pub trait Exchange: Send + Sync + 'static {
     /// An object that a response shows.
     type Object: Debug + Send;
 
+    /// About how many bytes its body takes.
+    fn body_bytes(&self) -> usize {
+        4096
+    }
+
     /// Renders the request. Also says whether it carries a compressed status.
     fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error>;
 

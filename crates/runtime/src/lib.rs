@@ -18,6 +18,7 @@ pub mod echo;
 pub mod event;
 pub mod exchange;
 pub mod health;
+pub mod in_flight;
 pub mod journal;
 pub mod metrics;
 pub mod pace;

@@ -17,9 +17,17 @@ use framework_api::Time;
 use framework_message::{LONGEST_PAUSE, Rejection, Reply};
 
 use crate::exchange::Exchange;
+use crate::request::call;
 
 pub mod engine;
 pub mod queueing;
+
+/// The bytes of a response that are read. A page of a LIST is the longest one.
+pub const MOST_BYTES: usize = 64 << 20;
+/// The same of a refusal. The API server lists each cause twice, and a Pod may have 100,000.
+pub const MOST_BYTES_OF_FAILURE: usize = 64 << 10;
+/// The bytes of a message that are kept: one may be kept for each Task.
+const MOST_OF_MESSAGE: usize = 1024;
 
 /// The `Date` of a response.
 pub fn server_time(headers: &HeaderMap) -> Option<Time> {
@@ -54,11 +62,26 @@ pub fn of_response<R: Exchange>(
     })
 }
 
+/// The meaning of a request that cannot be rendered. A Pod whose template exceeds a limit is refused here as
+/// the API server refuses an invalid one.
+pub fn of_unrendered<T>(error: &call::Error) -> Reply<T> {
+    let call::Error::Invalid(excess) = error else { return Reply::NotSent(error.to_string()) };
+    Reply::Refused(Rejection {
+        code: StatusCode::UNPROCESSABLE_ENTITY.as_u16(),
+        reason: "Invalid".to_owned(),
+        message: excess.to_string(),
+        retry_after: None,
+    })
+}
+
 /// The meaning of the lack of a complete response.
 pub fn of_failure<T>(error: &kube::Error) -> Reply<T> {
     let text = explain(error);
     if never_left(error) { Reply::NotSent(text) } else { Reply::Unknown(text) }
 }
+
+/// The first bytes of a Status, as the API server writes it.
+const STATUS: &[u8] = b"{\"kind\":\"Status\"";
 
 /// The Status that the API server answers with, or a substitute for it.
 struct Failure {
@@ -84,9 +107,18 @@ impl Failure {
         match serde_json::from_slice::<Status>(body) {
             Ok(read) if read.kind == "Status" && read.api_version == "v1" => Failure {
                 reason: read.reason.unwrap_or_else(|| words().replace(' ', "")),
-                message: read.message.unwrap_or_else(words),
+                message: cut(read.message.unwrap_or_else(words)),
                 is_status: true,
             },
+            Err(_) if body.len() >= MOST_BYTES_OF_FAILURE && body.starts_with(STATUS) => {
+                // It was not read to its end. The reason comes after the message: the code stands for it.
+                let reason =
+                    if status == StatusCode::UNPROCESSABLE_ENTITY { "Invalid".to_owned() } else { words() };
+                let text = String::from_utf8_lossy(&body[..2 * MOST_OF_MESSAGE]);
+                let message =
+                    text.split_once("\"message\":\"").map_or(&*text, |(_, message)| message).to_owned();
+                Failure { reason: reason.replace(' ', ""), message: cut(message), is_status: true }
+            }
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(300)]).trim().to_owned();
                 let message = if text.is_empty() { words() } else { text };
@@ -112,6 +144,15 @@ impl Failure {
             code => status.is_server_error() || code == 408,
         }
     }
+}
+
+/// The beginning of a message, with a mark where something is missing.
+fn cut(mut message: String) -> String {
+    if message.len() > MOST_OF_MESSAGE {
+        message.truncate(message.floor_char_boundary(MOST_OF_MESSAGE));
+        message.push_str(" [cut]");
+    }
+    message
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use http_body_util::BodyExt;
 use kube::client::Body;
 use tokio::time::{Instant, timeout};
 
@@ -15,6 +17,7 @@ use framework_message::Reply;
 use crate::client::REPLY_TIMEOUT;
 use crate::compression::{Compressor, aside, open_aside, work_on};
 use crate::exchange::Exchange;
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::reply;
 use crate::request;
@@ -28,6 +31,10 @@ pub type Answer<T> = (Reply<T>, Option<Time>);
 
 impl Exchange for engine::Request {
     type Object = Object;
+
+    fn body_bytes(&self) -> usize {
+        request::engine::body_bytes(self)
+    }
 
     fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error> {
         let engine::Request::PutStatus { framework, resource_version, status, compressed: stays, room } =
@@ -85,16 +92,19 @@ impl Exchange for framework_queueing::Request {
     }
 }
 
-/// Sends `request` once. Rendering its body may take milliseconds: call it off the engine's thread.
+/// Sends `request` once, when there is room for its body. Rendering may take milliseconds: call it off the
+/// engine's thread.
 pub async fn send<R: Exchange>(
     client: kube::Client,
     request: R,
     metrics: Arc<Metrics>,
     compressor: Arc<Compressor>,
+    in_flight: InFlight,
 ) -> Answer<R::Object> {
+    let _room = in_flight.room(request.body_bytes()).await;
     let (call, compressed) = match request.render(&compressor) {
         Ok(rendered) => rendered,
-        Err(error) => return (Reply::NotSent(error.to_string()), None),
+        Err(error) => return (reply::of_unrendered(&error), None),
     };
     let bytes = call.body.len();
     let (verb, resource) = (call.verb, call.resource);
@@ -124,7 +134,8 @@ async fn exchange<R: Exchange>(
     };
     let exchange = async {
         let (head, body) = client.send(message).await?.into_parts();
-        let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+        let most = if head.status.is_success() { reply::MOST_BYTES } else { reply::MOST_BYTES_OF_FAILURE };
+        let body = read(body, most).await?;
         Ok::<_, kube::Error>((head, body))
     };
     match timeout(REPLY_TIMEOUT, exchange).await {
@@ -137,6 +148,39 @@ async fn exchange<R: Exchange>(
         Err(_) => {
             let text = format!("no response within {} s", REPLY_TIMEOUT.as_secs());
             ((Reply::Unknown(text), None), None)
+        }
+    }
+}
+
+/// The first `most` bytes of a body; the rest is not read.
+async fn read<B: hyper::body::Body<Data = Bytes> + Unpin>(
+    mut body: B,
+    most: usize,
+) -> Result<Vec<u8>, B::Error> {
+    let mut bytes = Vec::new();
+    while bytes.len() < most
+        && let Some(frame) = body.frame().await.transpose()?
+    {
+        let data = frame.into_data().unwrap_or_default();
+        bytes.extend_from_slice(data.get(..most - bytes.len()).unwrap_or(&data));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_bound() {
+        for (most, expected) in [(0, 0), (250, 250), (10_000, 1000)] {
+            let frame = |_| Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(&[b'x'; 100])));
+            let frames = futures::stream::iter((0..10).map(frame));
+            let body = StreamBody::new(frames);
+            assert_eq!(read(body, most).await.unwrap().len(), expected);
         }
     }
 }

@@ -22,15 +22,15 @@ impl<'v> Placeholders<'v> {
         Placeholders { values: variables.get(..PLACEHOLDERS).unwrap_or(variables) }
     }
 
-    /// A copy of the template with every placeholder replaced.
-    pub(super) fn replace(&self, template: &Value) -> Value {
+    /// The template with every placeholder replaced. It is used up on the way, so that there is one of it.
+    pub(super) fn replace(&self, template: Value) -> Value {
         match template {
-            Value::String(text) => Value::String(self.replace_in(text)),
-            Value::Array(items) => items.iter().map(|item| self.replace(item)).collect(),
+            Value::String(text) => Value::String(self.replace_in(&text)),
+            Value::Array(items) => items.into_iter().map(|item| self.replace(item)).collect(),
             Value::Object(fields) => {
-                fields.iter().map(|(key, value)| (self.replace_in(key), self.replace(value))).collect()
+                fields.into_iter().map(|(key, value)| (self.replace_in(&key), self.replace(value))).collect()
             }
-            plain => plain.clone(),
+            plain => plain,
         }
     }
 

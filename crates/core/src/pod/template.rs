@@ -4,12 +4,15 @@
 //! API server drops an unknown field. [`check`] finds both in advance, to warn with the field's path. It
 //! checks the form only, never whether a Pod would be valid, and it decides nothing: the API server does.
 
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use framework_api::pod_template::{Excess, PodTemplate};
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, PodTemplateSpec, Volume};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The first field of a template that is not read as it is written.
 ///
-/// A path is one in the template, such as `spec.containers[0].image`.
+/// A path is one in the template, such as `spec.containers[0].image`; it is empty for the template itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateError {
     /// The field has the wrong type: the API server refuses the Pod.
@@ -30,6 +33,9 @@ impl TemplateError {
     /// The error in a sentence, for a template that stands at `template` in the object.
     pub fn describe(&self, template: &str) -> String {
         match self {
+            TemplateError::Undecodable { path, message } if path.is_empty() => {
+                format!("{template}: {message}")
+            }
             TemplateError::Undecodable { path, message } => format!("{template}.{path}: {message}"),
             TemplateError::Unknown { path } => format!(
                 "unknown field {template}.{path} is ignored, unless the cluster is newer than Kubernetes 1.34"
@@ -38,14 +44,58 @@ impl TemplateError {
     }
 }
 
-/// Decodes a pod template strictly: types, and no unknown fields.
-pub fn check(template: &Value) -> Result<(), TemplateError> {
-    let decoded: PodTemplateSpec = serde_path_to_error::deserialize(template).map_err(|error| {
-        TemplateError::Undecodable { path: error.path().to_string(), message: error.inner().to_string() }
+/// Decodes a pod template strictly: types, and no unknown fields. One that exceeds a limit is not decoded.
+pub fn check(template: &PodTemplate) -> Result<(), TemplateError> {
+    let beyond =
+        |excess: Excess| TemplateError::Undecodable { path: String::new(), message: excess.to_string() };
+    let mut template = template.read().map_err(beyond)?;
+    // A struct of these takes kilobytes, however little is written of it. So there is one at a time.
+    first([
+        check_each::<Volume>(&mut template, "volumes"),
+        check_each::<Container>(&mut template, "initContainers"),
+        check_each::<Container>(&mut template, "containers"),
+        check_each::<EphemeralContainer>(&mut template, "ephemeralContainers"),
+        check_as::<PodTemplateSpec>(&template, ""),
+    ])
+}
+
+/// Checks the elements of a list of the spec, and takes them out of it.
+fn check_each<T: DeserializeOwned + Serialize>(
+    template: &mut Value,
+    list: &str,
+) -> Result<(), TemplateError> {
+    let elements = template.get_mut("spec").and_then(|spec| spec.get_mut(list)).and_then(Value::as_array_mut);
+    let elements = elements.map(std::mem::take).unwrap_or_default();
+    let check = |(index, element)| check_as::<T>(&element, &format!("spec.{list}[{index}]"));
+    first(elements.into_iter().enumerate().map(check))
+}
+
+/// The first field with the wrong type; if there is none, the first unknown one.
+fn first(results: impl IntoIterator<Item = Result<(), TemplateError>>) -> Result<(), TemplateError> {
+    let mut first = Ok(());
+    for result in results {
+        match result {
+            Err(TemplateError::Undecodable { .. }) => return result,
+            Err(TemplateError::Unknown { .. }) if first.is_ok() => first = result,
+            _ => {}
+        }
+    }
+    first
+}
+
+/// Checks a part of the template that begins at this path.
+fn check_as<T: DeserializeOwned + Serialize>(part: &Value, path: &str) -> Result<(), TemplateError> {
+    let decoded: T = serde_path_to_error::deserialize(part).map_err(|error| {
+        let path = match error.path().to_string() {
+            inner if inner == "." => path.to_owned(),
+            inner if path.is_empty() => inner,
+            inner => format!("{path}.{inner}"),
+        };
+        TemplateError::Undecodable { path, message: error.inner().to_string() }
     })?;
     // `known` lacks the fields that decoding dropped. A template that decodes can be written again.
     let known = serde_json::to_value(decoded).unwrap_or_default();
-    match first_unknown(template, &known, "") {
+    match first_unknown(part, &known, path) {
         None => Ok(()),
         Some(path) => Err(TemplateError::Unknown { path }),
     }
@@ -77,6 +127,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn check(template: &Value) -> Result<(), TemplateError> {
+        super::check(&template.clone().into())
+    }
 
     /// Path of the field with the wrong type.
     fn undecodable(template: &Value) -> Option<String> {
@@ -157,5 +211,13 @@ mod tests {
              Kubernetes 1.34"
         );
         assert_eq!(wrong(json!({ "imagee": null }), json!({})), None, "null is not there");
+    }
+
+    #[test]
+    fn a_template_beyond_a_limit_is_not_decoded() {
+        let template = json!({ "spec": { "volumes": vec![json!({}); 100_000] } });
+        let error = check(&template).unwrap_err();
+        let sentence = error.describe("pod");
+        assert!(sentence.starts_with("pod: the template has more than 5000 objects"), "{sentence}");
     }
 }

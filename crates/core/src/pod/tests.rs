@@ -44,7 +44,7 @@ const VARIABLES: [(&str, &str); 13] = [
 ];
 
 fn render(template: Value) -> Value {
-    render_pod(&template, &CONTEXT)
+    render_pod(template, &CONTEXT)
 }
 
 /// The environment of every container, without the user's own.
@@ -188,7 +188,7 @@ fn a_replaced_value_is_not_read_again() {
     let context = PodContext { attempt, task_role_name: "TASK_INDEX}}", ..CONTEXT };
     let template =
         json!({ "spec": { "x": "{{FC_FRAMEWORK_NAME}} {{FC_FRAMEWORK_NAMESPACE}}{{FC_TASKROLE_NAME}}" } });
-    assert_eq!(render_pod(&template, &context)["spec"]["x"], "{{FC_TASK_INDEX}} {{FC_TASK_INDEX}}");
+    assert_eq!(render_pod(template, &context)["spec"]["x"], "{{FC_TASK_INDEX}} {{FC_TASK_INDEX}}");
 }
 
 #[test]
@@ -268,9 +268,9 @@ fn running() -> (Framework, FrameworkStatus) {
 fn the_objects_of_an_attempt_follow_from_spec_and_status() {
     let (framework, mut status) = running();
     assert_eq!(config_map_of(&framework, &status), render_config_map(&ATTEMPT));
-    let template = &framework.spec.task_roles[0].task.pod;
+    let template = framework.spec.task_roles[0].task.pod.read().unwrap();
     let context = PodContext { task_index: 0, pod_name: "job-worker-0", ..CONTEXT };
-    assert_eq!(pod_of(&framework, &status, "worker", 0), Some(render_pod(template, &context)));
+    assert_eq!(pod_of(&framework, &status, "worker", 0), Some(Ok(render_pod(template, &context))));
     assert_eq!(pod_of(&framework, &status, "worker", 1), None, "no such Task");
     assert_eq!(pod_of(&framework, &status, "worker", -1), None, "no such Task");
     assert_eq!(pod_of(&framework, &status, "server", 0), None, "no such TaskRole");
@@ -328,16 +328,16 @@ fn any_template() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn rendering_any_template_gives_json(template in prop_oneof![any_json(), any_template()]) {
-        let pod = render_pod(&template, &CONTEXT);
+        let pod = render_pod(template.clone(), &CONTEXT);
         let text = serde_json::to_string(&pod).unwrap();
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).unwrap(), &pod);
         prop_assert_eq!(pod.is_object(), template.is_object());
-        let _ = template::check(&template);
+        let _ = template::check(&template.into());
     }
 
     #[test]
     fn no_placeholder_is_left(template in any_template()) {
-        let text = render_pod(&template, &CONTEXT).to_string();
+        let text = render_pod(template, &CONTEXT).to_string();
         for (name, _) in &VARIABLES[..6] {
             let mark = format!("{{{{{name}}}}}");
             prop_assert!(!text.contains(&mark), "{} in {}", mark, text);
@@ -347,13 +347,13 @@ proptest! {
     #[test]
     fn the_users_variables_stay_after_ours(own in proptest::collection::vec(any_json(), 0..4)) {
         let template = json!({ "spec": { "containers": [{ "env": own }] } });
-        let pod = render_pod(&template, &CONTEXT);
+        let pod = render_pod(template, &CONTEXT);
         let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
         let (ours, users) = env.split_at(15);
         prop_assert_eq!(ours.to_vec(), our_env());
         prop_assert_eq!(users.len(), own.len());
         let variables = variables(&CONTEXT);
-        let replaced: Vec<Value> = own.iter().map(|own| Placeholders::new(&variables).replace(own)).collect();
+        let replaced: Vec<Value> = own.into_iter().map(|own| Placeholders::new(&variables).replace(own)).collect();
         prop_assert_eq!(users, replaced.as_slice());
     }
 }

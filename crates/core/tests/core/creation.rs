@@ -226,7 +226,7 @@ fn a_framework_that_is_deleted_in_the_foreground_gets_no_more_pods() {
 #[test]
 fn a_template_that_cannot_work_is_named_at_the_first_sync() {
     let mut world = framework().role("a", 1).world();
-    world.framework.spec.task_roles[0].task.pod["spec"]["containers"] = serde_json::json!("none");
+    world.template(|pod| pod["spec"]["containers"] = serde_json::json!("none"));
     world.step();
     let condition = world.status().conditions.iter().find(|c| c.type_ == "Running").unwrap().clone();
     assert_eq!(condition.reason, "InvalidPodTemplate");
@@ -241,7 +241,7 @@ fn a_template_that_cannot_work_is_named_at_the_first_sync() {
 #[test]
 fn a_field_that_the_api_server_ignores_is_reported_and_is_no_obstacle() {
     let mut world = framework().role("a", 1).world();
-    world.framework.spec.task_roles[0].task.pod["spec"]["ActiveDeadlineSeconds"] = serde_json::json!(5);
+    world.template(|pod| pod["spec"]["ActiveDeadlineSeconds"] = serde_json::json!(5));
     world.step();
     assert_eq!(world.reports, ["UnknownFieldIgnored"]);
     assert_ne!(world.condition("Running").unwrap().1, "InvalidPodTemplate");

@@ -37,7 +37,8 @@ fn assert_not_queued(world: &World, message: &str) {
 
 /// The queue label of what a create posts.
 fn label(world: &World, action: &Action) -> Option<String> {
-    let body = act::body(&world.framework, world.status(), action).expect("a create");
+    let body =
+        act::body(&world.framework, world.status(), action).expect("a create").expect("a small template");
     body["metadata"]["labels"][QUEUE_NAME_LABEL].as_str().map(str::to_owned)
 }
 
@@ -244,8 +245,7 @@ fn a_label_that_comes_or_changes_after_the_start_means_nothing() {
 #[test]
 fn the_config_map_and_the_pods_are_labelled_with_the_queue() {
     let mut world = queued(framework().role("a", 1));
-    let pod = &mut world.framework.spec.task_roles[0].task.pod;
-    pod["metadata"] = json!({ "labels": { QUEUE_NAME_LABEL: "mine" } });
+    world.template(|pod| pod["metadata"] = json!({ "labels": { QUEUE_NAME_LABEL: "mine" } }));
     world.settle();
     let create = world.admit().plan().act.remove(0);
     assert!(is_config_map(&create));
@@ -317,7 +317,7 @@ fn one_that_is_held_is_in_no_queue_until_it_is_started() {
 #[test]
 fn an_obstacle_after_the_release_is_shown_while_it_waits() {
     let mut invalid = queued(framework().role("a", 1));
-    invalid.framework.spec.task_roles[0].task.pod["spec"]["containers"] = json!("none");
+    invalid.template(|pod| pod["spec"]["containers"] = json!("none"));
     invalid.settle();
     assert_eq!(invalid.condition("Running").unwrap().1, "InvalidPodTemplate");
     assert_eq!(invalid.condition("Queued").unwrap().0, "True");

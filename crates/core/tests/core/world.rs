@@ -348,6 +348,14 @@ impl World {
         self
     }
 
+    /// The user changes the pod template of the first TaskRole.
+    pub fn template(&mut self, edit: impl FnOnce(&mut serde_json::Value)) {
+        let pod = &mut self.framework.spec.task_roles[0].task.pod;
+        let mut template = pod.read().unwrap();
+        edit(&mut template);
+        *pod = template.into();
+    }
+
     /// The user changes the spec.
     pub fn edit(&mut self, edit: impl FnOnce(&mut framework_api::FrameworkSpec)) -> &mut Self {
         edit(&mut self.framework.spec);

@@ -320,3 +320,34 @@ fn a_page_of_units_says_where_the_next_one_begins() {
     assert!(matches!(answer(&list, 410, &expired), Reply::Refused(Rejection { code: 410, .. })));
     assert!(matches!(answer(&list, 500, &json!({})), Reply::Refused(_)), "a read had no effect");
 }
+
+#[test]
+fn a_refusal_with_100_000_causes_is_cut_before_it_is_decoded() {
+    let cause = r#"{"reason":"FieldValueRequired","message":"Required value","field":"spec.volumes[0]"}"#;
+    let message = "spec.volumes[0].name: Required value, ".repeat(100_000);
+    let body = format!(
+        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"Pod \"a\" is invalid: {message}","reason":"Invalid","details":{{"causes":[{cause}]}},"code":422}}"#
+    );
+    for body in [&body.as_bytes()[..MOST_BYTES_OF_FAILURE], body.as_bytes()] {
+        let answer =
+            of_response(&act(create_pod()), StatusCode::UNPROCESSABLE_ENTITY, &HeaderMap::new(), body);
+        let Reply::Refused(rejection) = answer else { panic!("{answer:?}") };
+        assert_eq!((rejection.code, &*rejection.reason), (422, "Invalid"));
+        assert!(
+            rejection.message.contains("is invalid: spec.volumes[0].name: Required"),
+            "{}",
+            rejection.message
+        );
+        assert!(rejection.message.len() <= MOST_OF_MESSAGE + 10 && rejection.message.ends_with("[cut]"));
+    }
+}
+
+#[test]
+fn a_template_beyond_a_limit_is_refused_as_an_invalid_pod_is() {
+    let template = framework_api::PodTemplate::from(json!({"spec": {"volumes": vec![json!({}); 100_000]}}));
+    let error = call::Error::Invalid(template.excess().unwrap());
+    let Reply::<Object>::Refused(rejection) = of_unrendered(&error) else { panic!() };
+    assert_eq!((rejection.code, &*rejection.reason), (422, "Invalid"));
+    assert!(rejection.message.contains("more than 5000 objects"), "{}", rejection.message);
+    assert!(matches!(of_unrendered::<Object>(&call::Error::NoUid), Reply::NotSent(_)));
+}

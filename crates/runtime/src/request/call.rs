@@ -1,5 +1,6 @@
 //! A request as HTTP carries it.
 
+use framework_api::pod_template::Excess;
 use http::Method;
 use serde_json::json;
 
@@ -26,7 +27,8 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 
-/// The reason why a request cannot be rendered: its object has changed since it was decided.
+/// The reason why a request is not sent: its object has changed since it was decided, or no Pod is made of
+/// its template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The instance is no longer in the status.
@@ -35,6 +37,9 @@ pub enum Error {
     /// The Framework has no UID, so it was never read from an API server.
     #[error("the Framework has no UID")]
     NoUid,
+    /// Its template exceeds a limit: this counts as the refusal of an invalid Pod.
+    #[error("{0}")]
+    Invalid(#[from] Excess),
 }
 
 /// The object or collection that a request is about.

@@ -49,6 +49,21 @@ pub fn render(request: &Request) -> Result<Call, Error> {
     }
 }
 
+/// About how many bytes the body of a request takes.
+pub fn body_bytes(request: &Request) -> usize {
+    const LEAST: usize = 4096;
+    /// A larger status is compressed.
+    const STATUS: usize = 1 << 20;
+    const TASK: usize = 1024;
+    match request {
+        Request::PutStatus { status, .. } => LEAST + (status.all_tasks().count() * TASK).min(STATUS),
+        Request::Act { framework, action: Action::CreatePod { task_role, .. }, .. } => {
+            framework.spec.task_role(task_role).map_or(LEAST, |role| role.task.pod.rendered_bytes())
+        }
+        _ => LEAST,
+    }
+}
+
 /// Renders the write of a status in the form in which it is to be stored.
 pub fn put_status(
     framework: &Framework,
@@ -90,7 +105,7 @@ fn act_on(framework: &Framework, status: &FrameworkStatus, action: &Action) -> R
     };
     Ok(match action {
         Action::CreateConfigMap { .. } | Action::CreatePod { .. } => {
-            let body = act::body(framework, status, action).ok_or(Error::UnknownInstance)?;
+            let body = act::body(framework, status, action).ok_or(Error::UnknownInstance)??;
             target.call(Method::POST, "create", JSON, to_vec(&body))
         }
         // Its Pods are gone by now, so nothing is left to the garbage collector.

@@ -10,6 +10,7 @@ use framework_message::{Reply, Ticket};
 
 use crate::compression::Compressor;
 use crate::exchange::Exchange;
+use crate::in_flight::InFlight;
 use crate::journal::{Full, Receipt};
 use crate::metrics::Metrics;
 use crate::send::{Answer, send};
@@ -25,12 +26,13 @@ pub struct Requests {
     client: kube::Client,
     metrics: Arc<Metrics>,
     compressor: Arc<Compressor>,
+    in_flight: InFlight,
     tasks: JoinSet<(Ticket, Answered)>,
 }
 
 impl Requests {
     pub fn new(client: kube::Client, metrics: Arc<Metrics>, compressor: Arc<Compressor>) -> Self {
-        Requests { client, metrics, compressor, tasks: JoinSet::new() }
+        Requests { client, metrics, compressor, in_flight: InFlight::default(), tasks: JoinSet::new() }
     }
 
     /// Sends a request of the engine, after the history that goes before it is written.
@@ -54,7 +56,8 @@ impl Requests {
     }
 
     fn sending<R: Exchange>(&self, request: R) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
-        send(self.client.clone(), request, Arc::clone(&self.metrics), Arc::clone(&self.compressor))
+        let (metrics, compressor) = (Arc::clone(&self.metrics), Arc::clone(&self.compressor));
+        send(self.client.clone(), request, metrics, compressor, self.in_flight.clone())
     }
 
     /// How many are on their way.

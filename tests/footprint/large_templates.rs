@@ -1,0 +1,130 @@
+//! The memory that one object of the largest size costs, whatever its pod templates are: decoded from the
+//! watch, evaluated, summed up for its queue, and rendered for 100 Tasks.
+
+use allocation_counter::measure;
+use framework_api::{Framework, FrameworkStatus};
+use framework_core::observed::{Instance, Objects};
+use framework_core::queue::Stage;
+use framework_core::{Action, Observed, act, sync};
+use framework_engine::object::FrameworkObject;
+use framework_queueing::Consumer;
+use framework_runtime::wire::{Watched, decode};
+use kube::core::ObjectList;
+use serde_json::{Value, json};
+
+use crate::steady_state::{framework, moment, policy};
+
+/// About the largest object that the API server takes.
+const LARGEST: usize = 1_400_000;
+const MIB: usize = 1 << 20;
+const TASKS: usize = 100;
+const ROLE: &str = "worker";
+
+/// A list of as many of this element as fit.
+fn full_of(element: &Value, bytes: usize) -> Value {
+    vec![element; bytes / (element.to_string().len() + 1)].into_iter().cloned().collect()
+}
+
+fn nested(depth: usize) -> Value {
+    (0..depth).fold(json!(0), |inner, _| json!({ "a": inner }))
+}
+
+/// Templates of the largest size, beyond the limits and at them.
+fn templates() -> Vec<(&'static str, Value)> {
+    let of = |list: &str, element: Value| json!({ "spec": { list: full_of(&element, LARGEST) } });
+    let some = |list: &str, count: usize, element: Value| json!({ "spec": { list: vec![element; count] } });
+    let padded = |bytes: usize| json!({ "name": "x".repeat(bytes) });
+    vec![
+        ("empty volumes", of("volumes", json!({}))),
+        ("empty containers", some("containers", 100_000, json!({}))),
+        ("small objects", of("unknown", json!({ "": 0 }))),
+        ("numbers", of("unknown", json!(0))),
+        ("placeholders", of("unknown", json!("{{FC_FRAMEWORK_NAMESPACE}}"))),
+        ("nested", of("unknown", nested(60))),
+        ("as many volumes as a template may have", some("volumes", 4_900, padded(260))),
+        ("as many containers as a template may have", some("containers", 1_000, padded(1_300))),
+        ("as many variables as a template may have", some("env", 4_900, padded(260))),
+        ("as many values as a template may have", some("unknown", 49_000, json!("x".repeat(20)))),
+        ("one text", json!({ "spec": { "unknown": "x".repeat(LARGEST) } })),
+    ]
+}
+
+/// A Framework whose Tasks run, with this template.
+fn with(template: &Value) -> Vec<u8> {
+    let mut framework = framework("job", TASKS, 1);
+    framework["spec"]["taskRoles"][0]["task"]["pod"] = template.clone();
+    framework.to_string().into_bytes()
+}
+
+/// The work of the controller on an object, except for sending.
+fn work(object: FrameworkObject) {
+    let (framework, status) = object.content.expect("any template is readable");
+    let status = status.expect("it runs");
+    let observed = Observed {
+        framework: &framework,
+        stored_bytes: object.stored_bytes,
+        status: None,
+        server_date: None,
+        admission: None,
+        growths: &[],
+        objects: &Objects::default(),
+    };
+    assert!(sync(&observed, moment(), &policy()).persist.is_some());
+    drop(Consumer::framework(&framework, Some("queue"), Stage::Waiting, &[]));
+    for task_index in 0..i32::try_from(TASKS).unwrap() {
+        post(&framework, &status, task_index);
+    }
+}
+
+/// Renders the Pod of a Task, if its template is within the limits.
+fn post(framework: &Framework, status: &FrameworkStatus, task_index: i32) {
+    let instance = Instance::FrameworkAttempt { attempt_id: 0 };
+    let action =
+        Action::CreatePod { name: "pod".to_owned(), task_role: ROLE.to_owned(), task_index, instance };
+    let body = act::body(framework, status, &action).expect("the Task is there");
+    if let Ok(body) = body {
+        let bytes = body.to_string().len();
+        let estimate = framework.spec.task_roles[0].task.pod.rendered_bytes();
+        assert!(bytes <= estimate, "{bytes} bytes, but {estimate} are counted in flight");
+    }
+}
+
+fn peak(work: impl FnOnce()) -> usize {
+    usize::try_from(measure(work).bytes_max).expect("it fits into memory")
+}
+
+#[test]
+fn no_object_costs_more_than_64_mib() {
+    for (name, template) in templates() {
+        let text = with(&template);
+        assert!(text.len() < 3 * MIB / 2, "{name}: {} bytes are never stored", text.len());
+        let peak = peak(|| work(decode(&text).unwrap().unwrap()));
+        println!("{name}: {} KiB", peak >> 10);
+        assert!(peak + text.len() <= 64 * MIB, "{name}: {} MiB", peak / MIB);
+    }
+}
+
+#[test]
+fn a_hundred_of_the_largest_objects_at_once_cost_at_most_256_mib() {
+    for (name, template) in templates() {
+        let text = with(&template);
+        let peak = peak(|| {
+            let all: Vec<FrameworkObject> = (0..100).map(|_| decode(&text).unwrap().unwrap()).collect();
+            all.iter().take(3).cloned().for_each(work);
+        });
+        println!("{name}: {} KiB", peak >> 10);
+        assert!(peak <= 256 * MIB, "{name}: {} MiB", peak / MIB);
+    }
+}
+
+#[test]
+fn a_page_of_the_largest_objects_costs_at_most_256_mib() {
+    let item = String::from_utf8(with(&templates()[0].1)).unwrap();
+    let items = vec![item; 50].join(",");
+    let page = format!(
+        r#"{{"apiVersion":"v1","kind":"FrameworkList","metadata":{{"resourceVersion":"9"}},"items":[{items}]}}"#
+    );
+    let peak = peak(|| drop(serde_json::from_str::<ObjectList<Watched<FrameworkObject>>>(&page).unwrap()));
+    println!("a page: {} KiB and its {} KiB of text", peak >> 10, page.len() >> 10);
+    assert!(peak + page.len() <= 256 * MIB);
+}

@@ -8,6 +8,7 @@
 //! [rendered](Line::render).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use framework_api::name;
 use framework_api::{Framework, FrameworkStatus};
@@ -21,6 +22,19 @@ use framework_message::Key;
 
 /// The marker between the sentence, with its trigger, and the object.
 pub const MARKER: &str = ": ObjectSnapshot: ";
+
+/// How much history one Framework writes a second, on average.
+pub const BYTES_PER_SECOND: u64 = 8 << 20;
+/// The history of one status write that is too little to be counted.
+const UNCOUNTED: u64 = 1 << 20;
+
+/// How long the status of a Framework is not written again after a write that these lines went before.
+/// Otherwise a spec that changes three times a second could write a gigabyte of removed Tasks.
+pub fn pause_after(lines: &[Line]) -> Duration {
+    let bytes = lines.iter().map(Line::weight).sum::<usize>();
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    if bytes < UNCOUNTED { Duration::ZERO } else { Duration::from_millis(bytes / (BYTES_PER_SECOND / 1000)) }
+}
 
 /// One line of the history.
 #[derive(Clone, Debug)]
@@ -81,23 +95,36 @@ impl Line {
         }
     }
 
-    /// About how much memory the line keeps from being freed.
-    pub fn weight(&self) -> usize {
-        const LEAST: usize = 512;
-        const TASK: usize = 512;
-        let more = match self {
-            Line::Framework { status, .. } => {
-                let roles = status.as_deref().map_or(&[][..], FrameworkStatus::task_roles);
-                roles.iter().map(|role| role.task_statuses.len()).sum::<usize>() * TASK
+    /// The Framework that the line is about.
+    pub fn key(&self) -> Key {
+        match self {
+            Line::Framework { framework, .. } | Line::Task { framework, .. } => {
+                let metadata = &framework.metadata;
+                Key::new(
+                    metadata.namespace.as_deref().unwrap_or_default(),
+                    metadata.name.as_deref().unwrap_or_default(),
+                )
             }
+            Line::Unreadable { key, .. } | Line::Pod { key, .. } => key.clone(),
+        }
+    }
+
+    /// About how many bytes the line takes when it is rendered.
+    pub fn weight(&self) -> usize {
+        const SENTENCE: usize = 256;
+        const FACTS: usize = 1024;
+        let json = match self {
+            Line::Framework { framework, status, .. } => {
+                written(&FrameworkView::new(framework, status.as_deref()))
+            }
+            Line::Task { snapshot, framework, status } => written(&task_view(snapshot, framework, status)),
             Line::Pod { pod: LastSeen { state, .. }, .. } => match state {
                 LastState::Whole(json) | LastState::Earlier(json) => json.get().len(),
-                LastState::Facts { .. } => 0,
+                LastState::Facts { .. } => FACTS,
             },
-            // The Tasks of one write share their Framework.
-            Line::Unreadable { .. } | Line::Task { .. } => 0,
+            Line::Unreadable { .. } => FACTS,
         };
-        LEAST + more
+        SENTENCE + json
     }
 
     /// The line as it is written at that time, with its line end.
@@ -161,21 +188,46 @@ impl Line {
                 "spec": null,
                 "status": null,
             })),
-            Line::Task { snapshot, framework, status } => {
-                let view = match snapshot {
-                    Snapshot::TaskRetry { task_role, task_index } => {
-                        TaskView::new(framework, status, task_role, *task_index, None)
-                    }
-                    Snapshot::TaskDeletion { task_role, task_index, at } => {
-                        TaskView::new(framework, status, task_role, *task_index, Some(*at))
-                    }
-                    Snapshot::FrameworkRetry => None,
-                };
-                text(&view)
-            }
+            Line::Task { snapshot, framework, status } => text(&task_view(snapshot, framework, status)),
             Line::Pod { key, pod } => pod.json(key),
         }
     }
+}
+
+/// The Task of a snapshot; `None` if the status lacks it.
+fn task_view<'a>(
+    snapshot: &Snapshot,
+    framework: &'a Framework,
+    status: &'a FrameworkStatus,
+) -> Option<TaskView<'a>> {
+    match snapshot {
+        Snapshot::TaskRetry { task_role, task_index } => {
+            TaskView::new(framework, status, task_role, *task_index, None)
+        }
+        Snapshot::TaskDeletion { task_role, task_index, at } => {
+            TaskView::new(framework, status, task_role, *task_index, Some(*at))
+        }
+        Snapshot::FrameworkRetry => None,
+    }
+}
+
+/// The length of the JSON of an object, without its text.
+fn written(object: &impl serde::Serialize) -> usize {
+    struct Length(usize);
+    impl std::io::Write for Length {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut length = Length(0);
+    // Plain data has a JSON form, and counting never fails.
+    let _ = serde_json::to_writer(&mut length, object);
+    length.0
 }
 
 /// Plain data has a JSON form.

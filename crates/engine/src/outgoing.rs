@@ -20,6 +20,9 @@ use crate::persisted::Persisted;
 use crate::probes::Probes;
 use crate::status_write::StatusWrite;
 
+/// The most names whose failures are counted: a few for each of 10,000 Tasks.
+const MOST_FAILURES: usize = 32_768;
+
 /// The requests of one Framework.
 #[derive(Debug, Default)]
 pub struct Outgoing {
@@ -226,6 +229,10 @@ impl Outgoing {
 
     /// Counts a failure in a row for this name. `sent`: whether the request left.
     pub fn fail(&mut self, what: &str, sent: bool) -> u32 {
+        // A name may never succeed, because its object ended by itself. A forgotten one starts to count anew.
+        if self.failures.len() >= MOST_FAILURES && !self.failures.contains_key(what) {
+            self.failures.pop_first();
+        }
         self.failures.entry(what.to_owned()).or_default().another(sent)
     }
 
@@ -300,5 +307,13 @@ mod tests {
         assert_eq!(["a", "a", "b"].map(|what| outgoing.fail(what, true)), [1, 2, 1]);
         outgoing.succeed("a");
         assert_eq!(["a", "b"].map(|what| outgoing.fail(what, true)), [1, 2]);
+    }
+
+    #[test]
+    fn failures_of_objects_that_never_come_back_are_forgotten() {
+        let mut outgoing = Outgoing::default();
+        (0..100_000).for_each(|number| _ = outgoing.fail(&format!("{number:06}"), true));
+        assert_eq!(outgoing.failures.len(), MOST_FAILURES);
+        assert_eq!(outgoing.fail("099999", true), 2, "the last ones are known");
     }
 }

@@ -11,7 +11,7 @@ use framework_api::FrameworkStatus;
 use framework_core::Urgency;
 use framework_core::plan::Report;
 
-use crate::history::Line;
+use crate::history::{self, Line};
 use crate::windows::Windows;
 use framework_message::backoff::Failures;
 
@@ -74,6 +74,8 @@ pub struct StatusWrite {
     last_event: Duration,
     last_sent: Option<Duration>,
     not_before: Duration,
+    /// No write is sent before: the one before took much history.
+    after_history: Duration,
     failures: Failures,
     /// See [`StatusWrite::overwrite_later`].
     overwrite: Option<Box<Draft>>,
@@ -162,7 +164,7 @@ impl StatusWrite {
         let first = *self.first_change.get_or_insert(now);
         let gathered = windows.gathered(self.urgency, first, self.last_event);
         let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
-        gathered.max(spaced).max(self.not_before)
+        gathered.max(spaced).max(self.not_before).max(self.after_history)
     }
 
     /// An act in flight would lose its permission: the write waits until that act has settled.
@@ -204,12 +206,15 @@ impl StatusWrite {
         }
     }
 
-    /// The lines of the history that are written before the write that is being sent leaves.
-    pub fn take_history(&mut self) -> Vec<Line> {
-        match &mut self.stage {
+    /// The lines of the history that are written before the write that is being sent leaves. After many of
+    /// them the next write waits.
+    pub fn take_history(&mut self, now: Duration) -> Vec<Line> {
+        let lines = match &mut self.stage {
             Stage::InFlight(draft) => std::mem::take(&mut draft.history),
             _ => Vec::new(),
-        }
+        };
+        self.after_history = self.after_history.max(now + history::pause_after(&lines));
+        lines
     }
 
     /// The read is sent.

@@ -3,20 +3,15 @@
 //! The journal of the program is [`Stderr`](crate::stderr::Stderr); simulations keep the lines instead.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use framework_engine::history::Line;
 
-/// How long a request may wait for the lines that go before it. It is tried again after that, lines and all.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Takes lines of the history. Never blocks.
 pub trait Journal: Debug + Send + Sync {
-    /// Takes lines of the same time: all, or none if there is no room.
+    /// Takes lines of the same time about one Framework: all, or none if there is no room.
     fn append(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full>;
 
     /// How many lines wait, of the log and of the history.
@@ -45,11 +40,12 @@ pub enum Receipt {
 }
 
 impl Receipt {
-    /// Waits for a few seconds; returns whether the lines are written by then.
+    /// Waits until the lines are written, at the pace of their reader. Lines that were taken are never taken
+    /// again, so there is no time-out. Returns false only if the writer is gone.
     pub async fn is_written(self) -> bool {
         match self {
             Receipt::Written => true,
-            Receipt::Pending(written) => matches!(timeout(PATIENCE, written).await, Ok(Ok(()))),
+            Receipt::Pending(written) => written.await.is_ok(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The only writer to standard error, so that each line is whole and no task waits for its reader.
 //!
-//! Lines wait in one queue and are written in order by a thread of their own. Guarantees: a line is written
-//! in one piece, also a long one, and also to a descriptor that does not block; logging never blocks. The
-//! queue is bounded. A line of the log that finds no room is dropped, and the number of dropped lines is
-//! written as soon as there is room again. Lines of the history that find no room are refused, and the caller
-//! decides.
+//! Lines wait in bounded queues, one for the log and a lane of the history for each Framework. A thread of
+//! their own writes them, in turn. Guarantees: a line is written in one piece, also a long one, and also to a
+//! descriptor that does not block; logging never blocks. A line of the log that finds no room is dropped, and
+//! the number of dropped lines is written as soon as there is room again. Lines of the history that find no
+//! room are refused, and the caller decides; those that were taken are written once, however slow the reader.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
@@ -19,10 +19,12 @@ use framework_engine::history::Line;
 
 use crate::journal::{Full, Journal, Receipt};
 
+mod lanes;
+
+use lanes::{Item, Lanes};
+
 /// Bytes of the log that may wait.
 const TEXT: usize = 4 << 20;
-/// Weight of the history that may wait; a single line may weigh more.
-const HISTORY: usize = 64 << 20;
 /// The pause before a descriptor that is full and does not block is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -45,9 +47,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Queue {
-    items: VecDeque<Item>,
+    log: VecDeque<Vec<u8>>,
+    /// Bytes of the log that wait.
     text: usize,
-    history: usize,
+    history: Lanes,
+    /// The history has the next turn, if both wait.
+    history_is_next: bool,
     /// Lines of the log that were dropped since their number was last written.
     unreported: u64,
     dropped: u64,
@@ -57,11 +62,31 @@ struct Queue {
 }
 
 #[derive(Debug)]
-enum Item {
+enum Next {
     Text(Vec<u8>),
-    Line(Box<Line>, Timestamp),
-    /// All that was queued before is written: confirms it.
-    Confirm(oneshot::Sender<()>),
+    History(Item),
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        self.log.len() + self.history.len()
+    }
+
+    fn next(&mut self) -> Option<Next> {
+        self.history_is_next = !self.history_is_next;
+        let from_history = |queue: &mut Self| queue.history.next().map(Next::History);
+        if self.history_is_next {
+            self.next_text().or_else(|| from_history(self))
+        } else {
+            from_history(self).or_else(|| self.next_text())
+        }
+    }
+
+    fn next_text(&mut self) -> Option<Next> {
+        let text = self.log.pop_front()?;
+        self.text -= text.len();
+        Some(Next::Text(text))
+    }
 }
 
 impl Stderr {
@@ -86,7 +111,7 @@ impl Stderr {
             queue.dropped += 1;
         } else {
             queue.text += text.len();
-            queue.items.push_back(Item::Text(text.to_owned()));
+            queue.log.push_back(text.to_owned());
             self.0.0.work.notify_one();
         }
     }
@@ -95,7 +120,7 @@ impl Stderr {
     pub fn flush(&self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let mut queue = self.0.0.lock();
-        while queue.busy || !queue.items.is_empty() {
+        while queue.busy || queue.len() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
@@ -108,21 +133,22 @@ impl Stderr {
 
 impl Journal for Stderr {
     fn append(&self, lines: Vec<Line>, at: Timestamp) -> Result<Receipt, Full> {
-        let weight = lines.iter().map(Line::weight).sum::<usize>();
+        let Some(key) = lines.first().map(Line::key) else { return Ok(Receipt::Written) };
+        let weighed = |line: Line| (line.weight(), line);
+        let lines: Vec<_> = lines.into_iter().map(weighed).map(|(weight, line)| (line, weight)).collect();
+        let weight = lines.iter().map(|(_, weight)| weight).sum();
         let mut queue = self.0.0.lock();
-        if queue.history > 0 && queue.history + weight > HISTORY {
+        if !queue.history.has_room(&key, weight) {
             return Err(Full);
         }
-        queue.history += weight;
-        queue.items.extend(lines.into_iter().map(|line| Item::Line(Box::new(line), at)));
         let (written, receipt) = oneshot::channel();
-        queue.items.push_back(Item::Confirm(written));
+        queue.history.add(&key, lines, at, written);
         self.0.0.work.notify_one();
         Ok(Receipt::Pending(receipt))
     }
 
     fn waiting(&self) -> usize {
-        self.0.0.lock().items.len()
+        self.0.0.lock().len()
     }
 
     fn dropped(&self) -> u64 {
@@ -150,25 +176,20 @@ impl Shared {
                 write_whole(&mut out, text.as_bytes());
             }
             match item {
-                Item::Text(text) => write_whole(&mut out, &text),
-                Item::Line(line, at) => write_whole(&mut out, &line.render(at)),
+                Next::Text(text) => write_whole(&mut out, &text),
+                Next::History(Item::Line(line, at)) => write_whole(&mut out, &line.render(at)),
                 // The task that waited may have ended.
-                Item::Confirm(written) => _ = written.send(()),
+                Next::History(Item::Confirm(written)) => _ = written.send(()),
             }
         }
     }
 
     /// The next item, and how many lines of the log were dropped before it.
-    fn next(&self) -> Option<(Item, u64)> {
+    fn next(&self) -> Option<(Next, u64)> {
         let mut queue = self.lock();
         queue.busy = false;
         loop {
-            if let Some(item) = queue.items.pop_front() {
-                match &item {
-                    Item::Text(text) => queue.text -= text.len(),
-                    Item::Line(line, _) => queue.history -= line.weight(),
-                    Item::Confirm(_) => {}
-                }
+            if let Some(item) = queue.next() {
                 queue.busy = true;
                 let unreported = std::mem::take(&mut queue.unreported);
                 return Some((item, unreported));

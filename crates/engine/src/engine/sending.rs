@@ -47,7 +47,7 @@ impl Engine {
             state.outgoing.sent(action, &mut known.objects);
         }
         let lines = match &purpose {
-            Purpose::Write { .. } => state.outgoing.write.take_history(),
+            Purpose::Write { .. } => state.outgoing.write.take_history(now.steady),
             // After the DELETE, there may be no event that shows the Framework.
             Purpose::Act(Action::DeleteFramework) => vec![state.last_line(&key, None)],
             _ => Vec::new(),

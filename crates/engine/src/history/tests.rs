@@ -159,11 +159,28 @@ fn a_pod_that_no_event_showed_says_so_and_what_is_known() {
 }
 
 #[test]
-fn what_keeps_much_memory_weighs_much() {
+fn a_line_weighs_the_bytes_that_it_renders() {
     let whole = |size: usize| {
         let json = format!("\"{}\"", "x".repeat(size));
         pod(LastState::Whole(serde_json::from_str(&json).unwrap()))
     };
     assert!(whole(100_000).weight() > 100_000 && whole(10).weight() < 1000);
-    assert!(of_framework(Trigger::OnFrameworkRetry, None).weight() > whole(10).weight());
+    let mut large = Framework::clone(&framework());
+    large.spec.task_roles[0].task.pod = json!({"spec": {"x": "y".repeat(100_000)}}).into();
+    let (framework, status) = (Arc::new(large), status());
+    let snapshot = Snapshot::TaskRetry { task_role: "w".to_owned(), task_index: 0 };
+    let lines = [
+        of_framework(Trigger::OnFrameworkRetry, None),
+        Line::Framework {
+            trigger: Trigger::OnFrameworkRetry,
+            framework: Arc::clone(&framework),
+            status: Some(Arc::clone(&status)),
+            gap: None,
+        },
+        Line::Task { snapshot, framework, status },
+    ];
+    for line in lines {
+        let (weight, bytes) = (line.weight(), line.render(at()).len());
+        assert!(weight.abs_diff(bytes) < 256, "{weight} for {bytes} bytes");
+    }
 }

@@ -176,3 +176,25 @@ fn a_slow_api_server_makes_windows_longer_and_a_fast_one_leaves_them() {
     assert_eq!(stretched(200), (ms(800), ms(800)));
     assert_eq!(stretched(60_000), (ms(2000), ms(2000)), "whatever it takes, what happened is stored soon");
 }
+
+#[test]
+fn much_history_delays_the_next_write_of_its_framework() {
+    let line = |bytes: usize| {
+        let json = format!("\"{}\"", "x".repeat(bytes));
+        let state = crate::last_seen::LastState::Whole(serde_json::from_str(&json).unwrap());
+        let pod = crate::last_seen::LastSeen { name: "p".to_owned(), uid: "p".to_owned(), state };
+        Line::Pod { key: framework_message::Key::new("ns", "job"), pod }
+    };
+    for (bytes, pause) in [(1 << 19, 0), (1 << 20, 125), (64 << 20, 8000)] {
+        let mut write = StatusWrite::default();
+        let history = vec![line(bytes)];
+        let draft = Draft { history, ..draft(State::AttemptPreparing) };
+        assert_eq!(write.propose(draft, Urgency::Now, 20, &windows(), ms(1000)), None);
+        write.send(ms(1000)).unwrap();
+        assert_eq!(write.take_history(ms(1000)).len(), 1);
+        write.accepted();
+        let next = propose(&mut write, Urgency::Now, 1001).unwrap_or(ms(1000));
+        let (least, most) = (ms(1000 + pause), ms(1010 + pause));
+        assert!((least..=most).contains(&next), "{next:?} after {bytes} bytes");
+    }
+}

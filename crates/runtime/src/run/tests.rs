@@ -237,7 +237,7 @@ async fn a_retry_is_written_only_after_its_history_is() {
         let lines = stage.journal.lines.lock().unwrap();
         match manner {
             Manner::Writes => assert_eq!(lines.len(), 1),
-            Manner::IsBlocked => assert!((2..20).contains(&lines.len()), "{} times", lines.len()),
+            Manner::IsBlocked => assert_eq!(lines.len(), 1, "it is not queued again"),
             Manner::IsFull => assert!(lines.is_empty()),
         }
         let dropped = stage.metrics.text(Clock::system().now()).contains("_snapshots_dropped_total{");

@@ -61,10 +61,14 @@ impl Write for Out {
 }
 
 fn line(name: &str, size: usize) -> Line {
+    line_of("job", name, size)
+}
+
+fn line_of(framework: &str, name: &str, size: usize) -> Line {
     let json = format!("{{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"x\":\"{}\"}}", "x".repeat(size));
     let state = LastState::Whole(serde_json::from_str(&json).unwrap());
     let pod = LastSeen { name: name.to_owned(), uid: name.to_owned(), state };
-    Line::Pod { key: framework_message::Key::new("ns", "job"), pod }
+    Line::Pod { key: framework_message::Key::new("ns", framework), pod }
 }
 
 fn now() -> Timestamp {
@@ -130,7 +134,7 @@ fn who_logs_never_waits_and_what_finds_no_room_is_counted_and_told() {
     }
     let dropped = stderr.dropped();
     assert!((99..=100).contains(&dropped), "one may be under way: {dropped}");
-    let first = stderr.append(vec![line("first", HISTORY)], now()).unwrap();
+    let first = stderr.append(vec![line("first", lanes::MOST)], now()).unwrap();
     assert_eq!(stderr.append(vec![line("second", 10)], now()).unwrap_err(), Full);
     stderr.flush(Duration::from_millis(10));
     assert!(!is_written(first), "it is blocked");
@@ -197,4 +201,48 @@ fn what_is_left_is_written_when_the_last_handle_goes() {
     out.open();
     assert_eq!(ended.recv_timeout(LONG), Err(mpsc::RecvTimeoutError::Disconnected), "the thread ends");
     assert_eq!(out.text(), "last\n");
+}
+
+/// Lines of a Framework that together weigh about so many bytes.
+fn burst(framework: &str, lines: usize, bytes: usize) -> Vec<Line> {
+    (0..lines).map(|number| line_of(framework, &format!("{framework}-{number}"), bytes / lines)).collect()
+}
+
+#[test]
+fn a_burst_of_one_framework_delays_others_by_a_portion() {
+    let out = Out::blocked();
+    let stderr = Stderr::writing_to(out.clone()).unwrap();
+    stderr.append(burst("heavy", 500, 10 << 20), now()).unwrap();
+    stderr.append(burst("other", 2, 2000), now()).unwrap();
+    stderr.append(burst("third", 2, 2000), now()).unwrap();
+    out.open();
+    stderr.flush(LONG);
+    let text = out.text();
+    let before = text.lines().position(|line| line.contains("Pod third-1 is deleted")).unwrap();
+    assert!(before <= 12, "{before} lines were written before it");
+    assert_eq!(text.lines().count(), 504, "each is written once");
+}
+
+#[test]
+fn a_framework_that_has_used_its_share_leaves_room_for_others() {
+    let stderr = Stderr::writing_to(Out::blocked()).unwrap();
+    let quarter = lanes::SHARE / 4;
+    let taken = (0..100).take_while(|_| stderr.append(burst("heavy", 1, quarter), now()).is_ok()).count();
+    assert!((3..=4).contains(&taken), "one may be under way: {taken}");
+    assert!(stderr.append(burst("large", 1, 2 * lanes::SHARE), now()).is_ok(), "a first batch of any size");
+    for framework in ["b", "c", "d"] {
+        let _ = stderr.append(burst(framework, 1, lanes::SHARE), now());
+    }
+    assert_eq!(stderr.append(burst("late", 1, lanes::SHARE), now()).unwrap_err(), Full);
+    assert!(stderr.append(burst("late", 1, 1000), now()).is_ok(), "the reserve is for small ones");
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_that_was_taken_is_awaited_however_slow_its_reader() {
+    let (written, receipt) = oneshot::channel();
+    let waiting = tokio::spawn(Receipt::Pending(receipt).is_written());
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(!waiting.is_finished(), "it would be queued again, and written twice");
+    written.send(()).unwrap();
+    assert!(waiting.await.unwrap());
 }

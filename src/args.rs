@@ -13,7 +13,7 @@ pub struct Args {
     /// The config file [default: frameworkcontroller.yaml in the working directory, if there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The address of metrics and probes; overrides metricsAddress of the config file
+    /// The address of metrics; overrides metricsAddress of the config file
     #[arg(long, value_name = "IP:PORT")]
     pub metrics_address: Option<SocketAddr>,
     /// The log level, or directives as in RUST_LOG, which overrides this [default: info]

@@ -1,13 +1,16 @@
 //! The controller as a whole: start-up checks, probes, and the loop, wired together around one client.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_runtime::access_review::Gate;
 use framework_runtime::admin;
 use framework_runtime::clock::Clock;
 use framework_runtime::health::Health;
 use framework_runtime::journal::Journal;
+use framework_runtime::listener;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::position_query::PositionClient;
 use framework_runtime::run::{self, Parts, run};
@@ -16,7 +19,7 @@ use framework_runtime::stall::{self, Threads};
 use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::settings::Settings;
 use crate::startup::{self, Patience};
@@ -27,17 +30,16 @@ pub enum Error {
     /// A start-up check failed.
     #[error(transparent)]
     NotReady(#[from] startup::Error),
-    /// The address for metrics and probes cannot be listened on.
-    #[error("cannot serve metrics and probes on metricsAddress {address}: {source}")]
+    /// An address cannot be listened on.
+    #[error("cannot listen on {key} {address}: {source}")]
     NoListener {
+        /// The key of the config file that sets it.
+        key: &'static str,
         /// The address.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         /// Why not.
         source: std::io::Error,
     },
-    /// Serving them ended.
-    #[error("serving metrics and probes ended: {0}")]
-    AdminEnded(String),
     /// The heartbeat that shows stalls ended.
     #[error("the heartbeat ended unexpectedly")]
     HeartEnded,
@@ -61,16 +63,20 @@ pub struct Controller {
 impl Controller {
     /// Runs until `stop` resolves, and then stops gracefully.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
-        let address = self.settings.metrics_address;
-        let listener = TcpListener::bind(address).await;
-        let listener = listener.map_err(|source| Error::NoListener { address, source })?;
-        if let Ok(address) = listener.local_addr() {
-            info!(%address, "serving metrics and probes");
-        }
+        let probe_port = listen("probes", "probeAddress", self.settings.probe_address).await?;
+        let metrics_port = listen("metrics", "metricsAddress", self.settings.metrics_address).await?;
         let clock = Clock::system();
         let (health, metrics) = (Arc::new(Health::new(clock)), Metrics::new());
         let (positions, position_queries) = PositionClient::new();
-        let serving = admin::serve(listener, clock, Arc::clone(&health), Arc::clone(&metrics), positions);
+        let gate = if self.settings.config.metrics_authorization {
+            Gate::new(self.client.clone(), clock)
+        } else {
+            warn!("metricsAuthorization is off: everybody who reaches the port reads metrics and positions");
+            Gate::open(clock)
+        };
+        let endpoints = admin::metrics(Arc::new(gate), clock, Arc::clone(&metrics), positions);
+        let serving_probes = listener::serve(probe_port, admin::probes(Arc::clone(&health)));
+        let serving_metrics = listener::serve(metrics_port, endpoints);
         let stop = stop.boxed().shared();
         let working = async {
             let patience = Patience {
@@ -107,12 +113,19 @@ impl Controller {
         tokio::select! {
             biased;
             worked = working => worked,
-            served = serving => {
-                let reason = served.err().map_or("no reason given".to_owned(), |error| error.to_string());
-                Err(Error::AdminEnded(reason))
-            }
+            never = serving_probes => match never {},
+            never = serving_metrics => match never {},
             () = heart => Err(Error::HeartEnded),
             Some(_) = hearts.join_next() => Err(Error::HeartEnded),
         }
     }
+}
+
+async fn listen(what: &str, key: &'static str, address: SocketAddr) -> Result<TcpListener, Error> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.map_err(|source| Error::NoListener { key, address, source })?;
+    if let Ok(address) = listener.local_addr() {
+        info!(%address, "serving {what}");
+    }
+    Ok(listener)
 }

@@ -58,8 +58,10 @@ impl Environment {
 pub struct Settings {
     /// The config file, or the defaults without one.
     pub config: Config,
-    /// The address of metrics and probes.
+    /// The address of metrics and positions of units.
     pub metrics_address: SocketAddr,
+    /// The address of probes.
+    pub probe_address: SocketAddr,
     /// The settings of the core.
     pub policy: Policy,
     /// The settings of the engine.
@@ -116,8 +118,10 @@ impl Settings {
     fn new(config: Config, args: &Args, path: &Path) -> Result<Self, Error> {
         let classifier = Classifier::new(&config.pod_failure_spec)
             .map_err(|source| Error::BadRule { path: path.to_owned(), source })?;
+        let metrics_address = args.metrics_address.unwrap_or(config.metrics_address);
         Ok(Settings {
-            metrics_address: args.metrics_address.unwrap_or(config.metrics_address),
+            metrics_address,
+            probe_address: config.probe_address.unwrap_or_else(|| beside(metrics_address)),
             policy: policy(&config, classifier),
             engine: engine(&config),
             config,
@@ -127,6 +131,16 @@ impl Settings {
 
 fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })
+}
+
+/// The address with the next port; any free port beside any free port.
+fn beside(address: SocketAddr) -> SocketAddr {
+    let port = match address.port() {
+        0 => 0,
+        u16::MAX => u16::MAX - 1,
+        port => port + 1,
+    };
+    SocketAddr::new(address.ip(), port)
 }
 
 fn policy(config: &Config, classifier: Classifier) -> Policy {
@@ -199,6 +213,7 @@ mod tests {
         assert_eq!(policy.unrecorded_creates_limit, 200);
         assert!(policy.queueing);
         assert_eq!(settings.metrics_address.to_string(), "127.0.0.1:99");
+        assert!(settings.config.metrics_authorization);
     }
 
     #[test]
@@ -213,6 +228,18 @@ mod tests {
         let error = load("podFailureSpec:\n- {code: 5, podPatterns: [{reasonRegex: '('}]}\n").unwrap_err();
         assert!(error.contains("`(`"), "{error}");
         assert!(!error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn probes_have_the_next_port_unless_the_config_file_names_one() {
+        for (config, probes) in [
+            ("", "0.0.0.0:8081"),
+            ("metricsAddress: 127.0.0.1:0", "127.0.0.1:0"),
+            ("metricsAddress: '[::1]:65535'", "[::1]:65534"),
+            ("probeAddress: 127.0.0.1:9", "127.0.0.1:9"),
+        ] {
+            assert_eq!(load(config).unwrap().probe_address.to_string(), probes, "{config}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Samples the watched processes and the controller's metrics once a second during a run.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -18,8 +19,10 @@ pub struct Metrics(kube::Client);
 
 impl Metrics {
     /// The endpoint at this URL without its path: `http://127.0.0.1:8080`.
-    pub fn of(url: &http::Uri) -> Result<Metrics> {
-        let config = kube::Config::new(url.clone());
+    /// `token` is the file of the token that is sent.
+    pub fn of(url: &http::Uri, token: Option<&Path>) -> Result<Metrics> {
+        let mut config = kube::Config::new(url.clone());
+        config.auth_info.token_file = token.map(|file| file.display().to_string());
         Ok(Metrics(framework_access::client::connect(config, "loadtest")?))
     }
 

@@ -53,6 +53,9 @@ pub struct Arguments {
     /// The address of the controller's metrics, such as http://127.0.0.1:8080.
     #[arg(long, value_name = "URL")]
     controller_metrics: Option<http::Uri>,
+    /// The file of the token that is sent to them.
+    #[arg(long, value_name = "FILE")]
+    controller_metrics_token: Option<PathBuf>,
     /// A process on this machine to measure, such as etcd=4711. Can be repeated.
     #[arg(long, value_name = "NAME=PID")]
     process: Vec<Watched>,
@@ -114,6 +117,11 @@ async fn report(arguments: &Arguments) -> Result<Report> {
     })
 }
 
+fn metrics(arguments: &Arguments) -> Result<Option<Metrics>> {
+    let token = arguments.controller_metrics_token.as_deref();
+    arguments.controller_metrics.as_ref().map(|url| Metrics::of(url, token)).transpose()
+}
+
 async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
     let directions = Directions {
         address: None,
@@ -141,7 +149,7 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
         profile: arguments.profile.clone(),
         namespace: Namespace { client, name: arguments.namespace.clone() },
         audit_log: arguments.audit_log.clone(),
-        metrics: arguments.controller_metrics.as_ref().map(Metrics::of).transpose()?,
+        metrics: metrics(arguments)?,
         processes,
         promises: arguments.levels && arguments.system == System::Framework,
         remove_leftovers: arguments.remove_leftovers,

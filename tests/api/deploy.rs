@@ -43,6 +43,29 @@ fn there_is_exactly_one_replica() {
 }
 
 #[test]
+fn the_pod_listens_where_the_probes_and_the_network_policy_say() {
+    installed();
+    let objects = rendered("base");
+    let pod = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"];
+    let container = &pod["spec"]["containers"][0];
+    let ports =
+        json!([{"name": "metrics", "containerPort": 8080}, {"name": "probes", "containerPort": 8081}]);
+    assert_eq!(container["ports"], ports);
+    for probe in ["livenessProbe", "readinessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["port"], "probes");
+    }
+    assert_eq!(of_kind(&objects, "Service")[0]["spec"]["ports"][0]["targetPort"], "metrics");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/network-policy/network_policy.yaml");
+    let text = std::fs::read_to_string(path).expect("the component has it");
+    kubectl(&["create", "--dry-run=server", "--namespace=default", "-f=-"], &text).expect("it is accepted");
+    let policy: Value = serde_saphyr::from_str(&text).expect("YAML");
+    for (key, value) in policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels") {
+        assert_eq!(&pod["metadata"]["labels"][key], value);
+    }
+    assert_eq!(policy["spec"]["ingress"][0]["ports"][0]["port"], "metrics");
+}
+
+#[test]
 fn the_pod_is_within_the_restricted_standard() {
     installed();
     let objects = rendered("base");
@@ -100,6 +123,8 @@ fn the_controller_may_do_what_it_must_and_nothing_else() {
             &["get"],
         ),
         ("customresourcedefinitions.apiextensions.k8s.io/queueunits.queue.k8s.io", &["get"]),
+        ("tokenreviews.authentication.k8s.io", &["create"]),
+        ("subjectaccessreviews.authorization.k8s.io", &["create"]),
     ];
     for (resource, verbs) in must {
         for verb in *verbs {
@@ -187,7 +212,7 @@ fn users_may_do_with_units_and_queues_what_their_role_says() {
 fn no_role_has_a_wildcard() {
     let objects = rendered(".");
     let roles = of_kind(&objects, "ClusterRole");
-    assert_eq!(roles.len(), 4);
+    assert_eq!(roles.len(), 5);
     for role in roles {
         assert!(!role["rules"].to_string().contains('*'), "{}", role["metadata"]["name"]);
     }

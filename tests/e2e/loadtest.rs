@@ -102,10 +102,11 @@ fn metrics(name: &str) -> Metrics {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let log = log_of(name);
-        if let Some(rest) = log.lines().find_map(|line| line.split("address=").nth(1)) {
+        let line = log.lines().find(|line| line.contains("serving metrics"));
+        if let Some(rest) = line.and_then(|line| line.split("address=").nth(1)) {
             let address = rest.split_whitespace().next().unwrap_or_default();
             let url = format!("http://{address}").parse().expect("a URL");
-            return block_on(async { Metrics::of(&url) }).expect("a client");
+            return block_on(async { Metrics::of(&url, None) }).expect("a client");
         }
         assert!(Instant::now() < deadline, "the controller serves no metrics\n{log}");
         std::thread::sleep(Duration::from_millis(50));

@@ -17,10 +17,22 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Asks a probe of the program that logged where it listens.
 fn probe(program: &mut Running, path: &str) -> String {
-    let line = program.says("serving metrics and probes");
+    get(program, "serving probes", path, "")
+}
+
+/// Reads from the port of metrics, with the token of a user of the shared cluster.
+fn read(program: &mut Running, path: &str, kubeconfig: &Path) -> String {
+    let text = std::fs::read_to_string(kubeconfig).expect("it is written");
+    let kubeconfig: serde_json::Value = serde_saphyr::from_str(&text).expect("it is YAML");
+    let token = kubeconfig["users"][0]["user"]["token"].as_str().expect("users of the cluster have tokens");
+    get(program, "serving metrics", path, &format!("authorization: Bearer {token}\r\n"))
+}
+
+fn get(program: &mut Running, logged: &str, path: &str, headers: &str) -> String {
+    let line = program.says(logged);
     let address = line.split("address=").nth(1).expect("the line has the address").trim();
     let mut stream = TcpStream::connect(address).expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}\r\n").expect("it reads");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("it answers");
     reply
@@ -103,10 +115,31 @@ fn missing_rights_are_named_until_they_are_given(cluster: &Cluster) {
     kubectl(cluster, &bind);
     program.says("nothing is missing any more");
     ready(&mut program);
+    metrics_are_for_those_whom_the_api_server_lets_read_them(cluster, &mut program);
     program.terminate();
     let (code, log) = program.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(!log.contains("a watch failed"), "the shipped role is enough\n{log}");
+}
+
+/// With the rights of the shipped role, the API server is asked who may read.
+fn metrics_are_for_those_whom_the_api_server_lets_read_them(cluster: &Cluster, program: &mut Running) {
+    let (admin, controller) =
+        (cluster.kubeconfig_path(), cluster.kubeconfig_for("controller").expect("a user"));
+    for path in ["/metrics", "/queueunits/default/framework-a"] {
+        let reply = get(program, "serving metrics", path, "");
+        assert!(reply.starts_with("HTTP/1.1 401"), "{reply}");
+        let reply = get(program, "serving metrics", path, "authorization: Bearer nonsense\r\n");
+        assert!(reply.starts_with("HTTP/1.1 401"), "{reply}");
+    }
+    let reply = read(program, "/metrics", controller);
+    let words = "user \"controller\" may not get the nonResourceURL /metrics";
+    assert!(reply.starts_with("HTTP/1.1 403") && reply.contains(words), "{reply}");
+    let reply = read(program, "/metrics", admin);
+    assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("frameworkcontroller_"), "{reply}");
+    // This controller serves no queues: 503 is its own answer, behind the gate.
+    let reply = read(program, "/queueunits/default/framework-a", admin);
+    assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("queues are not served here"), "{reply}");
 }
 
 #[test]
@@ -114,7 +147,7 @@ fn once_all_is_listed_it_is_ready_and_a_stop_is_graceful() {
     let _alone = Alone::wait();
     let mut program = program::start(installed().kubeconfig_path(), "");
     ready(&mut program);
-    let metrics = probe(&mut program, "/metrics");
+    let metrics = read(&mut program, "/metrics", installed().kubeconfig_path());
     for resource in ["frameworks", "configmaps", "pods"] {
         let line = format!("frameworkcontroller_watch_starts_total{{resource=\"{resource}\"}} 1");
         assert!(metrics.contains(&line), "{line} is not in\n{metrics}");

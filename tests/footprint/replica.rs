@@ -23,7 +23,7 @@ fn controller(server: &Server) -> Running {
     let dir = tempfile::tempdir().expect("a directory");
     let config = format!(
         "kubeApiServerAddress: {}\nkubeClientQps: 5000\nkubeClientBurst: 5000\n\
-         largeFrameworkCompression: true\n",
+         largeFrameworkCompression: true\nmetricsAuthorization: false\n",
         server.url
     );
     std::fs::write(dir.path().join("frameworkcontroller.yaml"), config).expect("a config file");
@@ -59,7 +59,7 @@ fn a_replica_of_a_hundred_thousand_pods_takes_bounded_memory() {
     let synthetic = SyntheticCluster::new(5_000, 20, Phase::Running);
     let server = Server::start(&synthetic);
     let mut program = controller(&server);
-    let line = program.says("serving metrics and probes");
+    let line = program.says("serving metrics");
     let address = line.split("address=").nth(1).expect("the line has the address").trim().to_owned();
     let deadline = Instant::now() + PATIENCE;
     // Each Framework gets its summary, which the synthetic lacks.

@@ -11,7 +11,7 @@ pub fn scrape(controller: &str) -> String {
     let mut address = None;
     until("the controller says where its metrics are", || {
         let log = log_of(controller);
-        let line = log.lines().rfind(|line| line.contains("serving metrics and probes"));
+        let line = log.lines().rfind(|line| line.contains("serving metrics"));
         address = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
         address.is_some()
     });

@@ -60,8 +60,12 @@ pub struct Config {
     pub lease_duration_sec: u64,
     /// Seconds between renewals.
     pub lease_renew_interval_sec: u64,
-    /// Where metrics and probes are served.
+    /// Where metrics and the positions of units are served.
     pub metrics_address: SocketAddr,
+    /// Whether the API server decides who may read them.
+    pub metrics_authorization: bool,
+    /// Where probes are served; `None`: beside the metrics, on the next port.
+    pub probe_address: Option<SocketAddr>,
 }
 
 /// A compression codec. The first bytes of the data name it.
@@ -155,6 +159,8 @@ impl Default for Config {
             lease_duration_sec: 10,
             lease_renew_interval_sec: 2,
             metrics_address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
+            metrics_authorization: true,
+            probe_address: None,
         }
     }
 }
@@ -268,6 +274,8 @@ mod tests {
             lease_duration_sec: 20,
             lease_renew_interval_sec: 10,
             metrics_address: "127.0.0.1:0".parse().unwrap(),
+            metrics_authorization: false,
+            probe_address: Some("127.0.0.1:0".parse().unwrap()),
         };
         assert_eq!(config, expected);
         assert_eq!(config.pod_failure_spec.len(), 1);

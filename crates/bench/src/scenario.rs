@@ -293,7 +293,8 @@ fn by_its_name(program: &Path, dir: &Path) -> Result<PathBuf> {
 /// Starts a controller of Frameworks in the directory with its config file: the original reads it there.
 fn start(cluster: &Cluster, program: &Path, config: &str, qps: u32) -> Result<u32> {
     let text = format!(
-        "kubeClientQps: {qps}\nkubeClientBurst: {qps}\n{config}metricsAddress: 127.0.0.1:0\n{}",
+        "kubeClientQps: {qps}\nkubeClientBurst: {qps}\n{config}metricsAddress: 127.0.0.1:0\n\
+         metricsAuthorization: false\n{}",
         &DEFAULT_CONFIG
             [DEFAULT_CONFIG.find("\npodFailureSpec:").context("the default config has rules")?..]
     );
@@ -307,7 +308,7 @@ fn metrics_address(cluster: &Cluster) -> Result<String> {
     let deadline = Instant::now() + READY;
     loop {
         let log = fs::read_to_string(&path).unwrap_or_default();
-        let line = log.lines().find(|line| line.contains("serving metrics and probes"));
+        let line = log.lines().find(|line| line.contains("serving metrics"));
         if let Some(address) = line.and_then(|line| line.split("address=").nth(1)) {
             return Ok(address.split_whitespace().next().unwrap_or_default().to_owned());
         }

@@ -1,5 +1,6 @@
-//! The HTTP endpoints for probes and Prometheus: `/healthz`, `/livez`, `/readyz`, `/metrics`; and
-//! `/queueunits/{namespace}/{name}`, which gives the position of a unit.
+//! The HTTP endpoints. Probes have a port of their own: `/healthz`, `/livez`, `/readyz`. The other port has
+//! `/metrics` for Prometheus, and `/queueunits/{namespace}/{name}`, which gives the position of a unit, both for
+//! those whom the [`Gate`] lets in.
 //!
 //! They only read: no endpoint changes the behaviour of the controller.
 
@@ -7,58 +8,64 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Path;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::net::TcpListener;
 
 use framework_message::Key;
 
+use crate::access_review::{Gate, Wanted};
 use crate::clock::Clock;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::position_query::PositionClient;
 
-/// Serves on `listener` until the program ends.
-pub async fn serve(
-    listener: TcpListener,
-    clock: Clock,
-    health: Arc<Health>,
-    metrics: Arc<Metrics>,
-    positions: PositionClient,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(clock, health, metrics, positions)).await
-}
-
-fn router(clock: Clock, health: Arc<Health>, metrics: Arc<Metrics>, positions: PositionClient) -> Router {
+/// Probes, open to everybody: they say nothing about any Framework.
+pub fn probes(health: Arc<Health>) -> Router {
     let alive = {
         let health = Arc::clone(&health);
         move || async move { probe(health.not_alive()) }
     };
     let ready = move || async move { probe(health.not_ready()) };
-    let metrics = move || async move {
-        ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics.text(clock.now()))
-    };
     Router::new()
         .route("/healthz", get(alive.clone()))
         .route("/livez", get(alive))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/queueunits/{namespace}/{name}", get(move |path| queue_position(positions.clone(), path)))
 }
 
-async fn queue_position(
-    positions: PositionClient,
-    Path((namespace, name)): Path<(String, String)>,
-) -> impl IntoResponse {
-    let (code, text) = match positions.ask(Key::new(&namespace, &name)).await {
+/// Metrics and positions, which name Queues and namespaces.
+pub fn metrics(gate: Arc<Gate>, clock: Clock, metrics: Arc<Metrics>, positions: PositionClient) -> Router {
+    let read_metrics = {
+        let gate = Arc::clone(&gate);
+        move |headers: HeaderMap| async move {
+            gate.check(&headers, &Wanted::Metrics).await.map(|()| {
+                let content_type = "text/plain; version=0.0.4; charset=utf-8";
+                ([(header::CONTENT_TYPE, content_type)], metrics.text(clock.now()))
+            })
+        }
+    };
+    let read_position = move |Path((namespace, name)): Path<(String, String)>, headers: HeaderMap| async move {
+        let unit = Key::new(&namespace, &name);
+        match gate.check(&headers, &Wanted::Position(unit.clone())).await {
+            Ok(()) => queue_position(positions.clone(), unit).await,
+            Err(refusal) => refusal.into_response(),
+        }
+    };
+    Router::new()
+        .route("/metrics", get(read_metrics))
+        .route("/queueunits/{namespace}/{name}", get(read_position))
+}
+
+async fn queue_position(positions: PositionClient, unit: Key) -> Response {
+    let (code, text) = match positions.ask(unit.clone()).await {
         Ok(Some(found)) => (StatusCode::OK, serde_json::to_string(&found).unwrap_or_default()),
         Ok(None) => {
+            let Key { namespace, name } = unit;
             (StatusCode::NOT_FOUND, format!("there is no QueueUnit {name} in the namespace {namespace}"))
         }
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     };
-    (code, text + "\n")
+    (code, text + "\n").into_response()
 }
 
 fn probe(problem: Option<String>) -> impl IntoResponse {
@@ -72,6 +79,7 @@ fn probe(problem: Option<String>) -> impl IntoResponse {
 mod tests {
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
+    use tokio::net::TcpListener;
     use tower::ServiceExt;
 
     use framework_api::queue::Phase;
@@ -89,11 +97,35 @@ mod tests {
         (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
+    /// The endpoints for a gate that lets everybody in.
+    fn open(clock: Clock, positions: PositionClient) -> Router {
+        super::metrics(Arc::new(Gate::open(clock)), clock, Metrics::new(), positions)
+    }
+
+    #[tokio::test]
+    async fn each_port_has_its_own_paths_and_a_closed_gate_hides_which_units_exist() {
+        let clock = Clock::system();
+        let service = tower::service_fn(|_: Request<kube::client::Body>| async {
+            Err::<http::Response<Body>, _>(std::io::Error::other("no API server"))
+        });
+        let gate = Arc::new(Gate::new(kube::Client::new(service, "default"), clock));
+        let (positions, _queries) = PositionClient::new();
+        let closed = super::metrics(gate, clock, Metrics::new(), positions);
+        for path in ["/metrics", "/queueunits/team/framework-a"] {
+            let words = "a bearer token of this cluster is needed\n".to_owned();
+            assert_eq!(ask(&closed, path).await, (401, words));
+            assert_eq!(ask(&probes(Arc::new(Health::new(clock))), path).await.0, 404);
+        }
+        for path in ["/healthz", "/livez", "/readyz"] {
+            assert_eq!(ask(&closed, path).await.0, 404);
+        }
+    }
+
     #[tokio::test]
     async fn readiness_says_what_is_missing() {
         let clock = Clock::system();
         let health = Arc::new(Health::new(clock));
-        let router = router(clock, Arc::clone(&health), Metrics::new(), PositionClient::new().0);
+        let router = probes(Arc::clone(&health));
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
         let missing = "not listed yet: frameworks, configmaps, pods\n".to_owned();
@@ -108,7 +140,7 @@ mod tests {
     async fn the_position_of_a_unit_is_json() {
         let clock = Clock::system();
         let (positions, mut queries) = PositionClient::new();
-        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), positions);
+        let router = open(clock, positions);
         let answering = tokio::spawn(async move {
             while let Some(PositionQuery { unit, answer }) = queries.recv().await {
                 let found = (unit == Key::new("team", "framework-a")).then(|| QueuePosition {
@@ -139,7 +171,7 @@ mod tests {
     async fn a_query_is_refused_without_queues_and_when_too_many_wait() {
         let clock = Clock::system();
         let (positions, mut queries) = PositionClient::new();
-        let router = router(clock, Arc::new(Health::new(clock)), Metrics::new(), positions.clone());
+        let router = open(clock, positions.clone());
         let refused = "queues are not served here, or too many queries wait\n".to_owned();
         // Nothing answers, and the queries pile up until one is refused.
         let mut asked = 0;
@@ -161,8 +193,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let clock = Clock::system();
-        let health = Arc::new(Health::new(clock));
-        let serving = tokio::spawn(serve(listener, clock, health, metrics, PositionClient::new().0));
+        let gate = Arc::new(Gate::open(clock));
+        let router = super::metrics(gate, clock, metrics, PositionClient::new().0);
+        let serving = tokio::spawn(crate::listener::serve(listener, router));
         let client = crate::client::connect(kube::Config::new(url.parse().unwrap()), "test").unwrap();
         let request = http::Request::get("/metrics").body(kube::client::Body::empty()).unwrap();
         let reply = client.send(request).await.unwrap();

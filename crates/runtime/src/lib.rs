@@ -10,6 +10,7 @@
 //! `framework_engine` and `framework_queueing` decide; this crate only moves bytes and reads the clock.
 //! [`run`](run::run) ties them together.
 
+pub mod access_review;
 pub mod admin;
 pub mod client;
 pub mod clock;
@@ -20,6 +21,7 @@ pub mod exchange;
 pub mod health;
 pub mod in_flight;
 pub mod journal;
+pub mod listener;
 pub mod metrics;
 pub mod pace;
 pub mod position_query;

@@ -36,6 +36,8 @@ pub(super) struct FileConfig {
     lease_duration_sec: Option<Whole<4, 3_600>>,
     lease_renew_interval_sec: Option<Whole<1, 1_800>>,
     metrics_address: Option<Address>,
+    metrics_authorization: Option<bool>,
+    probe_address: Option<Address>,
 }
 
 #[derive(Default, Deserialize)]
@@ -148,6 +150,7 @@ impl FileConfig {
             kube_api_server_address: self.kube_api_server_address,
             kube_config_file_path: self.kube_config_file_path,
             pod_failure_spec: self.pod_failure_spec.unwrap_or_default(),
+            probe_address: self.probe_address.map(SocketAddr::from),
             ..Config::default()
         };
         set(&mut config.kube_client_qps, self.kube_client_qps);
@@ -181,6 +184,7 @@ impl FileConfig {
         set(&mut config.lease_duration_sec, self.lease_duration_sec);
         set(&mut config.lease_renew_interval_sec, self.lease_renew_interval_sec);
         set(&mut config.metrics_address, self.metrics_address);
+        set(&mut config.metrics_authorization, self.metrics_authorization);
         config
     }
 }

@@ -1,0 +1,146 @@
+//! Serves HTTP/1 on a port: a bounded number of connections, each with time-outs.
+//!
+//! A client that sends slowly, or nothing, loses its connection, so that it keeps no other client out for long.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+/// Connections that may be open at once. Further ones wait in the kernel.
+const CONNECTIONS: usize = 64;
+/// How long the head of a request may take, and how long a connection may be idle.
+const HEAD: Duration = Duration::from_secs(10);
+/// How long a connection may last. Clients connect again.
+const LIFE: Duration = Duration::from_secs(300);
+/// The bytes that the head of a request may have.
+const HEAD_BYTES: usize = 16 * 1024;
+/// The pause after a connection could not be accepted, mostly for lack of file descriptors.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Serves on `listener` as long as it is polled. When it is dropped, all connections are closed.
+pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+            // The semaphore is never closed.
+            return std::future::pending().await;
+        };
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let router = router.clone();
+                connections.spawn(async move {
+                    converse(stream, router).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                debug!(%error, "a connection was not accepted");
+                sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, router: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    tokio::select! {
+        // A client that goes away, or is too slow, is no error of the controller.
+        _ = connection.as_mut() => return,
+        () = sleep(LIFE) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = timeout(HEAD, connection).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+
+    async fn start() -> (std::net::SocketAddr, tokio::task::JoinHandle<Infallible>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", get(|| async { "ok" }));
+        (address, tokio::spawn(serve(listener, router)))
+    }
+
+    /// What the server sends until it closes the connection.
+    async fn rest(stream: &mut TcpStream) -> String {
+        let mut text = Vec::new();
+        let closed = timeout(HEAD * 3, stream.read_to_end(&mut text)).await;
+        assert!(closed.is_ok(), "the connection stays open");
+        String::from_utf8(text).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_client_that_sends_slowly_or_nothing_loses_its_connection() {
+        let (address, serving) = start().await;
+        let begun = Instant::now();
+        let (mut silent, mut slow, mut idle) = tokio::try_join!(
+            TcpStream::connect(address),
+            TcpStream::connect(address),
+            TcpStream::connect(address)
+        )
+        .unwrap();
+        slow.write_all(&REQUEST[..10]).await.unwrap();
+        idle.write_all(REQUEST).await.unwrap();
+        let texts = tokio::join!(rest(&mut silent), rest(&mut slow), rest(&mut idle));
+        assert!(texts.2.starts_with("HTTP/1.1 200 OK"), "{texts:?}");
+        let took = begun.elapsed();
+        assert!(took >= HEAD - Duration::from_millis(50), "{took:?}");
+        serving.abort();
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_bound_wait_until_one_ends() {
+        let (address, serving) = start().await;
+        let mut held = Vec::new();
+        for _ in 0..CONNECTIONS {
+            held.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut next = TcpStream::connect(address).await.unwrap();
+        next.write_all(REQUEST).await.unwrap();
+        let mut byte = [0; 1];
+        let waits = timeout(Duration::from_millis(300), next.read(&mut byte)).await;
+        assert!(waits.is_err(), "it is served beside {CONNECTIONS} others");
+        drop(held.pop());
+        let served = timeout(HEAD, next.read(&mut byte)).await;
+        assert_eq!(served.unwrap().unwrap(), 1);
+        serving.abort();
+    }
+
+    #[tokio::test]
+    async fn a_head_that_is_too_long_is_refused() {
+        let (address, serving) = start().await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("GET / HTTP/1.1\r\nhost: x\r\nlong: {}\r\n\r\n", "x".repeat(HEAD_BYTES));
+        // The server may close the connection before it has read all of it.
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut text = Vec::new();
+        let _ = timeout(HEAD, stream.read_to_end(&mut text)).await.expect("an answer");
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.is_empty() || text.starts_with("HTTP/1.1 431"), "{text}");
+        serving.abort();
+    }
+}

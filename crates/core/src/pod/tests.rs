@@ -353,7 +353,8 @@ proptest! {
         prop_assert_eq!(ours.to_vec(), our_env());
         prop_assert_eq!(users.len(), own.len());
         let variables = variables(&CONTEXT);
-        let replaced: Vec<Value> = own.into_iter().map(|own| Placeholders::new(&variables).replace(own)).collect();
+        let replace = |own| Placeholders::new(&variables).replace(own);
+        let replaced: Vec<Value> = own.into_iter().map(replace).collect();
         prop_assert_eq!(users, replaced.as_slice());
     }
 }

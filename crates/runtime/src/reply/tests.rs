@@ -325,8 +325,9 @@ fn a_page_of_units_says_where_the_next_one_begins() {
 fn a_refusal_with_100_000_causes_is_cut_before_it_is_decoded() {
     let cause = r#"{"reason":"FieldValueRequired","message":"Required value","field":"spec.volumes[0]"}"#;
     let message = "spec.volumes[0].name: Required value, ".repeat(100_000);
+    let head = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure""#;
     let body = format!(
-        r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"Pod \"a\" is invalid: {message}","reason":"Invalid","details":{{"causes":[{cause}]}},"code":422}}"#
+        r#"{head},"message":"It is invalid: {message}","reason":"Invalid","details":{{"all":[{cause}]}}}}"#
     );
     for body in [&body.as_bytes()[..MOST_BYTES_OF_FAILURE], body.as_bytes()] {
         let answer =

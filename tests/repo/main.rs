@@ -8,6 +8,7 @@ mod drift;
 mod fluentd;
 mod operations;
 mod source;
+mod supply;
 mod tables;
 mod tidy;
 mod width;

@@ -1,8 +1,9 @@
-//! Who may read metrics and positions in queues: the API server decides, by TokenReview and SubjectAccessReview.
+//! The gate before metrics and positions in queues: the API server decides, by TokenReview and
+//! SubjectAccessReview.
 //!
-//! A request carries a bearer token of the cluster. Decisions are kept for a short time, so that a scrape costs
-//! no request, in a bounded number. Reviews have a limit per second: a flood of unknown tokens is refused here
-//! and never reaches the API server. Without an answer of the API server nothing is allowed.
+//! A request carries a bearer token of the cluster. A bounded number of decisions is kept for a short time,
+//! so that most scrapes cost no request. Reviews have a limit per second: a flood of unknown tokens is
+//! refused here and hardly reaches the API server. Without an answer of the API server nothing is allowed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! The HTTP endpoints. Probes have a port of their own: `/healthz`, `/livez`, `/readyz`. The other port has
-//! `/metrics` for Prometheus, and `/queueunits/{namespace}/{name}`, which gives the position of a unit, both for
-//! those whom the [`Gate`] lets in.
+//! `/metrics` for Prometheus, and `/queueunits/{namespace}/{name}`, which gives the position of a unit, both
+//! for readers that the [`Gate`] lets in.
 //!
 //! They only read: no endpoint changes the behaviour of the controller.
 
@@ -44,7 +44,7 @@ pub fn metrics(gate: Arc<Gate>, clock: Clock, metrics: Arc<Metrics>, positions: 
             })
         }
     };
-    let read_position = move |Path((namespace, name)): Path<(String, String)>, headers: HeaderMap| async move {
+    let read_position = move |Path((namespace, name)): UnitPath, headers: HeaderMap| async move {
         let unit = Key::new(&namespace, &name);
         match gate.check(&headers, &Wanted::Position(unit.clone())).await {
             Ok(()) => queue_position(positions.clone(), unit).await,
@@ -55,6 +55,9 @@ pub fn metrics(gate: Arc<Gate>, clock: Clock, metrics: Arc<Metrics>, positions: 
         .route("/metrics", get(read_metrics))
         .route("/queueunits/{namespace}/{name}", get(read_position))
 }
+
+/// Namespace and name in a path.
+type UnitPath = Path<(String, String)>;
 
 async fn queue_position(positions: PositionClient, unit: Key) -> Response {
     let (code, text) = match positions.ask(unit.clone()).await {

@@ -1,6 +1,7 @@
 //! Serves HTTP/1 on a port: a bounded number of connections, each with time-outs.
 //!
-//! A client that sends slowly, or nothing, loses its connection, so that it keeps no other client out for long.
+//! A client that sends slowly, or nothing, loses its connection, so that it keeps no other client out for
+//! long.
 
 use std::convert::Infallible;
 use std::sync::Arc;

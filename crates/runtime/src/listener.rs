@@ -62,6 +62,7 @@ async fn converse(stream: TcpStream, router: Router) {
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     tokio::select! {
+        biased;
         // A client that goes away, or is too slow, is no error of the controller.
         _ = connection.as_mut() => return,
         () = sleep(LIFE) => connection.as_mut().graceful_shutdown(),

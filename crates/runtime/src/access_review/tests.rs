@@ -1,3 +1,5 @@
+//! Decisions of the gate, with an API server that knows one token.
+
 use std::sync::Arc;
 
 use axum::http::HeaderValue;

@@ -11,8 +11,8 @@ use framework_testcluster::audit::Record;
 
 use crate::cluster::history::{Change, History, Object, Recording, What};
 use crate::cluster::lease::{Alone, namespace};
-use crate::cluster::{self, block_on, installed, start_controller};
-use crate::rescale_promises::{breaches, checkers};
+use crate::cluster::{self, block_on, checkers, installed, start_controller};
+use crate::rescale_promises::breaches;
 use crate::storm;
 use crate::storm::user::{Done, User};
 
@@ -103,9 +103,8 @@ fn judge(changes: Vec<Change>, requests: Vec<Record>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, changes) in by_framework(changes, name_of) {
         let requests = requests.remove(&name).unwrap_or_default();
-        let mut broken = checkers::violations(&changes, &requests);
-        let history = History::of(changes, requests);
-        broken.extend(history.broken_promises());
+        let history = History::complete(changes, requests);
+        let mut broken = checkers::broken_promises(&history.recorded);
         broken.extend(breaches(&history));
         found.extend(broken.into_iter().map(|breach| format!("{name}: {breach}")));
     }

@@ -18,8 +18,7 @@ use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use super::promises::PROMISES;
-use super::{PATIENCE, block_on, installed};
+use super::{PATIENCE, block_on, checkers, installed};
 
 /// How long a watch may be behind a LIST.
 const LAG: Duration = Duration::from_secs(30);
@@ -90,6 +89,8 @@ pub struct History {
     pub requests: Vec<Record>,
     /// How many changes only the controller can have made.
     pub steps: usize,
+    /// All of it in the form of the checkers; empty for a part of a history.
+    pub recorded: framework_sim::History,
 }
 
 /// An object from its creation to its end.
@@ -166,7 +167,7 @@ impl Recording {
     /// Waits until the watches have delivered all changes, and ends.
     pub fn end(self) -> History {
         let (changes, requests) = self.end_with_changes(|request| request);
-        History::of(changes, requests)
+        History::complete(changes, requests)
     }
 
     /// The same, with every change by itself in order, and each request as `keep` leaves it: bodies are
@@ -274,10 +275,16 @@ where
 }
 
 impl History {
-    /// The history that a list of changes in the order of their versions makes.
-    pub fn of(changes: Vec<Change>, requests: Vec<Record>) -> History {
+    /// The history of all changes in the order of their versions, and of all requests.
+    pub fn complete(changes: Vec<Change>, requests: Vec<Record>) -> History {
+        let recorded = checkers::recorded(&changes, &requests);
+        History { requests, recorded, ..History::of(changes) }
+    }
+
+    /// The history that some changes in the order of their versions make.
+    pub fn of(changes: Vec<Change>) -> History {
         let steps = changes.iter().filter(|change| change.is_step()).count();
-        let mut history = History { requests, steps, ..History::default() };
+        let mut history = History { steps, ..History::default() };
         for Change { version, what, object } in changes {
             match object {
                 Object::Framework(framework) if what != What::Gone => {
@@ -313,11 +320,6 @@ impl History {
         })
     }
 
-    /// The controller's requests.
-    pub fn own_requests(&self) -> impl Iterator<Item = &Record> {
-        self.requests.iter().filter(|request| request.user_agent.starts_with("frameworkcontroller/"))
-    }
-
     /// Whether others than the controller deleted an object: users, or a node that meant the instance before.
     pub fn is_deleted_by_others(&self, life: &Life) -> bool {
         let hits = |request: &&Record| {
@@ -334,19 +336,20 @@ impl History {
             && deletes.all(|request| !request.user_agent.starts_with("frameworkcontroller/"))
     }
 
-    /// The breaches of all promises, each with its name.
-    pub fn broken_promises(&self) -> Vec<String> {
-        let told = PROMISES.iter().flat_map(|(name, breaches)| {
-            breaches(self).into_iter().map(move |breach| format!("{name}: {breach}"))
-        });
-        told.collect()
+    /// Asserts that the promises were kept that hold whatever users do.
+    pub fn assert_promises_are_kept(&self) {
+        assert_none(&checkers::broken_promises(&self.recorded));
     }
 
-    /// Asserts that the controller kept all its promises.
-    pub fn assert_promises_are_kept(&self) {
-        let broken = self.broken_promises();
-        assert!(broken.is_empty(), "{} breaches:\n{}", broken.len(), broken.join("\n"));
+    /// Asserts that the manual's guarantees were kept, too.
+    pub fn assert_guarantees_are_kept(&self) {
+        self.assert_promises_are_kept();
+        assert_none(&checkers::broken_guarantees(&self.recorded));
     }
+}
+
+fn assert_none(breaches: &[String]) {
+    assert!(breaches.is_empty(), "{} breaches:\n{}", breaches.len(), breaches.join("\n"));
 }
 
 /// Adds a change of an object to its life.

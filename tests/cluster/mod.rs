@@ -2,13 +2,11 @@
 //! beside it, which acts with the rights that `deploy/` grants and no others.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod checkers;
 pub mod cost;
-pub mod guarantees;
 pub mod halfway;
 pub mod history;
-pub mod late_config_map;
 pub mod lease;
-pub mod promises;
 pub mod snapshots;
 
 use std::fmt::Write as _;

@@ -19,7 +19,6 @@ mod large_failures;
 mod lifetime;
 mod loadtest;
 mod program;
-mod promises;
 mod queue;
 mod queue_history;
 mod queue_replay;

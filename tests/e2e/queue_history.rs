@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use framework_sim::{Cause, Change, History, Object, Verb};
+use framework_sim::recorded::{self, Event};
+use framework_sim::{Change, History, Object};
+use framework_testcluster::audit::{Mark, Record};
 use futures::TryStreamExt;
-use jiff::Timestamp;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, WatchEvent, WatchParams};
 use serde_json::Value;
 
-use crate::cluster::{block_on, client, until};
+use crate::cluster::{block_on, client, installed, until};
 
 /// The kinds that show which workload holds which amounts.
 const KINDS: [(&str, &str, &str, &str); 6] = [
@@ -22,19 +23,18 @@ const KINDS: [(&str, &str, &str, &str); 6] = [
     ("", "v1", "ConfigMap", "configmaps"),
 ];
 
-/// An event of a watch: its kind, the object, and whether it is gone.
-type Seen = (&'static str, Value, bool);
-
 /// The events of a namespace, by watches that miss nothing.
 pub struct Recording {
     namespace: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    mark: Mark,
+    seen: Arc<Mutex<Vec<Event>>>,
 }
 
 impl Recording {
     /// Starts to record a namespace in which there are neither units nor jobs yet.
     pub fn start(namespace: &str) -> Self {
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let mark = installed().audit().mark().expect("the log is there");
+        let seen: Arc<Mutex<Vec<Event>>> = Arc::default();
         for (index, kind) in KINDS.iter().enumerate() {
             let (api, seen, plural) = (api(namespace, index), Arc::clone(&seen), kind.3);
             // A kind that is new is served after a while.
@@ -43,9 +43,10 @@ impl Recording {
                 let list = api.list(&ListParams::default()).await.expect("a list");
                 let version = list.metadata.resource_version.expect("a list has a version");
                 // The objects that the namespace was made with.
-                for object in list.items {
-                    seen.lock().expect("nobody panicked").push((plural, value(&object), false));
-                }
+                let add = move |object: &DynamicObject, gone| {
+                    seen.lock().expect("nobody panicked").push(Event { plural, object: value(object), gone });
+                };
+                list.items.iter().for_each(|object| add(object, false));
                 tokio::spawn(async move {
                     let watch = api.watch(&WatchParams::default().timeout(290), &version).await;
                     let mut events = Box::pin(watch.expect("a watch"));
@@ -56,19 +57,19 @@ impl Recording {
                             WatchEvent::Bookmark(_) => continue,
                             WatchEvent::Error(error) => panic!("a watch of {plural} failed: {error}"),
                         };
-                        seen.lock().expect("nobody panicked").push((plural, value(&object), gone));
+                        add(&object, gone);
                     }
                 });
             });
         }
-        Recording { namespace: namespace.to_owned(), seen }
+        Recording { namespace: namespace.to_owned(), mark, seen }
     }
 
     /// Waits until the watches have shown all that is there, and gives the history.
     pub fn end(self) -> History {
         until("the watches are as far as the lists", || {
             let mut shown = BTreeMap::new();
-            for (_, object, gone) in self.seen.lock().expect("nobody panicked").iter() {
+            for Event { object, gone, .. } in self.seen.lock().expect("nobody panicked").iter() {
                 let [uid, version] = ["uid", "resourceVersion"].map(|field| meta(object, field));
                 if *gone {
                     shown.remove(&uid)
@@ -84,33 +85,12 @@ impl Recording {
             let there: BTreeMap<String, String> = there.collect();
             (shown == there).then_some(())
         });
-        history(self.seen.lock().expect("nobody panicked").clone())
+        let mut requests = Vec::new();
+        let keep =
+            |request: Record| requests.extend((request.namespace == self.namespace).then_some(request));
+        installed().audit().each_since(self.mark, keep).expect("the log is there");
+        recorded::history(self.seen.lock().expect("nobody panicked").clone(), &requests)
     }
-}
-
-/// By resourceVersion, which one counter gives to all kinds.
-fn history(mut seen: Vec<Seen>) -> History {
-    let version = |object: &Value| meta(object, "resourceVersion").parse::<u64>().expect("a number");
-    seen.sort_by_key(|(_, object, _)| version(object));
-    let mut last: BTreeMap<String, Arc<Object>> = BTreeMap::new();
-    let mut changes = Vec::new();
-    for (plural, object, gone) in seen {
-        let (rv, uid, object) = (version(&object), meta(&object, "uid"), Arc::new(Object::new(object)));
-        let old = last.insert(uid, Arc::clone(&object));
-        // The author matters of ConfigMaps only, and these the controller makes.
-        let cause = Cause {
-            actor: "controller".into(),
-            call: 1,
-            verb: Verb::Other,
-            uid: None,
-            version: None,
-            grace: None,
-            propagation: None,
-        };
-        let new = (!gone).then_some(object);
-        changes.push(Arc::new(Change::seen(rv, plural, Timestamp::UNIX_EPOCH, cause, old, new)));
-    }
-    History { changes, exchanges: Vec::new() }
 }
 
 fn meta(object: &Value, field: &str) -> String {

@@ -4,7 +4,6 @@
 //! each Task. Statuses must not be compressed.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-pub mod checkers;
 pub mod policy;
 
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ pub fn record(namespace: &str) -> Recording {
 
 /// Waits until the recorded history is as asked.
 pub fn until(recording: &Recording, what: &str, is: impl Fn(&History) -> bool) {
-    recording.wait(what, |changes| is(&History::of(changes.clone(), Vec::new())));
+    recording.wait(what, |changes| is(&History::of(changes.clone())));
 }
 
 /// A controller behind a relay. It ends with this value.

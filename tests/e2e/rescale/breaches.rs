@@ -119,7 +119,7 @@ impl Story {
             };
             Change { version, what, object }
         });
-        breaches(&History::of(changes.collect(), Vec::new()))
+        breaches(&History::of(changes.collect()))
     }
 }
 

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::cluster::history::{History, Recording};
 use crate::cluster::lease::{self, Shared};
-use crate::cluster::{self, Manifest, TEST, block_on, installed};
-use crate::rescale_promises::{breaches, checkers};
+use crate::cluster::{self, Manifest, TEST, block_on, checkers, installed};
+use crate::rescale_promises::breaches;
 
 /// Delays of retries long enough to be seen and short enough to be waited for.
 const CONFIG: &str = concat!(
@@ -123,9 +123,8 @@ impl Job {
     fn judge(self) -> History {
         cluster::assert_nothing_is_left(&self.namespace, &self.name);
         let (changes, requests) = self.recording.end_with_changes(|request| request);
-        let mut found = checkers::violations(&changes, &requests);
-        let history = History::of(changes, requests);
-        found.extend(history.broken_promises());
+        let history = History::complete(changes, requests);
+        let mut found = checkers::broken_promises(&history.recorded);
         found.extend(breaches(&history));
         assert!(found.is_empty(), "{} breaches:\n{}", found.len(), found.join("\n"));
         history

@@ -52,7 +52,8 @@ const ROOMS: [Room; 20] = [
         ],
         &[],
     ),
-    ("framework-shard", &["framework-message"], &[]),
+    // Its tests are built with its own feature `defects`.
+    ("framework-shard", &["framework-message"], &["framework-shard"]),
     ("framework-sim", &["framework-api", "framework-audit"], &["framework-testcluster"]),
     ("framework-testcluster", &["framework-audit", "framework-programs"], &[]),
     (
@@ -63,6 +64,7 @@ const ROOMS: [Room; 20] = [
             "framework-loadtest",
             "framework-message",
             "framework-queue",
+            "framework-queueing",
             "framework-sim",
             "framework-testcluster",
         ],

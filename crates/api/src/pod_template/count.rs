@@ -1,6 +1,6 @@
 //! Counts the values of a JSON text in one pass, without memory of its own.
 
-use super::{Excess, MAX_DEPTH, MAX_OBJECTS, MAX_PLACEHOLDERS, MAX_VALUES};
+use super::limit::{Excess, MAX_DEPTH, MAX_OBJECTS, MAX_PLACEHOLDERS, MAX_VALUES};
 
 /// The opening of a placeholder, whatever its name.
 const OPEN: &[u8] = b"{{FC_";

@@ -1,4 +1,5 @@
-//! Random histories: exclusivity for any order, loss, repetition and unknown outcome, and progress after them.
+//! Random histories: exclusivity for any order, loss, repetition and unknown outcome, and progress after
+//! them.
 
 #![allow(clippy::disallowed_macros, reason = "it says what it has counted")]
 

@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// A request is answered, or is lost, or is applied and its reply is lost, perhaps long after its time-out.
+    /// A request is answered, is lost, or is applied and its reply is lost, perhaps long after its time-out.
     fn send(&mut self, number: u64, effect: Effect, quick: i64) {
         let fate = if self.calm { 9 } else { self.random.u8(..12) };
         let unknown = match &effect {

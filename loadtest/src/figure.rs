@@ -3,6 +3,9 @@
 use crate::number::{short, size, time, whole};
 use crate::report::{Latency, Run};
 
+/// The name of the bytes that the API server allocated.
+const ALLOCATED: &str = "bytes that the API server allocated for each Task";
+
 /// The kind of a figure: it decides the unit and the share that is noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -100,6 +103,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         ("bytes of status writes", run.bytes.status_writes.map(|bytes| bytes as f64)),
         ("growth of the store", run.bytes.store_growth.map(|bytes| bytes as f64)),
         ("bytes of watch events", run.bytes.watch_events.map(|bytes| bytes as f64)),
+        (ALLOCATED, run.bytes.api_server_allocated_per_task),
     ];
     all.extend(
         written

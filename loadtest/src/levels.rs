@@ -55,6 +55,7 @@ fn measured(level: Level, run: &Run) -> Option<f64> {
             Some(run.process("frameworkcontroller")?.rss_peak_bytes as f64 / MEBIBYTE)
         }
         Level::StatusBytesPerTask => run.bytes.status_writes_per_task,
+        Level::ApiServerBytesPerTask => run.bytes.api_server_allocated_per_task,
         Level::ReleasesPerSecond => run.queue.as_ref().map(|queue| queue.releases_per_second),
         Level::OverAdmitted => run.queue.as_ref()?.over_admitted.map(|over| over as f64),
         Level::RequestsPerUnit => is_counted.then_some(run.requests.per_job),

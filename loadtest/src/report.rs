@@ -201,6 +201,13 @@ pub struct Bytes {
     /// The watch events of Frameworks, ConfigMaps and Pods that the API server sent to all watchers.
     #[serde(default)]
     pub watch_events: Option<u64>,
+    /// The memory that the API server allocated for each Task, freed memory included. It repeats within a few
+    /// per cent where processor time does not.
+    #[serde(default)]
+    pub api_server_allocated_per_task: Option<f64>,
+    /// The objects that it allocated for each Task.
+    #[serde(default)]
+    pub api_server_objects_per_task: Option<f64>,
 }
 
 /// The resource use of a process.

@@ -307,6 +307,10 @@ async fn compile(
         "frameworkcontroller_status_write_bytes_total",
     );
     let store = growth(before.api_server.as_ref(), api_server.as_ref(), "apiserver_storage_size_bytes");
+    let per_task = |counter: &str| {
+        let allocated = growth(before.api_server.as_ref(), api_server.as_ref(), counter)?;
+        Some(allocated / scenario.tasks().max(1) as f64)
+    };
     let turns = |share| {
         let after = settled.controller.as_ref()?;
         after.bound(before.controller.as_ref(), "frameworkcontroller_turn_duration_seconds", share)
@@ -329,6 +333,8 @@ async fn compile(
             status_writes_per_task: written.map(|bytes| bytes / scenario.tasks() as f64),
             store_growth: store.map(|bytes| bytes as i64),
             watch_events: sampler::watched_bytes(before.api_server.as_ref(), api_server.as_ref()),
+            api_server_allocated_per_task: per_task(sampler::ALLOCATED_BYTES),
+            api_server_objects_per_task: per_task(sampler::ALLOCATED_OBJECTS),
         },
         processes,
         levels: Vec::new(),

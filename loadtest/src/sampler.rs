@@ -122,6 +122,11 @@ impl Sampler {
     }
 }
 
+/// The counter of the bytes that a Go program allocated, freed memory included.
+pub const ALLOCATED_BYTES: &str = "go_memstats_alloc_bytes_total";
+/// The counter of the objects that it allocated.
+pub const ALLOCATED_OBJECTS: &str = "go_memstats_mallocs_total";
+
 /// The growth of a counter between two scrapes.
 pub fn growth(before: Option<&Scrape>, after: Option<&Scrape>, name: &str) -> Option<f64> {
     Some(after?.total(name)? - before?.total(name).unwrap_or(0.0))

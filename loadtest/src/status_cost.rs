@@ -1,5 +1,5 @@
-//! `loadtest status-cost`: the processor time of the API server for a status write, by the number of Tasks
-//! and by the form of the statuses.
+//! `loadtest status-cost`: the memory that the API server allocates for a status write, and its processor
+//! time, by the number of Tasks and by the form of the statuses. Allocations repeat within a few per cent.
 //!
 //! The cost is that of the JSON. The API server decodes a raw status, checks it against the schema and
 //! encodes it several times for each write and each watch. A compressed status is one string. The measurement
@@ -20,11 +20,10 @@ use crate::job::Job;
 use crate::namespace::Namespace;
 use crate::number::{size, whole};
 use crate::process::Watched;
+use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS, growth, scrape};
 use crate::scenario::Scenario;
 use crate::system::System;
 
-/// The numbers of Tasks.
-const SIZES: [usize; 5] = [1, 20, 200, 1000, 4000];
 /// A raw status of more Tasks is too large for etcd.
 const LARGEST_RAW: usize = 1000;
 /// Writes before the measurement.
@@ -43,6 +42,12 @@ pub struct Arguments {
     /// Writes of each size and form; a quarter of that for 1,000 Tasks and more.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(4..))]
     writes: u32,
+    /// The numbers of Tasks.
+    #[arg(long, value_delimiter = ',', default_value = "1,20,200,1000,4000")]
+    tasks: Vec<usize>,
+    /// The name of the table's first column and its value: the variant that is measured.
+    #[arg(long, value_name = "NAME")]
+    variant: Option<String>,
 }
 
 /// The cost of writes of one size and form.
@@ -50,6 +55,8 @@ struct Cost {
     tasks: usize,
     form: &'static str,
     bytes: usize,
+    allocated: f64,
+    objects: f64,
     milliseconds: f64,
 }
 
@@ -57,16 +64,19 @@ struct Cost {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("starting the runtime")?;
     let costs = runtime.block_on(measure(arguments))?;
-    println!("| Tasks | form | bytes of the write | API server: processor time, ms/write | per Task |");
-    println!("|---|---|---|---|---|");
+    let shipped = "shipped".to_owned();
+    let variant = arguments.variant.as_ref().unwrap_or(&shipped);
+    println!("| schema | Tasks | form | bytes of the write | allocated by the API server | objects | ms |");
+    println!("|---|---|---|---|---|---|---|");
     for cost in &costs {
         println!(
-            "| {} | {} | {} | {:.2} | {:.3} |",
+            "| {variant} | {} | {} | {} | {} | {} | {:.2} |",
             whole(cost.tasks),
             cost.form,
             size(cost.bytes as f64),
-            cost.milliseconds,
-            cost.milliseconds / cost.tasks as f64
+            size(cost.allocated),
+            whole(cost.objects as usize),
+            cost.milliseconds
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -87,7 +97,7 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
     let _watch = follow(&namespace, System::Framework, RUN, &SharedTracker::default()).await?;
     let server = Watched { name: "the API server".into(), pid: arguments.api_server };
     let mut costs = Vec::new();
-    for tasks in SIZES {
+    for tasks in arguments.tasks.iter().copied() {
         for compressed in [false, true] {
             if tasks > LARGEST_RAW && !compressed {
                 continue;
@@ -122,10 +132,10 @@ async fn cost(
     let mut object = api.create(&PostParams::default(), &object).await.context("creating a Framework")?;
     let name = job.name();
     let mut bytes = 0;
-    let mut before = server.usage()?;
+    let (mut before, mut counted) = (server.usage()?, scrape(&namespace.client).await?);
     for number in 0..WARM + writes {
         if number == WARM {
-            before = server.usage()?;
+            (before, counted) = (server.usage()?, scrape(&namespace.client).await?);
         }
         let status = status(&job, number, compressed)?;
         object.data["status"] = status;
@@ -133,12 +143,17 @@ async fn cost(
         object =
             api.replace_status(&name, &PostParams::default(), &object).await.context("writing a status")?;
     }
-    let after = server.usage()?;
+    let (after, now) = (server.usage()?, scrape(&namespace.client).await?);
     api.delete(&name, &DeleteParams::background()).await.context("deleting a Framework")?;
     let form = if compressed { "zstd" } else { "raw" };
     let used = after.cpu.saturating_sub(before.cpu).as_secs_f64();
     ensure!(used > 0.0, "process {} used no processor time: is it the API server?", server.pid);
-    Ok(Cost { tasks, form, bytes, milliseconds: used * 1000.0 / writes as f64 })
+    let grown = |counter: &str| {
+        let grown = growth(Some(&counted), Some(&now), counter);
+        Ok::<f64, anyhow::Error>(grown.with_context(|| format!("/metrics lacks {counter}"))? / writes as f64)
+    };
+    let (allocated, objects) = (grown(ALLOCATED_BYTES)?, grown(ALLOCATED_OBJECTS)?);
+    Ok(Cost { tasks, form, bytes, allocated, objects, milliseconds: used * 1000.0 / writes as f64 })
 }
 
 /// The status of a running job, different for each write.

@@ -131,6 +131,10 @@ fn cards(run: &Run) -> Html {
         let each = time(process.cpu_milliseconds_per_task / 1000.0);
         all.push(card(&format!("processor time of {name}"), each, below));
     }
+    if let Some(bytes) = run.bytes.api_server_allocated_per_task {
+        let below = "for each Task, freed memory included".to_owned();
+        all.push(card("memory allocated by the API server", size(bytes), below));
+    }
     of_class("dl", "cards", all)
 }
 

@@ -108,6 +108,14 @@ fn totals(run: &Run) -> Html {
     );
     rows.extend(bytes.store_growth.map(|bytes| ("growth of the store".into(), size(bytes as f64))));
     rows.extend(bytes.watch_events.map(|bytes| ("bytes of watch events".into(), size(bytes as f64))));
+    let allocated =
+        [bytes.api_server_allocated_per_task.map(size), bytes.api_server_objects_per_task.map(short)];
+    if let [Some(bytes), Some(objects)] = allocated {
+        rows.push((
+            "allocated by the API server for each Task".into(),
+            format!("{bytes}, {objects} objects"),
+        ));
+    }
     let row = |(name, value): (String, String)| vec![Cell::words(name), Cell::number(value)];
     table(&["", ""], rows.into_iter().map(row).collect())
 }

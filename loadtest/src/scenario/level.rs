@@ -28,6 +28,8 @@ pub enum Level {
     ControllerPeakMebibytes,
     /// At most this many bytes of status writes for each Task.
     StatusBytesPerTask,
+    /// At most this many bytes allocated by the API server for each Task, freed memory included.
+    ApiServerBytesPerTask,
     /// At most this difference between the controller's count of its requests and the audit log.
     Unreconciled,
     /// At least this many QueueUnits released a second, from the first release to the last.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-fn check(path: &str, expected: &str) {
+pub fn check(path: &str, expected: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
         std::fs::create_dir_all(file.parent().expect("a file is in a folder")).expect("make the folder");

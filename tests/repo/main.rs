@@ -8,6 +8,7 @@ mod drift;
 mod fluentd;
 mod operations;
 mod source;
+mod status_fields;
 mod supply;
 mod tables;
 mod tidy;

@@ -151,7 +151,7 @@ pub struct FrameworkAttemptStatus {
 }
 
 /// The status of a TaskRole in the current FrameworkAttempt.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRoleStatus {
     /// Name of the TaskRole.
@@ -163,11 +163,12 @@ pub struct TaskRoleStatus {
     #[serde(default)]
     pub pod_graceful_deletion_timeout_sec: Option<i64>,
     /// By index, without gaps.
+    #[schemars(with = "Vec<TaskStatus>")]
     pub task_statuses: Vec<Shared<TaskStatus>>,
 }
 
 /// The status of a Task.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskStatus {
     /// Position in its TaskRole, from 0.
@@ -201,7 +202,7 @@ pub struct TaskStatus {
 }
 
 /// One run of a Task, represented by a Pod.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskAttemptStatus {
     /// Counts from 0; equals the Task's `totalRetriedCount`.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use framework_api::crd;
 use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_programs::workspace::{build_optimised, root};
 use framework_testcluster::{Cluster, Component, Options, audit_log};
@@ -58,6 +59,9 @@ pub(crate) struct Arguments {
     /// Measure the cost of a status write for the API server instead, by its size and form.
     #[arg(long, conflicts_with = "scenario")]
     status_cost: bool,
+    /// The same for variants of the schema of `status`, for Frameworks of 1 and of 20 Tasks.
+    #[arg(long, conflicts_with_all = ["scenario", "status_cost"])]
+    crd_cost: bool,
     /// Build nothing: take frameworkcontroller and loadtest from this directory.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
@@ -100,7 +104,10 @@ struct Programs {
 /// Runs it; fails if a service level was missed, or if it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.status_cost {
-        return status_cost(&programs(arguments)?);
+        return status_cost(&programs(arguments)?, &root().join("deploy/crds"), &[]);
+    }
+    if arguments.crd_cost {
+        return crd_cost(&programs(arguments)?);
     }
     let out = std::path::absolute(&arguments.out)?;
     let tasks = match &arguments.scenario {
@@ -135,14 +142,28 @@ fn options() -> Options {
     Options { audit_bodies: false, kubectl: false, ..Options::default() }
 }
 
-/// Prints a table of the cost of status writes.
-fn status_cost(programs: &Programs) -> Result<()> {
+/// Prints a table of the cost of status writes for each variant of the schema.
+fn crd_cost(programs: &Programs) -> Result<()> {
+    for variant in crd::StatusSchema::ALL {
+        let name = format!("{variant:?}").to_lowercase();
+        let crds = programs.loadtest.with_file_name(format!("crd-{name}"));
+        fs::create_dir_all(&crds).with_context(|| format!("creating {}", crds.display()))?;
+        let file = crds.join("frameworks.yaml");
+        fs::write(&file, crd::manifest_with(variant))
+            .with_context(|| format!("writing {}", file.display()))?;
+        status_cost(programs, &crds, &["--tasks", "1,20", "--variant", &name])?;
+    }
+    Ok(())
+}
+
+/// Prints a table of the cost of status writes with these CustomResourceDefinitions.
+fn status_cost(programs: &Programs, crds: &Path, arguments: &[&str]) -> Result<()> {
     eprintln!("starting a control plane");
     let cluster = Cluster::start(Options { nodes: 1, ..options() })?;
-    cluster.install(&root().join("deploy/crds"))?;
+    cluster.install(crds)?;
     let mut command = std::process::Command::new(&programs.loadtest);
     command.arg("status-cost").arg("--kubeconfig").arg(cluster.kubeconfig_path());
-    command.arg("--api-server").arg(cluster.pid(Component::Apiserver)?.to_string());
+    command.arg("--api-server").arg(cluster.pid(Component::Apiserver)?.to_string()).args(arguments);
     ensure!(command.status().context("starting the load test")?.success(), "it could not be measured");
     Ok(())
 }

@@ -35,7 +35,7 @@ pub struct CompletionTrigger {
 }
 
 /// How a TaskAttempt ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskAttemptCompletionStatus {
     /// Completion code: predefined, from the podFailureSpec, or a container's exit code.
     pub code: i32,
@@ -51,7 +51,7 @@ pub struct TaskAttemptCompletionStatus {
 }
 
 /// The reason and message of a Pod that ended by itself.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PodCompletionStatus {
     /// `status.reason` of the Pod.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -65,7 +65,7 @@ pub struct PodCompletionStatus {
 }
 
 /// The `state.terminated` of a container.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContainerCompletionStatus {
     /// Name of the container.
     pub name: String,

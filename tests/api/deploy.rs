@@ -84,19 +84,22 @@ fn the_pod_is_within_the_restricted_standard() {
     assert!(refusal.contains("restricted"), "{refusal}");
 }
 
-#[test]
-fn the_pod_finds_its_config_file() {
-    let objects = rendered("base");
-    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"]["spec"];
-    let config = of_kind(&objects, "ConfigMap")[0];
+/// The config file that the argument of the Pod names, in the ConfigMap that the Pod mounts.
+fn config_of(objects: &[Value]) -> Config {
+    let template = &of_kind(objects, "StatefulSet")[0]["spec"]["template"]["spec"];
+    let config = of_kind(objects, "ConfigMap")[0];
     assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
     let folder = template["containers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
     let argument = template["containers"][0]["args"][0].as_str().unwrap();
     let file = argument.strip_prefix(&format!("--config={folder}/")).expect("a file of that folder");
-    let text = config["data"][file].as_str().expect("the ConfigMap has that file");
+    Config::parse(config["data"][file].as_str().expect("the ConfigMap has that file")).unwrap()
+}
+
+#[test]
+fn the_pod_finds_its_config_file() {
     // The CRDs of queues are installed beside it.
     let expected = Config { queueing: true, ..Config::default() };
-    assert_eq!(Config::parse(text).unwrap(), expected);
+    assert_eq!(config_of(&rendered("base")), expected);
 }
 
 /// Whether the controller's account may do it, as the API server decides.
@@ -231,13 +234,7 @@ fn the_migrated_example_of_the_original_is_accepted_and_finds_its_config() {
     let objects = migrated();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     kubectl(&["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"], &list).unwrap();
-    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"]["spec"];
-    let config = of_kind(&objects, "ConfigMap")[0];
-    assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
-    let folder = template["containers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
-    let argument = template["containers"][0]["args"][0].as_str().unwrap();
-    let file = argument.strip_prefix(&format!("--config={folder}/")).expect("a file of that folder");
-    let read = Config::parse(config["data"][file].as_str().expect("that file")).unwrap();
+    let read = config_of(&objects);
     assert_eq!((read.worker_number, read.kube_client_burst), (500, 300));
     assert!(read.large_framework_compression && read.pod_failure_spec.is_empty());
 }

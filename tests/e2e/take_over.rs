@@ -22,7 +22,7 @@ use crate::cluster::{
 const DELAYED: &str = "frameworkMinRetryDelaySecForTransientConflictFailed: 8\n\
                        frameworkMaxRetryDelaySecForTransientConflictFailed: 8";
 
-/// What only our controller writes into a status.
+/// Status fields that only our controller writes.
 const OURS: [&str; 4] = ["conditions", "observedGeneration", "taskCounts", "tasks"];
 
 /// The UIDs of the Pods that nobody has deleted, by name.

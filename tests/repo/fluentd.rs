@@ -102,7 +102,7 @@ fn mistakes(filter: &Section) -> Vec<String> {
     mistakes
 }
 
-/// What the filter makes of a record, if it does not drop it.
+/// The output of the filter for a record; `None`: it drops it.
 fn apply(filter: &Section, record: &Value) -> Option<Value> {
     let parse = &filter.sections[0];
     let text = record[filter.parameter("key_name")?].as_str()?;

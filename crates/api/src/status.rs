@@ -1,8 +1,8 @@
 //! The status of a `Framework`: the decisions that the controller has persisted.
 //!
 //! Which unset fields are written as `null`, and which are left out, is part of the contract.
-//! `taskRoleStatuses` is typed here and opaque in the CRD's schema: a typed schema triples the API server's
-//! work per write.
+//! The types are these alone: the CRD's schema has the first level only, because the API server pays for the
+//! rest with each write.
 
 mod completion;
 

@@ -30,7 +30,7 @@ const TOKEN_BYTES: usize = 8 * 1024;
 /// Requests a second that are reviewed.
 const REVIEWS: u32 = 20;
 
-/// What a request wants to read.
+/// The subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Wanted {
     /// `/metrics`.

@@ -87,7 +87,7 @@ mod tests {
         (address, tokio::spawn(serve(listener, router)))
     }
 
-    /// What the server sends until it closes the connection.
+    /// The bytes that the server sends until it closes the connection.
     async fn rest(stream: &mut TcpStream) -> String {
         let mut text = Vec::new();
         let closed = timeout(HEAD * 3, stream.read_to_end(&mut text)).await;

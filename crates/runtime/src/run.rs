@@ -61,7 +61,7 @@ pub enum Error {
     /// A part ended that runs as long as the program.
     #[error("{0} ended unexpectedly")]
     PartEnded(&'static str),
-    /// What is cached is not valid any more: only a start lists everything again.
+    /// The cache is not valid any more: only a start lists everything again.
     #[error(
         "the API server shows version {found} of an object after version {seen}: its store was restored to \
          an older state, and the controller starts afresh"

@@ -6,7 +6,7 @@ use framework_message::Now;
 
 use crate::policy::Policy;
 
-/// What was last read of the clocks.
+/// The last reading of the clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Clock {
     last: Option<(Duration, i64)>,

@@ -43,7 +43,7 @@ pub struct Holding {
 pub struct Holdings(BTreeMap<Slot, Holding>);
 
 impl Holdings {
-    /// What is had of a slot.
+    /// The holding of a slot, if there is one.
     pub fn get(&self, slot: Slot) -> Option<Holding> {
         self.0.get(&slot).copied()
     }

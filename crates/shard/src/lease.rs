@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::incarnation::Incarnation;
 use crate::version::{Seen, Version};
 
-/// What a Lease says.
+/// The contents of a Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LeaseRecord {
     /// The life that holds it; `None`: nobody.
@@ -121,7 +121,7 @@ impl WatchedLease {
         self.record().and_then(|lease| lease.holder.as_ref())
     }
 
-    /// What it says; `None`: it does not exist.
+    /// Its contents; `None`: it does not exist.
     pub fn record(&self) -> Option<&LeaseRecord> {
         self.seen.value.as_ref()
     }

@@ -10,7 +10,7 @@ use framework_message::Slot;
 
 use crate::incarnation::Incarnation;
 
-/// What the map says of one slot.
+/// The entry of one slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The life that may act for the slot; `None`: nobody.
@@ -33,8 +33,7 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
-    /// The map after none was there. Who acted under a map that was deleted is not known, so no slot is
-    /// settled.
+    /// The map after none was there. The owners under a deleted map are not known, so no slot is settled.
     pub fn anew(slots: impl IntoIterator<Item = Slot>, duration: Duration) -> Self {
         let entry = Entry { unsettled: true, ..Entry::default() };
         SlotMap { duration, slots: slots.into_iter().map(|slot| (slot, entry.clone())).collect() }
@@ -70,8 +69,8 @@ impl SlotMap {
         }
     }
 
-    /// A slot without an owner, or with one that is proved gone, gets a new owner. What the old one sent may
-    /// still land.
+    /// A slot without an owner, or with one that is proved gone, gets a new owner. Requests of the old
+    /// one may still land.
     pub fn seize(&mut self, slot: Slot, to: Incarnation, wall: u64) {
         if let Some(entry) = self.slots.get_mut(&slot) {
             let unsettled = entry.unsettled || entry.owner.is_some();
@@ -79,7 +78,7 @@ impl SlotMap {
         }
     }
 
-    /// Nobody hands anything over to this life any more.
+    /// No slot is handed over to this life any more.
     pub fn withdraw(&mut self, next: &Incarnation) {
         for entry in self.slots.values_mut().filter(|entry| entry.next.as_ref() == Some(next)) {
             entry.next = None;

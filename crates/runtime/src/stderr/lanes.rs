@@ -1,7 +1,7 @@
 //! Lines of the history that wait, in a lane for each Framework. The lanes are written in turn.
 //!
 //! Guarantees: the lines of one Framework stay in order. A Framework with much history delays its own lines,
-//! and those of others by one portion only. What waits is bounded by the bytes that it renders: see
+//! and those of others by one portion only. The bytes that waiting lines render are bounded: see
 //! [`Lanes::has_room`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +14,7 @@ use framework_message::Key;
 
 /// Bytes of the history that may wait, as they are rendered.
 pub const MOST: usize = 64 << 20;
-/// Bytes that one Framework may have waiting. What is taken at once may be more, and counts as so much.
+/// Bytes that one Framework may have waiting. A larger batch is taken whole, and counts as so much.
 pub const SHARE: usize = MOST / 4;
 /// Bytes beyond [`MOST`] for Frameworks that have nothing waiting.
 const RESERVE: usize = MOST / 4;
@@ -36,7 +36,7 @@ pub struct Lanes {
     lanes: BTreeMap<Key, Lane>,
     /// The lanes in the order of their turns.
     turns: VecDeque<Key>,
-    /// What waits, with at most a share for each lane.
+    /// Bytes that wait, with at most a share for each lane.
     charged: usize,
     items: usize,
 }

@@ -114,7 +114,7 @@ impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
     }
 }
 
-/// What can be read of an object that cannot be decoded: the watch needs its version to go on.
+/// The name and the version of an object that cannot be decoded: the watch needs the version to go on.
 fn rescue<T>(json: &RawValue, error: &serde_json::Error) -> (Read<T>, Option<Unreadable>) {
     fn fields(json: &RawValue) -> BTreeMap<String, &RawValue> {
         serde_json::from_str(json.get()).unwrap_or_default()

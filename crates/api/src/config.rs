@@ -88,6 +88,8 @@ pub struct LogObjectSnapshot {
     pub task: TaskSnapshot,
     /// Of Pods.
     pub pod: PodSnapshot,
+    /// Whether snapshots leave out the values of environment variables.
+    pub redact_env: bool,
 }
 
 /// When a Framework is logged.
@@ -268,6 +270,7 @@ mod tests {
                 framework: FrameworkSnapshot { on_framework_retry: false, on_framework_deletion: false },
                 task: TaskSnapshot { on_task_retry: false, on_task_deletion: false },
                 pod: PodSnapshot { on_pod_deletion: false },
+                redact_env: true,
             },
             pod_failure_spec: config.pod_failure_spec.clone(),
             queueing: true,
@@ -354,7 +357,7 @@ mod tests {
         );
         assert_eq!(
             refusal("logObjectSnapshot: {colour: blue}"),
-            "line 1: unknown key `logObjectSnapshot.colour`: known are framework, task, pod"
+            "line 1: unknown key `logObjectSnapshot.colour`: known are framework, task, pod, redactEnv"
         );
         for (rule, key, nearest) in [
             ("{codes: 5}", "codes", "code"),

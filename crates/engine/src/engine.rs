@@ -286,7 +286,11 @@ impl Engine {
 
     /// Emits lines of the history, if they are configured: before that request leaves, or soon.
     fn write_history(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
-        lines.retain(|line| line.trigger().is_on(&self.policy.log_object_snapshot));
+        let switches = &self.policy.log_object_snapshot;
+        lines.retain(|line| line.trigger().is_on(switches));
+        if switches.redact_env {
+            lines = lines.into_iter().map(Line::redacted).collect();
+        }
         if !lines.is_empty() {
             self.effects.push(Effect::WriteHistory { lines, before });
         }

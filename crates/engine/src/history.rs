@@ -18,6 +18,7 @@ use serde_json::json;
 
 use crate::last_seen::{LastSeen, LastState};
 use crate::persisted::Persisted;
+use crate::redact::redact_env;
 use framework_message::Key;
 
 /// The marker between the sentence, with its trigger, and the object.
@@ -75,6 +76,8 @@ pub enum Line {
         /// The Pod.
         pod: LastSeen,
     },
+    /// Another line, without the values of environment variables.
+    Redacted(Box<Line>),
 }
 
 /// The reason why the final state of an object is not known.
@@ -85,6 +88,11 @@ pub enum Gap {
 }
 
 impl Line {
+    /// The line without the values of environment variables. They are left out when it is rendered.
+    pub fn redacted(self) -> Line {
+        Line::Redacted(Box::new(self))
+    }
+
     /// The trigger of the line.
     pub fn trigger(&self) -> Trigger {
         match self {
@@ -92,6 +100,7 @@ impl Line {
             Line::Unreadable { .. } => Trigger::OnFrameworkDeletion,
             Line::Task { snapshot, .. } => snapshot.trigger(),
             Line::Pod { .. } => Trigger::OnPodDeletion,
+            Line::Redacted(line) => line.trigger(),
         }
     }
 
@@ -106,6 +115,7 @@ impl Line {
                 )
             }
             Line::Unreadable { key, .. } | Line::Pod { key, .. } => key.clone(),
+            Line::Redacted(line) => line.key(),
         }
     }
 
@@ -114,6 +124,7 @@ impl Line {
         const SENTENCE: usize = 256;
         const FACTS: usize = 1024;
         let json = match self {
+            Line::Redacted(line) => return line.weight(),
             Line::Framework { framework, status, .. } => {
                 written(&FrameworkView::new(framework, status.as_deref()))
             }
@@ -170,6 +181,7 @@ impl Line {
                 let gap = if whole { String::new() } else { format!(" {INCOMPLETE}") };
                 format!("[{key}] the Pod {} is deleted{gap}", pod.name)
             }
+            Line::Redacted(line) => line.sentence(),
         }
     }
 
@@ -190,6 +202,7 @@ impl Line {
             })),
             Line::Task { snapshot, framework, status } => text(&task_view(snapshot, framework, status)),
             Line::Pod { key, pod } => pod.json(key),
+            Line::Redacted(line) => redact_env(&line.json()),
         }
     }
 }

@@ -33,6 +33,7 @@ pub mod persisted;
 pub mod probes;
 pub mod quarantine;
 pub mod ready;
+pub mod redact;
 pub mod refusal;
 pub mod reported;
 pub mod request;

@@ -41,11 +41,12 @@ pub(super) struct FileConfig {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct Snapshots {
     framework: Option<FrameworkKeys>,
     task: Option<TaskKeys>,
     pod: Option<PodKeys>,
+    redact_env: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -198,6 +199,7 @@ impl Snapshots {
         set(&mut snapshot.task.on_task_retry, task.on_task_retry);
         set(&mut snapshot.task.on_task_deletion, task.on_task_deletion);
         set(&mut snapshot.pod.on_pod_deletion, self.pod.unwrap_or_default().on_pod_deletion);
+        set(&mut snapshot.redact_env, self.redact_env);
     }
 }
 

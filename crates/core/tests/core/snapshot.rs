@@ -140,6 +140,7 @@ fn each_kind_can_be_switched_off_by_itself() {
         assert_eq!(kinds, expected, "without {off:?}");
     }
     let none = LogObjectSnapshot {
+        redact_env: false,
         framework: FrameworkSnapshot { on_framework_retry: false, on_framework_deletion: false },
         task: TaskSnapshot { on_task_retry: false, on_task_deletion: false },
         pod: PodSnapshot { on_pod_deletion: false },

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use framework_api::State;
 use framework_core::Policy;
+use framework_core::observed::Deletion;
 use framework_core::snapshot::Trigger;
 use serde_json::{Value, json, value::to_raw_value};
 
@@ -243,4 +244,35 @@ fn snapshots_that_are_switched_off_are_not_logged() {
     }
     cluster.turn();
     assert_eq!(told(&mut cluster), []);
+}
+
+#[test]
+fn history_leaves_out_the_values_of_variables_if_it_shall() {
+    for (redact_env, shown) in [(false, "secret"), (true, "(redacted)")] {
+        let mut policy = policy();
+        policy.log_object_snapshot.redact_env = redact_env;
+        let mut cluster = Cluster::new(policy);
+        cluster.running("job", 1);
+        let template = json!({"spec": {"containers": [{"env": [{"name": "TOKEN", "value": "secret"}]}]}});
+        cluster.edit("job", |framework| framework.spec.task_roles[0].task.pod = template.clone().into());
+        cluster.deliver();
+        let mut pod = cluster.pods.remove("job-w-0").unwrap();
+        pod.last = Some(to_raw_value(&template).unwrap());
+        pod.facts.deletion = Some(Deletion { at: cluster.server_time(), grace_sec: 0 });
+        cluster.told.clear();
+        cluster.step(Event::Pod(Change::Deleted(pod)));
+        let framework = cluster.frameworks.remove("job").unwrap();
+        cluster.step(Event::Framework(Change::Deleted(framework)));
+        cluster.turn();
+        let object_of = |told: &[(Trigger, bool, Value)], wanted| {
+            told.iter().find(|(trigger, ..)| *trigger == wanted).map(|(.., object)| object.clone()).unwrap()
+        };
+        let told = told(&mut cluster);
+        let value = "/spec/containers/0/env/0/value";
+        let pod = object_of(&told, Trigger::OnPodDeletion);
+        assert_eq!(pod.pointer(value).unwrap(), shown);
+        let framework = object_of(&told, Trigger::OnFrameworkDeletion);
+        let value = format!("/spec/taskRoles/0/task/pod{value}");
+        assert_eq!(framework.pointer(&value).unwrap(), shown);
+    }
 }

@@ -23,13 +23,15 @@ const READY: Duration = Duration::from_secs(120);
 const EVERY: Duration = Duration::from_millis(100);
 
 /// The settings of both controllers beside their default files: no limit that matters, and a retry
-/// delay that is short and not random.
+/// delay that is short and not random. The original ignores keys that only ours has; a delay after short runs
+/// would make ours the only one that waits.
 const SETTINGS: &str = "
 kubeClientQps: 2000
 kubeClientBurst: 4000
 workerNumber: 100
 frameworkMinRetryDelaySecForTransientConflictFailed: 4
 frameworkMaxRetryDelaySecForTransientConflictFailed: 4
+retryBackoffShortRunSec: 0
 metricsAddress: 127.0.0.1:0
 ";
 

@@ -4,6 +4,7 @@
 //! A program of its own, because all other tests need a control plane that answers. Within it one test at a
 //! time has the cluster.
 
+mod caches;
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod disturbance;

@@ -8,14 +8,16 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use framework_access::{account, client};
+use framework_access::{Directions, account, client};
 use framework_api::config::Config;
 use framework_api::pod_failure::PodFailureRule;
 use framework_testcluster::running::Running;
 use framework_testcluster::shared;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use crate::cluster::block_on;
 use crate::program;
 
 /// A server that hears one request.
@@ -341,4 +343,52 @@ async fn in_a_cluster_the_pods_own_account_is_used() {
     std::fs::write(mount.path().join("ca.crt"), ANOTHER_AUTHORITY).expect("it is written");
     let refused = who(mount.path()).await.expect_err("another authority");
     assert!(refused.contains("InvalidCertificate"), "{refused}");
+}
+
+/// A proxy that opens the asked connections and notes each request for one.
+async fn serve_proxy(listener: TcpListener, heads: std::sync::mpsc::Sender<String>) {
+    listener.set_nonblocking(true).expect("a socket");
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+    while let Ok((mut client, _)) = listener.accept().await {
+        let heads = heads.clone();
+        tokio::spawn(async move {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(client.read_u8().await.expect("a head"));
+            }
+            let head = String::from_utf8(head).expect("text");
+            let target = head.split(' ').nth(1).expect("a target").to_owned();
+            heads.send(head).expect("the test listens");
+            let mut server = tokio::net::TcpStream::connect(target).await.expect("the API server listens");
+            client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.expect("it is heard");
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        });
+    }
+}
+
+#[test]
+fn the_real_api_server_is_reached_through_an_http_proxy() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let proxy = format!("http://me:pass@{}", listener.local_addr().expect("it listens"));
+    let (heads, heard) = std::sync::mpsc::channel();
+    let text = std::fs::read_to_string(shared().kubeconfig_path()).expect("a kubeconfig");
+    let mut kubeconfig: Value = serde_saphyr::from_str(&text).expect("YAML");
+    kubeconfig["clusters"][0]["cluster"]["proxy-url"] = json!(proxy);
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("kubeconfig");
+    std::fs::write(&path, kubeconfig.to_string()).expect("it is written");
+
+    let answer = block_on(async {
+        tokio::spawn(serve_proxy(listener, heads));
+        let directions = Directions { kubeconfig_file: Some(path), ..Directions::default() };
+        let config = framework_access::find(&directions).await.expect("a good kubeconfig");
+        let client = client::connect(config, "frameworkcontroller/e2e").expect("a client");
+        client.apiserver_version().await
+    });
+    assert_eq!(answer.expect("an answer over TLS").major, "1");
+    let head = heard.try_recv().expect("the proxy was asked");
+    let server = admins_cluster()["server"].as_str().expect("a URL").to_owned();
+    let target = server.strip_prefix("https://").expect("TLS").trim_end_matches('/').to_owned();
+    assert!(head.starts_with(&format!("CONNECT {target} HTTP/1.1\r\n")), "{head}");
+    assert!(head.contains("Proxy-Authorization: Basic bWU6cGFzcw==\r\n"), "{head}");
 }

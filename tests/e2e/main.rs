@@ -27,6 +27,7 @@ mod rescale;
 mod rescale_promises;
 mod restart;
 mod rules;
+mod scenarios;
 mod smoke;
 mod startup;
 mod take_over;

@@ -1,5 +1,5 @@
 //! A Pod that leaves its Node, because the Node is drained or tainted or the Pod is evicted, ends its attempt
-//! as any Pod that others delete: PodExternalDeleted, a transient failure.
+//! as any Pod that others delete: PodExternalDeleted, a transient failure. Deletion of the Node is different.
 
 use framework_testcluster::shared;
 use serde_json::json;
@@ -30,8 +30,12 @@ fn node(name: &str) {
     kubectl(&["wait", "--for=condition=Ready", "--timeout=60s", &format!("node/{name}")]);
 }
 
-/// Runs a Framework whose Pod is on that Node, and has its Pod removed.
+/// Runs a Framework whose Pod is on that Node, and has its Pod removed by others.
 fn assert_ends_as_deleted(name: &str, remove: impl FnOnce(&str)) {
+    assert_ends_as((-101, "PodExternalDeleted"), name, remove);
+}
+
+fn assert_ends_as(expected: (i32, &str), name: &str, remove: impl FnOnce(&str)) {
     let ns = namespace(name);
     node(name);
     let toleration = json!([{ "key": "only", "operator": "Equal", "value": name, "effect": "NoSchedule" }]);
@@ -46,9 +50,9 @@ fn assert_ends_as_deleted(name: &str, remove: impl FnOnce(&str)) {
     running(&ns, "job", 1);
     remove(&ns);
     let ended = completed(&ns, "job");
-    assert_eq!(code(&ended), (-101, "PodExternalDeleted".to_owned()));
+    assert_eq!(code(&ended), (expected.0, expected.1.to_owned()));
     cluster::assert_nothing_is_left(&ns, "job");
-    kubectl(&["delete", "node", name]);
+    kubectl(&["delete", "node", name, "--ignore-not-found"]);
 }
 
 #[test]
@@ -56,6 +60,27 @@ fn draining_a_node_ends_its_tasks_as_deleted_by_others() {
     assert_ends_as_deleted("drained", |_| {
         kubectl(&["drain", "drained", "--ignore-daemonsets", "--timeout=60s"]);
     });
+}
+
+/// Deletes a Node, and waits until Kubernetes has deleted its Pods. The cluster's own controller manager does
+/// not do this: other tests bind Pods to Nodes that do not exist.
+fn delete_node(name: &str) {
+    let cluster = shared();
+    let program = cluster.programs().join("kube-controller-manager");
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig_path().display());
+    let only = "--controllers=pod-garbage-collector-controller";
+    let arguments = [only, &kubeconfig, "--leader-elect=false", "--secure-port=0"].map(str::to_owned);
+    kubectl(&["delete", "node", name]);
+    let collector = cluster.host("pod-collector", &program, &arguments, cluster.dir()).expect("it starts");
+    kubectl(&["wait", "--for=delete", "--timeout=120s", "pod/job-a-0", "--namespace", name]);
+    cluster.kill_hosted(collector).expect("it was running");
+}
+
+#[test]
+fn pods_of_a_deleted_node_fail_without_a_failed_container() {
+    // Kubernetes marks them as failed before it deletes them.
+    let end = (-300, "PodFailedWithoutFailedContainer");
+    assert_ends_as(end, "removed", |_| delete_node("removed"));
 }
 
 #[test]

@@ -8,7 +8,8 @@ use fastrand::Rng;
 use framework_api::{CompletionPolicy, ExecutionType, FrameworkSpec, RetryPolicy, TaskRole, TaskSpec};
 use serde_json::{Map, Value, json};
 
-use crate::ending::{any, conflict, one};
+use crate::ending::{any, conflict, one, success};
+use crate::example::Example;
 use crate::plan::{CONTAINERS, HANGING, HELD, Plan, REFUSED, Step, is_marked};
 
 /// Pods are bound to this node, which does not exist: the kubelets of the cluster leave them alone.
@@ -18,8 +19,7 @@ const ROLES: &[&str] = &["ps", "worker", "eval", "chief"];
 
 /// Draws a plan; the same seed gives the same plan.
 pub(crate) fn plan(seed: u64) -> Plan {
-    // Neighbouring seeds have nothing in common.
-    let mut rng = Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED);
+    let mut rng = generator(seed);
     let spec = spec(&mut rng);
     let mut steps = Vec::new();
     if spec.execution_type == ExecutionType::Create {
@@ -36,7 +36,41 @@ pub(crate) fn plan(seed: u64) -> Plan {
     for _ in 0..rng.usize(4..=10) {
         steps.push(step(&mut rng, &mut roles));
     }
-    Plan { seed, spec, steps, foreground: rng.bool() }
+    Plan { seed, name: format!("seed{seed}"), manifest: None, spec, steps, foreground: rng.bool() }
+}
+
+/// Draws what happens to an example: with seed 0 its patches, and each Pod succeeds; else its patches and
+/// anything else.
+pub(crate) fn fate(example: &Example, seed: u64) -> Plan {
+    let mut rng = generator(seed);
+    let mut steps: Vec<Step> = Vec::new();
+    for patch in &example.patches {
+        steps.push(Step::End { pick: rng.usize(..1000), ending: success() });
+        steps.push(Step::Patch { patch: patch.clone() });
+    }
+    if seed == 0 {
+        let enough = example.spec.task_number() + 4;
+        steps.extend((0..enough).map(|_| Step::End { pick: rng.usize(..1000), ending: success() }));
+    } else {
+        let mut roles = example.spec.task_roles.clone();
+        for _ in 0..rng.usize(4..=10) {
+            steps.push(step(&mut rng, &mut roles));
+        }
+    }
+    Plan {
+        seed,
+        name: example.name.clone(),
+        manifest: Some(example.manifest.clone()),
+        spec: example.spec.clone(),
+        steps,
+        // The next fate begins when nothing is left of this one.
+        foreground: true,
+    }
+}
+
+/// Neighbouring seeds have nothing in common.
+fn generator(seed: u64) -> Rng {
+    Rng::with_seed(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED)
 }
 
 fn step(rng: &mut Rng, roles: &mut Vec<TaskRole>) -> Step {

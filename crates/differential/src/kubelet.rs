@@ -9,10 +9,11 @@ use std::sync::{Mutex, MutexGuard};
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::{Value, json};
 
+use crate::draw::NODE;
 use crate::form::{self, Forms};
 use crate::plan::{CONTAINERS, ContainerEnd, Ending, HANGING, HELD};
 
@@ -38,6 +39,8 @@ pub(crate) struct Kubelet {
 #[derive(Default)]
 struct KubeletState {
     started: HashSet<String>,
+    /// The names of the app containers of each Pod, by its UID.
+    containers: HashMap<String, Vec<String>>,
     /// The created form of the Pods of each Framework.
     forms: HashMap<String, Forms>,
     /// Frameworks whose Pods are not stopped for now, with the Pods that wait for that.
@@ -76,14 +79,19 @@ impl Kubelet {
         let pending = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Pending");
         if pending {
             let (name, facts) = form::of(&pod);
-            self.lock().forms.entry(framework.clone()).or_default().insert(name, facts);
+            let mut state = self.lock();
+            state.forms.entry(framework.clone()).or_default().entry(name).or_insert(facts);
+            state.containers.insert(id.1.clone(), containers(&pod));
         }
         if pod.metadata.deletion_timestamp.is_some() {
             if !marked(HANGING) && !self.keep(&framework, &id) {
                 self.stop(&id).await?;
             }
         } else if pending && !marked(HELD) && self.lock().started.insert(id.1.clone()) {
-            self.report(&id, running()).await?;
+            if pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_none()) {
+                self.bind(&id).await?;
+            }
+            self.report(&id, running(&containers(&pod))).await?;
         }
         Ok(())
     }
@@ -96,9 +104,9 @@ impl Kubelet {
         true
     }
 
-    /// The created form of the Pods of a Framework.
-    pub(crate) fn forms(&self, framework: &str) -> Forms {
-        self.lock().forms.get(framework).cloned().unwrap_or_default()
+    /// The created form of the Pods of a Framework, which is forgotten here.
+    pub(crate) fn take_forms(&self, framework: &str) -> Forms {
+        self.lock().forms.remove(framework).unwrap_or_default()
     }
 
     /// From now on, Pods of a Framework stay terminating.
@@ -117,7 +125,19 @@ impl Kubelet {
 
     /// Reports that a Pod ended.
     pub(crate) async fn end(&self, id: &PodId, ending: &Ending) -> Result<()> {
-        self.report(id, ended(ending)).await
+        let names = self.lock().containers.get(&id.1).cloned().unwrap_or_default();
+        self.report(id, ended(ending, &names)).await
+    }
+
+    /// Binds a Pod that is meant for a scheduler.
+    async fn bind(&self, (name, uid): &PodId) -> Result<()> {
+        let binding = json!({
+            "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE},
+        });
+        let parameters = PostParams::default();
+        let bound = self.pods.create_subresource::<Value, Value>("binding", name, &parameters, &binding);
+        unless_gone(bound.await.map(drop)).with_context(|| format!("binding Pod {name}"))
     }
 
     async fn report(&self, (name, uid): &PodId, status: Value) -> Result<()> {
@@ -147,21 +167,30 @@ pub(crate) fn unless_gone(done: kube::Result<()>) -> kube::Result<()> {
     }
 }
 
-fn running() -> Value {
+fn containers(pod: &Pod) -> Vec<String> {
+    pod.spec.iter().flat_map(|spec| &spec.containers).map(|one| one.name.clone()).collect()
+}
+
+fn running(names: &[String]) -> Value {
     let state = json!({"running": {"startedAt": now()}});
     let container = |name: &str| container(name, state.clone(), true);
     json!({
         "phase": "Running", "podIP": POD_IP, "podIPs": [{"ip": POD_IP}],
         "hostIP": HOST_IP, "hostIPs": [{"ip": HOST_IP}], "startTime": now(),
-        "containerStatuses": CONTAINERS.map(container),
+        "containerStatuses": names.iter().map(|name| container(name)).collect::<Vec<_>>(),
     })
 }
 
-fn ended(ending: &Ending) -> Value {
+/// A Pod of an example has containers of its own, which end as those of the plan, in their order.
+fn ended(ending: &Ending, names: &[String]) -> Value {
+    let name = |planned: &str| {
+        let at = CONTAINERS.iter().position(|container| *container == planned);
+        at.map_or(Some(planned), |at| names.get(at).map(String::as_str)).map(str::to_owned)
+    };
     let now = jiff::Timestamp::now();
     let statuses = |init: bool| -> Vec<Value> {
         let ends = ending.containers.iter().filter(|end| end.init == init);
-        ends.map(|end| container(end.name, state(end, now), false)).collect()
+        ends.filter_map(|end| Some(container(&name(end.name)?, state(end, now), false))).collect()
     };
     json!({
         "phase": if ending.failed { "Failed" } else { "Succeeded" },

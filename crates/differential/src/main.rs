@@ -7,6 +7,7 @@
 //! the outcome. The observations after each step are compared, and the history snapshots at the end. A
 //! difference that no row of `docs/compatibility.md` explains fails the command.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ use futures::StreamExt;
 mod compare;
 mod draw;
 mod ending;
+mod example;
 mod facts;
 mod form;
 mod kubelet;
@@ -36,6 +38,7 @@ mod snapshot;
 mod tests;
 
 use compare::Record;
+use example::Example;
 use plan::Plan;
 use play::Timeline;
 use report::Report;
@@ -43,6 +46,14 @@ use side::{Controller, Side};
 
 /// How long the last lines of a controller may take to reach its log.
 const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// How many seeds are played by default.
+const SEEDS: u64 = 200;
+/// How many fates of each example are played by default.
+const FATES: u64 = 4;
+
+/// A plan and the timelines of both sides.
+type Played = (Plan, Timeline, Timeline);
 
 /// The default config file within a checkout of the original.
 const ORIGINAL_CONFIG: &str = "example/config/default/frameworkcontroller.yaml";
@@ -66,9 +77,12 @@ struct Arguments {
     /// Compare this controller; `cargo xtask` builds one if none is named.
     #[arg(long, value_name = "PROGRAM")]
     controller: PathBuf,
-    /// How many seeds to play.
-    #[arg(long, default_value_t = 200)]
-    seeds: u64,
+    /// Play the examples of this checkout of the original instead, as they are written.
+    #[arg(long, value_name = "DIR")]
+    examples: Option<PathBuf>,
+    /// How many seeds to play; with --examples, how many fates of each: in the first, all Pods succeed.
+    #[arg(long)]
+    seeds: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
@@ -90,9 +104,10 @@ fn main() -> ExitCode {
 
 /// Plays and compares; fails if a difference is unexplained, or if the sides cannot be compared.
 async fn run(arguments: &Arguments) -> Result<()> {
+    let examples = arguments.examples.as_deref().map(example::read).transpose()?.unwrap_or_default();
     let mut ours = ours(arguments)?;
     let mut reference = match (&arguments.reference, &arguments.checkout) {
-        (Some(program), Some(checkout)) => original(program, checkout)?,
+        (Some(program), Some(checkout)) => original(program, checkout, !examples.is_empty())?,
         _ => ours.clone(),
     };
     if arguments.all_rules {
@@ -108,7 +123,11 @@ async fn run(arguments: &Arguments) -> Result<()> {
         Side::start("ours", ours, dir("ours")),
     )?;
     eprintln!("both controllers are ready after {:.0} s", began.elapsed().as_secs_f64());
-    let plans = (arguments.from..arguments.from.saturating_add(arguments.seeds)).map(draw::plan);
+    for example in &examples {
+        reference.prepare(example)?;
+        ours.prepare(example)?;
+    }
+    let plans = plans(arguments, &examples);
     let began = Instant::now();
     let timelines = tokio::select! {
         biased;
@@ -121,13 +140,16 @@ async fn run(arguments: &Arguments) -> Result<()> {
     // A program that logs no snapshot of anything does not have them.
     let compared = !their_log.is_empty() && !own_log.is_empty();
     let mut report = Report::new(compared);
-    for (plan, theirs, own) in timelines {
-        let name = plan.name();
-        let record = |timeline: Timeline, log: &snapshot::Log| Record {
-            timeline,
-            snapshots: compared.then(|| log.get(&name).cloned().unwrap_or_default()),
+    for (number, (plan, theirs, own)) in timelines.iter().enumerate() {
+        // A log has the snapshots of all plans of one name: they are compared once, with the last plan.
+        let others = timelines.iter().filter(|(other, ..)| other.name == plan.name);
+        let is_last = !timelines.iter().skip(number + 1).any(|(other, ..)| other.name == plan.name);
+        let lost: BTreeSet<i32> = others.flat_map(|(_, theirs, _)| &theirs.lost).copied().collect();
+        let record = |timeline: &Timeline, log: &snapshot::Log| Record {
+            timeline: Timeline { lost: lost.clone(), ..timeline.clone() },
+            snapshots: (compared && is_last).then(|| log.get(&plan.name).cloned().unwrap_or_default()),
         };
-        report.add(&plan, &record(theirs, &their_log), &record(own, &own_log));
+        report.add(plan, &record(theirs, &their_log), &record(own, &own_log));
     }
     print!("{}", report.text(began.elapsed()));
     ensure!(report.is_clean(), "the two differ without a reason: see above");
@@ -136,12 +158,17 @@ async fn run(arguments: &Arguments) -> Result<()> {
 
 fn ours(arguments: &Arguments) -> Result<Controller> {
     let program = absolute(&arguments.controller)?;
-    Ok(Controller { program, crds: Some(root().join("deploy/crds")), config: DEFAULT_CONFIG.to_owned() })
+    Ok(Controller {
+        program,
+        crds: Some(root().join("deploy/crds")),
+        config: DEFAULT_CONFIG.to_owned(),
+        examples: arguments.examples.is_some(),
+    })
 }
 
 /// The original with its own default file: ours classifies more ends of Pods, and in its own order.
-fn original(program: &Path, checkout: &Path) -> Result<Controller> {
-    Ok(Controller { program: absolute(program)?, crds: None, config: shipped(checkout)? })
+fn original(program: &Path, checkout: &Path, examples: bool) -> Result<Controller> {
+    Ok(Controller { program: absolute(program)?, crds: None, config: shipped(checkout)?, examples })
 }
 
 /// The default config file of the original.
@@ -165,21 +192,36 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 async fn play_all(
     reference: &Side,
     ours: &Side,
-    plans: impl Iterator<Item = Plan>,
+    lives: Vec<Vec<Plan>>,
     at_once: usize,
-) -> Result<Vec<(Plan, Timeline, Timeline)>> {
-    let mut playing = futures::stream::iter(plans)
-        .map(async |plan| {
-            let (theirs, own) = tokio::try_join!(play::play(reference, &plan), play::play(ours, &plan))?;
-            anyhow::Ok((plan, theirs, own))
+) -> Result<Vec<Played>> {
+    let mut playing = futures::stream::iter(lives)
+        .map(async |plans| {
+            let mut played: Vec<Played> = Vec::new();
+            for plan in plans {
+                let (theirs, own) = tokio::try_join!(play::play(reference, &plan), play::play(ours, &plan))?;
+                played.push((plan, theirs, own));
+            }
+            anyhow::Ok(played)
         })
         .buffered(at_once.max(1));
-    let mut played = Vec::new();
-    while let Some(one) = playing.next().await {
-        played.push(one?);
-        if played.len().is_multiple_of(20) {
-            eprintln!("{} seeds are played", played.len());
+    let mut all = Vec::new();
+    while let Some(played) = playing.next().await {
+        let before = all.len();
+        all.extend(played?);
+        if before / 20 < all.len() / 20 {
+            eprintln!("{} seeds are played", all.len());
         }
     }
-    Ok(played)
+    Ok(all)
+}
+
+/// The plans to play. Those of one example have one name: they are played one after the other.
+fn plans(arguments: &Arguments, examples: &[Example]) -> Vec<Vec<Plan>> {
+    let seeds = |number: u64| arguments.from..arguments.from.saturating_add(number);
+    if examples.is_empty() {
+        return seeds(arguments.seeds.unwrap_or(SEEDS)).map(|seed| vec![draw::plan(seed)]).collect();
+    }
+    let seeds = seeds(arguments.seeds.unwrap_or(FATES));
+    examples.iter().map(|example| seeds.clone().map(|seed| draw::fate(example, seed)).collect()).collect()
 }

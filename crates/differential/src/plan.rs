@@ -22,6 +22,10 @@ pub(crate) const CONTAINERS: [&str; 3] = ["main", "side", "extra"];
 pub(crate) struct Plan {
     /// The seed that it is drawn from.
     pub(crate) seed: u64,
+    /// The Framework's name.
+    pub(crate) name: String,
+    /// The manifest of an example, which is applied as it is written.
+    pub(crate) manifest: Option<String>,
     /// The spec that the Framework is created with.
     pub(crate) spec: FrameworkSpec,
     /// The steps; each is done once the Framework is at rest after the one before.
@@ -51,6 +55,8 @@ pub(crate) enum Step {
     Rescale { task_roles: Vec<TaskRole> },
     /// The user changes them, and changes them again before the Pods of removed Tasks are gone.
     Bounce { down: Vec<TaskRole>, up: Vec<TaskRole> },
+    /// The user applies a JSON patch that an example shows.
+    Patch { patch: String },
 }
 
 impl Step {
@@ -65,6 +71,7 @@ impl Step {
             Step::DeletePod { .. } => "deletion of a Pod",
             Step::DeleteConfigMap => "deletion of the ConfigMap",
             Step::Rescale { .. } => "rescale",
+            Step::Patch { .. } => "patch of the example",
             Step::Bounce { .. } => "rescale and back",
         }
     }
@@ -99,14 +106,17 @@ pub(crate) struct ContainerEnd {
 }
 
 impl Plan {
-    /// The Framework's name.
-    pub(crate) fn name(&self) -> String {
-        format!("seed{}", self.seed)
+    /// Its name in reports.
+    pub(crate) fn label(&self) -> String {
+        match self.manifest {
+            Some(_) => format!("{}/{}", self.name, self.seed),
+            None => self.seed.to_string(),
+        }
     }
 
     /// The object that is created.
     pub(crate) fn framework(&self) -> Framework {
-        Framework::new(&self.name(), self.spec.clone())
+        Framework::new(&self.name, self.spec.clone())
     }
 }
 

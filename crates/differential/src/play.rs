@@ -52,7 +52,7 @@ pub(crate) async fn play(side: &Side, plan: &Plan) -> Result<Timeline> {
     let mut player = Player {
         side,
         plan,
-        name: plan.name(),
+        name: plan.name.clone(),
         ended: HashSet::new(),
         generation: 0,
         timeline: Timeline::default(),
@@ -62,7 +62,7 @@ pub(crate) async fn play(side: &Side, plan: &Plan) -> Result<Timeline> {
         Err(error) if error.is::<Stuck>() => player.timeline.stuck = Some(format!("{error:#}")),
         Err(error) => return Err(error.context(format!("{}, seed {}", side.name, plan.seed))),
     }
-    player.timeline.pods = side.kubelet.forms(&player.name);
+    player.timeline.pods = side.kubelet.take_forms(&player.name);
     Ok(player.timeline)
 }
 
@@ -91,8 +91,14 @@ struct Player<'a> {
 
 impl Player<'_> {
     async fn perform(&mut self) -> Result<()> {
-        let created = self.side.frameworks.create(&PostParams::default(), &self.plan.framework()).await;
-        created.context("creating the Framework")?;
+        match &self.plan.manifest {
+            Some(manifest) => self.side.apply(manifest)?,
+            None => {
+                let framework = self.plan.framework();
+                let created = self.side.frameworks.create(&PostParams::default(), &framework).await;
+                created.context("creating the Framework")?;
+            }
+        }
         let mut framework = self.settle("creation".into()).await?;
         for step in &self.plan.steps {
             if is_over(&framework) {
@@ -129,6 +135,7 @@ impl Player<'_> {
             Step::DeleteConfigMap => self.delete_config_map(&framework).await?,
             Step::Rescale { task_roles } => self.rescale(task_roles).await.map(|()| None)?,
             Step::Bounce { down, up } => self.bounce(down, up).await.map(|()| None)?,
+            Step::Patch { patch } => self.patch_as_shown(patch).await.map(|()| None)?,
         };
         let target = target.map(|target| format!(" {target}")).unwrap_or_default();
         self.settle(format!("{}{target}", step.name())).await
@@ -138,6 +145,13 @@ impl Player<'_> {
         let patch = Patch::Merge(json!({"spec": spec}));
         let patched = self.side.frameworks.patch(&self.name, &PatchParams::default(), &patch).await;
         self.generation = patched.context("changing the Framework")?.metadata.generation.unwrap_or_default();
+        Ok(())
+    }
+
+    async fn patch_as_shown(&mut self, patch: &str) -> Result<()> {
+        self.side.kubectl(&["patch", "framework", &self.name, "--type=json", "--patch", patch], "")?;
+        let patched = self.side.frameworks.get(&self.name).await.context("reading the Framework")?;
+        self.generation = patched.metadata.generation.unwrap_or_default();
         Ok(())
     }
 

@@ -19,9 +19,9 @@ pub(crate) struct Report {
     /// How often each kind of step was played.
     steps: BTreeMap<&'static str, usize>,
     /// By row of `docs/compatibility.md`: how many differences it explained, and in which seeds.
-    explained: BTreeMap<&'static str, (usize, BTreeSet<u64>)>,
+    explained: BTreeMap<&'static str, (usize, BTreeSet<String>)>,
     /// The seeds with unexplained differences, each with its full explanation.
-    unexplained: Vec<(u64, String)>,
+    unexplained: Vec<(String, String)>,
 }
 
 impl Report {
@@ -54,14 +54,14 @@ impl Report {
                 Some(rule) => {
                     let (count, seeds) = self.explained.entry(rule.row).or_default();
                     *count += 1;
-                    seeds.insert(plan.seed);
+                    seeds.insert(plan.label());
                 }
                 None => unexplained.push(difference),
             }
         }
         if !unexplained.is_empty() {
             self.unexplained
-                .push((plan.seed, explain(plan, &unexplained, &reference.timeline, &ours.timeline)));
+                .push((plan.label(), explain(plan, &unexplained, &reference.timeline, &ours.timeline)));
         }
     }
 
@@ -94,7 +94,7 @@ impl Report {
         for (row, (count, seeds)) in &self.explained {
             put(&mut text, &format!("explained: {count} differences in {} seeds: {row}", seeds.len()));
         }
-        let seeds: Vec<String> = self.unexplained.iter().map(|(seed, _)| seed.to_string()).collect();
+        let seeds: Vec<String> = self.unexplained.iter().map(|(seed, _)| seed.clone()).collect();
         let which = if seeds.is_empty() { String::new() } else { format!(": {}", seeds.join(", ")) };
         put(&mut text, &format!("unexplained: {} seeds{which}", seeds.len()));
         text
@@ -108,7 +108,7 @@ fn put(text: &mut String, line: &str) {
 
 /// A seed's differences, its spec and steps, and both timelines.
 fn explain(plan: &Plan, differences: &[Difference], reference: &Timeline, ours: &Timeline) -> String {
-    let mut text = format!("\nseed {} differs\n", plan.seed);
+    let mut text = format!("\nseed {} differs\n", plan.label());
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".into());
     for difference in differences {
         let Difference { location, fact, reference, ours } = difference;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use framework_api::Framework;
 use framework_testcluster::{Cluster, Options};
 use futures::StreamExt;
@@ -16,6 +16,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::example::Example;
 use crate::kubelet::Kubelet;
 
 /// How long a controller may take until Frameworks are served.
@@ -48,6 +49,8 @@ pub(crate) struct Controller {
     pub(crate) crds: Option<PathBuf>,
     /// The config file that is shipped with it.
     pub(crate) config: String,
+    /// Whether examples are applied: they need kubectl, and a scheduler that binds none of their Pods.
+    pub(crate) examples: bool,
 }
 
 /// A side.
@@ -152,6 +155,31 @@ impl Side {
         self.seen.borrow().get(name).cloned()
     }
 
+    /// Applies a manifest, as a user does.
+    pub(crate) fn apply(&self, manifest: &str) -> Result<()> {
+        self.kubectl(&["apply", "-f", "-"], manifest)
+    }
+
+    /// Runs kubectl with this input. It blocks the few requests of this side, and of the other one alike.
+    pub(crate) fn kubectl(&self, arguments: &[&str], input: &str) -> Result<()> {
+        let output = self.cluster.kubectl_as("admin", arguments, input)?;
+        ensure!(output.status.success(), "{}: kubectl {arguments:?}: {}", self.name, output.stderr);
+        Ok(())
+    }
+
+    /// Does all that an example needs before its Framework.
+    pub(crate) fn prepare(&self, example: &Example) -> Result<()> {
+        for command in &example.commands {
+            let command: Vec<&str> = command.iter().map(String::as_str).collect();
+            match self.kubectl(&command, "") {
+                // Several examples show the same commands.
+                Err(error) if !error.to_string().contains("AlreadyExists") => return Err(error),
+                _ => {}
+            }
+        }
+        example.others.iter().try_for_each(|manifest| self.apply(manifest))
+    }
+
     /// The log of the controller.
     pub(crate) fn log(&self) -> Result<String> {
         let log = fs::read(&self.log).with_context(|| format!("reading {}", self.log.display()))?;
@@ -160,7 +188,8 @@ impl Side {
 }
 
 fn launch(name: &'static str, controller: &Controller, dir: &Path) -> Result<Cluster> {
-    let options = Options { nodes: 1, audit_bodies: false, kubectl: false, ..Options::default() };
+    let (nodes, kubectl) = if controller.examples { (0, true) } else { (1, false) };
+    let options = Options { nodes, audit_bodies: false, kubectl, ..Options::default() };
     let cluster = Cluster::start(options)?;
     if let Some(crds) = &controller.crds {
         cluster.install(crds)?;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::compare::{Difference, RULES, Record, compare};
 use crate::draw;
+use crate::example;
 use crate::facts::{self, Facts};
 use crate::plan::{HANGING, HELD, Plan, REFUSED, Step, is_marked};
 use crate::play::{Observation, Timeline};
@@ -387,4 +388,72 @@ fn rules_that_are_comments_are_switched_on_and_other_comments_are_not() {
     let expected = "# A sentence.\n#workerNumber: 5\npodFailureSpec:\n- code: 1\n#####\n# [1, 2]: a range\n\
                     - code: 220\n  phrase: A\n";
     assert_eq!(crate::with_comments(config), expected);
+}
+
+const PAGE: &str = r##"
+# A job
+```yaml
+apiVersion: v1
+kind: Service
+metadata: {name: peers}
+```
+```yaml
+kind: Framework
+metadata: {name: job}
+spec:
+  taskRoles:
+  - name: server
+    # kubectl create role reader \
+    #   --verb=get --resource=frameworks
+    taskNumber: 2
+    task: {pod: {spec: {}}}
+```
+```json
+[{"op": "test", "path": "/spec/taskRoles/0/name", "value": "server"}]
+```
+```json
+[]
+```
+```yaml
+kind: Framework
+metadata: {name: job}
+spec: {taskRoles: []}
+status: null
+```
+"##;
+
+#[test]
+fn an_example_is_its_manifests_commands_and_patches_as_written() {
+    let example = example::of_page(PAGE).unwrap().expect("it has a Framework");
+    assert_eq!((example.name.as_str(), example.spec.task_number()), ("job", 2));
+    assert!(example.manifest.contains("taskNumber: 2\n"), "{}", example.manifest);
+    let [service] = &example.others[..] else { panic!("{:?}", example.others) };
+    assert!(service.contains("kind: Service"), "{service}");
+    let command = ["create", "role", "reader", "--verb=get", "--resource=frameworks"];
+    assert_eq!(example.commands, [command]);
+    assert_eq!(example.patches.len(), 2);
+    assert!(example.patches[0].contains("\"op\": \"test\""));
+
+    let file =
+        "# no object\n---\nkind: Framework\nmetadata: {name: a}\nspec: {taskRoles: []}\n---\nkind: Service\n";
+    let example = example::of_manifest(file).unwrap().expect("it has a Framework");
+    assert_eq!((example.name.as_str(), example.others.len(), example.patches.len()), ("a", 1, 0));
+    assert_eq!(example::of_page("# Nothing\n").unwrap(), None);
+}
+
+#[test]
+fn the_first_fate_of_an_example_is_its_patches_and_success() {
+    let example = example::of_page(PAGE).unwrap().expect("it has a Framework");
+    for seed in 0..20 {
+        let plan = draw::fate(&example, seed);
+        assert_eq!(plan, draw::fate(&example, seed));
+        assert_eq!((plan.label(), &plan.spec), (format!("job/{seed}"), &example.spec));
+        let patches = plan.steps.iter().filter(|step| matches!(step, Step::Patch { .. })).count();
+        assert_eq!(patches, 2, "seed {seed}");
+        let only_success = plan.steps.iter().all(|step| match step {
+            Step::End { ending, .. } => !ending.failed,
+            step => matches!(step, Step::Patch { .. }),
+        });
+        assert!(only_success || seed > 0, "{:?}", plan.steps);
+    }
 }

@@ -7,10 +7,12 @@ use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State, Time};
 use serde_json::Value;
 
+use crate::cached::CachedPod;
 use crate::defect::Defect;
 use crate::observed::{ConfigMapFacts, Create, Instance, Moment, Observed, Outcome, PodFacts, Policy};
-use crate::permit::{self, role_of_pod, task_of_pod};
+use crate::permit::{self, role_of_pod};
 use crate::plan::{Action, Plan};
+use crate::pod_map::PodName;
 use crate::{growth, lifetime, next_attempt, pod, queue, task};
 
 /// The object that a create posts; `None` if the status no longer has the instance.
@@ -34,8 +36,9 @@ pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, 
     acts.config_map();
     acts.orphans();
     for role in status.task_roles() {
+        let pods = permit::stem_of(role).and_then(|stem| o.objects.pods.siblings(stem));
         for task in role.tasks() {
-            acts.task(role, task);
+            acts.task(role, task, pods.and_then(|pods| pods.of_task(task.index)).map(|pod| &**pod));
         }
     }
     acts.retire();
@@ -49,7 +52,7 @@ struct Acts<'a> {
     policy: &'a Policy,
 }
 
-impl Acts<'_> {
+impl<'a> Acts<'a> {
     fn act(&mut self, action: Action) {
         debug_assert!(
             !self.policy.defects.is_empty() || permit::permits(self.status, self.o.framework, &action),
@@ -152,27 +155,32 @@ impl Acts<'_> {
         if self.policy.defects.has(Defect::KeepOrphans) {
             return;
         }
-        let objects = self.o.objects;
-        for (name, pod) in &objects.pods {
-            let recorded = task_of_pod(self.status, name)
-                .is_some_and(|task| task.attempt_status.pod_uid.as_ref() == Some(&pod.uid));
-            let awaited = match objects.pod_creates.get(name).map(|create| &create.outcome) {
-                Some(Outcome::InFlight) => true,
-                Some(Outcome::Acknowledged { uid }) => *uid == pod.uid,
-                _ => false,
-            };
-            if recorded || awaited || !self.is_of_no_live_attempt_but_ours(pod) {
-                continue;
+        for (stem, pods) in self.o.objects.pods.stems() {
+            let creates = self.o.objects.pod_creates.siblings(stem);
+            let mut roles = self.status.task_roles().iter();
+            let role = roles.find(|role| permit::stem_of(role) == Some(stem));
+            for (index, pod) in pods.iter() {
+                let position = index.and_then(|index| usize::try_from(index).ok());
+                let task = position.and_then(|position| role?.task_statuses.get(position));
+                let recorded =
+                    task.is_some_and(|task| task.attempt_status.pod_uid.as_ref() == Some(&pod.uid));
+                let create = creates.filter(|_| !recorded).and_then(|creates| creates.get(index));
+                if !recorded && !is_awaited(create, pod) && self.is_of_no_live_attempt_but_ours(pod) {
+                    self.orphan(&PodName { stem, index }.to_string(), pod);
+                }
             }
-            if self.may_delete(pod) {
-                self.act(Action::DeletePod { name: name.clone(), uid: pod.uid.clone(), force: false });
-            }
-            // A Pod of another attempt may belong to another Framework of that name.
-            let role = role_of_pod(self.status, name).filter(|_| self.is_of_the_attempt(pod));
-            let timeout = role.and_then(|role| role.pod_graceful_deletion_timeout_sec);
-            if let (Some(timeout), Some(deletion)) = (timeout, pod.deletion) {
-                self.force(name, pod, deletion.started().plus_seconds(timeout));
-            }
+        }
+    }
+
+    fn orphan(&mut self, name: &str, pod: &PodFacts) {
+        if self.may_delete(pod) {
+            self.act(Action::DeletePod { name: name.to_owned(), uid: pod.uid.clone(), force: false });
+        }
+        // A Pod of another attempt may belong to another Framework of that name.
+        let role = role_of_pod(self.status, name).filter(|_| self.is_of_the_attempt(pod));
+        let timeout = role.and_then(|role| role.pod_graceful_deletion_timeout_sec);
+        if let (Some(timeout), Some(deletion)) = (timeout, pod.deletion) {
+            self.force(name, pod, deletion.started().plus_seconds(timeout));
         }
     }
 
@@ -191,12 +199,19 @@ impl Acts<'_> {
         pod.deletion.is_none() && !self.o.objects.deletes.contains(&pod.uid)
     }
 
-    fn task(&mut self, role: &TaskRoleStatus, task: &TaskStatus) {
+    /// The acts for a Task. `pod`: the cached Pod that has its name.
+    fn task(&mut self, role: &TaskRoleStatus, task: &TaskStatus, pod: Option<&'a CachedPod>) {
         if task.state == State::AttemptCompleted && task.retry_policy_status.retry_delay_sec.is_some() {
             self.wake_at(task::retry_due(task));
         }
-        let Some(uid) = &task.attempt_status.pod_uid else { return self.create_pod(role, task) };
-        match self.o.objects.pod(&task.attempt_status.pod_name, uid) {
+        let Some(uid) = &task.attempt_status.pod_uid else {
+            // A Pod of ours that holds the name is an orphan; its DELETED event triggers another sync.
+            if pod.is_none() {
+                self.create_pod(role, task);
+            }
+            return;
+        };
+        match pod.filter(|pod| pod.uid == *uid) {
             Some(pod) => self.delete_pod(role, task, pod),
             None => self.confirm_pod(task, uid),
         }
@@ -215,21 +230,19 @@ impl Acts<'_> {
         let map = self.o.objects.config_map.as_ref();
         let owner_is_there = map.is_some_and(|map| Some(&map.uid) == recorded && !map.deleting);
         let name = &task.attempt_status.pod_name;
-        // A Pod of ours that holds the name is an orphan; its DELETED event triggers another sync.
-        let name_is_free = !self.o.objects.pods.contains_key(name);
-        let Some(instance) = permit::task_instance(self.status, task) else { return };
         let create = self.o.objects.pod_creates.get(name);
-        let settled = create.is_none_or(|create| match create.outcome {
-            // A refusal for a former attempt has no meaning for this one.
-            Outcome::Refused { .. } if create.instance != instance => true,
-            _ => self.may_create(Some(create)),
-        });
+        let is_of_this = |create: &Create| permit::is_instance(self.status, task, &create.instance);
         let ended = create.is_some_and(|create| {
             use crate::observed::Refusal::{Permanent, Unknown};
-            create.instance == instance
-                && matches!(create.outcome, Outcome::Refused { refusal: Permanent | Unknown, .. })
+            let refused = matches!(create.outcome, Outcome::Refused { refusal: Permanent | Unknown, .. });
+            refused && is_of_this(create)
         });
-        if owner_is_there && name_is_free && settled && !ended {
+        // A refusal for a former attempt has no meaning for this one.
+        let is_former =
+            |create: &Create| matches!(create.outcome, Outcome::Refused { .. }) && !is_of_this(create);
+        let settled = create.is_none_or(is_former) || self.may_create(create);
+        if owner_is_there && settled && !ended {
+            let Some(instance) = permit::task_instance(self.status, task) else { return };
             let (task_role, task_index) = (role.name.clone(), task.index);
             self.act(Action::CreatePod { name: name.clone(), task_role, task_index, instance });
         }
@@ -313,5 +326,14 @@ impl Acts<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// Whether this Pod's create is in flight, or was acknowledged and is yet to be recorded.
+fn is_awaited(create: Option<&Create>, pod: &PodFacts) -> bool {
+    match create.map(|create| &create.outcome) {
+        Some(Outcome::InFlight) => true,
+        Some(Outcome::Acknowledged { uid }) => *uid == pod.uid,
+        _ => false,
     }
 }

@@ -11,7 +11,7 @@ use framework_api::status::TaskStatus;
 use framework_api::{ExecutionType, FrameworkStatus, State};
 
 use crate::observed::{Observed, Outcome, PodFacts, PodPhase};
-use crate::permit::{role_of_pod, task_instance, task_of_pod};
+use crate::permit::{is_instance, role_of_pod, task_of_pod};
 
 /// Whether the last event of the Pod of this name, as the cache shows it now, is deferrable.
 pub fn is_deferrable(o: &Observed<'_>, pod_name: &str) -> bool {
@@ -68,7 +68,6 @@ fn is_awaited(status: &FrameworkStatus, task: &TaskStatus, pod: &PodFacts, o: &O
 /// The outcome of the create of a Task that has no Pod yet.
 fn outcome<'a>(status: &FrameworkStatus, task: &TaskStatus, o: &Observed<'a>) -> Option<&'a Outcome> {
     let create = o.objects.pod_creates.get(&task.attempt_status.pod_name)?;
-    let current = task.state == State::AttemptCreationPending
-        && task_instance(status, task).as_ref() == Some(&create.instance);
+    let current = task.state == State::AttemptCreationPending && is_instance(status, task, &create.instance);
     current.then_some(&create.outcome)
 }

@@ -15,6 +15,7 @@ use crate::defect::Defect;
 use crate::growth::Adding;
 use crate::instance_uid::InstanceUids;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
+use crate::permit::stem_of;
 use crate::plan::Report;
 use crate::size::{self, Room};
 use crate::task::{self, Advance};
@@ -235,8 +236,9 @@ impl Step<'_> {
         let Some(roles) = next.attempt_status.task_role_statuses.as_mut() else { return };
         let mut room = Room::new(self.o, self.policy);
         for role in roles.iter_mut() {
-            let advance =
-                Advance { o: self.o, m: self.m, policy: self.policy, role: spec.task_role(&role.name) };
+            let pods = stem_of(role).and_then(|stem| self.o.objects.pods.siblings(stem));
+            let wanted = spec.task_role(&role.name);
+            let advance = Advance { o: self.o, m: self.m, policy: self.policy, role: wanted, pods };
             advance.role(role, &mut room, reports);
         }
         let at = self.m.time();

@@ -32,6 +32,7 @@ pub mod permit;
 pub mod plan;
 pub mod pod;
 mod pod_facts;
+pub mod pod_map;
 mod policy;
 pub mod queue;
 mod rescale;

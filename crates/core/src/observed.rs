@@ -3,7 +3,7 @@
 //! Facts come from the caches, which hold the objects that the API server showed, and from the requests that
 //! were sent, with their outcomes. The core uses no other source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use framework_api::{Framework, FrameworkStatus, Time};
 
@@ -11,6 +11,7 @@ use crate::cached::CachedPod;
 pub use crate::create::{Create, Instance, Outcome, Refusal};
 pub use crate::moment::Moment;
 pub use crate::pod_facts::{Deletion, PodFacts, PodPhase};
+use crate::pod_map::PodMap;
 pub use crate::policy::Policy;
 
 /// The facts about one Framework when its next step is decided.
@@ -56,13 +57,13 @@ pub enum Admission {
 pub struct Objects {
     /// The cached ConfigMap with the name of this Framework's, under any controller.
     pub config_map: Option<ConfigMapFacts>,
-    /// The cached Pods by name whose controller is a ConfigMap with the name of this Framework's. They are
-    /// boxed because half of the slots in a map's nodes are empty.
-    pub pods: BTreeMap<String, Box<CachedPod>>,
+    /// The cached Pods whose controller is a ConfigMap with the name of this Framework's. They are boxed,
+    /// because half of the slots in a map's nodes are empty.
+    pub pods: PodMap<Box<CachedPod>>,
     /// Creates of the ConfigMap: sent, acknowledged and not yet persisted, or refused.
     pub config_map_create: Option<Create>,
-    /// Creates of Pods, by Pod name.
-    pub pod_creates: BTreeMap<String, Create>,
+    /// Creates of Pods.
+    pub pod_creates: PodMap<Create>,
     /// UIDs of objects that were known and that are confirmed to be gone (rule A6).
     pub gone: BTreeSet<String>,
     /// UIDs for which a delete is in flight, or accepted and not yet seen.

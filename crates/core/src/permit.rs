@@ -8,6 +8,7 @@ use framework_api::{ExecutionType, Framework, FrameworkStatus, State, name};
 
 use crate::observed::Instance;
 use crate::plan::Action;
+use crate::pod_map::PodName;
 
 /// Whether `status` permits `action`.
 pub fn permits(status: &FrameworkStatus, framework: &Framework, action: &Action) -> bool {
@@ -61,7 +62,7 @@ fn awaits_pod(status: &FrameworkStatus, task: &TaskStatus, instance: &Instance) 
     task.state == State::AttemptCreationPending
         && !task.deletion_pending
         && task.attempt_status.completion_status.is_none()
-        && task_instance(status, task).as_ref() == Some(instance)
+        && is_instance(status, task, instance)
 }
 
 /// The instance of a Task's current attempt, once its Framework's ConfigMap is recorded.
@@ -73,10 +74,32 @@ pub fn task_instance(status: &FrameworkStatus, task: &TaskStatus) -> Option<Inst
     })
 }
 
+/// Whether this is the [`task_instance`].
+pub fn is_instance(status: &FrameworkStatus, task: &TaskStatus, instance: &Instance) -> bool {
+    let Instance::TaskAttempt { config_map_uid, task_uid, attempt_id } = instance else { return false };
+    *attempt_id == task.attempt_status.id
+        && *task_uid == task.instance_uid
+        && status.attempt_status.config_map_uid.as_ref() == Some(config_map_uid)
+}
+
+/// The stem of the names of this TaskRole's Pods; `None` if it has no Tasks.
+pub(crate) fn stem_of(role: &TaskRoleStatus) -> Option<&str> {
+    role.task_statuses.first().map(|task| PodName::new(&task.attempt_status.pod_name).stem)
+}
+
 /// The Task whose Pod would have this name.
 pub fn task_of_pod<'a>(status: &'a FrameworkStatus, pod_name: &str) -> Option<&'a TaskStatus> {
-    let (role, index) = split(pod_name)?;
-    status.task(role, index.parse().ok()?).filter(|task| task.attempt_status.pod_name == pod_name)
+    task_of(status, PodName::new(pod_name))
+}
+
+/// As [`task_of_pod`], for a name that was taken apart.
+pub fn task_of<'a>(
+    status: &'a FrameworkStatus,
+    PodName { stem, index }: PodName<'_>,
+) -> Option<&'a TaskStatus> {
+    let position = usize::try_from(index?).ok()?;
+    let role = status.task_roles().iter().find(|role| stem_of(role) == Some(stem))?;
+    role.task_statuses.get(position).map(|task| &**task)
 }
 
 /// The TaskRole whose Pod would have this name.

@@ -9,11 +9,13 @@ use framework_api::code::Code;
 use framework_api::status::{TaskAttemptCompletionStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
 use framework_api::{Shared, State, TaskRole, Time, name};
 
+use crate::cached::CachedPod;
 use crate::classify::Judged;
 use crate::defect::Defect;
-use crate::observed::{Instance, Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
+use crate::observed::{Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
 use crate::permit;
 use crate::plan::Report;
+use crate::pod_map::Siblings;
 use crate::retry::{self, Decision};
 use crate::size::{Allowance, Neighbours, Room};
 use crate::truncate::truncate;
@@ -62,14 +64,10 @@ pub(crate) fn has_orphan(task: &TaskStatus, o: &Observed<'_>) -> bool {
     })
 }
 
-fn instance(task: &TaskStatus, o: &Observed<'_>) -> Option<Instance> {
-    permit::task_instance(o.status?, task)
-}
-
 /// The outcome of the create of this Task's current attempt.
 pub(crate) fn outcome<'a>(task: &TaskStatus, o: &Observed<'a>) -> Option<&'a Outcome> {
     let create = o.objects.pod_creates.get(&task.attempt_status.pod_name)?;
-    (create.instance == instance(task, o)?).then_some(&create.outcome)
+    permit::is_instance(o.status?, task, &create.instance).then_some(&create.outcome)
 }
 
 fn record_pod(task: &mut Shared<TaskStatus>, uid: String) {
@@ -149,6 +147,8 @@ pub(crate) struct Advance<'a> {
     pub policy: &'a Policy,
     /// The TaskRole in the spec; `None` if it was removed.
     pub role: Option<&'a TaskRole>,
+    /// The cached Pods of the TaskRole.
+    pub pods: Option<&'a Siblings<Box<CachedPod>>>,
 }
 
 impl Advance<'_> {
@@ -210,7 +210,8 @@ impl Advance<'_> {
             }
             return;
         };
-        match self.o.objects.pod(&task.attempt_status.pod_name, uid) {
+        let pod = self.pods.and_then(|pods| pods.of_task(task.index));
+        match pod.filter(|pod| pod.uid == *uid) {
             Some(pod) => self.follow(task, pod, end_texts),
             None if self.is_gone(uid, task) => {
                 task.to_mut().attempt_status.completion_status.get_or_insert_with(|| {

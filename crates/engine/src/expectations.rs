@@ -7,7 +7,8 @@
 use framework_api::status::TaskStatus;
 use framework_api::{FrameworkStatus, State};
 use framework_core::observed::{Create, Instance, Objects, Outcome};
-use framework_core::permit::{task_instance, task_of_pod};
+use framework_core::permit::{is_instance, task_of};
+use framework_core::pod_map::PodName;
 
 /// Drops the records that `status`, now persisted, makes obsolete.
 pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {
@@ -22,12 +23,11 @@ pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {
 }
 
 /// Whether the Task still waits for this create to be recorded, or tried again.
-fn is_current(status: &FrameworkStatus, name: &str, create: &Create) -> bool {
+fn is_current(status: &FrameworkStatus, name: PodName<'_>, create: &Create) -> bool {
     let waits = |task: &&TaskStatus| {
-        task.state == State::AttemptCreationPending
-            && task_instance(status, task).as_ref() == Some(&create.instance)
+        task.state == State::AttemptCreationPending && is_instance(status, task, &create.instance)
     };
-    task_of_pod(status, name).filter(waits).is_some()
+    task_of(status, name).filter(waits).is_some()
 }
 
 fn is_current_map(status: &FrameworkStatus, create: &Create) -> bool {
@@ -137,7 +137,7 @@ mod tests {
             objects(&[("job-w-0", create("t0", Outcome::InFlight))], &["p0", "p1", "map", "other"]);
         prune(&mut objects, Some(&status()));
         assert_eq!(objects.gone.len(), 4, "the create on its way may be of any of them");
-        objects.pod_creates.insert("job-w-0".into(), create("t0", acknowledged("p0")));
+        objects.pod_creates.insert("job-w-0", create("t0", acknowledged("p0")));
         prune(&mut objects, Some(&status()));
         assert_eq!(objects.gone.iter().collect::<Vec<_>>(), ["map", "p0", "p1"]);
     }

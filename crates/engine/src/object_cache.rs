@@ -100,7 +100,7 @@ impl ObjectCache {
         let pod = CachedPod { facts, version };
         match self.objects.pods.get_mut(&name) {
             Some(cached) => std::mem::replace(&mut **cached, pod).facts != cached.facts,
-            None => self.objects.pods.insert(name, Box::new(pod)).is_none(),
+            None => self.objects.pods.insert(&name, Box::new(pod)).is_none(),
         }
     }
 
@@ -189,8 +189,7 @@ impl ObjectCache {
     /// disappeared. A Pod that only a reply showed has disappeared, too: a GET confirms whether it exists,
     /// because the watch may have passed its end.
     pub fn sweep_pods(&mut self, epoch: u64) -> bool {
-        let stale: Vec<(String, Box<CachedPod>)> =
-            self.objects.pods.extract_if(.., |_, pod| pod.version.epoch < epoch).collect();
+        let stale = self.objects.pods.take_unless(|_, pod| pod.version.epoch >= epoch);
         for (name, pod) in &stale {
             self.deletions.unlisted(name, pod, pod.version.resource_version);
             self.disappeared(&pod.uid, is_ending(pod));

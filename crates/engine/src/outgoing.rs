@@ -146,7 +146,7 @@ impl Outgoing {
             }
             Action::CreatePod { name, instance, .. } => {
                 self.creates.insert(Some(name.clone()), action.clone());
-                objects.pod_creates.insert(name.clone(), in_flight(instance));
+                objects.pod_creates.insert(name, in_flight(instance));
             }
             Action::DeletePod { uid, force: true, .. } => {
                 objects.forced_deletes.insert(uid.clone());
@@ -176,7 +176,7 @@ impl Outgoing {
         match (pod, create) {
             (None, create) => objects.config_map_create = create,
             (Some(name), Some(create)) => {
-                objects.pod_creates.insert(name.to_owned(), create);
+                objects.pod_creates.insert(name, create);
             }
             (Some(name), None) => {
                 objects.pod_creates.remove(name);

@@ -15,7 +15,7 @@ fn evaluated(builder: Builder, ends: &[(&str, i32, i32, i64)]) -> Option<Framewo
     let mut status: FrameworkStatus = world.status().clone();
     for (role, index, code, second) in ends {
         world.exit(role, *index, *code);
-        let pod = world.objects.pods[&format!("job-{role}-{index}")].end.clone().unwrap();
+        let pod = world.objects.pods.get(&format!("job-{role}-{index}")).unwrap().end.clone().unwrap();
         let roles = status.attempt_status.task_role_statuses.as_mut().unwrap();
         let role = roles.iter_mut().find(|r| r.name == *role).unwrap();
         let task = role.task_statuses[*index as usize].to_mut();

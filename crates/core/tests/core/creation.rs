@@ -15,7 +15,7 @@ fn with_outcome(outcome: Outcome) -> World {
         assert!(world.step());
     }
     let [Action::CreatePod { instance, .. }] = &world.plan().act[..] else { unreachable!() };
-    world.objects.pod_creates.insert("job-a-0".to_owned(), Create { instance: instance.clone(), outcome });
+    world.objects.pod_creates.insert("job-a-0", Create { instance: instance.clone(), outcome });
     world
 }
 
@@ -60,7 +60,7 @@ fn a_pod_refused_for_now_is_tried_again_and_says_why() {
 fn while_a_create_is_in_flight_its_pod_is_not_judged() {
     let mut world = with_outcome(Outcome::InFlight);
     let map = world.status().attempt_status.config_map_uid.clone().unwrap();
-    world.objects.pods.insert("job-a-0".to_owned(), pod("early", &map, PodPhase::Pending).into());
+    world.objects.pods.insert("job-a-0", pod("early", &map, PodPhase::Pending).into());
     let plan = world.plan();
     assert_eq!((plan.persist, plan.act), (None, vec![]), "the watch was faster than the reply");
 }
@@ -70,7 +70,7 @@ fn a_pod_whose_create_got_no_reply_is_deleted_not_adopted() {
     let mut world = with_outcome(Outcome::InFlight);
     let map = world.status().attempt_status.config_map_uid.clone().unwrap();
     world.objects.pod_creates.clear();
-    world.objects.pods.insert("job-a-0".to_owned(), pod("late", &map, PodPhase::Running).into());
+    world.objects.pods.insert("job-a-0", pod("late", &map, PodPhase::Running).into());
     let orphan = Action::DeletePod { name: "job-a-0".to_owned(), uid: "late".to_owned(), force: false };
     assert_eq!(world.plan().act, [orphan]);
     world.settle().run();
@@ -83,7 +83,7 @@ fn orphans_are_deleted_in_every_state() {
     world.settle().run().exit("a", 0, 0).settle();
     assert_eq!(world.state(), State::Completed);
     for name in ["job-a-0", "job-a-7", "job-gone-0"] {
-        world.objects.pods.insert(name.to_owned(), pod("late", "other-map", PodPhase::Running).into());
+        world.objects.pods.insert(name, pod("late", "other-map", PodPhase::Running).into());
         assert!(matches!(&world.plan().act[..], [Action::DeletePod { uid, .. }] if uid == "late"), "{name}");
         world.settle();
     }
@@ -99,7 +99,7 @@ fn an_attempt_is_not_over_while_a_pod_of_a_lost_write_lives() {
             assert!(world.step());
         }
         let map = world.status().attempt_status.config_map_uid.clone().unwrap();
-        world.objects.pods.insert("job-a-1".to_owned(), pod("late", &map, PodPhase::Running).into());
+        world.objects.pods.insert("job-a-1", pod("late", &map, PodPhase::Running).into());
         end(&mut world);
         world.terminate("a", 1, 30);
         world.settle();
@@ -125,7 +125,7 @@ fn a_pod_of_another_config_map_is_judged_once_that_config_map_is_gone() {
         framework_uid: Some("another".to_owned()),
         deleting: false,
     });
-    world.objects.pods.insert("job-a-0".to_owned(), pod("p", "other-map", PodPhase::Running).into());
+    world.objects.pods.insert("job-a-0", pod("p", "other-map", PodPhase::Running).into());
     assert_eq!(world.plan().act, [], "its ConfigMap holds the name: the cache may lag");
     world.objects.config_map = None;
     assert!(matches!(world.plan().act[..], [Action::DeletePod { .. }]));
@@ -161,7 +161,7 @@ fn an_object_that_never_appears_is_deleted_and_ends_its_attempt() {
     let map = world.status().attempt_status.config_map_uid.clone().unwrap();
     let mut found = pod("unseen", &map, PodPhase::Running);
     found.unwatched = true;
-    world.objects.pods.insert("job-a-0".to_owned(), found.into());
+    world.objects.pods.insert("job-a-0", found.into());
     assert!(matches!(&world.plan().act[..], [Action::DeletePod { uid, .. }] if uid == "unseen"));
     world.settle();
     world.assert_completed(Code::PodLocalCacheCreationTimeout);

@@ -21,7 +21,7 @@ fn running(job: Builder, off: &[Defect]) -> World {
 fn a_late_pod_runs_on(off: &[Defect]) -> bool {
     let mut world = running(framework().role("a", 1), off);
     world.exit("a", 0, 0).settle();
-    world.objects.pods.insert("job-a-0".to_owned(), pod("late", "old-map", PodPhase::Running).into());
+    world.objects.pods.insert("job-a-0", pod("late", "old-map", PodPhase::Running).into());
     world.settle();
     !world.objects.pods.is_empty()
 }

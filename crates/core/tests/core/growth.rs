@@ -32,8 +32,8 @@ fn asks(world: &World) -> Vec<(Option<i64>, u64)> {
     demands.iter().map(|UnitDemand { generation, tasks, .. }| (*generation, tasks[0])).collect()
 }
 
-fn pods(world: &World) -> Vec<&str> {
-    world.objects.pods.keys().map(String::as_str).collect()
+fn pods(world: &World) -> Vec<String> {
+    world.objects.pods.keys().collect()
 }
 
 #[test]

@@ -290,6 +290,7 @@ fn assert_deferrable(world: &World, plan: &Plan) {
     };
     let observed = world.observed();
     for name in world.objects.pods.keys().filter(|name| deferrable::is_deferrable(&observed, name)) {
+        let name = &name;
         assert!(!plan.act.iter().any(|action| about(action, name)), "{name}: {:?}", plan.act);
         let Some(next) = &plan.persist else { continue };
         let task = permit::task_of_pod(next, name).expect("what is deferrable has a Task");

@@ -130,7 +130,7 @@ fn a_refusal_of_the_api_server_is_truncated() {
         retry_at: world.now.timestamp(),
     };
     let create = framework_core::observed::Create { instance: instance.clone(), outcome: refused };
-    world.objects.pod_creates.insert("job-a-0".to_owned(), create);
+    world.objects.pod_creates.insert("job-a-0", create);
     world.settle();
     let end = end_of(&world, 0);
     assert_eq!(end.code, Code::PodCreationPermanentError.number());

@@ -228,7 +228,7 @@ impl World {
                 .is_some_and(|t| t.attempt_status.pod_uid.as_ref() == Some(uid)),
             _ => false,
         };
-        self.objects.pod_creates.retain(|name, create| !recorded(name, create));
+        self.objects.pod_creates.retain(|name, create| !recorded(&name.to_string(), create));
         if status.attempt_status.config_map_uid.is_some() {
             self.objects.config_map_create = None;
         }
@@ -266,12 +266,9 @@ impl World {
                 let uid = self.uid();
                 let Instance::TaskAttempt { config_map_uid, .. } = instance else { panic!("{instance:?}") };
                 let pod = pod(&uid, config_map_uid, PodPhase::Pending);
-                assert!(
-                    self.objects.pods.insert(name.clone(), pod.into()).is_none(),
-                    "two instances of {name}"
-                );
+                assert!(self.objects.pods.insert(name, pod.into()).is_none(), "two instances of {name}");
                 let outcome = Outcome::Acknowledged { uid };
-                self.objects.pod_creates.insert(name.clone(), Create { instance: instance.clone(), outcome });
+                self.objects.pod_creates.insert(name, Create { instance: instance.clone(), outcome });
             }
             Action::DeletePod { name, uid, force: false } if self.hangs => {
                 let pod = self.objects.pods.get_mut(name).unwrap();

@@ -60,7 +60,7 @@ fn only_a_higher_version_applies() {
     let mut known = ObjectCache::default();
     assert!(known.apply_pod(succeeded("a", 7), Source::Watch, 1));
     assert!(!known.apply_pod(pod("a", 6), Source::Watch, 1), "a late event is no news");
-    assert_eq!(known.objects.pods["job-w-0"].phase, PodPhase::Succeeded);
+    assert_eq!(known.objects.pods.get("job-w-0").unwrap().phase, PodPhase::Succeeded);
     assert!(
         !known.apply_pod(succeeded("a", 8), Source::Watch, 1),
         "a newer version that shows the same is no news"
@@ -155,10 +155,10 @@ fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
     known.begin_read();
     assert!(known.apply_pod(pod("a", 5), Source::Reply, 1));
     known.end_read();
-    assert!(known.objects.pods["job-w-0"].unwatched);
+    assert!(known.objects.pods.get("job-w-0").unwrap().unwatched);
     assert!(!known.delete_pod(&pod("a", 5)), "what the GET showed is as new as that event");
     assert!(known.apply_pod(pod("a", 6), Source::Watch, 1), "the label is back");
-    assert!(!known.objects.pods["job-w-0"].unwatched);
+    assert!(!known.objects.pods.get("job-w-0").unwrap().unwatched);
 }
 
 #[test]

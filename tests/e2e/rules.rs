@@ -69,7 +69,8 @@ fn check(alone: &Alone, controller: &'static str, config: &str, cases: &[Case]) 
 
 /// The original's file with all its examples switched on.
 fn original() -> String {
-    let is_original = |rule: &PodFailureRule| !OURS.contains(&rule.code) && rule.code != -1007;
+    let is_original =
+        |rule: &PodFailureRule| !OURS.contains(&rule.code) && ![-1007, -1008].contains(&rule.code);
     let rules: Vec<PodFailureRule> = default_rules().into_iter().filter(is_original).collect();
     let rules = json!(rules).to_string();
     let (settings, examples) = EXAMPLES.split_once("podFailureSpec:\n").expect("the examples have rules");

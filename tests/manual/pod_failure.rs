@@ -26,6 +26,7 @@ fn provoke(code: i32) -> Vec<(&'static str, String)> {
         -1005 => pod("Forbidden"),
         -1006 => pod("InvalidNodeInfo"),
         -1007 => pod("NodeShutdown"),
+        -1008 => pod("DeletionByPodGC"),
         -1200 => container("OOMKilled", "137", ""),
         -1201 => container("ContainerCannotRun", "125", ""),
         -1202 => container("ContainerCannotRun", "126", ""),

@@ -171,7 +171,7 @@ mod tests {
         let rules: Vec<(i32, String, String)> =
             default_rules().iter().map(|rule| (rule.code, rule.phrase.clone(), words(rule))).collect();
         assert_eq!(rules, table);
-        assert_eq!(rules.len(), 27, "the contract has 27 rows");
+        assert_eq!(rules.len(), 28, "27 rows of the contract, and deleted Nodes");
     }
 
     #[test]

@@ -84,6 +84,7 @@ fn table_of_pods() -> Vec<(TerminatedPod, i32)> {
         (failed("Terminated"), -1007),
         (failed("NodeShutdown"), -1007),
         (failed("Shutdown"), -1007),
+        (failed("DeletionByPodGC"), -1008),
         (failed("Other"), -300),
         (one(137, "OOMKilled", ""), -1200),
         (one(1, "oomkilled", "m"), -1200),

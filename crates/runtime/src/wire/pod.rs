@@ -44,6 +44,16 @@ struct StatusWire {
     message: Option<String>,
     init_container_statuses: Option<Vec<ContainerWire>>,
     container_statuses: Option<Vec<ContainerWire>>,
+    conditions: Option<Vec<ConditionWire>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConditionWire {
+    r#type: String,
+    status: String,
+    reason: Option<String>,
+    message: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -162,23 +172,32 @@ fn phase(text: Option<&str>) -> PodPhase {
     }
 }
 
-fn end(phase: PodPhase, pod_name: &str, status: StatusWire) -> Option<Box<TerminatedPod>> {
+/// Reason and message of a Pod. Kubernetes gives those of a Pod whose Node was deleted in a condition only.
+fn reason(status: &mut StatusWire) -> (String, String) {
+    let (reason, message) = (status.reason.take(), status.message.take());
+    let given = reason.as_ref().is_some_and(|reason| !reason.is_empty());
+    let disrupted =
+        |condition: &ConditionWire| condition.r#type == "DisruptionTarget" && condition.status == "True";
+    let condition = status.conditions.take().into_iter().flatten().find(disrupted).filter(|_| !given);
+    let condition = condition.unwrap_or_default();
+    let either = |own: Option<String>, other: Option<String>| {
+        own.filter(|own| !own.is_empty()).or(other).unwrap_or_default()
+    };
+    (either(reason, condition.reason), either(message, condition.message))
+}
+
+fn end(phase: PodPhase, pod_name: &str, mut status: StatusWire) -> Option<Box<TerminatedPod>> {
     let phase = match phase {
         PodPhase::Succeeded => TerminalPhase::Succeeded,
         PodPhase::Failed => TerminalPhase::Failed,
         PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => return None,
     };
+    let (reason, message) = reason(&mut status);
     let containers = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
     let mut containers: Vec<ContainerEnd> = containers.map(container_end).collect();
     // It is kept for long, and grew by doubling.
     containers.shrink_to_fit();
-    Some(Box::new(TerminatedPod {
-        phase,
-        pod_name: pod_name.to_owned(),
-        reason: status.reason.unwrap_or_default(),
-        message: status.message.unwrap_or_default(),
-        containers,
-    }))
+    Some(Box::new(TerminatedPod { phase, pod_name: pod_name.to_owned(), reason, message, containers }))
 }
 
 fn container_end(container: ContainerWire) -> ContainerEnd {
@@ -275,6 +294,23 @@ mod tests {
         let main = end.containers[1].terminated.as_ref().unwrap();
         assert_eq!((main.exit_code, main.signal, main.reason.as_str()), (137, 9, "OOMKilled"));
         assert_eq!(main.finished_at.unwrap().to_string(), "2026-01-01T00:00:09Z");
+    }
+
+    #[test]
+    fn a_pod_of_a_deleted_node_has_the_reason_of_its_condition() {
+        let node = json!({"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+                          "message": "PodGC: node no longer exists"});
+        let ready = json!({"type": "Ready", "status": "False", "reason": "PodFailed"});
+        let ended = |status: Value| {
+            let end = read(&pod(status)).unwrap().facts.end.unwrap();
+            (end.reason, end.message)
+        };
+        let text = |reason: &str, message: &str| (reason.to_owned(), message.to_owned());
+        let status = json!({"phase": "Failed", "conditions": [ready, node]});
+        assert_eq!(ended(status), text("DeletionByPodGC", "PodGC: node no longer exists"));
+        let evicted = json!({"phase": "Failed", "reason": "Evicted", "conditions": [node]});
+        assert_eq!(ended(evicted), text("Evicted", ""), "the kubelet's own reason is more exact");
+        assert_eq!(ended(json!({"phase": "Failed", "conditions": [ready]})), text("", ""));
     }
 
     #[test]

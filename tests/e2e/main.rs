@@ -18,6 +18,7 @@ mod large_failures;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;
 mod loadtest;
+mod poison;
 mod program;
 mod queue;
 mod queue_history;

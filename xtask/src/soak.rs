@@ -42,6 +42,15 @@ enum Test {
         #[arg(long)]
         test: Vec<String>,
     },
+    /// Store poisoned objects beside good Frameworks, and print how long those take with and without them.
+    Poison {
+        /// How many poisoned objects there are, of all kinds in turn.
+        #[arg(long, default_value_t = 1_000)]
+        objects: usize,
+        /// How many good Frameworks run without them, and again with them.
+        #[arg(long, default_value_t = 1_000)]
+        frameworks: usize,
+    },
     /// Walk more seeds through the simulated cluster.
     Sim {
         /// How many seeds to walk.
@@ -140,6 +149,15 @@ impl Test {
                     ("FRAMEWORK_STORM_SEED", seed.to_string()),
                 ],
                 ..Run::default()
+            },
+            Test::Poison { objects, frameworks } => Run {
+                programs: &["e2e"],
+                tests: &["poison::poisoned_objects_neither_stop_nor_delay_good_frameworks"],
+                environment: vec![
+                    ("FRAMEWORK_POISON_OBJECTS", objects.to_string()),
+                    ("FRAMEWORK_POISON_FRAMEWORKS", frameworks.to_string()),
+                ],
+                optimised: true,
             },
             Test::Large { tasks, failing, codec } => Run {
                 programs: &["e2e"],
@@ -247,6 +265,7 @@ mod tests {
             "storm",
             "large",
             "large --failing",
+            "poison",
             "wave --scenario ttl-wave --frameworks 1",
             "wave --scenario deadline-wave",
             "wave --scenario both",

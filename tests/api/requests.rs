@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use framework_api::{Framework, FrameworkStatus, name};
+use framework_api::{ExecutionType, Framework, FrameworkStatus, name};
 use framework_core::classify::Classifier;
 use framework_core::observed::{Moment, Objects, Observed};
 use framework_core::size::SizeLimits;
@@ -121,7 +121,9 @@ fn plan(framework: &Framework, status: Option<&FrameworkStatus>) -> framework_co
 }
 
 fn first_status(framework: &Framework) -> Arc<FrameworkStatus> {
-    Arc::from(plan(framework, None).persist.expect("a first status"))
+    let mut held = framework.clone();
+    held.spec.execution_type = ExecutionType::Create;
+    Arc::from(plan(&held, None).persist.expect("a first status"))
 }
 
 fn refused(reply: &Reply) -> (u16, &str) {

@@ -251,11 +251,9 @@ fn deadline_wave(controlled: impl Fn(), count_wanted: usize, levels: bool) {
             .expect("accepted");
     until("all run", || {
         let running = block_on(api.list(&ListParams::default())).expect("a list");
-        running
-            .items
-            .iter()
-            .all(|framework| cluster::state(framework) != Some(framework_api::State::AttemptCreationPending))
-            && (count(&pods(NAMESPACE)) == count_wanted || now() >= due.timestamp())
+        let states = running.items.iter().filter_map(cluster::state);
+        let begun = states.filter(|state| *state != framework_api::State::AttemptCreationPending);
+        begun.count() == count_wanted && (count(&pods(NAMESPACE)) == count_wanted || now() >= due.timestamp())
     });
     until("all have ended", || {
         let all = block_on(api.list(&ListParams::default())).expect("a list");

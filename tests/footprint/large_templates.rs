@@ -3,7 +3,7 @@
 
 use allocation_counter::measure;
 use framework_api::{Framework, FrameworkStatus};
-use framework_core::observed::{Instance, Objects};
+use framework_core::observed::{ConfigMapFacts, Instance, Objects};
 use framework_core::queue::Stage;
 use framework_core::{Action, Observed, act, sync};
 use framework_engine::object::FrameworkObject;
@@ -60,6 +60,9 @@ fn with(template: &Value) -> Vec<u8> {
 fn work(object: FrameworkObject) {
     let (framework, status) = object.content.expect("any template is readable");
     let status = status.expect("it runs");
+    // The name of its ConfigMap is taken: a status says so.
+    let taken = ConfigMapFacts { uid: "other".to_owned(), framework_uid: None, deleting: false };
+    let objects = Objects { config_map: Some(taken), ..Objects::default() };
     let observed = Observed {
         framework: &framework,
         stored_bytes: object.stored_bytes,
@@ -67,7 +70,7 @@ fn work(object: FrameworkObject) {
         server_date: None,
         admission: None,
         growths: &[],
-        objects: &Objects::default(),
+        objects: &objects,
     };
     assert!(sync(&observed, moment(), &policy()).persist.is_some());
     drop(Consumer::framework(&framework, Some("queue"), Stage::Waiting, &[]));

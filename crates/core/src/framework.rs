@@ -6,8 +6,8 @@
 
 use framework_api::code::{Code, CompletionType, DEADLINE_EXCEEDED};
 use framework_api::status::{
-    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, RetryPolicyStatus, TaskAttemptCompletionStatus,
-    TaskRoleStatus, TaskStatus,
+    FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, TaskAttemptCompletionStatus, TaskRoleStatus,
+    TaskStatus,
 };
 use framework_api::{ExecutionType, FrameworkStatus, Shared, State, Time, name};
 
@@ -19,24 +19,12 @@ use crate::permit::stem_of;
 use crate::plan::Report;
 use crate::size::{self, Room};
 use crate::task::{self, Advance};
-use crate::{completion, lifetime, rescale};
+use crate::{completion, first_attempt, lifetime, rescale};
 
 /// The status of a Framework that has none.
 pub(crate) fn init(o: &Observed<'_>, m: &Moment, policy: &Policy) -> FrameworkStatus {
-    let at = m.time();
-    FrameworkStatus {
-        start_time: at,
-        run_time: None,
-        completion_time: None,
-        state: State::AttemptCreationPending,
-        transition_time: at,
-        retry_policy_status: RetryPolicyStatus::default(),
-        attempt_status: new_attempt(0, None, o, m, policy),
-        observed_generation: None,
-        conditions: Vec::new(),
-        task_counts: None,
-        tasks: None,
-    }
+    let attempt_status = new_attempt(0, None, o, m, policy);
+    FrameworkStatus { attempt_status, ..first_attempt::announced(o.framework, m.time()) }
 }
 
 /// An attempt that is about to be created. `before`: the status that it follows.
@@ -150,13 +138,17 @@ impl Step<'_> {
 
     /// AttemptCreationPending: reads the outcome of the create.
     fn created(&self, next: &mut FrameworkStatus) {
-        if let Some(uid) = self.acknowledged(next) {
-            record_config_map(next, uid);
-            transition(next, State::AttemptCreationRequested, self.m.time());
-            self.awaited(next);
-        } else {
-            self.let_go(next);
+        match self.acknowledged(next) {
+            Some(uid) => self.begun(next, uid),
+            None => self.let_go(next),
         }
+    }
+
+    /// The ConfigMap has this UID.
+    pub(crate) fn begun(&self, next: &mut FrameworkStatus, uid: String) {
+        record_config_map(next, uid);
+        transition(next, State::AttemptCreationRequested, self.m.time());
+        self.awaited(next);
     }
 
     /// Completes the removed Tasks of an attempt that has not begun. It may be long until it begins, and

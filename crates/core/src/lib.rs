@@ -15,12 +15,14 @@
 pub mod act;
 mod allowance;
 pub mod batch;
+mod begin;
 pub mod cached;
 pub mod classify;
 pub mod completion;
 mod create;
 mod defect;
 pub mod deferrable;
+pub mod first_attempt;
 mod framework;
 pub mod growth;
 pub mod instance_uid;

@@ -1,13 +1,15 @@
 //! One step of one Framework: from an observation to a plan.
 //!
 //! `sync` is a function: the same observation, moment and policy give the same plan. Its decisions depend
-//! on persisted statuses only, and it plans no act that the persisted status does not permit.
+//! on persisted statuses only, and it plans no act that the persisted status does not permit. Without a
+//! status, the spec permits one act: see [`first_attempt`](crate::first_attempt).
 
 use framework_api::{FrameworkStatus, State};
 
 use crate::act;
+use crate::begin::{self, First};
 use crate::defect::Defect;
-use crate::framework::{self, Step, is_open};
+use crate::framework::{Step, is_open};
 use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::permit::permits;
 use crate::plan::{Action, Plan, Report, Urgency};
@@ -16,19 +18,8 @@ use crate::{growth, lifetime, rescale, size, snapshot, summary};
 
 /// Decides the next step of one Framework.
 pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
+    let Some(status) = o.status else { return begin(o, &m, policy) };
     let mut plan = Plan::default();
-    let Some(status) = o.status else {
-        if o.framework.metadata.deletion_timestamp.is_none() {
-            let mut next = framework::init(o, &m, policy);
-            let too_large = size::excess(o, policy);
-            plan.report.extend(lifetime::warning(o.framework));
-            let queued = queue::queued_condition(&next, o, policy);
-            plan.report.extend(trouble(&mut next, o, &m, too_large.as_deref(), &queued));
-            plan.persist = Some(Box::new(next));
-            plan.urgency = Urgency::Now;
-        }
-        return plan;
-    };
     if status.attempt_status.task_role_statuses.is_none() {
         // Another version of the controller compressed the status: its Tasks are unknown.
         return plan;
@@ -66,6 +57,31 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     } else {
         plan.report.clear();
     }
+    plan
+}
+
+/// Decides the first step of a Framework without a status.
+fn begin(o: &Observed<'_>, m: &Moment, policy: &Policy) -> Plan {
+    let mut plan = Plan::default();
+    if o.framework.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let too_large = size::excess(o, policy);
+    let mut next = match begin::first(o, m, policy, too_large.is_some()) {
+        First::Create(action) => {
+            plan.act.push(action);
+            return plan;
+        }
+        First::Await => return plan,
+        First::Write(next) => next,
+    };
+    plan.report.extend(lifetime::warning(o.framework));
+    let queued = queue::queued_condition(&next, o, policy);
+    plan.report.extend(trouble(&mut next, o, m, too_large.as_deref(), &queued));
+    // The cache is about to show the ConfigMap: that is part of the same write.
+    let is_unseen = next.state == State::AttemptCreationRequested;
+    plan.urgency = if is_unseen { Urgency::Record } else { Urgency::Now };
+    plan.persist = Some(next);
     plan
 }
 

@@ -16,9 +16,8 @@ pub fn prune(objects: &mut Objects, status: Option<&FrameworkStatus>) {
         create.outcome == Outcome::InFlight || status.is_some_and(|status| is_current(status, name, create))
     });
     let map = objects.config_map_create.take();
-    objects.config_map_create = map.filter(|create| {
-        create.outcome == Outcome::InFlight || status.is_some_and(|status| is_current_map(status, create))
-    });
+    objects.config_map_create =
+        map.filter(|create| create.outcome == Outcome::InFlight || is_current_map(status, create));
     prune_gone(objects, status);
 }
 
@@ -30,10 +29,11 @@ fn is_current(status: &FrameworkStatus, name: PodName<'_>, create: &Create) -> b
     task_of(status, name).filter(waits).is_some()
 }
 
-fn is_current_map(status: &FrameworkStatus, create: &Create) -> bool {
-    let attempt = &status.attempt_status;
-    status.state == State::AttemptCreationPending
-        && create.instance == Instance::FrameworkAttempt { attempt_id: attempt.id }
+/// Whether the attempt still waits for this create. The first one may be sent before there is a status.
+fn is_current_map(status: Option<&FrameworkStatus>, create: &Create) -> bool {
+    let attempt_id = status.map_or(0, |status| status.attempt_status.id);
+    status.is_none_or(|status| status.state == State::AttemptCreationPending)
+        && create.instance == Instance::FrameworkAttempt { attempt_id }
 }
 
 /// Drops the UIDs that no status names: they are not asked for any more. While a create is in flight its UID

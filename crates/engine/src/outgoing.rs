@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use framework_api::{Framework, FrameworkStatus};
+use framework_core::first_attempt;
 use framework_core::observed::{Create, Instance, Objects, Outcome};
 use framework_core::permit::permits;
 use framework_core::{Action, Defect, Policy};
@@ -93,7 +94,13 @@ impl Outgoing {
 
     /// Whether every status that is, or may become, the persisted one permits an act.
     pub fn permits(&self, persisted: Option<&Persisted>, action: &Action, policy: &Policy) -> bool {
-        let Some(Persisted { framework, status: Some(status), .. }) = persisted else { return false };
+        let Some(Persisted { framework, status, .. }) = persisted else { return false };
+        let Some(status) = status else {
+            // The first ConfigMap (rule A11).
+            return first_attempt::permits(framework, action, policy)
+                && !self.write.is_untracked()
+                && self.write.unsettled_statuses().all(|status| permits(status, framework, action));
+        };
         if policy.defects.has(Defect::SendUnpermitted)
             || policy.defects.has(Defect::DeleteBeforePersist) && matches!(action, Action::DeletePod { .. })
         {

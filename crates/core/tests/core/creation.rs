@@ -1,8 +1,8 @@
 //! Creates that fail, hang, or were lost: refusals, orphans, and the cache that never shows the object.
 
-use framework_api::State;
 use framework_api::code::Code;
 use framework_api::status::TaskStatus;
+use framework_api::{ExecutionType, State};
 use framework_core::Action;
 use framework_core::observed::{ConfigMapFacts, Create, Instance, Outcome, PodPhase, Refusal};
 
@@ -134,7 +134,9 @@ fn a_pod_of_another_config_map_is_judged_once_that_config_map_is_gone() {
 #[test]
 fn a_config_map_of_a_lost_write_is_deleted_and_a_foreign_one_never() {
     let mut world = framework().role("a", 1).world();
+    world.edit(|spec| spec.execution_type = ExecutionType::Create);
     world.step();
+    world.edit(|spec| spec.execution_type = ExecutionType::Start);
     let map = |owner: Option<&str>| {
         Some(ConfigMapFacts { uid: "m".to_owned(), framework_uid: owner.map(str::to_owned), deleting: false })
     };
@@ -170,7 +172,6 @@ fn an_object_that_never_appears_is_deleted_and_ends_its_attempt() {
 #[test]
 fn a_config_map_that_never_appears_ends_the_attempt() {
     let mut world = framework().role("a", 1).world();
-    world.step();
     let instance = Instance::FrameworkAttempt { attempt_id: 0 };
     let outcome = Outcome::Acknowledged { uid: "unseen".to_owned() };
     world.objects.config_map_create = Some(Create { instance, outcome });
@@ -224,9 +225,10 @@ fn a_framework_that_is_deleted_in_the_foreground_gets_no_more_pods() {
 }
 
 #[test]
-fn a_template_that_cannot_work_is_named_at_the_first_sync() {
+fn a_template_that_cannot_work_is_named_in_the_first_status() {
     let mut world = framework().role("a", 1).world();
     world.template(|pod| pod["spec"]["containers"] = serde_json::json!("none"));
+    world.step();
     world.step();
     let condition = world.status().conditions.iter().find(|c| c.type_ == "Running").unwrap().clone();
     assert_eq!(condition.reason, "InvalidPodTemplate");
@@ -242,6 +244,7 @@ fn a_template_that_cannot_work_is_named_at_the_first_sync() {
 fn a_field_that_the_api_server_ignores_is_reported_and_is_no_obstacle() {
     let mut world = framework().role("a", 1).world();
     world.template(|pod| pod["spec"]["ActiveDeadlineSeconds"] = serde_json::json!(5));
+    world.step();
     world.step();
     assert_eq!(world.reports, ["UnknownFieldIgnored"]);
     assert_ne!(world.condition("Running").unwrap().1, "InvalidPodTemplate");

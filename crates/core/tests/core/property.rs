@@ -6,7 +6,7 @@ use framework_api::{ExecutionType, FrameworkStatus, State};
 use framework_core::batch::{is_worth_all_cores, sync_all};
 use framework_core::observed::Admission;
 use framework_core::snapshot::Snapshot;
-use framework_core::{Action, Plan, deferrable, permit, queue, sync};
+use framework_core::{Action, Plan, deferrable, first_attempt, permit, queue, sync};
 use proptest::prelude::*;
 
 use crate::world::{World, framework};
@@ -351,11 +351,12 @@ proptest! {
             let twice = [(world.observed(), world.moment()), (world.observed(), world.moment())];
             let batch = sync_all(&twice, &world.policy);
             prop_assert!(batch.iter().all(|other| *other == plan), "a batch is the map of its members");
-            if let Some(status) = &world.status {
-                for action in &plan.act {
-                    let permitted = permit::permits(status, &world.framework, action);
-                    prop_assert!(permitted, "not permitted: {:?}", action);
-                }
+            for action in &plan.act {
+                let permitted = match &world.status {
+                    Some(status) => permit::permits(status, &world.framework, action),
+                    None => first_attempt::permits(&world.framework, action, &world.policy),
+                };
+                prop_assert!(permitted, "not permitted: {:?}", action);
             }
             for _ in 0..*steps {
                 world.step();

@@ -15,7 +15,7 @@ use framework_core::observed::{
 };
 use framework_core::size::SizeLimits;
 use framework_core::snapshot::Snapshot;
-use framework_core::{Action, Defects, Moment, Observed, Plan, Policy, Urgency, permit, sync};
+use framework_core::{Action, Defects, Moment, Observed, Plan, Policy, Urgency, first_attempt, permit, sync};
 use serde_json::json;
 
 /// A Framework, its objects, and the clock.
@@ -199,8 +199,11 @@ impl World {
         let plan = self.plan();
         let changed = plan.persist.is_some() || !plan.act.is_empty();
         for action in &plan.act {
-            let status = self.status.as_ref().expect("acts need a persisted status");
-            assert!(permit::permits(status, &self.framework, action), "not permitted: {action:?}");
+            let permitted = match &self.status {
+                Some(status) => permit::permits(status, &self.framework, action),
+                None => first_attempt::permits(&self.framework, action, &self.policy),
+            };
+            assert!(permitted, "not permitted: {action:?}");
         }
         // What only records is gathered while there is something to do.
         let gathers = plan.urgency == Urgency::Record && !plan.act.is_empty();

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use framework_core::{Action, Policy};
+use framework_api::Time;
+use framework_core::{Action, Policy, first_attempt};
 use jiff::Timestamp;
 
 use super::Engine;
@@ -96,14 +97,12 @@ impl Engine {
                 state.outgoing.outbox.put_back(action);
                 return None;
             }
-            let Some(Persisted { framework, status: Some(status), .. }) = &state.persisted else {
-                return None;
-            };
-            let request = Request::Act {
-                framework: Arc::clone(framework),
-                status: Arc::clone(status),
-                action: action.clone(),
-            };
+            let Some(Persisted { framework, status, .. }) = &state.persisted else { return None };
+            let announced =
+                || Arc::new(first_attempt::announced(framework, Time::floor(self.clock.time.now(now))));
+            let status = status.clone().unwrap_or_else(announced);
+            let framework = Arc::clone(framework);
+            let request = Request::Act { framework, status, action: action.clone() };
             return Some((Purpose::Act(action), request));
         }
         None

@@ -8,6 +8,7 @@ mod cluster;
 mod confirm;
 mod creates;
 mod drain;
+mod first_attempt;
 mod history;
 mod lifecycle;
 mod ownership;

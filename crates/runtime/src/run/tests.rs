@@ -179,8 +179,8 @@ async fn a_framework_that_is_listed_gets_its_status_and_its_config_map() {
     let place = |words: &str| asked.iter().position(|line| line.contains(words)).expect(words);
     let status = place("PUT /apis/frameworkcontroller.microsoft.com/v1/namespaces/ns/frameworks/job/status");
     let map = place("POST /api/v1/namespaces/ns/configmaps");
-    assert!(place("GET /api/v1/pods?") < status, "nothing is done before all is listed\n{asked:#?}");
-    assert!(status < map, "persist, then act\n{asked:#?}");
+    assert!(place("GET /api/v1/pods?") < map, "nothing is done before all is listed\n{asked:#?}");
+    assert!(map < status, "the first status records the ConfigMap\n{asked:#?}");
     assert!(
         stage.metrics.text(Clock::system().now()).contains("frameworkcontroller_frameworks{state="),
         "the gauges are taken"
@@ -200,10 +200,10 @@ async fn an_idle_controller_does_nothing_and_stops_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_unanswered_requests_no_longer_than_they_live() {
     let stage = Stage::new(Writes::Unanswered);
-    // The status write has just left.
+    // The create of the ConfigMap has just left.
     stage.run(Duration::from_millis(500)).await.unwrap();
     let asked = stage.asked();
-    assert!(asked.iter().any(|line| line.contains("PUT")), "{asked:#?}");
+    assert!(asked.iter().any(|line| line.contains("POST")), "{asked:#?}");
     let stopped = stage.clock.now().steady;
     let limit = Duration::from_millis(500) + REQUEST_LIFETIME + FLUSH;
     assert!(stopped <= limit, "{stopped:?}");

@@ -2,12 +2,12 @@
 //!
 //! At the resourceVersion at which a Pod is created, the status has its Task, attempt and instance in
 //! AttemptCreationPending, records its ConfigMap, and does not want the Task removed. The same for a
-//! ConfigMap and the attempt of its Framework.
+//! ConfigMap and the attempt of its Framework; without a status, the spec announces the first one.
 
 use crate::check::state_at::{PodIdentity, StateAt, Status, by_controller, framework_of_map};
 use crate::check::violation::Violation;
 use crate::history::{Change, History};
-use crate::object::Meta;
+use crate::object::{Meta, Object};
 use crate::store::Key;
 
 const PROMISE: &str = "an object is created only when the persisted status announces it";
@@ -75,8 +75,11 @@ fn config_map(state: &StateAt, change: &Change) -> Result<(), String> {
     let owner = map.controller().and_then(|owner| owner["uid"].as_str()).unwrap_or("");
     let framework = state.frameworks.get(&Key::new(&change.namespace, name));
     let Some(framework) = framework.filter(|framework| framework.uid() == owner) else { return Ok(()) };
-    let status = Status::of(framework).ok_or("its Framework has no status")?;
+    if !map.has_finalizer(crate::object::FOREGROUND) {
+        return Err("it lacks the finalizer that keeps it until its Pods are gone".to_owned());
+    }
     let attempt = map.annotation("FC_FRAMEWORK_ATTEMPT_ID").unwrap_or("");
+    let Some(status) = Status::of(framework) else { return first_config_map(framework, attempt) };
     if attempt != status.attempt_id().to_string() {
         return Err(format!(
             "it is of FrameworkAttempt {attempt:?}, the status is at {}",
@@ -86,8 +89,17 @@ fn config_map(state: &StateAt, change: &Change) -> Result<(), String> {
     if !status.is("AttemptCreationPending") {
         return Err(format!("its Framework is in {}", status.state()));
     }
-    if !map.has_finalizer(crate::object::FOREGROUND) {
-        return Err("it lacks the finalizer that keeps it until its Pods are gone".to_owned());
+    Ok(())
+}
+
+/// Without a status the spec alone announces the first attempt. A stop or a deletion may have come while the
+/// request was in flight; a Framework that was never started can have none.
+fn first_config_map(framework: &Object, attempt: &str) -> Result<(), String> {
+    if attempt != "0" {
+        return Err(format!("it is of FrameworkAttempt {attempt:?}, and its Framework has no status"));
+    }
+    if framework.opened()["spec"]["executionType"] == "Create" {
+        return Err("its Framework has no status, and was never started".to_owned());
     }
     Ok(())
 }
@@ -133,5 +145,13 @@ mod tests {
         builder.edit(|status| status["state"] = json!("AttemptCompleted"));
         builder.create_map();
         assert!(check(&builder.history()).unwrap_err().what.contains("in AttemptCompleted"));
+    }
+    #[test]
+    fn without_a_status_only_a_spec_that_starts_announces_a_config_map() {
+        for (execution, is_right) in [("Start", true), ("Create", false)] {
+            let mut builder = HistoryBuilder::fresh(execution);
+            builder.create_map();
+            assert_eq!(check(&builder.history()).is_ok(), is_right, "{execution}");
+        }
     }
 }

@@ -33,17 +33,24 @@ pub(crate) fn completion(code: i64) -> Value {
 }
 
 impl HistoryBuilder {
-    /// The Framework is there, its first status is written.
-    pub(crate) fn announced() -> Self {
+    /// The Framework is there, with this executionType and without a status.
+    pub(crate) fn fresh(execution: &str) -> Self {
         let store = Store::new(Registry::new(), Rng::with_seed(1));
         let mut builder = Self { store, actor: "controller-1".into(), at: Duration::ZERO };
         let version = "frameworkcontroller.microsoft.com/v1";
-        let spec = json!({ "taskRoles": [{ "name": "r", "taskNumber": 1 }] });
+        let roles = json!([{ "name": "r", "taskNumber": 1 }]);
+        let spec = json!({ "executionType": execution, "taskRoles": roles });
         let framework =
             json!({ "apiVersion": version, "kind": "Framework", "metadata": { "name": "f" }, "spec": spec });
         let caller = builder.caller("user", 0);
         let kind = builder.kind("frameworks");
         builder.store.create(&caller, kind, "default", framework).unwrap();
+        builder
+    }
+
+    /// The Framework is there, its first status is written.
+    pub(crate) fn announced() -> Self {
+        let mut builder = Self::fresh("Start");
         let retries = json!({ "totalRetriedCount": 0, "accountableRetriedCount": 0, "retryDelaySec": null });
         let task = json!({
             "index": 0, "instanceUID": "task-0", "state": "AttemptCreationPending", "startTime": AT,

@@ -50,7 +50,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
 
 fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Result<(), String> {
     consistent(new)?;
-    let Some(old) = old else { return first(new, false) };
+    let Some(old) = old else { return begins(new) };
     let stopped = change.object()["spec"]["executionType"] == "Stop";
     moves(old, new, change, (false, stopped))?;
     let spec = &change.object()["spec"];
@@ -95,7 +95,12 @@ fn framework(change: &Change, old: Option<Status<'_>>, new: Status<'_>) -> Resul
     Ok(())
 }
 
-/// The state in which a Framework, a Task or their next attempt may begin.
+/// The first status of a Framework announces the ConfigMap, or records it. No Pod can run yet.
+fn begins(new: Status<'_>) -> Result<(), String> {
+    if new.object_uid().is_empty() || new.is("AttemptRunning") { first(new, false) } else { Ok(()) }
+}
+
+/// The state in which a Task, or the next attempt of a Framework or a Task, may begin.
 fn first(new: Status<'_>, ending: bool) -> Result<(), String> {
     // A stop or a scale-down may end an attempt that never began, in the same write.
     let ended = new.is("AttemptCompleted") || (ending && new.is("Completed"));

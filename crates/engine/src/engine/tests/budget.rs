@@ -188,7 +188,7 @@ fn repeated_overload_pauses_everything() {
     cluster.create_framework("b", 1);
     cluster.deliver();
     cluster.pass(Duration::from_millis(4900));
-    assert_eq!(cluster.count("put b"), 0);
+    assert_eq!(cluster.count("create map b"), 0);
     cluster.pass(Duration::from_millis(200));
-    assert_eq!(cluster.count("put b"), 1);
+    assert_eq!(cluster.count("create map b"), 1);
 }

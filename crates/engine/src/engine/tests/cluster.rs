@@ -229,6 +229,19 @@ impl Cluster {
         self.watch.push_back(Event::Framework(Change::Applied(object)));
     }
 
+    /// A user creates a Framework that is not to start yet: its first status is written, and nothing else.
+    pub fn create_held(&mut self, name: &str, tasks: i32) {
+        self.create_framework(name, tasks);
+        self.edit(name, |framework| framework.spec.execution_type = ExecutionType::Create);
+    }
+
+    /// A user starts it.
+    pub fn start(&mut self, name: &str) {
+        self.edit(name, |framework| framework.spec.execution_type = ExecutionType::Start);
+        self.deliver();
+        self.turn();
+    }
+
     /// A user changes the spec.
     pub fn edit(&mut self, name: &str, change: impl FnOnce(&mut Framework)) {
         let version = self.version();

@@ -232,8 +232,6 @@ fn a_config_map_that_is_refused_is_retried_for_ever() {
     cluster.create_framework("job", 1);
     cluster.deliver();
     cluster.turn();
-    cluster.serve("put");
-    cluster.turn();
     for (code, reason) in [(403, "Forbidden"), (422, "Invalid"), (400, "BadRequest"), (500, "InternalError")]
     {
         cluster.answer("create map", refusal(code, reason, "no"));

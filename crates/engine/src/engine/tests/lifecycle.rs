@@ -60,7 +60,7 @@ fn a_quiet_engine_wants_no_turn_soon() {
 #[test]
 fn our_own_echo_costs_nothing() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     cluster.serve("put job");

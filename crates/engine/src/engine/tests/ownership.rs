@@ -63,8 +63,8 @@ fn a_staged_write_leaves_once_its_slot_is_regained() {
     let mut cluster = Cluster::with(policy(), settings);
     let ownership = Ownership::default();
     cluster.engine = cluster.engine.with_ownership(ownership.clone());
-    cluster.create_framework("other", 1);
-    cluster.create_framework("job", 1);
+    cluster.create_held("other", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     assert_eq!(cluster.waiting().len(), 1, "the second write waits for the first");

@@ -145,7 +145,7 @@ fn what_waits_to_be_sent_does_not_begin_what_has_outgrown_its_release() {
     cluster.scale("job", 500);
     cluster.deliver();
     cluster.live(SECOND);
-    cluster.create_framework("other", 1);
+    cluster.create_held("other", 1);
     cluster.deliver();
     cluster.turn();
     assert_eq!(cluster.waiting(), ["put other AttemptCreationPending"]);

@@ -52,12 +52,12 @@ fn an_hour_without_an_outcome_costs_few_requests() {
 #[test]
 fn a_write_that_landed_without_a_reply_delays_nothing() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     cluster.serve_silently("put");
     cluster.deliver();
-    cluster.turn();
+    cluster.start("job");
     assert_eq!(cluster.waiting(), ["create map job"], "the watch has shown it: there is no GET");
 }
 
@@ -101,7 +101,7 @@ fn a_429_of_a_webhook_pauses_its_own_framework_and_no_other() {
     cluster.create_framework("b", 1);
     cluster.deliver();
     cluster.pass(SECOND);
-    assert_eq!(cluster.count("put b"), 1, "{:?}", cluster.log);
+    assert_eq!(cluster.count("create map b"), 1, "{:?}", cluster.log);
     assert!(!cluster.waiting().iter().any(|words| words.starts_with("create a")));
     cluster.live(SECOND * 125);
     assert_eq!(cluster.pods.len(), 5, "no pause is longer than a minute");
@@ -210,7 +210,7 @@ fn a_store_that_was_restored_is_noticed_by_the_first_read() {
 #[test]
 fn a_read_that_the_watch_overtakes_is_no_sign_of_a_restored_store() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     cluster.answer("put", refusal(409, "Conflict", "the object has been modified"));
@@ -222,6 +222,7 @@ fn a_read_that_the_watch_overtakes_is_no_sign_of_a_restored_store() {
     cluster.turn();
     assert!(cluster.went_back.is_empty());
     cluster.step(Event::Framework(Change::Applied(cluster.frameworks["job"].clone())));
+    cluster.start("job");
     cluster.live(SECOND * 3);
     assert_eq!(cluster.pods.len(), 3);
 }

@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[test]
 fn one_write_is_in_flight_whatever_happens_meanwhile() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 2);
+    cluster.create_held("job", 2);
     cluster.deliver();
     cluster.turn();
     assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"]);
@@ -36,10 +36,10 @@ fn one_write_is_in_flight_whatever_happens_meanwhile() {
 #[test]
 fn what_waits_for_the_budget_is_computed_anew_for_another_version() {
     let mut cluster = Cluster::with(policy(), EngineSettings { max_in_flight: 1, ..generous() });
-    cluster.create_framework("other", 1);
+    cluster.create_held("other", 1);
     cluster.deliver();
     cluster.turn();
-    cluster.create_framework("job", 500);
+    cluster.create_held("job", 500);
     cluster.deliver();
     cluster.turn();
     assert_eq!(cluster.waiting(), ["put other AttemptCreationPending"]);
@@ -102,7 +102,7 @@ fn news_that_can_wait_is_evaluated_with_the_write_that_records_it() {
 /// A user edits the spec while a write is in flight, and the watch lags: the write conflicts.
 fn conflict(policy: framework_core::Policy) -> Cluster {
     let mut cluster = Cluster::new(policy);
-    cluster.create_framework("job", 2);
+    cluster.create_held("job", 2);
     cluster.deliver();
     cluster.turn();
     cluster.scale("job", 5);
@@ -119,7 +119,7 @@ fn a_conflict_is_read_and_decided_again() {
     let mut cluster = conflict(policy());
     cluster.serve("put");
     assert_eq!(cluster.status("job").task_roles()[0].task_statuses.len(), 5);
-    cluster.deliver();
+    cluster.start("job");
     cluster.live(SECOND);
     assert_eq!(cluster.pods.len(), 5);
 }
@@ -135,7 +135,7 @@ fn without_the_rule_a_conflict_is_overwritten() {
 #[test]
 fn a_write_without_a_reply_is_read_before_anything_is_decided() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     cluster.serve_silently("put");
@@ -144,14 +144,14 @@ fn a_write_without_a_reply_is_read_before_anything_is_decided() {
     cluster.pass(SECOND);
     assert_eq!(cluster.waiting(), ["get job"]);
     cluster.serve("get");
-    cluster.turn();
+    cluster.start("job");
     assert_eq!(cluster.waiting(), ["create map job"], "what was written is what is persisted");
 }
 
 #[test]
 fn a_write_that_never_arrived_is_written_again() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     cluster.answer("put", Reply::Unknown("reset".into()));
@@ -160,7 +160,7 @@ fn a_write_that_never_arrived_is_written_again() {
     cluster.turn();
     assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"]);
     cluster.serve("put");
-    cluster.turn();
+    cluster.start("job");
     assert_eq!(cluster.waiting(), ["create map job"]);
 }
 
@@ -192,7 +192,7 @@ fn reports_wait_until_their_status_is_persisted() {
 #[test]
 fn a_status_that_is_refused_is_tried_again_later_and_said_so() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     cluster.answer("put", refusal(422, "Invalid", "status.state: unsupported"));
@@ -228,7 +228,7 @@ fn a_framework_gone_by_a_reply_is_left_alone_until_the_watch_shows_it() {
 #[test]
 fn a_write_that_did_not_leave_is_sent_again_soon() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     cluster.answer("put", Reply::NotSent("connection refused".into()));
@@ -239,7 +239,7 @@ fn a_write_that_did_not_leave_is_sent_again_soon() {
 #[test]
 fn a_refusal_after_an_outage_is_tried_again_soon() {
     let mut cluster = Cluster::new(policy());
-    cluster.create_framework("job", 1);
+    cluster.create_held("job", 1);
     cluster.deliver();
     cluster.turn();
     for _ in 0..8 {

@@ -44,7 +44,19 @@ struct StatusWire {
     message: Option<String>,
     init_container_statuses: Option<Vec<ContainerWire>>,
     container_statuses: Option<Vec<ContainerWire>>,
-    conditions: Option<Vec<ConditionWire>>,
+}
+
+/// The additional fields that are read of a Pod that failed without a reason.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct DisruptedWire {
+    status: ConditionsWire,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConditionsWire {
+    conditions: Vec<ConditionWire>,
 }
 
 #[derive(Default, Deserialize)]
@@ -84,7 +96,10 @@ impl Wire for PodObject {
     const RESOURCE: Resource = Resource::new("", "v1", "Pod", "pods").selected_by(name::SLOT_LABEL);
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
-        let pod: PodWire = serde_json::from_str(json.get())?;
+        let mut pod: PodWire = serde_json::from_str(json.get())?;
+        if let Some(status) = &mut pod.status {
+            status.explain(json);
+        }
         let resource_version = pod.metadata.resource_version.clone();
         let deletion = pod.metadata.deletion();
         let unowned = unowned(&pod.metadata);
@@ -172,32 +187,43 @@ fn phase(text: Option<&str>) -> PodPhase {
     }
 }
 
-/// Reason and message of a Pod. Kubernetes gives those of a Pod whose Node was deleted in a condition only.
-fn reason(status: &mut StatusWire) -> (String, String) {
-    let (reason, message) = (status.reason.take(), status.message.take());
-    let given = reason.as_ref().is_some_and(|reason| !reason.is_empty());
-    let disrupted =
-        |condition: &ConditionWire| condition.r#type == "DisruptionTarget" && condition.status == "True";
-    let condition = status.conditions.take().into_iter().flatten().find(disrupted).filter(|_| !given);
-    let condition = condition.unwrap_or_default();
-    let either = |own: Option<String>, other: Option<String>| {
-        own.filter(|own| !own.is_empty()).or(other).unwrap_or_default()
-    };
-    (either(reason, condition.reason), either(message, condition.message))
+impl StatusWire {
+    /// Kubernetes gives the reason of a Pod whose Node was deleted in a condition only. The conditions of no
+    /// other Pod are read.
+    fn explain(&mut self, json: &RawValue) {
+        let is_empty = |text: &Option<String>| text.as_ref().is_none_or(String::is_empty);
+        if self.phase.as_deref() != Some("Failed") || !is_empty(&self.reason) {
+            return;
+        }
+        let read: DisruptedWire = serde_json::from_str(json.get()).unwrap_or_default();
+        let disrupted =
+            |condition: &ConditionWire| condition.r#type == "DisruptionTarget" && condition.status == "True";
+        if let Some(condition) = read.status.conditions.into_iter().find(disrupted) {
+            self.reason = condition.reason;
+            if is_empty(&self.message) {
+                self.message = condition.message;
+            }
+        }
+    }
 }
 
-fn end(phase: PodPhase, pod_name: &str, mut status: StatusWire) -> Option<Box<TerminatedPod>> {
+fn end(phase: PodPhase, pod_name: &str, status: StatusWire) -> Option<Box<TerminatedPod>> {
     let phase = match phase {
         PodPhase::Succeeded => TerminalPhase::Succeeded,
         PodPhase::Failed => TerminalPhase::Failed,
         PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => return None,
     };
-    let (reason, message) = reason(&mut status);
     let containers = status.init_container_statuses.into_iter().chain(status.container_statuses).flatten();
     let mut containers: Vec<ContainerEnd> = containers.map(container_end).collect();
     // It is kept for long, and grew by doubling.
     containers.shrink_to_fit();
-    Some(Box::new(TerminatedPod { phase, pod_name: pod_name.to_owned(), reason, message, containers }))
+    Some(Box::new(TerminatedPod {
+        phase,
+        pod_name: pod_name.to_owned(),
+        reason: status.reason.unwrap_or_default(),
+        message: status.message.unwrap_or_default(),
+        containers,
+    }))
 }
 
 fn container_end(container: ContainerWire) -> ContainerEnd {
@@ -311,6 +337,8 @@ mod tests {
         let evicted = json!({"phase": "Failed", "reason": "Evicted", "conditions": [node]});
         assert_eq!(ended(evicted), text("Evicted", ""), "the kubelet's own reason is more exact");
         assert_eq!(ended(json!({"phase": "Failed", "conditions": [ready]})), text("", ""));
+        assert_eq!(ended(json!({"phase": "Failed", "conditions": "no list"})), text("", ""));
+        assert_eq!(ended(json!({"phase": "Succeeded", "conditions": [node]})), text("", ""));
     }
 
     #[test]

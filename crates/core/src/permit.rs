@@ -44,6 +44,23 @@ pub fn permits(status: &FrameworkStatus, framework: &Framework, action: &Action)
     }
 }
 
+/// Every create that `status` permits.
+pub fn creates(status: &FrameworkStatus, framework: &Framework) -> Vec<Action> {
+    let instance = Instance::FrameworkAttempt { attempt_id: status.attempt_status.id };
+    let config_map = Action::CreateConfigMap { instance };
+    let pods = status.task_roles().iter().flat_map(|role| {
+        role.task_statuses.iter().filter_map(|task| {
+            Some(Action::CreatePod {
+                name: task.attempt_status.pod_name.clone(),
+                task_role: role.name.clone(),
+                task_index: task.index,
+                instance: task_instance(status, task)?,
+            })
+        })
+    });
+    pods.chain([config_map]).filter(|action| permits(status, framework, action)).collect()
+}
+
 /// Whether a Pod may be force-deleted.
 fn may_be_forced(status: &FrameworkStatus, pod_name: &str) -> bool {
     role_of_pod(status, pod_name).is_some_and(|role| role.pod_graceful_deletion_timeout_sec.is_some())

@@ -11,18 +11,21 @@ use framework_api::State;
 use framework_core::Observed;
 use framework_core::observed::Outcome;
 
+use crate::event::Kind;
 use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
 use crate::object_cache::{ObjectCache, Source};
-use framework_message::{Key, Slots};
+use framework_message::{Key, Selection, Slots};
 
 /// The LISTs of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing {
     /// Counts LISTs that began.
     pub epoch: u64,
-    /// The slots of which at least one LIST has been complete.
+    /// The slots of which at least one LIST has been complete since they were granted.
     pub synced: Slots,
+    /// What the LIST that began last, and the watch after it, show.
+    pub selection: Selection,
 }
 
 /// The cache entry of one name.
@@ -96,6 +99,28 @@ impl Cache {
         }
     }
 
+    /// Drops the entry of a name.
+    pub fn forget(&mut self, key: &Key) {
+        self.entries.remove(key);
+    }
+
+    /// The LISTs of a kind.
+    pub fn listing(&mut self, kind: Kind) -> &mut Listing {
+        match kind {
+            Kind::Frameworks => &mut self.frameworks,
+            Kind::ConfigMaps => &mut self.config_maps,
+            Kind::Pods => &mut self.pods,
+        }
+    }
+
+    /// These slots are to be listed anew.
+    pub fn unsync(&mut self, slots: Slots) {
+        for kind in [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods] {
+            let listing = self.listing(kind);
+            listing.synced = listing.synced.without(slots);
+        }
+    }
+
     /// All names that have an entry.
     pub fn keys(&self) -> Vec<Key> {
         self.entries.keys().cloned().collect()
@@ -113,6 +138,11 @@ impl Entry {
         let objects = &self.known.objects;
         let mut creates = objects.pod_creates.values().chain(&objects.config_map_create);
         creates.any(|create| matches!(create.outcome, Outcome::Acknowledged { .. }))
+    }
+
+    /// Whether the objects of the entry are in these slots, as far as that is known.
+    pub fn is_in(&self, slots: Slots) -> bool {
+        self.state.as_ref().is_none_or(|state| slots.contains(state.slot))
     }
 
     /// The meaning of a version of a Framework.

@@ -10,7 +10,7 @@ use framework_message::{Slot, Slots};
 #[derive(Debug, Default)]
 pub struct Drain {
     since: BTreeMap<Slot, Duration>,
-    announced: bool,
+    announced: Slots,
 }
 
 impl Drain {
@@ -44,9 +44,17 @@ impl Drain {
         self.since.values().map(|since| *since + limit).filter(|at| *at > now).min()
     }
 
-    /// Everything is drained. Returns `true` once.
-    pub fn announce(&mut self, done: Slots) -> bool {
-        done == Slots::ALL && !std::mem::replace(&mut self.announced, true)
+    /// The slots among these that were not announced before.
+    pub fn announce(&mut self, done: Slots) -> Slots {
+        let news = done.without(self.announced);
+        self.announced = self.announced.or(done);
+        news
+    }
+
+    /// These slots are not drained any more.
+    pub fn end(&mut self, slots: Slots) {
+        self.since.retain(|slot, _| !slots.contains(*slot));
+        self.announced = self.announced.without(slots);
     }
 }
 
@@ -66,6 +74,10 @@ mod tests {
         assert_eq!(drain.next(second * 10, second * 5), Some(second * 11));
         assert_eq!(drain.done(slots(&[1, 2]), second * 10, second * 11), slots(&[1]));
         assert_eq!(drain.next(second * 10, second * 12), None);
-        assert!(!drain.announce(slots(&[1, 2])) && drain.announce(Slots::ALL) && !drain.announce(Slots::ALL));
+        assert_eq!(drain.announce(slots(&[1])), slots(&[1]));
+        assert_eq!(drain.announce(slots(&[1, 2])), slots(&[2]), "each once");
+        drain.end(slots(&[1]));
+        assert!(!drain.contains(Slot(1)) && drain.contains(Slot(2)));
+        assert_eq!(drain.announce(slots(&[1, 2])), slots(&[1]));
     }
 }

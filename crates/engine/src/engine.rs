@@ -25,6 +25,7 @@ use crate::drain::Drain;
 use crate::event::{Effect, Event, Measure};
 use crate::framework_state::FrameworkState;
 use crate::gauges::Gauges;
+use crate::grants::Grants;
 use crate::history::Line;
 use crate::in_flight::InFlight;
 use crate::paused::Paused;
@@ -40,6 +41,7 @@ mod evaluation;
 mod lifetimes;
 mod replies;
 mod sending;
+mod slots;
 mod watches;
 
 /// The settings of an engine.
@@ -96,6 +98,7 @@ pub struct Engine {
     pace: Pace,
     policy: Arc<Policy>,
     ownership: Ownership,
+    grants: Grants,
     cache: Cache,
     ready: Ready,
     paused: Paused,
@@ -127,6 +130,7 @@ impl Engine {
             settings,
             policy,
             ownership: Ownership::default(),
+            grants: Grants::default(),
             cache: Cache::default(),
             ready: Ready::default(),
             paused: Paused::default(),
@@ -143,6 +147,13 @@ impl Engine {
     #[must_use]
     pub fn with_ownership(mut self, ownership: Ownership) -> Self {
         self.ownership = ownership;
+        self
+    }
+
+    /// The same engine, to which no slot was granted yet.
+    #[must_use]
+    pub fn without_slots(mut self) -> Self {
+        self.grants = Grants::none();
         self
     }
 
@@ -173,7 +184,15 @@ impl Engine {
             }
             Event::UnownedPod(pod) => self.pod_released(now, pod),
             Event::Tick => {}
-            Event::Drain => self.drain(now, Slots::ALL),
+            Event::Drain(slots) => self.drain(now, slots),
+            Event::Resume(slots) => self.drain_called_off(now, slots),
+            Event::Selected(kind, selection) => self.cache.listing(kind).selection = selection,
+            Event::Granted { slots, grant } => self.granted(slots, grant),
+            Event::Hold { slots, until } => {
+                self.grants.hold(slots, now.steady + until.saturating_sub(now.boot));
+            }
+            Event::Begin(slots) => self.begin_slots(now, slots),
+            Event::Lost(slots) => self.lost(slots),
         }
     }
 
@@ -185,8 +204,9 @@ impl Engine {
         self.resume(now);
         self.evaluate(now, seed);
         self.send(now);
-        if self.drain.announce(self.drained()) {
-            self.effects.push(Effect::Drained);
+        let drained = self.drain.announce(self.drained());
+        if !drained.is_empty() {
+            self.effects.push(Effect::Drained(drained));
         }
         std::mem::take(&mut self.effects)
     }
@@ -248,7 +268,7 @@ impl Engine {
     /// Whether anything may be decided for a slot: all of it is listed, and the API server's time is known. A
     /// time in a status would stay wrong permanently if it came from a wrong local clock.
     fn is_ready(&self, slot: Slot) -> bool {
-        self.cache.synced().contains(slot) && self.clock.time.is_known()
+        self.cache.synced().contains(slot) && self.grants.has_begun(slot) && self.clock.time.is_known()
     }
 
     /// Schedules the Frameworks that were set aside while their slot was paused, once it is not paused any

@@ -10,7 +10,7 @@ use framework_api::{Framework, Time};
 use framework_core::growth::UnitDemand;
 use framework_core::plan::Report;
 use framework_core::queue::Stage;
-use framework_message::{Change, Key, Ticket};
+use framework_message::{Change, Key, Selection, Slots, Ticket};
 
 use crate::history::Line;
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, Reply, UnownedPod};
@@ -38,8 +38,42 @@ pub enum Event {
     },
     /// Time has passed.
     Tick,
-    /// Send no new creates and deletes; [`Effect::Drained`] follows once all is settled.
-    Drain,
+    /// Send no new creates and deletes for these slots; [`Effect::Drained`] follows once all is settled.
+    Drain(Slots),
+    /// The drain of these slots is called off.
+    Resume(Slots),
+    /// A LIST of a kind begins, and selects these objects.
+    Selected(Kind, Selection),
+    /// These slots were granted; [`Effect::Listed`] follows once every kind has been listed.
+    Granted {
+        /// The slots.
+        slots: Slots,
+        /// The number of the grant.
+        grant: u64,
+    },
+    /// Creates of an earlier owner of these slots may land until this moment of
+    /// [`Now::boot`](framework_message::Now::boot). It comes before [`Event::Granted`].
+    Hold {
+        /// The slots.
+        slots: Slots,
+        /// The end.
+        until: Duration,
+    },
+    /// The Frameworks of these slots may be acted for: they are evaluated.
+    Begin(Slots),
+    /// These slots are not owned any more: all that is known of them is dropped.
+    Lost(Slots),
+}
+
+/// The kinds that the engine watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Frameworks.
+    Frameworks,
+    /// ConfigMaps.
+    ConfigMaps,
+    /// Pods.
+    Pods,
 }
 
 /// An action that the engine wants done.
@@ -87,8 +121,10 @@ pub enum Effect {
         /// The version that the read shows.
         found: u128,
     },
-    /// Everything is settled after [`Event::Drain`]: the program may end.
-    Drained,
+    /// Every kind has been listed for these slots since they were granted.
+    Listed(Slots),
+    /// These slots are settled after [`Event::Drain`], or have been drained for as long as a request can live.
+    Drained(Slots),
 }
 
 /// A Framework that waits in a queue, or came through one, as the controller of QueueUnits needs it.

@@ -21,6 +21,7 @@ pub mod event;
 pub mod expectations;
 pub mod framework_state;
 pub mod gauges;
+pub mod grants;
 pub mod history;
 pub mod in_flight;
 pub mod last_seen;

@@ -169,6 +169,16 @@ impl Outgoing {
         }
     }
 
+    /// An earlier owner of the slot may have sent a create, which may land until that moment.
+    pub fn inherit(&mut self, action: &Action, until: Duration, objects: &mut Objects) {
+        self.sent(action, objects);
+        let pod = match action {
+            Action::CreatePod { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        self.delayed.add(until, DelayedAction::Create(pod));
+    }
+
     /// A create has settled.
     pub fn settle_create(&mut self, pod: Option<&str>, outcome: Option<Outcome>, objects: &mut Objects) {
         let Some(action) = self.creates.remove(&pod.map(str::to_owned)) else { return };

@@ -59,6 +59,20 @@ impl Slots {
         Slots([low & other_low, high & other_high])
     }
 
+    /// The slots that are in one of the sets.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let ([low, high], [other_low, other_high]) = (self.0, other.0);
+        Slots([low | other_low, high | other_high])
+    }
+
+    /// The slots of this set that are not in the other one.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        let ([low, high], [other_low, other_high]) = (self.0, other.0);
+        Slots([low & !other_low, high & !other_high])
+    }
+
     /// Whether the set has no slot.
     pub fn is_empty(self) -> bool {
         self == Self::NONE
@@ -105,6 +119,8 @@ mod tests {
         let set: Slots = chosen.into_iter().collect();
         assert_eq!(set.iter().collect::<Vec<_>>(), chosen);
         assert_eq!(set.and([Slot(1), Slot(2)].into_iter().collect()).iter().collect::<Vec<_>>(), [Slot(1)]);
+        let rest = Slots::ALL.without(set);
+        assert!(rest.and(set).is_empty() && rest.or(set) == Slots::ALL);
         assert!(Slots::NONE.is_empty() && !set.is_empty());
         assert_eq!(Slots::ALL.iter().count(), Slot::COUNT);
     }

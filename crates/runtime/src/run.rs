@@ -22,7 +22,7 @@ use framework_core::plan::Report;
 use framework_engine::engine::Engine;
 use framework_engine::event::{self as engine, Effect, QueuedFramework};
 use framework_engine::request::Request;
-use framework_message::{Change, Key, Now, Ticket};
+use framework_message::{Change, Key, Now, Slots, Ticket};
 use framework_queueing::{Consumer, Outcome};
 
 use crate::clock::Clock;
@@ -168,7 +168,8 @@ struct Controller {
     seeds: Seeds,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
-    drained: bool,
+    /// The slots for which nothing is on its way, and nothing will be.
+    drained: Slots,
     /// A version that was seen, and a lower one that a read showed after it.
     went_back: Option<(u128, u128)>,
     /// When the gauges are taken again, which costs time; `None`: nothing has changed since.
@@ -188,7 +189,7 @@ impl Controller {
             seeds: parts.seeds,
             metrics: parts.metrics,
             health: parts.health,
-            drained: false,
+            drained: Slots::NONE,
             went_back: None,
             measure_at: None,
         }
@@ -206,12 +207,12 @@ impl Controller {
     }
 
     fn is_over(&self) -> bool {
-        self.drained && self.queueing.is_settled()
+        self.drained == Slots::ALL && self.queueing.is_settled()
     }
 
     fn stop(&mut self) {
         self.health.set_stopping();
-        self.engine.step(self.clock.now(), engine::Event::Drain);
+        self.engine.step(self.clock.now(), engine::Event::Drain(Slots::ALL));
         self.queueing.drain();
     }
 
@@ -319,7 +320,8 @@ impl Controller {
                 }
             }
             Effect::StoreWentBack { seen, found } => self.went_back = Some((seen, found)),
-            Effect::Drained => self.drained = true,
+            Effect::Drained(slots) => self.drained = self.drained.or(slots),
+            Effect::Listed(_) => {}
         }
     }
 

@@ -18,5 +18,6 @@ mod relist;
 mod replies;
 mod rules;
 mod server;
+mod slots;
 mod timers;
 mod writes;

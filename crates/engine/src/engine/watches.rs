@@ -6,20 +6,26 @@ use framework_core::snapshot::Trigger;
 use tracing::debug;
 
 use super::Engine;
-use crate::cache::News;
-use crate::event::Effect;
+use crate::cache::{Listing, News};
+use crate::event::{Effect, Kind};
 use crate::expectations;
 use crate::framework_state::FrameworkState;
 use crate::history::{Gap, Line};
 use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
-use framework_message::{Change, Key, Now, Slots};
+use framework_message::{Change, Key, Now, Slot, Slots};
 
 impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
         match change {
             Change::Restarted => self.cache.frameworks.epoch += 1,
+            // A watch that is to select less still shows what was lost.
+            Change::Listed(object) | Change::Applied(object) | Change::Deleted(object)
+                if !self.grants.contains(Slot::of(&object.uid)) =>
+            {
+                debug!(framework = %object.key, "the slot of the Framework is not ours");
+            }
             Change::Listed(object) | Change::Applied(object) => {
                 self.apply_framework(now, object, Source::Watch)
             }
@@ -34,10 +40,12 @@ impl Engine {
                 self.schedule(now, &object.key);
             }
             Change::Synced => {
-                let epoch = self.cache.frameworks.epoch;
+                let (epoch, covered) = self.covered(Kind::Frameworks);
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
-                    if let Some(state) = entry.state.as_ref().filter(|state| state.epoch < epoch) {
+                    let is_missing =
+                        |state: &&FrameworkState| state.epoch < epoch && covered.contains(state.slot);
+                    if let Some(state) = entry.state.as_ref().filter(is_missing) {
                         debug!(framework = %key, "the Framework is not listed any more");
                         let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
                         entry.close();
@@ -45,8 +53,7 @@ impl Engine {
                         self.schedule(now, &key);
                     }
                 }
-                self.cache.frameworks.synced = Slots::ALL;
-                self.begin(now);
+                self.synced(now, Kind::Frameworks, covered);
             }
         }
     }
@@ -89,8 +96,10 @@ impl Engine {
                     .extend(before.as_ref().map(|state| state.last_line(&key, Some(Gap::FinalStateUnknown))));
                 entry.close();
                 entry.state.insert(FrameworkState::open(object, epoch)).event(now.steady);
+                self.inherit(now, &key);
             }
         }
+        let Some(entry) = self.cache.get_mut(&key) else { return };
         reports.extend(entry.state.as_mut().and_then(|state| state.reported.ignored()));
         self.write_history(lines, None);
         self.publish(&key, reports);
@@ -116,12 +125,15 @@ impl Engine {
                 self.mark_dirty(now, &object.key, news);
             }
             Change::Synced => {
+                let (_, covered) = self.covered(Kind::ConfigMaps);
                 for key in self.cache.keys() {
-                    let news = self.cache.entry(&key).known.sweep_config_map(epoch);
+                    let Some(entry) = self.cache.get_mut(&key).filter(|entry| entry.is_in(covered)) else {
+                        continue;
+                    };
+                    let news = entry.known.sweep_config_map(epoch);
                     self.mark_dirty(now, &key, news);
                 }
-                self.cache.config_maps.synced = Slots::ALL;
-                self.begin(now);
+                self.synced(now, Kind::ConfigMaps, covered);
             }
         }
     }
@@ -159,14 +171,16 @@ impl Engine {
                 self.mark_dirty(now, &object.key, news);
             }
             Change::Synced => {
+                let (_, covered) = self.covered(Kind::Pods);
                 for key in self.cache.keys() {
-                    let entry = self.cache.entry(&key);
+                    let Some(entry) = self.cache.get_mut(&key).filter(|entry| entry.is_in(covered)) else {
+                        continue;
+                    };
                     let news = entry.known.sweep_pods(epoch);
                     entry.pods_listed();
                     self.mark_dirty(now, &key, news);
                 }
-                self.cache.pods.synced = Slots::ALL;
-                self.begin(now);
+                self.synced(now, Kind::Pods, covered);
             }
         }
     }
@@ -183,8 +197,17 @@ impl Engine {
         }
     }
 
-    /// Once all kinds are listed, everything is to be evaluated; until then nothing is.
-    fn begin(&mut self, now: Now) {
+    /// The epoch of a kind's last LIST, and the slots that it shows as they were after their grant.
+    fn covered(&mut self, kind: Kind) -> (u64, Slots) {
+        let Listing { epoch, selection, .. } = *self.cache.listing(kind);
+        (epoch, self.grants.covered(selection))
+    }
+
+    /// A LIST is complete. Once all kinds are listed, everything is to be evaluated; until then nothing is.
+    fn synced(&mut self, now: Now, kind: Kind, covered: Slots) {
+        let listing = self.cache.listing(kind);
+        listing.synced = listing.synced.or(covered);
+        self.report_listed();
         if self.cache.synced().is_empty() {
             return;
         }

@@ -17,7 +17,7 @@ use crate::event::{Effect, Event, Measure, QueuedFramework};
 use crate::history::Line;
 use crate::object::{ConfigMapObject, Form, FrameworkObject, PodObject, Reply};
 use crate::request::Request;
-use framework_message::{Change, Key, Now, Rejection, Ticket};
+use framework_message::{Change, Key, Now, Rejection, Slots, Ticket};
 
 /// The default policy of the core.
 pub fn policy() -> Policy {
@@ -70,6 +70,8 @@ pub struct Cluster {
     /// The lines of the history, each with the request that waits for it.
     pub told: Vec<(Line, Option<Ticket>)>,
     pub drained: bool,
+    pub drained_slots: Slots,
+    pub listed: Slots,
     /// Each version that was seen, and the lower one that was found instead.
     pub went_back: Vec<(u128, u128)>,
     /// The reports to the controller of QueueUnits.
@@ -167,6 +169,8 @@ impl Cluster {
             reports: Vec::new(),
             told: Vec::new(),
             drained: false,
+            drained_slots: Slots::NONE,
+            listed: Slots::NONE,
             went_back: Vec::new(),
             queued: Vec::new(),
             measured: Vec::new(),
@@ -374,7 +378,11 @@ impl Cluster {
                 Effect::Measure(measure) => self.measured.push(measure),
                 Effect::Queued { key, framework } => self.queued.push((key, framework)),
                 Effect::StoreWentBack { seen, found } => self.went_back.push((seen, found)),
-                Effect::Drained => self.drained = true,
+                Effect::Drained(slots) => {
+                    self.drained_slots = self.drained_slots.or(slots);
+                    self.drained = self.drained_slots == Slots::ALL;
+                }
+                Effect::Listed(slots) => self.listed = self.listed.or(slots),
             }
         }
     }
@@ -494,6 +502,22 @@ impl Cluster {
 
 pub fn not_found() -> Reply {
     refusal(404, "NotFound", "not found")
+}
+
+impl Cluster {
+    /// Lists all objects again, without the beginnings and ends of the LISTs.
+    pub fn list_objects(&mut self) {
+        self.watch.clear();
+        for object in self.frameworks.values().cloned().collect::<Vec<_>>() {
+            self.step(Event::Framework(Change::Listed(object)));
+        }
+        for object in self.config_maps.values().cloned().collect::<Vec<_>>() {
+            self.step(Event::ConfigMap(Change::Listed(object)));
+        }
+        for object in self.pods.values().cloned().collect::<Vec<_>>() {
+            self.step(Event::Pod(Change::Listed(object)));
+        }
+    }
 }
 
 /// The beginnings, or the ends, of the three LISTs.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use framework_message::Slots;
+
 use super::cluster::{Cluster, policy};
 use crate::event::Event;
 use crate::object::Reply;
@@ -12,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn an_idle_engine_is_drained_at_once() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
-    cluster.step(Event::Drain);
+    cluster.step(Event::Drain(Slots::ALL));
     cluster.turn();
     assert!(cluster.drained);
     assert_eq!(cluster.log, [""; 0]);
@@ -23,7 +25,7 @@ fn what_was_created_is_recorded_and_nothing_else_is_begun() {
     let mut cluster = Cluster::new(framework_core::Policy { unrecorded_creates_limit: 2, ..policy() });
     cluster.creating("job", 5);
     cluster.log.clear();
-    cluster.step(Event::Drain);
+    cluster.step(Event::Drain(Slots::ALL));
     cluster.pass(SECOND);
     assert!(!cluster.drained, "two POSTs are on their way");
     cluster.serve_all();
@@ -45,7 +47,7 @@ fn what_was_created_is_recorded_and_nothing_else_is_begun() {
 fn a_request_that_hangs_does_not_hold_a_stop_up_for_ever() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);
-    cluster.step(Event::Drain);
+    cluster.step(Event::Drain(Slots::ALL));
     cluster.pass(SECOND * 27);
     assert!(!cluster.drained);
     cluster.pass(SECOND * 2);
@@ -56,7 +58,7 @@ fn a_request_that_hangs_does_not_hold_a_stop_up_for_ever() {
 fn a_create_without_a_reply_does_not_hold_a_stop_up() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);
-    cluster.step(Event::Drain);
+    cluster.step(Event::Drain(Slots::ALL));
     cluster.turn();
     cluster.answer("create", Reply::Unknown("reset".into()));
     cluster.turn();

@@ -32,19 +32,10 @@ fn nothing_is_decided_before_every_kind_is_listed() {
 
 /// Lists all objects again.
 fn list_again(cluster: &mut Cluster) {
-    cluster.watch.clear();
     for event in relist(true) {
         cluster.step(event);
     }
-    for object in cluster.frameworks.values().cloned().collect::<Vec<_>>() {
-        cluster.step(Event::Framework(Change::Listed(object)));
-    }
-    for object in cluster.config_maps.values().cloned().collect::<Vec<_>>() {
-        cluster.step(Event::ConfigMap(Change::Listed(object)));
-    }
-    for object in cluster.pods.values().cloned().collect::<Vec<_>>() {
-        cluster.step(Event::Pod(Change::Listed(object)));
-    }
+    cluster.list_objects();
     for event in relist(false) {
         cluster.step(event);
     }

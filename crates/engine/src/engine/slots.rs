@@ -1,0 +1,75 @@
+//! Slots come and go: grants, holds, and losses.
+
+use framework_core::permit;
+use framework_message::{Now, Slots};
+
+use super::Engine;
+use crate::cache::Entry;
+use crate::event::Effect;
+use framework_message::Key;
+
+impl Engine {
+    /// Slots were granted. What is known of them may be older than the grant.
+    pub(super) fn granted(&mut self, slots: Slots, grant: u64) {
+        self.cache.unsync(slots);
+        self.grants.grant(slots, grant);
+    }
+
+    /// The slots of which every kind was listed since their grant are reported.
+    pub(super) fn report_listed(&mut self) {
+        let listed = self.grants.newly_listed(self.cache.synced());
+        if !listed.is_empty() {
+            self.effects.push(Effect::Listed(listed));
+        }
+    }
+
+    /// All Frameworks of these slots are evaluated: what changed meanwhile was not acted on.
+    pub(super) fn begin_slots(&mut self, now: Now, slots: Slots) {
+        self.grants.begin(slots);
+        self.mark_slots(now, slots);
+    }
+
+    /// Acts may be sent again for slots that were drained.
+    pub(super) fn drain_called_off(&mut self, now: Now, slots: Slots) {
+        self.drain.end(slots);
+        self.mark_slots(now, slots);
+    }
+
+    fn mark_slots(&mut self, now: Now, slots: Slots) {
+        for key in self.cache.keys() {
+            let state = self.state(&key).filter(|state| slots.contains(state.slot));
+            if let Some(state) = state {
+                state.schedule.mark_dirty(now.steady);
+                self.schedule(now, &key);
+            }
+        }
+    }
+
+    /// Another replica owns these slots, or may own them: what is known of their Frameworks is dropped. The
+    /// Frameworks are not gone, so nothing is written into the history.
+    pub(super) fn lost(&mut self, slots: Slots) {
+        self.cache.unsync(slots);
+        self.grants.lose(slots);
+        self.drain.end(slots);
+        for key in self.cache.keys() {
+            let state = self.cache.get(&key).and_then(|entry| entry.state.as_ref());
+            if state.is_some_and(|state| slots.contains(state.slot)) {
+                self.cache.forget(&key);
+                self.consumers.remove(&key);
+                self.ready.set(&key, None);
+            }
+        }
+    }
+
+    /// An earlier owner may have sent every create that the status permits, and it may still land: each of
+    /// them counts as sent and not answered until the hold ends (rule B1).
+    pub(super) fn inherit(&mut self, now: Now, key: &Key) {
+        let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
+        let Some(until) = self.grants.held_until(state.slot, now.steady) else { return };
+        let Some(persisted) = &state.persisted else { return };
+        let Some(status) = &persisted.status else { return };
+        for action in permit::creates(status, &persisted.framework) {
+            state.outgoing.inherit(&action, until, &mut known.objects);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A replica that is granted slots, and loses them.
+
+use std::time::Duration;
+
+use framework_api::State;
+use framework_message::{Ownership, Selection, Slot, Slots};
+
+use super::cluster::{Cluster, generous, policy, relist};
+use crate::engine::Engine;
+use crate::event::{Event, Kind};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cluster whose engine takes part as a member, and the slots that it owns.
+fn member() -> (Cluster, Ownership) {
+    let mut cluster = Cluster::unsynced(policy(), generous());
+    let ownership = Ownership::none();
+    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
+    (cluster, ownership)
+}
+
+/// The slots are granted, listed and begun.
+fn grant(cluster: &mut Cluster, ownership: &Ownership, slots: Slots, grant: u64) {
+    cluster.step(Event::Granted { slots, grant });
+    list(cluster, Selection { grant, slots });
+    begin(cluster, ownership, slots);
+}
+
+fn begin(cluster: &mut Cluster, ownership: &Ownership, slots: Slots) {
+    slots.iter().for_each(|slot| ownership.own(slot, None));
+    cluster.step(Event::Begin(slots));
+    cluster.live(SECOND * 5);
+}
+
+/// All kinds are listed once.
+fn list(cluster: &mut Cluster, selection: Selection) {
+    for kind in [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods] {
+        cluster.step(Event::Selected(kind, selection));
+    }
+    relist(true).into_iter().for_each(|event| cluster.step(event));
+    cluster.list_objects();
+    relist(false).into_iter().for_each(|event| cluster.step(event));
+}
+
+fn slot(cluster: &Cluster) -> Slot {
+    Slot::of(&cluster.frameworks["job"].uid)
+}
+
+#[test]
+fn a_framework_of_a_slot_that_was_not_granted_is_left_alone() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    let others = Slots::ALL.without([slot(&cluster)].into_iter().collect());
+    grant(&mut cluster, &ownership, others, 1);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.log, [""; 0]);
+    grant(&mut cluster, &ownership, Slots::ALL, 2);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
+}
+
+#[test]
+fn a_slot_is_listed_once_all_lists_that_began_after_its_grant_are_complete() {
+    let (mut cluster, _) = member();
+    cluster.step(Event::Granted { slots: Slots::ALL, grant: 7 });
+    list(&mut cluster, Selection { grant: 6, slots: Slots::ALL });
+    cluster.turn();
+    assert_eq!(cluster.listed, Slots::NONE, "they began before the grant");
+    list(&mut cluster, Selection { grant: 7, slots: Slots::ALL });
+    cluster.turn();
+    assert_eq!(cluster.listed, Slots::ALL);
+}
+
+#[test]
+fn a_slot_that_is_lost_leaves_no_history_and_no_request() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    grant(&mut cluster, &ownership, Slots::ALL, 1);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
+    cluster.log.clear();
+    ownership.disown(slot(&cluster));
+    cluster.step(Event::Lost([slot(&cluster)].into_iter().collect()));
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    let rest = Slots::ALL.without([slot(&cluster)].into_iter().collect());
+    list(&mut cluster, Selection { grant: 1, slots: rest });
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.log, [""; 0]);
+    assert!(cluster.told.is_empty(), "the Framework is not gone: {:?}", cluster.told);
+}
+
+#[test]
+fn creates_of_an_earlier_owner_are_waited_for_before_they_are_sent_again() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let (ownership, slots) = (Ownership::none(), Slots::ALL);
+    cluster.open.clear();
+    cluster.log.clear();
+    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
+    let until = cluster.now + SECOND * 30;
+    cluster.step(Event::Hold { slots, until });
+    grant(&mut cluster, &ownership, slots, 1);
+    cluster.create_framework("new", 1);
+    cluster.deliver();
+    cluster.live(SECOND * 10);
+    assert_eq!(cluster.count("create job-w-0"), 0, "{:?}", cluster.log);
+    assert_eq!(cluster.state("new"), State::AttemptPreparing, "its creates are permitted by a new status");
+    cluster.live(SECOND * 30);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing, "{:?}", cluster.log);
+    assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
+}
+
+#[test]
+fn a_drain_that_is_called_off_lets_acts_go_on() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    let slots: Slots = [slot(&cluster)].into_iter().collect();
+    cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
+    list(&mut cluster, Selection { grant: 1, slots: Slots::ALL });
+    cluster.step(Event::Drain(slots));
+    begin(&mut cluster, &ownership, Slots::ALL);
+    assert_eq!((cluster.count("create"), cluster.drained_slots), (0, slots), "{:?}", cluster.log);
+    cluster.step(Event::Resume(slots));
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
+}

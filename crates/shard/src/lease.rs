@@ -23,6 +23,8 @@ pub struct LeaseRecord {
     pub duration: Duration,
     /// The holder gives its slots away and gets no more.
     pub leaving: bool,
+    /// The holder may have seen a map. Only the first life of a program that has seen none says no.
+    pub knows_map: bool,
 }
 
 impl LeaseRecord {
@@ -145,7 +147,7 @@ mod tests {
 
     fn record(holder: Option<&str>, renewals: u64) -> LeaseRecord {
         let holder = holder.map(|random| Incarnation::new("a", random));
-        LeaseRecord { holder, pod: "p".into(), renewals, transitions: 0, duration: D, leaving: false }
+        LeaseRecord { holder, pod: "p".into(), renewals, transitions: 0, duration: D, leaving: false, knows_map: true }
     }
 
     fn seen(version: u64, value: Option<LeaseRecord>) -> Seen<LeaseRecord> {

@@ -33,9 +33,10 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
-    /// The map after none was there. The owners under a deleted map are not known, so no slot is settled.
-    pub fn anew(slots: impl IntoIterator<Item = Slot>, duration: Duration) -> Self {
-        let entry = Entry { unsettled: true, ..Entry::default() };
+    /// The map after none was there. The owners under a deleted map are not known, so no slot is settled,
+    /// unless this is the first map of all.
+    pub fn anew(slots: impl IntoIterator<Item = Slot>, duration: Duration, is_first: bool) -> Self {
+        let entry = Entry { unsettled: !is_first, ..Entry::default() };
         SlotMap { duration, slots: slots.into_iter().map(|slot| (slot, entry.clone())).collect() }
     }
 
@@ -114,7 +115,7 @@ mod tests {
     }
 
     fn map(owner: &str) -> SlotMap {
-        let mut map = SlotMap::anew([SLOT], Duration::from_secs(10));
+        let mut map = SlotMap::anew([SLOT], Duration::from_secs(10), false);
         map.seize(SLOT, one(owner), 100);
         map
     }

@@ -40,6 +40,7 @@ pub struct Member {
     holdings: Holdings,
     stopping: bool,
     over: bool,
+    is_newcomer: bool,
     owned_until: Duration,
     tickets: u64,
 }
@@ -60,9 +61,19 @@ impl Member {
             holdings: Holdings::default(),
             stopping: false,
             over: false,
+            is_newcomer: false,
             owned_until: Duration::ZERO,
             tickets: 0,
         }
+    }
+
+    /// The same life, which is the first one of its program. If no program of the cluster ever was a leader,
+    /// and none has seen a map, it writes the first map at once.
+    #[must_use]
+    pub fn first_of_program(mut self) -> Self {
+        self.lease.knows_map(false);
+        self.is_newcomer = true;
+        self
     }
 
     /// Takes in one event. Effects are to be done in their order.
@@ -78,6 +89,10 @@ impl Member {
         self.take(event, at, &mut effects);
         if self.map.version() != before {
             self.follow(at, &mut effects);
+        }
+        if self.is_newcomer && self.map.get().is_some() {
+            self.is_newcomer = false;
+            self.lease.knows_map(true);
         }
         if self.lease.standing() == Standing::Lost || self.map.restored() {
             self.over = true;
@@ -186,11 +201,10 @@ impl Member {
         }
         let leads = self.leads(at) && !self.stopping;
         let Some(map) = self.map.get() else {
-            if leads
-                && self.map.absent(at)
-                    >= self.policy.map_absence(self.policy.duration.max(self.peers.longest()))
-            {
-                let mut map = SlotMap::anew(self.slots.iter().copied(), self.policy.duration);
+            let longest = self.policy.duration.max(self.peers.longest());
+            let is_first = self.is_newcomer && self.leadership.is_first_holder() && self.peers.know_no_map();
+            if leads && (is_first || self.map.absent(at) >= self.policy.map_absence(longest)) {
+                let mut map = SlotMap::anew(self.slots.iter().copied(), self.policy.duration, is_first);
                 leader::plan(&mut map, &self.peers, at, &self.policy, wall);
                 let ticket = self.ticket();
                 effects.push(self.map.put(map, ticket, at, &self.policy));

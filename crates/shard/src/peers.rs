@@ -66,6 +66,12 @@ impl Peers {
         ready.filter_map(|lease| Some((lease.holder()?.clone(), lease.held(at)))).collect()
     }
 
+    /// Whether no member has seen a map.
+    pub fn know_no_map(&self) -> bool {
+        let mut held = self.leases.values().filter(|lease| lease.holder().is_some());
+        held.all(|lease| lease.record().is_some_and(|record| !record.knows_map))
+    }
+
     /// The longest duration by which a member acts.
     pub fn longest(&self) -> Duration {
         let held = self.leases.values().filter(|lease| lease.holder().is_some());

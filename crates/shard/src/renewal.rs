@@ -58,6 +58,7 @@ pub struct Renewal {
     not_before: Duration,
     leaving: bool,
     releasing: bool,
+    knows_map: bool,
 }
 
 /// Writes of unknown outcome that are remembered. A read after each settles older ones.
@@ -79,6 +80,7 @@ impl Renewal {
             not_before: Duration::ZERO,
             leaving: false,
             releasing: false,
+            knows_map: true,
         }
     }
 
@@ -90,6 +92,17 @@ impl Renewal {
     /// When the last write was sent that is known to be applied.
     pub fn proved(&self) -> Option<Duration> {
         self.proof.map(|proof| proof.sent)
+    }
+
+    /// Whether the holder may have seen a map; the next renewal says so.
+    pub fn knows_map(&mut self, knows: bool) {
+        self.knows_map = knows;
+    }
+
+    /// Whether this life holds it, and nobody held it before.
+    pub fn is_first_holder(&self) -> bool {
+        let record = self.seen.as_ref().and_then(WatchedLease::record);
+        self.standing == Standing::Holder && record.is_some_and(|lease| lease.transitions == 1)
     }
 
     /// The holder gets no more slots; the next renewal says so.
@@ -141,8 +154,9 @@ impl Renewal {
 
     fn renewed(&self, lease: &LeaseRecord, policy: &Policy) -> LeaseRecord {
         let renewals = self.count.saturating_add(1);
-        let (pod, duration, leaving) = (self.pod.clone(), policy.duration, self.leaving);
-        let record = LeaseRecord { pod, renewals, duration, leaving, ..lease.clone() };
+        let (pod, duration) = (self.pod.clone(), policy.duration);
+        let (leaving, knows_map) = (self.leaving, self.knows_map);
+        let record = LeaseRecord { pod, renewals, duration, leaving, knows_map, ..lease.clone() };
         if self.releasing { record.emptied() } else { record }
     }
 
@@ -169,6 +183,7 @@ impl Renewal {
             transitions: seen.record().map_or(0, |lease| lease.transitions).saturating_add(1),
             duration: policy.duration,
             leaving: self.leaving,
+            knows_map: self.knows_map,
         };
         Some((record, gone))
     }
@@ -218,7 +233,10 @@ impl Renewal {
         match &mut self.seen {
             Some(known) if seen.version <= known.version() => return None,
             Some(known) => known.see(seen.clone(), at),
-            None => self.seen = Some(WatchedLease::new(seen.clone(), at)),
+            None => {
+                self.seen = Some(WatchedLease::new(seen.clone(), at));
+                self.not_before = at;
+            }
         }
         let record = seen.value;
         // The number names one of our own writes only if the rest is ours, too.

@@ -37,6 +37,20 @@ pub struct Parts {
     pub instance: String,
     /// Queries for the position of a unit.
     pub position_queries: mpsc::Receiver<PositionQuery>,
+    /// Its membership of the replicas that share the slots; `None`: it owns every slot for ever.
+    pub member: Option<MemberParts>,
     /// When this is done, the controller stops gracefully.
     pub stop: BoxFuture<'static, ()>,
+}
+
+/// The parts of a membership.
+pub struct MemberParts {
+    /// Leads to the API server, by a connection that nothing else uses.
+    pub client: kube::Client,
+    /// The times of the protocol.
+    pub policy: framework_shard::Policy,
+    /// The name of this replica's host: it names the Lease.
+    pub host: String,
+    /// The UID of the Pod, or anything that no other program uses.
+    pub pod: String,
 }

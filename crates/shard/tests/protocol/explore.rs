@@ -39,6 +39,8 @@ enum Choice {
     Land,
 }
 
+type Make = fn(Policy, Incarnation, &str, Clocks, &[Slot]) -> Replica;
+
 #[derive(Clone, Debug)]
 struct State {
     time: i64,
@@ -60,12 +62,13 @@ impl State {
         State { time: 0, end: 0, store, nodes, inboxes, late: None, lives: 0, changes: 2, faults: 1, policy }
     }
 
-    fn join(&mut self, node: usize) {
+    fn join(&mut self, node: usize, make: Make) {
         self.lives += 1;
-        let clocks = Clocks { fast: [-100, 100, 0][node], off: 0 };
+        // The first one leads: its clock is the fast one, so it takes the others for gone early.
+        let clocks = Clocks { fast: [100, -100, 0][node], off: 0 };
         let me = Incarnation::new(NAMES[node], &self.lives.to_string());
         let slots = [0, 1, 2, 3].map(Slot);
-        self.nodes[node] = Some(Replica::new(self.policy, me, NAMES[node], clocks, &slots));
+        self.nodes[node] = Some(make(self.policy, me, NAMES[node], clocks, &slots));
         let seen = self.store.leases.keys().map(|name| (name.clone(), self.store.lease(name)));
         self.inboxes[node] = seen.map(|(name, seen)| Event::LeaseSeen { name, seen }).collect();
     }
@@ -93,7 +96,7 @@ impl State {
         match choice {
             Choice::Crash(node) => self.nodes[node] = None,
             Choice::Stop(node) => self.inboxes[node].push(Event::Stop),
-            Choice::Join(node) => self.join(node),
+            Choice::Join(node) => self.join(node, Replica::new),
             Choice::Fault(node, kind) => fault = Some((node, kind)),
             Choice::Land => {
                 let late = self.late.take();
@@ -126,7 +129,7 @@ impl State {
             Effect::List(slots) => return Some(Event::Listed(*slots)),
             Effect::Drain(slots) => return Some(Event::Drained(*slots)),
             Effect::Exit => self.nodes[node] = None,
-            Effect::Rejoin => self.join(node),
+            Effect::Rejoin => self.join(node, Replica::again),
             Effect::ReadLease(name) => {
                 return Some(Event::LeaseSeen { name: name.clone(), seen: self.store.lease(name) });
             }
@@ -198,8 +201,8 @@ fn explore(defects: Defects) -> Result<usize, String> {
     let secs = Duration::from_secs;
     let policy = Policy { defects, ..Policy::new(secs(10), secs(2), secs(3), secs(4)).unwrap() };
     let mut first = State::new(policy);
-    first.join(0);
-    first.join(1);
+    first.join(0, Replica::new);
+    first.join(1, Replica::new);
     for _ in 0..30 {
         first.step(Choice::Nothing)?;
     }

@@ -42,7 +42,7 @@ pub struct Replica {
 impl Replica {
     pub fn new(policy: Policy, me: Incarnation, pod: &str, clocks: Clocks, slots: &[Slot]) -> Self {
         Replica {
-            member: Member::new(policy, me.clone(), pod, slots.iter().copied()),
+            member: Member::new(policy, me.clone(), pod, slots.iter().copied()).first_of_program(),
             me,
             clocks,
             policy,
@@ -50,6 +50,12 @@ impl Replica {
             held: BTreeMap::new(),
             drained: Vec::new(),
         }
+    }
+
+    /// A life of a program that had another life before.
+    pub fn again(policy: Policy, me: Incarnation, pod: &str, clocks: Clocks, slots: &[Slot]) -> Self {
+        let member = Member::new(policy, me.clone(), pod, slots.iter().copied());
+        Replica { member, ..Replica::new(policy, me, pod, clocks, slots) }
     }
 
     pub fn step(&mut self, time: i64, event: Event) -> Vec<Effect> {

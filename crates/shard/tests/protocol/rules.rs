@@ -53,8 +53,19 @@ fn a_lone_replica_writes_the_map_before_it_acts() {
     let mut world = World::new(7, policy(Defects::NONE), 4);
     world.calm = true;
     world.join("a", "pod");
-    until(&mut world, 60, |world| !world.acting(SLOT).is_empty());
+    let waited = until(&mut world, 60, |world| !world.acting(SLOT).is_empty());
     assert_eq!(world.acting(SLOT), [&owner(&world)]);
+    assert!(waited < 3 && !entry(&world).unsettled, "nobody acted before the first map: {waited} s");
+}
+
+#[test]
+fn a_map_that_others_may_have_seen_is_not_made_anew_at_once() {
+    let mut world = settled(&["a"]);
+    world.delete_map();
+    world.delete_lease("frameworkcontroller-leader");
+    world.join("b", "pod of b");
+    let waited = until(&mut world, 60, |world| world.store.map.is_some());
+    assert!(waited >= 21 && entry(&world).unsettled, "{waited} s");
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! Watches the Leases of all members, or the map: a LIST, then a watch from its version, over and over.
+//!
+//! `kube::runtime::watcher` does not give the version of a LIST, and the absence of an object is news for a
+//! member, with that version.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::time::Duration;
+
+use framework_shard::Version;
+use futures::StreamExt;
+use kube::Api;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::core::Resource;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+/// An object that a watch shows.
+#[derive(Debug)]
+pub enum Shown<K> {
+    /// The object as it is now.
+    Present(K),
+    /// The object of that name was deleted, or is not there.
+    Absent(String, Version),
+    /// All objects of a LIST were shown.
+    Listed,
+}
+
+/// How long a LIST may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the API server keeps a watch open.
+const WATCH_SECONDS: u32 = 290;
+/// How much longer a watch may stay silent: the API server's end of it may have got lost.
+const GRACE: Duration = Duration::from_secs(20);
+/// The pause before a LIST after the first one.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Watches until the receiver is gone. `awaited` names an object that is reported absent if it is.
+pub async fn watch<K>(api: Api<K>, only: ListParams, awaited: &'static str, shown: UnboundedSender<Shown<K>>)
+where
+    K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
+{
+    let mut known = BTreeSet::from([awaited.to_owned()]);
+    while !shown.is_closed() {
+        if let Err(error) = list_and_watch(&api, &only, &mut known, &shown).await {
+            debug!(kind = %K::kind(&()), error, "a watch ended and is begun again");
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn list_and_watch<K>(
+    api: &Api<K>,
+    only: &ListParams,
+    known: &mut BTreeSet<String>,
+    shown: &UnboundedSender<Shown<K>>,
+) -> Result<(), String>
+where
+    K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
+{
+    let listed = timeout(PATIENCE, api.list(only)).await.map_err(|_| "no answer")?;
+    let listed = listed.map_err(|error| error.to_string())?;
+    let mut version = listed.metadata.resource_version.unwrap_or_default();
+    let mut absent = known.clone();
+    for object in listed.items {
+        let name = name_of(&object);
+        absent.remove(&name);
+        known.insert(name);
+        let _ = shown.send(Shown::Present(object));
+    }
+    for name in absent {
+        let _ = shown.send(Shown::Absent(name, parse(&version)?));
+    }
+    let _ = shown.send(Shown::Listed);
+    let parameters = WatchParams {
+        label_selector: only.label_selector.clone(),
+        field_selector: only.field_selector.clone(),
+        timeout: Some(WATCH_SECONDS),
+        ..WatchParams::default()
+    };
+    let limit = Duration::from_secs(WATCH_SECONDS.into()) + GRACE;
+    loop {
+        let stream = api.watch(&parameters, &version).await.map_err(|error| error.to_string())?;
+        let mut stream = std::pin::pin!(stream);
+        loop {
+            let event = timeout(limit, stream.next()).await.map_err(|_| "silent")?;
+            let Some(event) = event else { break };
+            match event.map_err(|error| error.to_string())? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    follow(&mut version, object.meta().resource_version.as_ref());
+                    known.insert(name_of(&object));
+                    let _ = shown.send(Shown::Present(object));
+                }
+                WatchEvent::Deleted(object) => {
+                    follow(&mut version, object.meta().resource_version.as_ref());
+                    let _ = shown.send(Shown::Absent(name_of(&object), parse(&version)?));
+                }
+                WatchEvent::Bookmark(bookmark) => version.clone_from(&bookmark.metadata.resource_version),
+                WatchEvent::Error(status) => return Err(status.message),
+            }
+            if shown.is_closed() {
+                return Ok(());
+            }
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+fn follow(version: &mut String, shown: Option<&String>) {
+    if let Some(shown) = shown {
+        version.clone_from(shown);
+    }
+}
+
+fn name_of<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+fn parse(version: &str) -> Result<Version, String> {
+    version.parse().map(Version).map_err(|_| format!("{version:?} is not a version"))
+}

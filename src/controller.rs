@@ -13,7 +13,7 @@ use framework_runtime::journal::Journal;
 use framework_runtime::listener;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::position_query::PositionClient;
-use framework_runtime::run::{self, Parts, run};
+use framework_runtime::run::{self, MemberParts, Parts, run};
 use framework_runtime::seeds::Seeds;
 use framework_runtime::stall::{self, Threads};
 use futures::FutureExt;
@@ -58,6 +58,8 @@ pub struct Controller {
     pub journal: Arc<dyn Journal>,
     /// The name of this replica.
     pub instance: String,
+    /// Its membership of the replicas that share the slots; `None`: it owns every slot for ever.
+    pub member: Option<MemberParts>,
 }
 
 impl Controller {
@@ -100,6 +102,7 @@ impl Controller {
                 journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
                 position_queries,
+                member: self.member,
                 stop: stop.clone().boxed(),
             };
             run(parts).await?;

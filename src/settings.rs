@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use framework_access::proxy::Variables;
 use framework_api::config::{self, Config};
@@ -15,6 +16,7 @@ use framework_core::retry::Backoff;
 use framework_engine::compression::Compression;
 use framework_engine::engine::EngineSettings;
 use framework_runtime::client::REQUEST_LIFETIME;
+use framework_shard::PolicyError;
 
 use crate::args::Args;
 
@@ -36,6 +38,8 @@ pub struct Environment {
     pub proxies: Variables,
     /// `HOSTNAME`: in a cluster, the name of the Pod.
     pub host: Option<String>,
+    /// `POD_UID`: the UID of the Pod, by the downward API.
+    pub pod_uid: Option<String>,
 }
 
 impl Environment {
@@ -49,6 +53,7 @@ impl Environment {
             home: read("HOME").map(PathBuf::from),
             proxies: Variables::read(text),
             host: text("HOSTNAME"),
+            pod_uid: text("POD_UID"),
         }
     }
 }
@@ -66,6 +71,8 @@ pub struct Settings {
     pub policy: Policy,
     /// The settings of the engine.
     pub engine: EngineSettings,
+    /// The times of sharding; `None`: this replica owns every slot.
+    pub member: Option<framework_shard::Policy>,
 }
 
 /// Why the settings are not valid.
@@ -87,6 +94,9 @@ pub enum Error {
         /// The problem.
         source: config::Error,
     },
+    /// The times of sharding contradict each other.
+    #[error(transparent)]
+    BadTimes(#[from] PolicyError),
     /// A rule of the podFailureSpec is wrong.
     #[error("config file {}: {source}", path.display())]
     BadRule {
@@ -124,6 +134,7 @@ impl Settings {
             probe_address: config.probe_address.unwrap_or_else(|| beside(metrics_address)),
             policy: policy(&config, classifier),
             engine: engine(&config),
+            member: member(&config)?,
             config,
         })
     }
@@ -160,6 +171,19 @@ fn policy(config: &Config, classifier: Classifier) -> Policy {
     // The creates of two seconds.
     policy.unrecorded_creates_limit = LEAST_UNRECORDED.max((2.0 * config.kube_client_qps) as usize);
     policy
+}
+
+/// The longest wait for the reply to a renewal.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The times of sharding. One lost renewal must not stop a replica: two time-outs fit beside an interval.
+fn member(config: &Config) -> Result<Option<framework_shard::Policy>, PolicyError> {
+    let duration = Duration::from_secs(config.lease_duration_sec);
+    let interval = Duration::from_secs(config.lease_renew_interval_sec);
+    let timeout = (duration.saturating_mul(4) / 5).saturating_sub(interval) / 2;
+    let policy =
+        framework_shard::Policy::new(duration, interval, timeout.min(RENEWAL_TIMEOUT), REQUEST_LIFETIME);
+    config.sharding.then_some(policy).transpose()
 }
 
 fn signed(seconds: u64) -> i64 {

@@ -13,7 +13,7 @@ use framework_engine::request::Request;
 use framework_message::Key;
 use framework_runtime::in_flight::InFlight;
 use framework_runtime::metrics::Metrics;
-use framework_runtime::send::send;
+use framework_runtime::send::{Fence, send};
 use framework_testcluster::Cluster;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::json;
@@ -48,8 +48,15 @@ impl Scene {
     }
 
     async fn send(&self, request: Request) -> Reply {
-        let (reply, _) =
-            send(self.client.clone(), request, Metrics::new(), Arc::default(), InFlight::default()).await;
+        let (reply, _) = send(
+            self.client.clone(),
+            request,
+            Metrics::new(),
+            Arc::default(),
+            InFlight::default(),
+            Fence::open(),
+        )
+        .await;
         reply
     }
 
@@ -234,9 +241,15 @@ async fn a_foreign_pod_is_named_as_the_holder_of_the_name() {
 #[tokio::test]
 async fn the_servers_time_comes_with_every_reply() {
     let scene = Scene::new("times").await;
-    let (reply, server) =
-        send(scene.client.clone(), Request::AskTime, Metrics::new(), Arc::default(), InFlight::default())
-            .await;
+    let (reply, server) = send(
+        scene.client.clone(),
+        Request::AskTime,
+        Metrics::new(),
+        Arc::default(),
+        InFlight::default(),
+        Fence::open(),
+    )
+    .await;
     assert!(matches!(reply, Reply::Done), "{reply:?}");
     let server = server.expect("a Date").unix();
     let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;

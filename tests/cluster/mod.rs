@@ -101,6 +101,11 @@ pub fn program() -> PathBuf {
 
 /// The same with a program that is the controller, or becomes it.
 pub fn start_program(name: &'static str, program: &Path, config: &str) -> u32 {
+    start_program_with(name, program, &[], config)
+}
+
+/// The same with arguments before those of the controller.
+pub fn start_program_with(name: &'static str, program: &Path, first: &[String], config: &str) -> u32 {
     let cluster = installed();
     let kubeconfig = cluster.kubeconfig_for("controller").expect("the user exists");
     // Tests read metrics without a token; the rights to read them have a test of their own.
@@ -116,7 +121,7 @@ pub fn start_program(name: &'static str, program: &Path, config: &str) -> u32 {
     std::fs::write(&path, text).expect("the config file is written");
     let arguments =
         ["--config".to_owned(), path.display().to_string(), "--metrics-address=127.0.0.1:0".to_owned()];
-    cluster.host(name, program, &arguments, cluster.dir()).expect("the controller starts")
+    cluster.host(name, program, &[first, &arguments].concat(), cluster.dir()).expect("the controller starts")
 }
 
 /// The log of a hosted controller so far.

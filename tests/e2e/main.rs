@@ -23,6 +23,7 @@ mod program;
 mod queue;
 mod queue_history;
 mod queue_replay;
+mod replicas;
 mod rescale;
 #[path = "../rescale_promises/mod.rs"]
 mod rescale_promises;

@@ -88,6 +88,7 @@ impl Controller {
             journal: setup.told.journal(cluster),
             instance: name.clone(),
             position_queries: framework_runtime::position_query::PositionClient::new().1,
+            member: None,
             // A controller whose handle is dropped runs on.
             stop: async move {
                 if stopped.await.is_err() {

@@ -56,6 +56,8 @@ pub struct Config {
     pub pod_failure_spec: Vec<PodFailureRule>,
     /// Whether a Framework that names a queue waits to be released from it.
     pub queueing: bool,
+    /// Whether several replicas may share the Frameworks.
+    pub sharding: bool,
     /// Seconds for which a replica keeps its Lease after the last renewal.
     pub lease_duration_sec: u64,
     /// Seconds between renewals.
@@ -158,6 +160,7 @@ impl Default for Config {
             log_object_snapshot: LogObjectSnapshot::default(),
             pod_failure_spec: pod_failure::default_rules(),
             queueing: false,
+            sharding: false,
             lease_duration_sec: 10,
             lease_renew_interval_sec: 2,
             metrics_address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
@@ -274,6 +277,7 @@ mod tests {
             },
             pod_failure_spec: config.pod_failure_spec.clone(),
             queueing: true,
+            sharding: true,
             lease_duration_sec: 20,
             lease_renew_interval_sec: 10,
             metrics_address: "127.0.0.1:0".parse().unwrap(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::FrameworkStatus;
+use framework_api::name::SLOT_LABEL;
 use framework_core::observed::{Admission, Objects};
 use framework_core::plan::Report;
 use framework_core::snapshot::Trigger;
@@ -70,6 +71,13 @@ impl FrameworkState {
         };
         state.take_in(object);
         state
+    }
+
+    /// Whether the Framework has the label by which replicas select it.
+    pub fn is_labelled(&self) -> bool {
+        let labels =
+            self.persisted.as_ref().and_then(|persisted| persisted.framework.metadata.labels.as_ref());
+        labels.is_some_and(|labels| labels.contains_key(SLOT_LABEL))
     }
 
     /// An event concerns the Framework: it is to be evaluated.

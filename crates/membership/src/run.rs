@@ -52,6 +52,8 @@ pub enum Command {
     Listed(Slots),
     /// No request for these slots is on its way any more, as [`Notice::Drain`] asked.
     Drained(Slots),
+    /// Whether every Framework has the label of its slot. Nothing is moved before.
+    Labelled(bool),
     /// The program is to end; [`Notice::Exit`] follows.
     Stop,
 }
@@ -74,6 +76,8 @@ pub enum Notice {
     Resume(Slots),
     /// These slots are not owned any more.
     Lost(Slots),
+    /// Whether there are other replicas.
+    Accompanied(bool),
     /// Everything was handed over: the program can end.
     Exit,
 }
@@ -93,6 +97,9 @@ struct Driver {
     requests: JoinSet<Answered>,
     leases: BTreeMap<String, Seen<LeaseRecord>>,
     map: Option<Seen<SlotMap>>,
+    /// Whether every Framework has its label.
+    labelled: bool,
+    accompanied: bool,
     over: bool,
 }
 
@@ -114,6 +121,7 @@ pub async fn run(parts: Parts) {
         }
         driver.lease_shown(shown);
     }
+    driver.step(Event::Labelled(false));
     let mut ticks = interval(driver.parts.policy.interval / 8);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !driver.over {
@@ -128,6 +136,10 @@ pub async fn run(parts: Parts) {
             command = driver.parts.commands.recv() => match command {
                 Some(Command::Listed(slots)) => driver.step(Event::Listed(slots)),
                 Some(Command::Drained(slots)) => driver.step(Event::Drained(slots)),
+                Some(Command::Labelled(labelled)) => {
+                    driver.labelled = labelled;
+                    driver.step(Event::Labelled(labelled));
+                }
                 Some(Command::Stop) => driver.step(Event::Stop),
                 None => return,
             },
@@ -153,6 +165,8 @@ impl Driver {
             requests: JoinSet::new(),
             leases: BTreeMap::new(),
             map: None,
+            labelled: false,
+            accompanied: false,
             over: false,
         }
     }
@@ -171,7 +185,19 @@ impl Driver {
 
     fn lease_seen(&mut self, name: String, seen: Seen<LeaseRecord>) {
         self.leases.insert(name.clone(), seen.clone());
+        self.count();
         self.step(Event::LeaseSeen { name, seen });
+    }
+
+    /// Whether another replica is there, by its Lease.
+    fn count(&mut self) {
+        let is_other = |name: &String| name != LEADER_LEASE && name != self.me.lease();
+        let mut held = self.leases.iter().filter(|(name, _)| is_other(name)).map(|(_, seen)| &seen.value);
+        let accompanied = held.any(|lease| lease.as_ref().is_some_and(|lease| lease.holder.is_some()));
+        if accompanied != self.accompanied {
+            self.accompanied = accompanied;
+            self.notify(Notice::Accompanied(accompanied));
+        }
     }
 
     fn map_shown(&mut self, shown: Shown<ConfigMap>) {
@@ -217,7 +243,8 @@ impl Driver {
         self.member = Member::new(self.parts.policy, self.me.clone(), &self.parts.pod, Slot::all());
         let leases = self.leases.iter();
         let leases = leases.map(|(name, seen)| Event::LeaseSeen { name: name.clone(), seen: seen.clone() });
-        leases.chain(self.map.clone().map(Event::MapSeen)).collect()
+        let labelled = Event::Labelled(self.labelled);
+        leases.chain(self.map.clone().map(Event::MapSeen)).chain([labelled]).collect()
     }
 
     fn perform(&mut self, now: Now, effect: Effect) {

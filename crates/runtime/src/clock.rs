@@ -16,17 +16,19 @@ pub struct Clock {
     start: Instant,
     /// The wall at `start`; `None`: ask the system.
     wall: Option<Timestamp>,
+    /// The system's clock that counts suspension, at `start`; `None`: the machine is never suspended.
+    boot: Option<Duration>,
 }
 
 impl Clock {
     /// The system's clocks; the steady one starts now.
     pub fn system() -> Self {
-        Clock { start: Instant::now(), wall: None }
+        Clock { start: Instant::now(), wall: None, boot: Some(boot_time()) }
     }
 
     /// Tokio's time alone, which tests pause: the wall shows `wall` now and goes as fast.
     pub fn simulated(wall: Timestamp) -> Self {
-        Clock { start: Instant::now(), wall: Some(wall) }
+        Clock { start: Instant::now(), wall: Some(wall), boot: None }
     }
 
     /// This moment.
@@ -39,7 +41,8 @@ impl Clock {
                 .and_then(|passed| base.checked_add(passed).ok())
                 .unwrap_or(Timestamp::MAX),
         };
-        Now { steady, boot: steady, wall }
+        let boot = self.boot.map_or(steady, |start| boot_time().saturating_sub(start));
+        Now { steady, boot, wall }
     }
 
     /// The tokio instant at which the steady clock shows `steady`.
@@ -48,9 +51,22 @@ impl Clock {
     }
 }
 
+/// The time since the machine started, including suspension.
+fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_that_counts_suspension_is_not_behind_the_steady_one() {
+        let clock = Clock::system();
+        let (first, second) = (clock.now(), clock.now());
+        assert!(second.boot >= first.boot && second.boot < Duration::from_secs(3600), "{second:?}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_simulated_clock_moves_with_tokios_time_only() {

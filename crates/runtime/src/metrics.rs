@@ -19,6 +19,7 @@ use framework_queueing::Wait;
 
 use lifetimes::Lifetimes;
 use maker::{Maker, whole};
+use shares::Shares;
 use stalls::Stalls;
 use units::Units;
 use watches::Watches;
@@ -26,6 +27,7 @@ use watches::Watches;
 mod lifetimes;
 mod maker;
 mod remaining;
+mod shares;
 mod stalls;
 mod units;
 mod watches;
@@ -40,6 +42,7 @@ pub struct Metrics {
     request_seconds: HistogramVec,
     status_bytes: IntCounter,
     watches: Watches,
+    shares: Shares,
     turn_seconds: Histogram,
     turn_events: Histogram,
     stalls: Stalls,
@@ -83,6 +86,7 @@ impl Metrics {
             ),
             status_bytes: maker.counter("status_write_bytes_total", "Bytes of status writes that were sent."),
             watches: Watches::new(&maker),
+            shares: Shares::new(&maker),
             turn_seconds: maker.histogram(
                 "turn_duration_seconds",
                 "How long one turn of the engine took.",
@@ -152,6 +156,17 @@ impl Metrics {
     /// A status write of that many bytes is sent.
     pub fn status_written(&self, bytes: usize) {
         self.status_bytes.inc_by(bytes as u64);
+    }
+
+    /// A request was not sent, because the right to act for its slot had ended.
+    pub fn request_fenced(&self) {
+        self.shares.fenced.inc();
+    }
+
+    /// The replica has so many slots now, after so many were granted or lost.
+    pub fn slots(&self, held: usize, changed: usize) {
+        self.shares.slots.set(whole(held));
+        self.shares.changes.inc_by(changed as u64);
     }
 
     /// A watch is opened.

@@ -19,10 +19,11 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 use framework_core::plan::Report;
-use framework_engine::engine::Engine;
+use framework_engine::engine::{Engine, EngineSettings};
 use framework_engine::event::{self as engine, Effect, QueuedFramework};
 use framework_engine::request::Request;
-use framework_message::{Change, Key, Now, Slots, Ticket};
+use framework_membership::Notice;
+use framework_message::{Change, Key, Now, Ownership, Slots, Ticket};
 use framework_queueing::{Consumer, Outcome};
 
 use crate::clock::Clock;
@@ -36,15 +37,18 @@ use crate::seeds::Seeds;
 use crate::watch::Sink;
 
 mod history;
+mod labels;
 mod parts;
 mod queueing;
 mod requests;
+mod shares;
 mod watches;
 
 use history::History;
-pub use parts::Parts;
+pub use parts::{MemberParts, Parts};
 use queueing::Queueing;
 use requests::{Answered, Requests};
+use shares::Shares;
 
 /// Events that may wait; a watch that finds the channel full waits too.
 const EVENTS: usize = 4096;
@@ -88,13 +92,17 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let mut recording = JoinSet::new();
     recording.spawn(writer.run());
     let mut tasks = JoinSet::new();
-    watches::start(&mut tasks, &mut parts, &sink);
+    let (shares, ownership, selected) = match shares::start(&mut tasks, &mut parts) {
+        Some((shares, ownership, selected)) => (Some(shares), ownership, Some(selected)),
+        None => (None, Ownership::default(), None),
+    };
+    watches::start(&mut tasks, &mut parts, &sink, selected);
     drop(sink);
 
     let mut stop = std::mem::replace(&mut parts.stop, futures::future::pending().boxed()).fuse();
     let lifetime = parts.settings.request_lifetime;
     let mut position_queries = queueing::position_queries(&mut parts);
-    let mut controller = Controller::new(parts, recorder, compressor);
+    let mut controller = Controller::new(parts, recorder, compressor, shares, ownership);
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
     while !controller.is_over() {
@@ -106,6 +114,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 deadline = Some(Instant::now() + lifetime);
                 controller.stop();
             }
+            Some(notice) = notified(&mut controller.shares) => controller.notified(notice),
             Some(ended) = controller.requests.next() => controller.replied(ended)?,
             Some(ended) = tasks.join_next() => return Err(part_ended(ended)),
             Some(ended) = recording.join_next() => return Err(part_ended(ended.map(|()| "the recorder"))),
@@ -150,6 +159,14 @@ fn part_ended(ended: Result<&'static str, JoinError>) -> Error {
     ended.map_or_else(Error::TaskFailed, Error::PartEnded)
 }
 
+/// The next notice of the member.
+async fn notified(shares: &mut Option<Shares>) -> Option<Notice> {
+    match shares {
+        Some(shares) => shares.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
 async fn until(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
@@ -161,6 +178,8 @@ async fn until(instant: Option<Instant>) {
 struct Controller {
     engine: Engine,
     queueing: Queueing,
+    settings: EngineSettings,
+    shares: Option<Shares>,
     requests: Requests,
     history: History,
     recorder: Recorder,
@@ -177,12 +196,21 @@ struct Controller {
 }
 
 impl Controller {
-    fn new(mut parts: Parts, recorder: Recorder, compressor: Arc<Compressor>) -> Self {
+    fn new(
+        mut parts: Parts,
+        recorder: Recorder,
+        compressor: Arc<Compressor>,
+        shares: Option<Shares>,
+        ownership: Ownership,
+    ) -> Self {
         let queueing = Queueing::new(&mut parts);
+        let engine = Engine::new(parts.settings.clone(), parts.policy).with_ownership(ownership);
         Controller {
-            engine: Engine::new(parts.settings, parts.policy),
+            engine: if shares.is_some() { engine.without_slots() } else { engine },
+            settings: parts.settings,
+            shares,
             queueing,
-            requests: Requests::new(parts.client, Arc::clone(&parts.metrics), compressor),
+            requests: Requests::new(parts.client, Arc::clone(&parts.metrics), compressor, parts.clock),
             history: History::new(parts.journal, Arc::clone(&parts.metrics)),
             recorder,
             clock: parts.clock,
@@ -207,13 +235,36 @@ impl Controller {
     }
 
     fn is_over(&self) -> bool {
-        self.drained == Slots::ALL && self.queueing.is_settled()
+        let is_over = match &self.shares {
+            Some(shares) => shares.has_exited(),
+            None => self.drained == Slots::ALL,
+        };
+        is_over && self.queueing.is_settled()
     }
 
     fn stop(&mut self) {
         self.health.set_stopping();
-        self.engine.step(self.clock.now(), engine::Event::Drain(Slots::ALL));
+        match &self.shares {
+            // It drains slot by slot, and hands each over.
+            Some(shares) => shares.stop(),
+            None => self.engine.step(self.clock.now(), engine::Event::Drain(Slots::ALL)),
+        }
         self.queueing.drain();
+    }
+
+    /// Slots come or go.
+    fn notified(&mut self, notice: Notice) {
+        let Some(shares) = &mut self.shares else { return };
+        let now = self.clock.now();
+        let before = shares.slots();
+        for event in shares.take_in(notice) {
+            self.engine.step(now, event);
+        }
+        let (qps, burst, max_in_flight) = shares.budget(&self.settings);
+        self.engine.set_rate(now, qps, burst, max_in_flight);
+        let held = shares.slots();
+        let changed = held.without(before).or(before.without(held));
+        self.metrics.slots(held.iter().count(), changed.iter().count());
     }
 
     fn tick(&mut self) {
@@ -282,20 +333,23 @@ impl Controller {
     }
 
     fn take_in(&mut self, event: Event) {
+        if let Some(shares) = &mut self.shares {
+            shares.follow(&event);
+        }
         match event {
             Event::Engine(event) => self.engine.step(self.clock.now(), event),
             Event::Queue(event) => self.queueing.step(event),
         }
     }
 
-    fn send(&mut self, ticket: Ticket, request: Request) {
+    fn send(&mut self, ticket: Ticket, request: Request, leave_by: Option<Duration>) {
         let receipt = self.history.receipt(ticket);
-        self.requests.send(ticket, request, receipt);
+        self.requests.send(ticket, request, leave_by, receipt);
     }
 
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { ticket, request, .. } => self.send(ticket, request),
+            Effect::Send { ticket, request, leave_by } => self.send(ticket, request, leave_by),
             Effect::Queued { key, framework } => {
                 let consumer = framework.map(|queued| {
                     let QueuedFramework { framework, queue, stage, demands } = queued;
@@ -320,8 +374,11 @@ impl Controller {
                 }
             }
             Effect::StoreWentBack { seen, found } => self.went_back = Some((seen, found)),
-            Effect::Drained(slots) => self.drained = self.drained.or(slots),
-            Effect::Listed(_) => {}
+            Effect::Drained(slots) => {
+                self.drained = self.drained.or(slots);
+                self.shares.iter().for_each(|shares| shares.drained(slots));
+            }
+            Effect::Listed(slots) => self.shares.iter().for_each(|shares| shares.listed(slots)),
         }
     }
 

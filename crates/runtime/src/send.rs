@@ -1,6 +1,7 @@
 //! Sends one request and reads its reply, within bounded time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -15,6 +16,7 @@ use framework_engine::request as engine;
 use framework_message::Reply;
 
 use crate::client::REPLY_TIMEOUT;
+use crate::clock::Clock;
 use crate::compression::{Compressor, aside, open_aside, work_on};
 use crate::exchange::Exchange;
 use crate::in_flight::InFlight;
@@ -92,6 +94,26 @@ impl Exchange for framework_queueing::Request {
     }
 }
 
+/// The end of the time in which a request may leave: after it, another replica may own the slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Fence {
+    /// Shows the time.
+    pub clock: Clock,
+    /// The end, on the clock that counts suspension; `None`: there is none.
+    pub leave_by: Option<Duration>,
+}
+
+impl Fence {
+    /// No end.
+    pub fn open() -> Self {
+        Fence { clock: Clock::system(), leave_by: None }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.leave_by.is_some_and(|end| self.clock.now().boot >= end)
+    }
+}
+
 /// Sends `request` once, when there is room for its body. Rendering may take milliseconds: call it off the
 /// engine's thread.
 pub async fn send<R: Exchange>(
@@ -100,6 +122,7 @@ pub async fn send<R: Exchange>(
     metrics: Arc<Metrics>,
     compressor: Arc<Compressor>,
     in_flight: InFlight,
+    fence: Fence,
 ) -> Answer<R::Object> {
     let _room = in_flight.room(request.body_bytes()).await;
     let (call, compressed) = match request.render(&compressor) {
@@ -110,6 +133,11 @@ pub async fn send<R: Exchange>(
     let (verb, resource) = (call.verb, call.resource);
     if (verb, resource) == ("update", "frameworks/status") {
         metrics.status_written(bytes);
+    }
+    // Asked last: the request may have waited for room, for history, or for a processor.
+    if fence.is_closed() {
+        metrics.request_fenced();
+        return (Reply::NotSent("the right to act for its slot ended before it left".to_owned()), None);
     }
     let begun = Instant::now();
     let ((mut reply, server), code) = exchange(&client, &request, call).await;

@@ -83,14 +83,17 @@ pub async fn watch<T: Kind>(
     let metrics = Arc::clone(&sink.metrics);
     let client = paced(client, move || metrics.watch_started(T::RESOURCE.plural));
     let mut backoff = Backoff::new(rng);
-    let mut stream = watched::<T>(&client, selector.labels());
+    let Some(mut stream) = begin::<T>(&client, &mut selector, &sink).await else { return };
     loop {
         let seen = tokio::select! {
             biased;
-            () = selector.changed() => {
-                stream = watched::<T>(&client, selector.labels());
-                continue;
-            }
+            () = selector.changed() => match begin::<T>(&client, &mut selector, &sink).await {
+                Some(begun) => {
+                    stream = begun;
+                    continue;
+                }
+                None => return,
+            },
             seen = stream.next() => seen,
         };
         let Some(seen) = seen else { return };
@@ -120,6 +123,22 @@ pub async fn watch<T: Kind>(
             let _ = then.send(());
         }
     }
+}
+
+/// Begins a watch of the share that the selector names now, once there is one; `None`: the receiver of events
+/// is gone.
+async fn begin<T: Kind>(client: &kube::Client, selector: &mut Selector, sink: &Sink) -> Option<Stream<T>> {
+    let mut share = selector.share();
+    while share.is_some_and(|share| share.slots.is_empty()) {
+        tokio::select! {
+            () = selector.changed() => share = selector.share(),
+            () = sink.events.closed() => return None,
+        }
+    }
+    if let (Some(share), Some(kind)) = (share, T::SHARED) {
+        sink.events.send(Event::Engine(engine::Event::Selected(kind, share))).await.ok()?;
+    }
+    Some(watched::<T>(client, selector.labels(share)))
 }
 
 /// The LIST and the watches of the objects that these labels select.

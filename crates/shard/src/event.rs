@@ -53,6 +53,9 @@ pub enum Event {
     Listed(Slots),
     /// No request for these slots is on the way any more, as [`Effect::Drain`] asked.
     Drained(Slots),
+    /// Whether every Framework has the label by which another replica would select it. Until then the leader
+    /// proposes no move: the owner would lose sight of what it has.
+    Labelled(bool),
     /// The program is to end.
     Stop,
 }

@@ -40,7 +40,8 @@ impl Awaited {
 }
 
 /// Changes the map as the members that are ready and the lives that are gone require.
-pub fn plan(map: &mut SlotMap, peers: &Peers, at: Duration, policy: &Policy, wall: u64) {
+/// `moves`: whether slots may move between owners that live.
+pub fn plan(map: &mut SlotMap, peers: &Peers, at: Duration, policy: &Policy, wall: u64, moves: bool) {
     let slowest = map.duration.max(policy.duration);
     let ready = peers.ready(at, slowest, policy);
     let owns = |member: &Incarnation| map.slots.values().any(|entry| entry.owner.as_ref() == Some(member));
@@ -55,7 +56,7 @@ pub fn plan(map: &mut SlotMap, peers: &Peers, at: Duration, policy: &Policy, wal
         match &entry.owner {
             None => map.seize(slot, target, wall),
             Some(owner) if peers.is_gone(owner) => map.seize(slot, target, wall),
-            Some(owner) if ready.contains_key(owner) => map.propose(slot, Some(target)),
+            Some(owner) if moves && ready.contains_key(owner) => map.propose(slot, Some(target)),
             // Its owner leaves, and hands over itself, or it is silent, and no hand-over can be asked of it.
             Some(_) => {}
         }

@@ -147,7 +147,15 @@ mod tests {
 
     fn record(holder: Option<&str>, renewals: u64) -> LeaseRecord {
         let holder = holder.map(|random| Incarnation::new("a", random));
-        LeaseRecord { holder, pod: "p".into(), renewals, transitions: 0, duration: D, leaving: false, knows_map: true }
+        LeaseRecord {
+            holder,
+            pod: "p".into(),
+            renewals,
+            transitions: 0,
+            duration: D,
+            leaving: false,
+            knows_map: true,
+        }
     }
 
     fn seen(version: u64, value: Option<LeaseRecord>) -> Seen<LeaseRecord> {

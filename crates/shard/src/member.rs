@@ -41,6 +41,7 @@ pub struct Member {
     stopping: bool,
     over: bool,
     is_newcomer: bool,
+    labelled: bool,
     owned_until: Duration,
     tickets: u64,
 }
@@ -62,6 +63,7 @@ impl Member {
             stopping: false,
             over: false,
             is_newcomer: false,
+            labelled: true,
             owned_until: Duration::ZERO,
             tickets: 0,
         }
@@ -150,6 +152,7 @@ impl Member {
             }
             Event::Listed(slots) => self.listed(slots),
             Event::Drained(slots) => self.release(slots, false, effects),
+            Event::Labelled(labelled) => self.labelled = labelled,
             Event::Stop => {
                 self.stopping = true;
                 self.lease.leave();
@@ -205,7 +208,7 @@ impl Member {
             let is_first = self.is_newcomer && self.leadership.is_first_holder() && self.peers.know_no_map();
             if leads && (is_first || self.map.absent(at) >= self.policy.map_absence(longest)) {
                 let mut map = SlotMap::anew(self.slots.iter().copied(), self.policy.duration, is_first);
-                leader::plan(&mut map, &self.peers, at, &self.policy, wall);
+                leader::plan(&mut map, &self.peers, at, &self.policy, wall, self.labelled);
                 let ticket = self.ticket();
                 effects.push(self.map.put(map, ticket, at, &self.policy));
             }
@@ -213,7 +216,7 @@ impl Member {
         };
         let mut next = map.clone();
         if leads {
-            leader::plan(&mut next, &self.peers, at, &self.policy, wall);
+            leader::plan(&mut next, &self.peers, at, &self.policy, wall, self.labelled);
         }
         self.give_up(&mut next, at, wall);
         self.seize_from_predecessors(&mut next, wall);

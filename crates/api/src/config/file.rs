@@ -33,6 +33,7 @@ pub(super) struct FileConfig {
     log_object_snapshot: Option<Snapshots>,
     pod_failure_spec: Option<Vec<PodFailureRule>>,
     queueing: Option<bool>,
+    sharding: Option<bool>,
     lease_duration_sec: Option<Whole<4, 3_600>>,
     lease_renew_interval_sec: Option<Whole<1, 1_800>>,
     metrics_address: Option<Address>,
@@ -182,6 +183,7 @@ impl FileConfig {
         set(&mut config.retry_backoff_max_delay_sec, self.retry_backoff_max_delay_sec);
         self.log_object_snapshot.unwrap_or_default().fill(&mut config);
         set(&mut config.queueing, self.queueing);
+        set(&mut config.sharding, self.sharding);
         set(&mut config.lease_duration_sec, self.lease_duration_sec);
         set(&mut config.lease_renew_interval_sec, self.lease_renew_interval_sec);
         set(&mut config.metrics_address, self.metrics_address);

@@ -41,10 +41,15 @@ impl Engine {
             }
             Change::Synced => {
                 let (epoch, covered) = self.covered(Kind::Frameworks);
+                // A LIST by label does not show a Framework that is yet to get its label.
+                let is_whole = self.cache.frameworks.selection.slots == Slots::ALL;
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
-                    let is_missing =
-                        |state: &&FrameworkState| state.epoch < epoch && covered.contains(state.slot);
+                    let is_missing = |state: &&FrameworkState| {
+                        state.epoch < epoch
+                            && covered.contains(state.slot)
+                            && (is_whole || state.is_labelled())
+                    };
                     if let Some(state) = entry.state.as_ref().filter(is_missing) {
                         debug!(framework = %key, "the Framework is not listed any more");
                         let line = state.last_line(&key, Some(Gap::FinalStateUnknown));

@@ -2,8 +2,8 @@
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts,
-    Registry,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 
 /// A count as a gauge has it.
@@ -40,6 +40,10 @@ impl Maker {
 
     pub fn gauge(&self, name: &str, help: &str) -> Gauge {
         self.register(Gauge::with_opts(Self::opts(name, help)))
+    }
+
+    pub fn whole_gauge(&self, name: &str, help: &str) -> IntGauge {
+        self.register(IntGauge::with_opts(Self::opts(name, help)))
     }
 
     pub fn gauges(&self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {

@@ -1,6 +1,7 @@
 //! The requests on their way, and their replies.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
 
@@ -8,12 +9,13 @@ use framework_engine::object::Object;
 use framework_engine::request::Request;
 use framework_message::{Reply, Ticket};
 
+use crate::clock::Clock;
 use crate::compression::Compressor;
 use crate::exchange::Exchange;
 use crate::in_flight::InFlight;
 use crate::journal::{Full, Receipt};
 use crate::metrics::Metrics;
-use crate::send::{Answer, send};
+use crate::send::{Answer, Fence, send};
 
 /// The outcome of a request, for the part that sent it.
 pub enum Answered {
@@ -27,17 +29,31 @@ pub struct Requests {
     metrics: Arc<Metrics>,
     compressor: Arc<Compressor>,
     in_flight: InFlight,
+    clock: Clock,
     tasks: JoinSet<(Ticket, Answered)>,
 }
 
 impl Requests {
-    pub fn new(client: kube::Client, metrics: Arc<Metrics>, compressor: Arc<Compressor>) -> Self {
-        Requests { client, metrics, compressor, in_flight: InFlight::default(), tasks: JoinSet::new() }
+    pub fn new(
+        client: kube::Client,
+        metrics: Arc<Metrics>,
+        compressor: Arc<Compressor>,
+        clock: Clock,
+    ) -> Self {
+        let (in_flight, tasks) = (InFlight::default(), JoinSet::new());
+        Requests { client, metrics, compressor, in_flight, clock, tasks }
     }
 
-    /// Sends a request of the engine, after the history that goes before it is written.
-    pub fn send(&mut self, ticket: Ticket, request: Request, receipt: Option<Result<Receipt, Full>>) {
-        let sending = self.sending(request);
+    /// Sends a request of the engine, after the history that goes before it is written, and if it can leave in
+    /// time.
+    pub fn send(
+        &mut self,
+        ticket: Ticket,
+        request: Request,
+        leave_by: Option<Duration>,
+        receipt: Option<Result<Receipt, Full>>,
+    ) {
+        let sending = self.sending(request, leave_by);
         self.tasks.spawn(async move {
             if let Some(receipt) = receipt
                 && !is_written(receipt).await
@@ -51,13 +67,18 @@ impl Requests {
 
     /// Sends a request of the controller of QueueUnits.
     pub fn send_queueing(&mut self, ticket: Ticket, request: framework_queueing::Request) {
-        let sending = self.sending(request);
+        let sending = self.sending(request, None);
         self.tasks.spawn(async move { (ticket, Answered::Queue(sending.await)) });
     }
 
-    fn sending<R: Exchange>(&self, request: R) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
+    fn sending<R: Exchange>(
+        &self,
+        request: R,
+        leave_by: Option<Duration>,
+    ) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
         let (metrics, compressor) = (Arc::clone(&self.metrics), Arc::clone(&self.compressor));
-        send(self.client.clone(), request, metrics, compressor, self.in_flight.clone())
+        let fence = Fence { clock: self.clock, leave_by };
+        send(self.client.clone(), request, metrics, compressor, self.in_flight.clone(), fence)
     }
 
     /// How many are on their way.

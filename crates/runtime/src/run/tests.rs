@@ -162,6 +162,7 @@ impl Stage {
             journal: Arc::clone(&self.journal) as Arc<dyn Journal>,
             instance: "fc-0".to_owned(),
             position_queries: crate::position_query::PositionClient::new().1,
+            member: None,
             stop: tokio::time::sleep(stop_after).boxed(),
         }
     }
@@ -254,7 +255,7 @@ async fn gauges_and_queries_have_their_turn_between_two_batches_of_events() {
     let mut position_queries = queueing::position_queries(&mut parts);
     let (recorder, _writer) =
         Recorder::new(parts.client.clone(), parts.clock, "fc-0", Arc::clone(&parts.metrics));
-    let mut controller = Controller::new(parts, recorder, Arc::default());
+    let mut controller = Controller::new(parts, recorder, Arc::default(), None, Ownership::default());
     let query = tokio::spawn(async move { client.ask(Key::new("ns", "unit")).await });
     tokio::task::yield_now().await;
     controller.turn(Vec::new().drain(..));
@@ -271,7 +272,7 @@ async fn history_that_nothing_waits_for_is_counted_when_it_is_dropped() {
     let parts = stage.parts(Duration::from_secs(1));
     let (recorder, _writer) =
         Recorder::new(parts.client.clone(), parts.clock, "fc-0", Arc::clone(&parts.metrics));
-    let mut controller = Controller::new(parts, recorder, Arc::default());
+    let mut controller = Controller::new(parts, recorder, Arc::default(), None, Ownership::default());
     let (key, uid) = (Key::new("ns", "job"), "f".into());
     let lines = vec![Line::Unreadable { key, uid, resource_version: 7 }];
     controller.perform(Effect::WriteHistory { lines: lines.clone(), before: None });

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use framework_api::queue::ConsumerKind;
 use framework_engine::object::{ConfigMapObject, PodObject};
+use framework_message::Selection;
 use framework_queueing::{
     ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
 };
 
 use super::parts::Parts;
+use super::shares::Selected;
 use crate::client::REPLY_TIMEOUT;
 use crate::watch::{Kind, Selector, Sink, Turn, watch};
 use crate::wire::{FrameworkText, Wire};
@@ -22,11 +25,15 @@ const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Starts the watches, each of which returns its name when it ends.
-pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
+pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, selected: Option<Selected>) {
+    let [frameworks_within, config_maps_within, pods_within] =
+        selected.map_or([const { None }; 3], |selected| selected.map(Some));
     let [frameworks, config_maps, pods, jobs, sets, used, units, queues, quotas, classes] = Turn::chain();
-    start_watch::<FrameworkText>(tasks, parts, sink, frameworks, "the watch of Frameworks");
-    start_watch::<ConfigMapObject>(tasks, parts, sink, config_maps, "the watch of ConfigMaps");
-    start_watch::<PodObject>(tasks, parts, sink, pods, "the watch of Pods");
+    let of = "the watch of Frameworks";
+    start_share::<FrameworkText>(tasks, parts, sink, frameworks, of, frameworks_within);
+    let of = "the watch of ConfigMaps";
+    start_share::<ConfigMapObject>(tasks, parts, sink, config_maps, of, config_maps_within);
+    start_share::<PodObject>(tasks, parts, sink, pods, "the watch of Pods", pods_within);
     if parts.policy.queueing {
         start_queueing(tasks, parts, sink, [jobs, sets, used, units, queues, quotas, classes]);
     }
@@ -39,8 +46,23 @@ fn start_watch<T: Kind>(
     turn: Turn,
     name: &'static str,
 ) {
-    let watching =
-        watch::<T>(parts.client.clone(), Selector::of::<T>(), sink.clone(), turn, parts.seeds.generator());
+    start_share::<T>(tasks, parts, sink, turn, name, None);
+}
+
+fn start_share<T: Kind>(
+    tasks: &mut JoinSet<&'static str>,
+    parts: &mut Parts,
+    sink: &Sink,
+    turn: Turn,
+    name: &'static str,
+    share: Option<Receiver<Selection>>,
+) {
+    let selector = Selector::of::<T>();
+    let selector = match share {
+        Some(share) => selector.within(share),
+        None => selector,
+    };
+    let watching = watch::<T>(parts.client.clone(), selector, sink.clone(), turn, parts.seeds.generator());
     tasks.spawn(async move {
         watching.await;
         name

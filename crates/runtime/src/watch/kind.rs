@@ -13,11 +13,16 @@ use crate::wire::{FrameworkText, Wire};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
+    /// Its name for the engine, if it is divided into slots.
+    const SHARED: Option<engine::Kind> = None;
+
     /// The event of a change. The compressor opens a compressed status.
     fn event(change: Change<Self>, compressor: &Compressor) -> Event;
 }
 
 impl Kind for FrameworkText {
+    const SHARED: Option<engine::Kind> = Some(engine::Kind::Frameworks);
+
     fn event(change: Change<Self>, compressor: &Compressor) -> Event {
         Event::Engine(engine::Event::Framework(match change {
             Change::Restarted => Change::Restarted,
@@ -30,12 +35,16 @@ impl Kind for FrameworkText {
 }
 
 impl Kind for ConfigMapObject {
+    const SHARED: Option<engine::Kind> = Some(engine::Kind::ConfigMaps);
+
     fn event(change: Change<Self>, _: &Compressor) -> Event {
         Event::Engine(engine::Event::ConfigMap(change))
     }
 }
 
 impl Kind for PodObject {
+    const SHARED: Option<engine::Kind> = Some(engine::Kind::Pods);
+
     fn event(change: Change<Self>, _: &Compressor) -> Event {
         Event::Engine(engine::Event::Pod(change))
     }

@@ -1,34 +1,76 @@
-//! The label selector of a watch, which may change while the watch runs.
+//! The label selector of a watch. That of a kind which is divided into slots changes while the watch runs.
 
+use framework_api::name::SLOT_LABEL;
+use framework_message::{Selection, Slots};
 use tokio::sync::watch;
 
 use crate::wire::Wire;
 
-/// The label selector of a watch; `None`: all objects of the kind are watched.
+/// The label selector of a watch.
 #[derive(Clone, Debug)]
-pub struct Selector(watch::Receiver<Option<String>>);
+pub struct Selector {
+    /// The selector of the kind; `None`: all objects are watched.
+    kind: Option<&'static str>,
+    /// The share that is watched; `None`: all of it, for ever.
+    share: Option<watch::Receiver<Selection>>,
+}
 
 impl Selector {
     /// The selector of a kind, which never changes.
     pub fn of<T: Wire>() -> Self {
-        Self::changing(T::RESOURCE.selector.map(str::to_owned)).1
+        Selector { kind: T::RESOURCE.selector, share: None }
     }
 
-    /// A selector, and the handle that changes it: the watch then lists the objects that the new one selects.
-    pub fn changing(labels: Option<String>) -> (watch::Sender<Option<String>>, Self) {
-        let (sender, receiver) = watch::channel(labels);
-        (sender, Selector(receiver))
+    /// The same, for the share of all objects that the receiver shows. A change begins another LIST.
+    #[must_use]
+    pub fn within(self, share: watch::Receiver<Selection>) -> Self {
+        Selector { share: Some(share), ..self }
     }
 
-    /// The selector as it is now.
-    pub(super) fn labels(&mut self) -> Option<String> {
-        self.0.borrow_and_update().clone()
+    /// The share as it is now, if it can change.
+    pub(super) fn share(&mut self) -> Option<Selection> {
+        self.share.as_mut().map(|share| *share.borrow_and_update())
     }
 
-    /// Waits until the selector is another one than [`Selector::labels`] gave last.
+    /// The labels of a share.
+    pub(super) fn labels(&self, share: Option<Selection>) -> Option<String> {
+        match share {
+            Some(Selection { slots, .. }) if slots != Slots::ALL => {
+                let slots: Vec<String> = slots.iter().map(|slot| slot.to_string()).collect();
+                Some(format!("{SLOT_LABEL} in ({})", slots.join(",")))
+            }
+            _ => self.kind.map(str::to_owned),
+        }
+    }
+
+    /// Waits until the share is another one than [`Selector::share`] gave last.
     pub(super) async fn changed(&mut self) {
-        if self.0.changed().await.is_err() {
+        let is_changed = match &mut self.share {
+            Some(share) => share.changed().await.is_ok(),
+            None => false,
+        };
+        if !is_changed {
             std::future::pending().await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use framework_engine::object::PodObject;
+    use framework_message::Slot;
+
+    use super::*;
+    use crate::wire::FrameworkText;
+
+    #[test]
+    fn a_share_is_selected_by_its_slots_and_the_whole_as_without_shares() {
+        let labels = |selector: &Selector, slots| selector.labels(Some(Selection { grant: 1, slots }));
+        let (pods, frameworks) = (Selector::of::<PodObject>(), Selector::of::<FrameworkText>());
+        assert_eq!(labels(&pods, Slots::ALL).as_deref(), Some(SLOT_LABEL));
+        assert_eq!(labels(&frameworks, Slots::ALL), None);
+        let some = [Slot(3), Slot(12)].into_iter().collect();
+        let expected = "frameworkcontroller.microsoft.com/slot in (3,12)";
+        assert_eq!([&pods, &frameworks].map(|kind| labels(kind, some).unwrap()), [expected; 2]);
     }
 }

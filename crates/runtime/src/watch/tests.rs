@@ -10,6 +10,8 @@ use tower::BoxError;
 
 use framework_engine::object::{ConfigMapObject, PodObject};
 
+use framework_message::{Selection, Slot};
+
 use super::*;
 use crate::wire::FrameworkText;
 
@@ -214,17 +216,19 @@ async fn a_changed_selector_begins_a_new_list() {
     let script = Script::new(vec![list("10", "", &[pod("a", "3", "job-attempt")])]);
     let (sender, _receiver) = mpsc::channel(64);
     let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
-    let (labels, selector) = Selector::changing(Some("slot=1".to_owned()));
+    let share = |slot| Selection { grant: 1, slots: [Slot(slot)].into_iter().collect() };
+    let (shares, within) = tokio::sync::watch::channel(share(1));
+    let selector = Selector::of::<PodObject>().within(within);
     let rng = fastrand::Rng::with_seed(1);
     let client = script.client();
     let watching = tokio::spawn(watch::<PodObject>(client, selector, sink, Turn::default(), rng));
     tokio::time::sleep(Duration::from_secs(10)).await;
     script.replies.lock().unwrap().push_back(list("20", "", &[]));
-    labels.send(Some("slot=2".to_owned())).unwrap();
+    shares.send(share(2)).unwrap();
     tokio::time::sleep(Duration::from_secs(10)).await;
     watching.abort();
     let asked = script.asked();
-    let selected = |uri: &String, slot| uri.contains(&format!("labelSelector=slot%3D{slot}"));
+    let selected = |uri: &String, slot| uri.contains(&format!("slot+in+%28{slot}%29"));
     assert!(asked.iter().take(2).all(|uri| selected(uri, 1)), "{asked:?}");
     assert!(asked.iter().skip(2).all(|uri| selected(uri, 2)), "{asked:?}");
     assert!(!asked[2].contains("watch=true") && asked[3].contains("resourceVersion=20"), "{asked:?}");

@@ -1,0 +1,128 @@
+//! Gives Frameworks the label by which replicas select them, once there are several replicas.
+//!
+//! The API server sets UIDs after admission, so no policy can do it. Every replica watches the metadata of the
+//! Frameworks without the label, and labels those whose slot it owns: a replica that labelled the Frameworks of
+//! another one would provoke conflicts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use framework_api::{Framework, name};
+use framework_message::{Key, MayAct, Ownership, Slot};
+use futures::StreamExt;
+use kube::api::{Patch, PatchParams};
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tracing::{debug, info};
+
+use crate::client::REPLY_TIMEOUT;
+use crate::clock::Clock;
+
+/// The parts of the task.
+pub struct Labels {
+    /// Leads to the API server.
+    pub client: kube::Client,
+    /// The slots that this replica owns.
+    pub ownership: Ownership,
+    /// Shows the time.
+    pub clock: Clock,
+    /// Whether there are other replicas.
+    pub accompanied: watch::Receiver<bool>,
+    /// Set while every Framework has its label, as far as the watch shows.
+    pub complete: watch::Sender<bool>,
+    /// Labels a second, at most.
+    pub per_second: f64,
+}
+
+/// A Framework without the label.
+#[derive(Debug)]
+struct Unlabelled {
+    uid: String,
+    resource_version: String,
+}
+
+/// A Framework is labelled within a second or two of its creation: one that is new does not count as missing.
+const SELECTOR: &str = "!frameworkcontroller.microsoft.com/slot";
+
+/// Labels Frameworks whenever there are several replicas. It ends with the program.
+pub async fn run(mut labels: Labels) {
+    loop {
+        if labels.accompanied.wait_for(|accompanied| *accompanied).await.is_err() {
+            return std::future::pending().await;
+        }
+        info!("there are several replicas: Frameworks get the label of their slot");
+        label(&mut labels).await;
+        labels.complete.send_replace(false);
+    }
+}
+
+/// Labels until this replica is alone.
+async fn label(labels: &mut Labels) {
+    let api: Api<PartialObjectMeta<Framework>> = Api::all(labels.client.clone());
+    let only = watcher::Config::default().labels(SELECTOR);
+    let mut shown = watcher(api, only).boxed();
+    let mut unlabelled: BTreeMap<Key, Unlabelled> = BTreeMap::new();
+    let mut turns = interval(Duration::from_secs_f64(1.0 / labels.per_second.max(1.0)));
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut is_listed = false;
+    while *labels.accompanied.borrow() {
+        tokio::select! {
+            biased;
+            changed = labels.accompanied.changed() => if changed.is_err() { return },
+            event = shown.next() => match event {
+                Some(Ok(watcher::Event::Init)) => unlabelled.clear(),
+                Some(Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object))) => {
+                    let (key, found) = found(&object);
+                    unlabelled.insert(key, found);
+                }
+                Some(Ok(watcher::Event::Delete(object))) => _ = unlabelled.remove(&found(&object).0),
+                Some(Ok(watcher::Event::InitDone)) => is_listed = true,
+                Some(Err(error)) => {
+                    debug!(%error, "the watch of Frameworks without a label failed");
+                    turns.tick().await;
+                }
+                None => return,
+            },
+            _ = turns.tick(), if !unlabelled.is_empty() => labels.label_one(&mut unlabelled).await,
+        }
+        labels.complete.send_replace(is_listed && unlabelled.is_empty());
+    }
+}
+
+fn found(object: &PartialObjectMeta<Framework>) -> (Key, Unlabelled) {
+    let key = Key::new(&object.namespace().unwrap_or_default(), &object.name_any());
+    let uid = object.uid().unwrap_or_default();
+    (key, Unlabelled { uid, resource_version: object.resource_version().unwrap_or_default() })
+}
+
+impl Labels {
+    /// Labels the first Framework whose slot is owned. If that fails, the watch shows a newer version, or the
+    /// next turn tries again.
+    async fn label_one(&self, unlabelled: &mut BTreeMap<Key, Unlabelled>) {
+        let now = self.clock.now();
+        let mine = |one: &Unlabelled| self.ownership.may_act(Slot::of(&one.uid), now) == MayAct::Yes;
+        let Some((key, one)) = unlabelled.iter().find(|(_, one)| mine(one)) else { return };
+        let patch = json!({"metadata": {
+            "uid": one.uid,
+            "resourceVersion": one.resource_version,
+            "labels": {name::SLOT_LABEL: Slot::of(&one.uid).to_string()},
+        }});
+        let (key, api) = (key.clone(), Api::<Framework>::namespaced(self.client.clone(), &key.namespace));
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+        let patching = api.patch_metadata(&key.name, &parameters, &patch);
+        match timeout(REPLY_TIMEOUT, patching).await {
+            Ok(Ok(_)) => _ = unlabelled.remove(&key),
+            // A version that is newer, or the absence of the Framework, comes by the watch.
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+                debug!(framework = %key, code = status.code, "the label waits for the watch");
+                unlabelled.remove(&key);
+            }
+            Ok(Err(error)) => debug!(framework = %key, %error, "a label was not set"),
+            Err(_) => debug!(framework = %key, "no answer to a label"),
+        }
+    }
+}

@@ -174,6 +174,12 @@ fn the_account_of_the_controller_creates_only_objects_of_frameworks() {
     refused(scene.try_create(ACCOUNT, &bare("ConfigMap", "job-attempt")), of_maps);
     refused(scene.try_create(ACCOUNT, &owned("ConfigMap", "other", (api, "Framework", "job", uid))), of_maps);
 
+    // The map of slots is the account's own, in its own namespace.
+    let slots = bare("ConfigMap", "frameworkcontroller-slots");
+    refused(scene.try_create(ACCOUNT, &slots), of_maps);
+    let create = ["--namespace=frameworkcontroller", "--as", ACCOUNT, "create", "--dry-run=server", "-f=-"];
+    kubectl(&create, &slots.to_string()).expect("its map of slots");
+
     for (kind, name, object) in [("pod", "job-worker-0", pod), ("configmap", "job-attempt", map)] {
         scene.user(ACCOUNT, &["delete", kind, name, "--wait=false"], &Value::Null).expect("its own object");
         let mut object = object;

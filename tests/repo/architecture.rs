@@ -13,7 +13,7 @@ use crate::source::{self, has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 20] = [
+const ROOMS: [Room; 21] = [
     ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
     ("framework-audit", &[], &[]),
@@ -35,6 +35,7 @@ const ROOMS: [Room; 20] = [
     ("framework-differential", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-engine", &["framework-api", "framework-core", "framework-message"], &[]),
     ("framework-loadtest", &["framework-access", "framework-api", "framework-audit"], &[]),
+    ("framework-membership", &["framework-message", "framework-shard"], &[]),
     ("framework-message", &["framework-api"], &[]),
     ("framework-programs", &[], &[]),
     ("framework-queue", &["framework-api"], &[]),
@@ -46,9 +47,11 @@ const ROOMS: [Room; 20] = [
             "framework-api",
             "framework-core",
             "framework-engine",
+            "framework-membership",
             "framework-message",
             "framework-queue",
             "framework-queueing",
+            "framework-shard",
         ],
         &[],
     ),
@@ -58,7 +61,14 @@ const ROOMS: [Room; 20] = [
     ("framework-testcluster", &["framework-audit", "framework-programs"], &[]),
     (
         "frameworkcontroller",
-        &["framework-access", "framework-api", "framework-core", "framework-engine", "framework-runtime"],
+        &[
+            "framework-access",
+            "framework-api",
+            "framework-core",
+            "framework-engine",
+            "framework-runtime",
+            "framework-shard",
+        ],
         &[
             "framework-barrier",
             "framework-loadtest",

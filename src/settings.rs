@@ -98,7 +98,11 @@ pub enum Error {
     #[error(transparent)]
     BadTimes(#[from] PolicyError),
     /// Two features do not work together.
-    #[error("config file {}: sharding: true is not allowed with queueing: true, give one of them: replicas do not share queues yet", path.display())]
+    #[error(
+        "config file {}: sharding: true is not allowed with queueing: true, give one of them: replicas do \
+         not share queues yet",
+        path.display()
+    )]
     SharedQueues {
         /// The file.
         path: PathBuf,

@@ -75,6 +75,7 @@ fn shares() -> BTreeMap<String, usize> {
 /// Waits until exactly these replicas have shares.
 fn await_shares(of: &[&str]) -> Duration {
     let begun = Instant::now();
+    let deadline = begun + PATIENCE;
     let wanted: BTreeSet<&str> = of.iter().copied().collect();
     loop {
         let shares = shares();
@@ -85,7 +86,7 @@ fn await_shares(of: &[&str]) -> Duration {
             return begun.elapsed();
         }
         let logs: Vec<String> = of.iter().map(|name| log_of(name)).collect();
-        assert!(begun.elapsed() < PATIENCE, "{shares:?} are not of {of:?}\n{}", logs.join("\n---\n"));
+        assert!(Instant::now() < deadline, "{shares:?} are not of {of:?}\n{}", logs.join("\n---\n"));
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -12,6 +12,7 @@ const METRICS: &str = concat!(
     include_str!("../../crates/runtime/src/metrics.rs"),
     include_str!("../../crates/runtime/src/metrics/lifetimes.rs"),
     include_str!("../../crates/runtime/src/metrics/remaining.rs"),
+    include_str!("../../crates/runtime/src/metrics/shares.rs"),
     include_str!("../../crates/runtime/src/metrics/stalls.rs"),
     include_str!("../../crates/runtime/src/metrics/units.rs"),
     include_str!("../../crates/runtime/src/metrics/watches.rs")

@@ -123,7 +123,7 @@ pub enum Effect {
     },
     /// Every kind has been listed for these slots since they were granted.
     Listed(Slots),
-    /// These slots are settled after [`Event::Drain`], or have been drained for as long as a request can live.
+    /// These slots are settled after [`Event::Drain`], or were drained for as long as a request can live.
     Drained(Slots),
 }
 

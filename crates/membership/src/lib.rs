@@ -1,8 +1,8 @@
 //! Makes a program a member of the replicas that share the slots.
 //!
-//! `framework_shard` decides; this crate steps it with the time, with the Leases and the map as the API server
-//! shows them, and with the ends of their writes. Its [`run`](run::run) is a task of its own with a connection
-//! of its own, so that a controller with much to do renews its Lease in time.
+//! `framework_shard` decides; this crate steps it with the time, with the Leases and the map as the API
+//! server shows them, and with the ends of their writes. Its [`run`](run::run) is a task of its own with a
+//! connection of its own, so that a controller with much to do renews its Lease in time.
 
 mod lease;
 mod map;
@@ -11,7 +11,5 @@ mod store;
 mod watch;
 
 pub use lease::lease_name;
+pub use map::MAP;
 pub use run::{Command, Notice, Parts};
-
-/// The ConfigMap that holds the map of slots.
-pub const MAP: &str = "frameworkcontroller-slots";

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
-use crate::MAP;
-
+/// The ConfigMap that holds the map of slots.
+pub const MAP: &str = "frameworkcontroller-slots";
 const DURATION: &str = "leaseDurationSeconds";
 
 /// The value of a slot's key.

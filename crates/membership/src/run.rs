@@ -12,14 +12,16 @@ use framework_shard::{Incarnation, Policy, Seen};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
+use crate::lease::{self, lease_name};
+use crate::map::MAP;
 use crate::store::{Store, map_of};
 use crate::watch::{Shown, watch};
-use crate::{MAP, lease};
 
 /// The parts of a member.
 pub struct Parts {
@@ -40,9 +42,9 @@ pub struct Parts {
     /// The slots that this replica owns: the member alone changes them.
     pub ownership: Ownership,
     /// What the controller says.
-    pub commands: UnboundedReceiver<Command>,
+    pub commands: Receiver<Command>,
     /// What the controller is to do.
-    pub notices: UnboundedSender<Notice>,
+    pub notices: Sender<Notice>,
 }
 
 /// The controller says this to the member.
@@ -82,6 +84,9 @@ pub enum Notice {
     Exit,
 }
 
+/// Objects that a watch has shown and the member has not seen; a watch with more waits.
+const SHOWN: usize = 256;
+
 /// The end of a request, with the life that sent it.
 type Answered = (u64, Option<Event>);
 
@@ -101,13 +106,16 @@ struct Driver {
     labelled: bool,
     accompanied: bool,
     over: bool,
+    /// The controller does not take notices.
+    deaf: bool,
 }
 
-/// Runs until the member has handed everything over, or the controller is gone.
-pub async fn run(parts: Parts) {
+/// Runs until the member has handed everything over, or the controller is gone. Returns whether that was so:
+/// a controller that takes no notices any more is not fit to own slots.
+pub async fn run(parts: Parts) -> bool {
     let store = Store::new(&parts.client, parts.policy.timeout);
-    let (leases, mut leases_shown) = unbounded_channel::<Shown<Lease>>();
-    let (maps, mut map_shown) = unbounded_channel::<Shown<ConfigMap>>();
+    let (leases, mut leases_shown) = channel::<Shown<Lease>>(SHOWN);
+    let (maps, mut map_shown) = channel::<Shown<ConfigMap>>(SHOWN);
     let mut watches = JoinSet::new();
     let of_members = ListParams::default().labels(lease::LABEL);
     watches.spawn(watch(store.leases.clone(), of_members, LEADER_LEASE, leases));
@@ -141,12 +149,13 @@ pub async fn run(parts: Parts) {
                     driver.step(Event::Labelled(labelled));
                 }
                 Some(Command::Stop) => driver.step(Event::Stop),
-                None => return,
+                None => return true,
             },
             Some(shown) = leases_shown.recv() => driver.lease_shown(shown),
             Some(shown) = map_shown.recv() => driver.map_shown(shown),
         }
     }
+    !driver.deaf
 }
 
 impl Driver {
@@ -168,6 +177,7 @@ impl Driver {
             labelled: false,
             accompanied: false,
             over: false,
+            deaf: false,
         }
     }
 
@@ -291,15 +301,19 @@ impl Driver {
         self.until = until;
     }
 
-    fn notify(&self, notice: Notice) {
-        // The controller is gone only if the program is ending.
-        let _ = self.parts.notices.send(notice);
+    fn notify(&mut self, notice: Notice) {
+        // A closed channel means that the program is ending.
+        if let Err(TrySendError::Full(_)) = self.parts.notices.try_send(notice) {
+            error!("the controller takes no notices: this replica gives up its slots");
+            Slot::all().for_each(|slot| self.parts.ownership.disown(slot));
+            (self.deaf, self.over) = (true, true);
+        }
     }
 }
 
 fn incarnation(parts: &mut Parts) -> Incarnation {
     let random = format!("{:08x}", (parts.random)() as u32);
-    Incarnation::new(&crate::lease_name(&parts.host), &random)
+    Incarnation::new(&lease_name(&parts.host), &random)
 }
 
 /// Does a read or a write. `None`: nothing is to be reported.

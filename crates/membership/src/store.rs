@@ -19,7 +19,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use crate::{MAP, lease, map};
+use crate::map::MAP;
+use crate::{lease, map};
 
 /// The objects of the members, in one namespace.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Resource;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Watches until the receiver is gone. `awaited` names an object that is reported absent if it is.
-pub async fn watch<K>(api: Api<K>, only: ListParams, awaited: &'static str, shown: UnboundedSender<Shown<K>>)
+pub async fn watch<K>(api: Api<K>, only: ListParams, awaited: &'static str, shown: Sender<Shown<K>>)
 where
     K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
 {
@@ -55,7 +55,7 @@ async fn list_and_watch<K>(
     api: &Api<K>,
     only: &ListParams,
     known: &mut BTreeSet<String>,
-    shown: &UnboundedSender<Shown<K>>,
+    shown: &Sender<Shown<K>>,
 ) -> Result<(), String>
 where
     K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
@@ -68,12 +68,12 @@ where
         let name = name_of(&object);
         absent.remove(&name);
         known.insert(name);
-        let _ = shown.send(Shown::Present(object));
+        let _ = shown.send(Shown::Present(object)).await;
     }
     for name in absent {
-        let _ = shown.send(Shown::Absent(name, parse(&version)?));
+        let _ = shown.send(Shown::Absent(name, parse(&version)?)).await;
     }
-    let _ = shown.send(Shown::Listed);
+    let _ = shown.send(Shown::Listed).await;
     let parameters = WatchParams {
         label_selector: only.label_selector.clone(),
         field_selector: only.field_selector.clone(),
@@ -91,11 +91,11 @@ where
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     follow(&mut version, object.meta().resource_version.as_ref());
                     known.insert(name_of(&object));
-                    let _ = shown.send(Shown::Present(object));
+                    let _ = shown.send(Shown::Present(object)).await;
                 }
                 WatchEvent::Deleted(object) => {
                     follow(&mut version, object.meta().resource_version.as_ref());
-                    let _ = shown.send(Shown::Absent(name_of(&object), parse(&version)?));
+                    let _ = shown.send(Shown::Absent(name_of(&object), parse(&version)?)).await;
                 }
                 WatchEvent::Bookmark(bookmark) => version.clone_from(&bookmark.metadata.resource_version),
                 WatchEvent::Error(status) => return Err(status.message),

@@ -5,8 +5,8 @@ use crate::slot::Slots;
 /// The slots whose objects a LIST, and the watch after it, show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// The number of the latest grant that was known when the LIST began. Numbers rise with each grant. A LIST
-    /// that began before a slot was granted may show what its earlier owner has changed since (rule B8).
+    /// The number of the latest grant that was known when the LIST began. Numbers rise with each grant. A
+    /// LIST that began before a slot was granted may lack what its earlier owner has changed (rule B8).
     pub grant: u64,
     /// The slots.
     pub slots: Slots,

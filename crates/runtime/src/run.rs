@@ -36,6 +36,7 @@ use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
 use crate::watch::Sink;
 
+mod error;
 mod history;
 mod labels;
 mod parts;
@@ -44,6 +45,7 @@ mod requests;
 mod shares;
 mod watches;
 
+pub use error::Error;
 use history::History;
 pub use parts::{MemberParts, Parts};
 use queueing::Queueing;
@@ -59,28 +61,6 @@ const MEASURE: Duration = Duration::from_secs(5);
 /// How long queued Kubernetes Events may hold up a stop.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// The reason why a controller ended before it was stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A part ended that runs as long as the program.
-    #[error("{0} ended unexpectedly")]
-    PartEnded(&'static str),
-    /// The cache is not valid any more: only a start lists everything again.
-    #[error(
-        "the API server shows version {found} of an object after version {seen}: its store was restored to \
-         an older state, and the controller starts afresh"
-    )]
-    StoreWentBack {
-        /// The version that was seen.
-        seen: u128,
-        /// The version that a read showed after that.
-        found: u128,
-    },
-    /// A task panicked.
-    #[error("a task failed: {0}")]
-    TaskFailed(#[source] JoinError),
-}
-
 /// Runs a controller until `parts.stop` is done and its requests are settled.
 pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let (sink, mut events) = mpsc::channel(EVENTS);
@@ -92,10 +72,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let mut recording = JoinSet::new();
     recording.spawn(writer.run());
     let mut tasks = JoinSet::new();
-    let (shares, ownership, selected) = match shares::start(&mut tasks, &mut parts) {
-        Some((shares, ownership, selected)) => (Some(shares), ownership, Some(selected)),
-        None => (None, Ownership::default(), None),
-    };
+    let (shares, ownership, selected) = shares::start(&mut tasks, &mut parts);
     watches::start(&mut tasks, &mut parts, &sink, selected);
     drop(sink);
 

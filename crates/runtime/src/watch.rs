@@ -131,6 +131,7 @@ async fn begin<T: Kind>(client: &kube::Client, selector: &mut Selector, sink: &S
     let mut share = selector.share();
     while share.is_some_and(|share| share.slots.is_empty()) {
         tokio::select! {
+            biased;
             () = selector.changed() => share = selector.share(),
             () = sink.events.closed() => return None,
         }

@@ -40,7 +40,6 @@ pub struct Member {
     holdings: Holdings,
     stopping: bool,
     over: bool,
-    is_newcomer: bool,
     labelled: bool,
     owned_until: Duration,
     tickets: u64,
@@ -62,7 +61,6 @@ impl Member {
             holdings: Holdings::default(),
             stopping: false,
             over: false,
-            is_newcomer: false,
             labelled: true,
             owned_until: Duration::ZERO,
             tickets: 0,
@@ -73,8 +71,7 @@ impl Member {
     /// and none has seen a map, it writes the first map at once.
     #[must_use]
     pub fn first_of_program(mut self) -> Self {
-        self.lease.knows_map(false);
-        self.is_newcomer = true;
+        self.lease.set_knows_map(false);
         self
     }
 
@@ -92,9 +89,8 @@ impl Member {
         if self.map.version() != before {
             self.follow(at, &mut effects);
         }
-        if self.is_newcomer && self.map.get().is_some() {
-            self.is_newcomer = false;
-            self.lease.knows_map(true);
+        if self.map.get().is_some() {
+            self.lease.set_knows_map(true);
         }
         if self.lease.standing() == Standing::Lost || self.map.restored() {
             self.over = true;
@@ -205,7 +201,8 @@ impl Member {
         let leads = self.leads(at) && !self.stopping;
         let Some(map) = self.map.get() else {
             let longest = self.policy.duration.max(self.peers.longest());
-            let is_first = self.is_newcomer && self.leadership.is_first_holder() && self.peers.know_no_map();
+            let is_first =
+                !self.lease.knows_map() && self.leadership.is_first_holder() && self.peers.know_no_map();
             if leads && (is_first || self.map.absent(at) >= self.policy.map_absence(longest)) {
                 let mut map = SlotMap::anew(self.slots.iter().copied(), self.policy.duration, is_first);
                 leader::plan(&mut map, &self.peers, at, &self.policy, wall, self.labelled);

@@ -95,8 +95,13 @@ impl Renewal {
     }
 
     /// Whether the holder may have seen a map; the next renewal says so.
-    pub fn knows_map(&mut self, knows: bool) {
+    pub fn set_knows_map(&mut self, knows: bool) {
         self.knows_map = knows;
+    }
+
+    /// Whether the holder may have seen a map.
+    pub fn knows_map(&self) -> bool {
+        self.knows_map
     }
 
     /// Whether this life holds it, and nobody held it before.

@@ -1,8 +1,8 @@
 //! Gives Frameworks the label by which replicas select them, once there are several replicas.
 //!
-//! The API server sets UIDs after admission, so no policy can do it. Every replica watches the metadata of the
-//! Frameworks without the label, and labels those whose slot it owns: a replica that labelled the Frameworks of
-//! another one would provoke conflicts.
+//! The API server sets UIDs after admission, so no policy can do it. Every replica watches the metadata of
+//! the Frameworks without the label, and labels those whose slot it owns: a replica that labelled the
+//! Frameworks of another one would provoke conflicts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +45,7 @@ struct Unlabelled {
     resource_version: String,
 }
 
-/// A Framework is labelled within a second or two of its creation: one that is new does not count as missing.
+/// Selects Frameworks without the label.
 const SELECTOR: &str = "!frameworkcontroller.microsoft.com/slot";
 
 /// Labels Frameworks whenever there are several replicas. It ends with the program.

@@ -44,8 +44,8 @@ impl Requests {
         Requests { client, metrics, compressor, in_flight, clock, tasks }
     }
 
-    /// Sends a request of the engine, after the history that goes before it is written, and if it can leave in
-    /// time.
+    /// Sends a request of the engine, after the history that goes before it is written, and if it can leave
+    /// in time.
     pub fn send(
         &mut self,
         ticket: Ticket,

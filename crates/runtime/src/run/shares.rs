@@ -7,9 +7,11 @@ use framework_engine::event::{self as engine, Kind};
 use framework_membership::{Command, Notice};
 use framework_message::{Change, Ownership, Selection, Slot, Slots};
 use futures::FutureExt;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::error;
 
 use super::labels::{self, Labels};
 use super::parts::Parts;
@@ -21,10 +23,13 @@ const ORDER: [Kind; 3] = [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods];
 /// The part of the request budget that labels of Frameworks may take.
 const LABELS: f64 = 0.25;
 
+/// Notices or commands that may wait: far more than there are between two turns of either side.
+const MESSAGES: usize = 4096;
+
 /// The share of this replica.
 pub struct Shares {
-    notices: UnboundedReceiver<Notice>,
-    commands: UnboundedSender<Command>,
+    notices: Receiver<Notice>,
+    commands: Sender<Command>,
     selections: [watch::Sender<Selection>; 3],
     /// What the LIST of each kind that began last selects.
     listing: [Selection; 3],
@@ -37,12 +42,15 @@ pub struct Shares {
 /// What the watches of the kinds select, as it changes.
 pub type Selected = [watch::Receiver<Selection>; 3];
 
-/// Starts the membership, if the program is a member.
-pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts) -> Option<(Shares, Ownership, Selected)> {
-    let member = parts.member.take()?;
+/// Starts the membership, if the program is a member. Otherwise it owns every slot.
+pub fn start(
+    tasks: &mut JoinSet<&'static str>,
+    parts: &mut Parts,
+) -> (Option<Shares>, Ownership, Option<Selected>) {
+    let Some(member) = parts.member.take() else { return (None, Ownership::default(), None) };
     let ownership = Ownership::none();
-    let (notices, notified) = unbounded_channel();
-    let (commanding, commands) = unbounded_channel();
+    let (notices, notified) = channel(MESSAGES);
+    let (commanding, commands) = channel(MESSAGES);
     let (clock, mut rng) = (parts.clock, parts.seeds.generator());
     let membership = framework_membership::run::run(framework_membership::Parts {
         client: member.client,
@@ -55,8 +63,13 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts) -> Option<(Sh
         commands,
         notices,
     });
-    // After its end, which follows a stop, the controller ends by itself.
-    tasks.spawn(membership.then(|()| std::future::pending()));
+    tasks.spawn(async move {
+        if membership.await {
+            // After its end, which follows a stop, the controller ends by itself.
+            std::future::pending::<()>().await;
+        }
+        "the membership"
+    });
     let (accompanied, is_accompanied) = watch::channel(false);
     let (complete, mut is_complete) = watch::channel(false);
     tasks.spawn(
@@ -74,7 +87,7 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts) -> Option<(Sh
     tasks.spawn(async move {
         while is_complete.changed().await.is_ok() {
             let labelled = *is_complete.borrow_and_update();
-            if commanding_labelled.send(Command::Labelled(labelled)).is_err() {
+            if commanding_labelled.send(Command::Labelled(labelled)).await.is_err() {
                 break;
             }
         }
@@ -93,7 +106,7 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts) -> Option<(Sh
         accompanied,
         exited: false,
     };
-    Some((shares, ownership, selected))
+    (Some(shares), ownership, Some(selected))
 }
 
 impl Shares {
@@ -187,7 +200,9 @@ impl Shares {
 
     fn command(&self, command: Command) {
         // The member is gone only after everything was handed over.
-        let _ = self.commands.send(command);
+        if let Err(TrySendError::Full(command)) = self.commands.try_send(command) {
+            error!(?command, "the member takes no commands");
+        }
     }
 
     /// Whether everything was handed over.

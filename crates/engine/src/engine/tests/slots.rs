@@ -61,7 +61,7 @@ fn a_framework_of_a_slot_that_was_not_granted_is_left_alone() {
 }
 
 #[test]
-fn a_slot_is_listed_once_all_lists_that_began_after_its_grant_are_complete() {
+fn only_lists_that_began_after_a_grant_show_its_slots() {
     let (mut cluster, _) = member();
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 7 });
     list(&mut cluster, Selection { grant: 6, slots: Slots::ALL });

@@ -12,6 +12,7 @@ mod guarantees;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;
 mod outage;
+mod replicas;
 mod rescale;
 #[path = "../rescale_promises/mod.rs"]
 mod rescale_promises;

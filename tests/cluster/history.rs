@@ -22,6 +22,8 @@ use super::{PATIENCE, block_on, checkers, installed};
 
 /// How long a watch may be behind a LIST.
 const LAG: Duration = Duration::from_secs(30);
+/// Pause before another attempt to watch.
+const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -252,15 +254,25 @@ where
     let mut from = list.metadata.resource_version.expect("a list has a version");
     tokio::spawn(async move {
         loop {
-            let watch = api.watch(&WatchParams::default().timeout(290), &from).await.expect("a watch");
+            // An API server whose store restarts refuses a watch or ends it: the next one goes on from the last
+            // version.
+            let deadline = Instant::now() + PATIENCE;
+            let watch = loop {
+                match api.watch(&WatchParams::default().timeout(290), &from).await {
+                    Ok(watch) => break watch,
+                    Err(error) => assert!(Instant::now() < deadline, "no watch: {error}"),
+                }
+                tokio::time::sleep(LISTEN_AGAIN).await;
+            };
             let mut events = watch.boxed();
-            while let Some(event) = events.try_next().await.expect("a watch of the test cluster goes on") {
+            while let Ok(Some(event)) = events.try_next().await {
                 let (what, mut object) = match event {
                     WatchEvent::Added(object) => (What::Created, object),
                     WatchEvent::Modified(object) => (What::Changed, object),
                     WatchEvent::Deleted(object) => (What::Gone, object),
                     WatchEvent::Bookmark(_) => continue,
-                    WatchEvent::Error(error) => panic!("a watch of the test cluster goes on: {error:?}"),
+                    WatchEvent::Error(error) if error.code == 410 => panic!("changes are missed: {error:?}"),
+                    WatchEvent::Error(_) => break,
                 };
                 let version = version(&object);
                 from = version.to_string();

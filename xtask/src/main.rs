@@ -34,6 +34,8 @@ enum Command {
     /// Build programs for another command.
     #[command(hide = true)]
     Build(build::Arguments),
+    /// Disturb three replicas, the API server and its store under load, and count what is lost.
+    Chaos(soak::Chaos),
     /// Manage a control plane to try things on by hand: `up` or `down`.
     #[command(disable_help_flag = true)]
     Cluster(delegate::Arguments),
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Barrier(arguments) => Delegate::Barrier.run(&arguments),
         Command::Bench(arguments) => Delegate::Bench.run(&arguments),
         Command::Build(arguments) => build::run(&arguments),
+        Command::Chaos(arguments) => soak::chaos(&arguments),
         Command::Cluster(arguments) => Delegate::Cluster.run(&arguments),
         Command::Demo(arguments) => Delegate::Demo.run(&arguments),
         Command::Differential(arguments) => Delegate::Differential.run(&arguments),

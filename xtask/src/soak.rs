@@ -89,6 +89,20 @@ enum Test {
     },
 }
 
+/// The size of a run that disturbs replicas.
+#[derive(clap::Args)]
+pub(crate) struct Chaos {
+    /// For how long another round of injections begins.
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// How many Frameworks of three Tasks run at a time.
+    #[arg(long, default_value_t = 300)]
+    frameworks: usize,
+    /// The seed of the order of the injections and of the Frameworks.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 /// The kind of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scenario {
@@ -124,6 +138,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Test::Flakes(arguments) => flakes::run(arguments),
         Test::Oldest { test } => oldest(test),
         test => soak(&test.run()),
+    }
+}
+
+/// Disturbs replicas; fails if a Framework was lost, stuck, or a Task ran twice.
+pub(crate) fn chaos(chaos: &Chaos) -> Result<()> {
+    soak(&chaos.run())
+}
+
+impl Chaos {
+    fn run(&self) -> Run {
+        Run {
+            programs: &["chaos"],
+            tests: &["replicas::"],
+            environment: vec![
+                ("FRAMEWORK_CHAOS_MINUTES", self.minutes.to_string()),
+                ("FRAMEWORK_CHAOS_FRAMEWORKS", self.frameworks.to_string()),
+                ("FRAMEWORK_CHAOS_SEED", self.seed.to_string()),
+            ],
+            optimised: true,
+        }
     }
 }
 
@@ -260,7 +294,8 @@ mod tests {
 
     #[test]
     fn every_named_test_is_there_and_reads_its_variables() {
-        for line in [
+        let chaos = Chaos { minutes: 1, frameworks: 1, seed: 1 }.run();
+        let lines = [
             "sim",
             "storm",
             "large",
@@ -269,8 +304,9 @@ mod tests {
             "wave --scenario ttl-wave --frameworks 1",
             "wave --scenario deadline-wave",
             "wave --scenario both",
-        ] {
-            let run = parse(line).run();
+        ];
+        let soaks = lines.map(|line| (line, parse(line).run()));
+        for (line, run) in soaks.into_iter().chain([("chaos", chaos)]) {
             let texts: String = run
                 .tests
                 .iter()

@@ -41,9 +41,9 @@ pub struct Parts {
     pub random: Box<dyn FnMut() -> u64 + Send>,
     /// The slots that this replica owns: the member alone changes them.
     pub ownership: Ownership,
-    /// What the controller says.
+    /// Commands of the controller.
     pub commands: Receiver<Command>,
-    /// What the controller is to do.
+    /// Notices to the controller.
     pub notices: Sender<Notice>,
 }
 

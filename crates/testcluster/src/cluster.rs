@@ -305,6 +305,22 @@ impl Cluster {
         self.with(component, |process| process.signal(Signal::CONT))
     }
 
+    /// Pauses a program that [`host`](Self::host) started, as a suspended machine would.
+    pub fn pause_hosted(&self, pid: u32) -> Result<(), Error> {
+        self.signal_hosted(pid, Signal::STOP)
+    }
+
+    /// Resumes a paused program.
+    pub fn resume_hosted(&self, pid: u32) -> Result<(), Error> {
+        self.signal_hosted(pid, Signal::CONT)
+    }
+
+    fn signal_hosted(&self, pid: u32, signal: Signal) -> Result<(), Error> {
+        let guests = self.lock_guests();
+        let process = guests.iter().find(|process| process.pid() == pid);
+        process.ok_or(Error::NotRunning { component: "a hosted program of that pid" })?.signal(signal)
+    }
+
     /// A function that makes the directory stay when the cluster ends, for a look at the logs.
     pub(crate) fn keeper(&self) -> impl Fn() + Send + Sync + 'static {
         let dir = self.dir.clone();

@@ -1,5 +1,6 @@
 //! A relay between a controller and the API server, in plain HTTP. It can hold back the events of watches
-//! while LISTs, GETs and writes go on: a watch that lags, for as long as a test wants.
+//! while LISTs, GETs and writes go on: a watch that lags, for as long as a test wants. It can also cut the
+//! controller off.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -29,20 +30,22 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 pub struct Relay {
     address: SocketAddr,
     held: watch::Sender<Held>,
+    cut: watch::Sender<bool>,
 }
 
 impl Relay {
     /// Starts one that passes requests on as a user of the cluster, and ignores their own tokens.
     pub fn start(cluster: &Cluster, user: &str) -> Relay {
         let (held, seen) = watch::channel(Held::new());
+        let (cut, is_cut) = watch::channel(false);
         let address = block_on(async {
             let client = cluster.client_for(user).expect("the user exists");
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
             let address = listener.local_addr().expect("it has an address");
-            tokio::spawn(accept(listener, client, seen));
+            tokio::spawn(accept(listener, client, seen, is_cut));
             address
         });
-        Relay { address, held }
+        Relay { address, held, cut }
     }
 
     /// For `kubeApiServerAddress`.
@@ -59,15 +62,36 @@ impl Relay {
     pub fn release(&self) {
         self.held.send_modify(Held::clear);
     }
+
+    /// From now on every connection is closed, those with requests under way too: they may have been carried
+    /// out.
+    pub fn cut(&self) {
+        self.cut.send_replace(true);
+    }
+
+    /// Connections are accepted again.
+    pub fn mend(&self) {
+        self.cut.send_replace(false);
+    }
 }
 
-async fn accept(listener: TcpListener, client: kube::Client, held: watch::Receiver<Held>) {
+async fn accept(
+    listener: TcpListener,
+    client: kube::Client,
+    held: watch::Receiver<Held>,
+    is_cut: watch::Receiver<bool>,
+) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (client, held) = (client.clone(), held.clone());
+        let (client, held, mut is_cut) = (client.clone(), held.clone(), is_cut.clone());
         tokio::spawn(async move {
             let service = service_fn(|request| pass(client.clone(), held.clone(), request));
-            // It ends with an error whenever one of the two sides ends first, as killed ones do.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let serve = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            tokio::select! {
+                biased;
+                _ = is_cut.wait_for(|is_cut| *is_cut) => {}
+                // It ends with an error whenever one of the two sides ends first, as killed ones do.
+                _ = serve => {}
+            }
         });
     }
 }

@@ -1,0 +1,146 @@
+//! Replicas of the controller that share the Frameworks. A test starts, ends and disturbs each by its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::Api;
+use serde_json::Value;
+
+use super::{PATIENCE, block_on, client, installed, kubectl, log_of, program, start_program_with};
+
+/// How long a Lease lasts without a renewal, in seconds: short, so that tests wait little.
+pub const LEASE: u64 = 5;
+/// How long a replica that is asked to end may take, as the manifest has it.
+const GRACE: Duration = Duration::from_secs(40);
+const MAP: &str = "frameworkcontroller-slots";
+
+/// The replicas of a test. With this value they end, and their Leases and map are deleted.
+pub struct Replicas {
+    /// The pid of each, and the number of its Pod.
+    running: BTreeMap<&'static str, (u32, usize)>,
+    pods: usize,
+}
+
+impl Replicas {
+    /// None yet, with the rights that `deploy/` grants in a namespace of the replicas.
+    pub fn none() -> Replicas {
+        let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/base/role.yaml");
+        kubectl(&["apply", "--server-side", "--namespace", "default", "-f", role]);
+        let bind = "create rolebinding test-controller --role frameworkcontroller --user controller \
+                    --dry-run=client --output yaml";
+        super::apply("default", &kubectl(&bind.split_whitespace().collect::<Vec<_>>()));
+        Replicas { running: BTreeMap::new(), pods: 0 }
+    }
+
+    /// Starts one in a new Pod on a host of that name, with further lines in its config file.
+    pub fn start(&mut self, name: &'static str, config: &str) {
+        self.pods += 1;
+        self.launch(name, self.pods, config);
+    }
+
+    /// Starts the container of that host's last Pod again.
+    pub fn restart(&mut self, name: &'static str, config: &str) {
+        let (_, pod) = self.running[name];
+        self.launch(name, pod, config);
+    }
+
+    fn launch(&mut self, name: &'static str, pod: usize, config: &str) {
+        let first =
+            [format!("HOSTNAME={name}"), format!("POD_UID=pod-{pod}"), program().display().to_string()];
+        let config = format!("sharding: true\nleaseDurationSec: {LEASE}\nleaseRenewIntervalSec: 1\n{config}");
+        let pid = start_program_with(name, Path::new("/usr/bin/env"), &first, &config);
+        self.running.insert(name, (pid, pod));
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.running.keys().copied().collect()
+    }
+
+    /// Kills one with SIGKILL; [`restart`](Self::restart) knows its Pod.
+    pub fn kill(&self, name: &str) {
+        installed().kill_hosted(self.running[name].0).expect("it was running");
+    }
+
+    /// Removes one that was killed from the list, and its Pod with it.
+    pub fn forget(&mut self, name: &str) {
+        self.running.remove(name);
+    }
+
+    /// Asks one to end, and waits for that.
+    pub fn stop(&mut self, name: &str) -> ExitStatus {
+        let (pid, _) = self.running.remove(name).expect("it runs");
+        installed().terminate_hosted(pid, GRACE).expect("it ends")
+    }
+
+    /// Stops one with SIGSTOP, so that it keeps its connections and its opinions.
+    pub fn freeze(&self, name: &str) {
+        installed().pause_hosted(self.running[name].0).expect("it runs");
+    }
+
+    /// Continues one that was stopped.
+    pub fn thaw(&self, name: &str) {
+        installed().resume_hosted(self.running[name].0).expect("it is there");
+    }
+
+    /// Waits until exactly the running replicas have equal shares, within a tenth.
+    pub fn await_shares(&self) -> Duration {
+        self.await_shares_of(&self.names())
+    }
+
+    /// The same for these replicas.
+    pub fn await_shares_of(&self, names: &[&str]) -> Duration {
+        let begun = Instant::now();
+        let deadline = begun + PATIENCE;
+        let wanted: BTreeSet<&str> = names.iter().copied().collect();
+        loop {
+            let shares = shares();
+            let total: usize = shares.values().sum();
+            let owners: BTreeSet<&str> = shares.keys().map(String::as_str).collect();
+            let even = 256 / names.len();
+            let is_even = shares.values().all(|share| share.abs_diff(even) <= even / 10 + 1);
+            if total == 256 && owners == wanted && is_even {
+                return begun.elapsed();
+            }
+            let logs: Vec<String> = names.iter().map(|name| log_of(name)).collect();
+            assert!(Instant::now() < deadline, "{shares:?} are not of {names:?}\n{}", logs.join("\n---\n"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        for (pid, _) in self.running.values() {
+            // A test that failed may have found it dead.
+            let _ = installed().kill_hosted(*pid);
+        }
+        let of_members = ["--selector", "frameworkcontroller.microsoft.com/lease"];
+        let leases = [&["delete", "leases", "--namespace", "default"], &of_members[..]].concat();
+        let map = ["delete", "configmap", MAP, "--namespace", "default", "--ignore-not-found"];
+        for arguments in [&leases[..], &map] {
+            if let Err(error) = installed().kubectl(arguments) {
+                eprintln!("Leases and map are left over: {error}");
+            }
+        }
+    }
+}
+
+/// How many slots each replica owns, by the map; none while the API server does not answer.
+pub fn shares() -> BTreeMap<String, usize> {
+    let maps: Api<ConfigMap> = Api::namespaced(client(), "default");
+    let map = block_on(maps.get_opt(MAP)).unwrap_or_default();
+    let mut shares = BTreeMap::new();
+    for row in map.and_then(|map| map.data).unwrap_or_default().values() {
+        let row: Value = serde_json::from_str(row).expect("a row is JSON");
+        if let Some(owner) = row["owner"].as_str() {
+            let host = owner.split('/').next().unwrap_or_default();
+            let host = host.trim_start_matches("frameworkcontroller-member-");
+            *shares.entry(host.to_owned()).or_default() += 1;
+        }
+    }
+    shares
+}

@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long `down` waits for the components to end before it kills their holder.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a Lease of a replica lasts without a renewal, in seconds: half of the default, for those who wait.
+pub(crate) const LEASE_SECONDS: u32 = 5;
 /// The name of the controller's program and log.
 const CONTROLLER: &str = "frameworkcontroller";
 const EVERY: Duration = Duration::from_millis(50);
@@ -204,6 +206,19 @@ pub(crate) fn host(cluster: &Cluster, program: &Path, dir: &Path) -> Result<i32>
     // It runs in that directory.
     let arguments = ["--config".into(), "frameworkcontroller.yaml".into()];
     Ok(i32::try_from(cluster.host(CONTROLLER, program, &arguments, dir)?)?)
+}
+
+/// Runs a replica of the controller on a host of that name, beside others; returns its pid.
+pub(crate) fn host_replica(cluster: &Cluster, program: &Path, host: &'static str) -> Result<u32> {
+    let dir = cluster_home().join("demo");
+    fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
+    let config = format!("{host}.yaml");
+    let sharing = format!("sharding: true\nleaseDurationSec: {LEASE_SECONDS}\nleaseRenewIntervalSec: 1\n");
+    fs::write(dir.join(&config), format!("{DEFAULT_CONFIG}\nmetricsAddress: 127.0.0.1:0\n{sharing}"))
+        .with_context(|| format!("writing {config}"))?;
+    let program = program.to_str().context("the controller's path is no text")?.to_owned();
+    let arguments = [format!("HOSTNAME={host}"), program, "--config".into(), config];
+    Ok(cluster.host(host, Path::new("/usr/bin/env"), &arguments, &dir)?)
 }
 
 /// Where a controller that [`host`] started logs to.

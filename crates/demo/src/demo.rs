@@ -18,7 +18,7 @@ use crate::example::EXAMPLES;
 use crate::history::History;
 use crate::screen::Screen;
 use crate::testbed::Testbed;
-use crate::{follow, gangs, requests, summary};
+use crate::{follow, gangs, replicas, requests, summary};
 
 /// The variant of the demo.
 #[derive(clap::Args)]
@@ -29,6 +29,10 @@ pub(crate) struct Arguments {
     /// Show two gangs and room for one: without a queue, where both hang, and with one.
     #[arg(long, conflicts_with = "keep")]
     queue: bool,
+    /// Show so many replicas that share Frameworks, of which one is killed.
+    #[arg(long, value_name = "N", conflicts_with_all = ["keep", "queue"])]
+    #[arg(value_parser = clap::value_parser!(u8).range(2..=i64::from(replicas::MOST)))]
+    replicas: Option<u8>,
     /// Run this controller; `cargo xtask` builds one if none is named.
     #[arg(long, value_name = "PROGRAM")]
     controller: PathBuf,
@@ -45,6 +49,10 @@ async fn prepare(arguments: &Arguments, interrupted: &Arc<AtomicBool>) -> Result
     let program = arguments.controller.canonicalize();
     let program = program.with_context(|| format!("finding {}", arguments.controller.display()))?;
     let (keep, given_up) = (arguments.keep, Arc::clone(interrupted));
+    if let Some(replicas) = arguments.replicas {
+        let testbed = tokio::task::spawn_blocking(Testbed::without_a_controller).await??;
+        return replicas::show(&testbed, &program, replicas).await;
+    }
     let testbed = tokio::task::spawn_blocking(move || Testbed::prepare(keep, &program, &given_up)).await??;
     let outcome = if arguments.queue { gangs::show(&testbed).await } else { show(&testbed).await };
     testbed.end()?;

@@ -10,6 +10,7 @@ mod example;
 mod follow;
 mod gangs;
 mod history;
+mod replicas;
 mod requests;
 mod screen;
 mod summary;

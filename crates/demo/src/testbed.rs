@@ -51,9 +51,7 @@ impl Testbed {
             let pid = held.state.controller.context("the cluster has no controller")?;
             (Testbed::Held(held), pid, cluster::controller_log(&cluster_home()))
         } else {
-            eprintln!("starting the control plane");
-            let own = Cluster::start(Options { kubectl: false, ..Options::default() })?;
-            own.install(&root().join("deploy/crds"))?;
+            let own = start()?;
             let dir = cluster_home().join("demo");
             let pid = cluster::host(&own, controller, &dir)?;
             (Testbed::Own(Box::new(own)), pid, cluster::controller_log(&dir))
@@ -61,6 +59,21 @@ impl Testbed {
         eprintln!("the control plane is in {}", testbed.dir().display());
         eprintln!("the controller is process {pid} and logs to {}", log.display());
         Ok(testbed)
+    }
+
+    /// Starts the control plane alone. Blocks.
+    pub(crate) fn without_a_controller() -> Result<Testbed> {
+        let own = start()?;
+        eprintln!("the control plane is in {}", own.dir().display());
+        Ok(Testbed::Own(Box::new(own)))
+    }
+
+    /// The cluster, if this process holds it.
+    pub(crate) fn own(&self) -> Option<&Cluster> {
+        match self {
+            Testbed::Own(cluster) => Some(cluster),
+            Testbed::Held(_) => None,
+        }
     }
 
     /// A client that may do everything.
@@ -115,4 +128,11 @@ impl Testbed {
             Testbed::Held(held) => &held.state.kubeconfig,
         }
     }
+}
+
+fn start() -> Result<Cluster> {
+    eprintln!("starting the control plane");
+    let own = Cluster::start(Options { kubectl: false, ..Options::default() })?;
+    own.install(&root().join("deploy/crds"))?;
+    Ok(own)
 }

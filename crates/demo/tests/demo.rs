@@ -153,3 +153,16 @@ fn two_gangs_hang_without_a_queue_and_run_one_after_the_other_in_it() {
     assert!(!with.contains("ExceedsQuota"), "{told}");
     Started::read(&noise).unwrap().assert_gone();
 }
+
+#[test]
+fn replicas_share_frameworks_and_go_on_without_one_that_is_killed() {
+    let home = tempfile::tempdir().unwrap();
+    let output = demo(home.path(), controller(), &["--replicas", "3"]).wait_with_output().unwrap();
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    let first = told.lines().find(|line| line.contains("shares: ")).unwrap_or_else(|| panic!("{told}"));
+    assert!(["replica-0 ", "replica-1 ", "replica-2 "].iter().all(|host| first.contains(host)), "{told}");
+    let last = told.lines().rfind(|line| line.contains("shares: ")).unwrap();
+    assert!(!last.contains("replica-0"), "{told}");
+    assert!(told.ends_with("Each Framework succeeded, and no Task ran twice.\n"), "{told}");
+}

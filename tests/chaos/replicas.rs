@@ -160,7 +160,7 @@ impl Chaos {
     /// Disturbs; returns the time until the others had the slots, or all had equal shares.
     fn inject(&mut self, injection: Injection) -> Duration {
         let name = self.random.choice(ALWAYS).expect("there are three");
-        let others: Vec<&str> = ALWAYS.into_iter().filter(|other| *other != name).collect();
+        let others: Vec<&'static str> = ALWAYS.into_iter().filter(|other| *other != name).collect();
         match injection {
             Kill => {
                 self.replicas.kill(name);
@@ -211,31 +211,37 @@ impl Chaos {
                 self.replicas.await_shares();
                 begun.elapsed()
             }
-            Roll => {
-                let begun = Instant::now();
-                for name in ALWAYS {
-                    assert!(self.replicas.stop(name).success(), "{}", cluster::log_of(name));
-                    self.begin(name);
-                    self.replicas.await_shares();
-                }
-                begun.elapsed()
-            }
-            Scale => {
-                let begun = Instant::now();
-                others.iter().for_each(|other| {
-                    self.replicas.stop(other);
-                });
-                self.replicas.await_shares();
-                let more = ALWAYS.into_iter().filter(|other| *other != name).chain(AT_TIMES);
-                more.for_each(|name| self.begin(name));
-                self.replicas.await_shares();
-                AT_TIMES.iter().for_each(|name| {
-                    self.replicas.stop(name);
-                });
-                self.replicas.await_shares();
-                begun.elapsed()
-            }
+            Roll => self.roll(),
+            Scale => self.scale(name, &others),
         }
+    }
+
+    fn roll(&mut self) -> Duration {
+        let begun = Instant::now();
+        for name in ALWAYS {
+            assert!(self.replicas.stop(name).success(), "{}", cluster::log_of(name));
+            self.begin(name);
+            self.replicas.await_shares();
+        }
+        begun.elapsed()
+    }
+
+    /// Leaves one replica alone, then has five, and three again.
+    fn scale(&mut self, alone: &'static str, others: &[&'static str]) -> Duration {
+        let begun = Instant::now();
+        for other in others {
+            self.replicas.stop(other);
+        }
+        self.replicas.await_shares();
+        for more in ALWAYS.into_iter().filter(|name| *name != alone).chain(AT_TIMES) {
+            self.begin(more);
+        }
+        self.replicas.await_shares();
+        for name in AT_TIMES {
+            self.replicas.stop(name);
+        }
+        self.replicas.await_shares();
+        begun.elapsed()
     }
 
     /// Waits until the others have the slots of one that is away, and until it was away for long enough.

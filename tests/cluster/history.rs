@@ -254,8 +254,8 @@ where
     let mut from = list.metadata.resource_version.expect("a list has a version");
     tokio::spawn(async move {
         loop {
-            // An API server whose store restarts refuses a watch or ends it: the next one goes on from the last
-            // version.
+            // An API server whose store restarts refuses a watch or ends it: the next one goes on from the
+            // last version.
             let deadline = Instant::now() + PATIENCE;
             let watch = loop {
                 match api.watch(&WatchParams::default().timeout(290), &from).await {

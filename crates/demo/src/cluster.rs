@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 /// How long `down` waits for the components to end before it kills their holder.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long a Lease of a replica lasts without a renewal, in seconds: half of the default, for those who wait.
+/// How long a Lease of a replica lasts without a renewal, in seconds: half of the default, as people wait.
 pub(crate) const LEASE_SECONDS: u32 = 5;
 /// The name of the controller's program and log.
 const CONTROLLER: &str = "frameworkcontroller";

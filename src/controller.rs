@@ -90,6 +90,13 @@ impl Controller {
                 () = stop.clone() => return Ok(()),
                 ready = startup::ready(&self.client, patience, &health) => ready?,
             }
+            if let Some(member) = &self.member {
+                tokio::select! {
+                    biased;
+                    () = stop.clone() => return Ok(()),
+                    () = startup::alone(&self.client, &member.host, &health) => {}
+                }
+            }
             info!(instance = self.instance, "started");
             let parts = Parts {
                 client: self.client.clone(),

@@ -67,6 +67,51 @@ pub async fn ready(client: &Client, patience: Patience, health: &Health) -> Resu
     Ok(())
 }
 
+/// The StatefulSet of `deploy/base`, and its Pod.
+const LONE: [(&str, &str); 2] = [
+    ("StatefulSet", "/apis/apps/v1/namespaces/NAMESPACE/statefulsets/frameworkcontroller"),
+    ("Pod", "/api/v1/namespaces/NAMESPACE/pods/frameworkcontroller-0"),
+];
+
+/// Waits until no controller of `deploy/base` is left beside this one, which shares Frameworks with others by
+/// Leases: that one knows none, acts on all Frameworks, and `kubectl apply` of another folder leaves it there.
+/// `host` is the name of this Pod.
+pub async fn alone(client: &Client, host: &str, health: &Health) {
+    let is_its_own =
+        host.strip_prefix("frameworkcontroller-").is_some_and(|rest| rest.parse::<u32>().is_ok());
+    if is_its_own {
+        return;
+    }
+    let mut line = Line { health, last: None };
+    while let Err(problem) = nobody_else(client).await {
+        line.say(&problem);
+        sleep(PAUSE).await;
+    }
+    line.done();
+}
+
+async fn nobody_else(client: &Client) -> Result<(), String> {
+    let namespace = client.default_namespace();
+    for (kind, path) in LONE {
+        match request(client, Request::get(path.replace("NAMESPACE", namespace)), None).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Ok(_) => {
+                return Err(format!(
+                    "a controller without sharding acts on all Frameworks: the {kind} of deploy/base is \
+                     there; delete it with: kubectl delete statefulset frameworkcontroller -n {namespace}"
+                ));
+            }
+            Err(error) => {
+                return Err(format!(
+                    "the {kind} of deploy/base cannot be looked for: {}; deploy/base/role.yaml has the right",
+                    causes(&error)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Logs the failing check: once, and again after a while.
 struct Line<'a> {
     health: &'a Health,

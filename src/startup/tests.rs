@@ -21,6 +21,8 @@ struct State {
     /// Verb and resource that are not allowed.
     denied: Vec<(&'static str, &'static str)>,
     definition: Option<Value>,
+    /// A part of the paths of objects that are there besides.
+    present: Option<&'static str>,
     asked: Vec<String>,
 }
 
@@ -59,6 +61,7 @@ impl Fake {
                 json!({"status": {"allowed": !denied}})
             }
             Some("selfsubjectreviews") => json!({"status": {"userInfo": {"username": "fc"}}}),
+            _ if state.present.is_some_and(|part| path.contains(part)) => json!({}),
             _ => match &state.definition {
                 Some(definition) => definition.clone(),
                 None => {
@@ -156,4 +159,24 @@ async fn a_definition_must_be_established_and_have_a_status_subresource() {
     old["spec"]["versions"][0]["subresources"] = Value::Null;
     fake.change(|state| state.definition = Some(old));
     assert!(waiting_for(&fake).await.unwrap().contains("has no status subresource"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_waits_until_the_stateful_set_and_its_pod_are_gone() {
+    for (part, kind) in [("/statefulsets/frameworkcontroller", "StatefulSet"), ("/pods/", "Pod")] {
+        let (fake, health) = (Fake::default(), health());
+        fake.change(|state| state.present = Some(part));
+        let client = fake.client();
+        let waited = timeout(Duration::from_secs(30), alone(&client, "frameworkcontroller-7d4f-x", &health));
+        assert!(waited.await.is_err(), "it waits beside the {kind}");
+        let expected = format!(
+            "waiting: a controller without sharding acts on all Frameworks: the {kind} of deploy/base is \
+             there; delete it with: kubectl delete statefulset frameworkcontroller -n default"
+        );
+        assert_eq!(health.not_ready(), Some(expected));
+        fake.change(|state| state.present = None);
+        alone(&client, "frameworkcontroller-7d4f-x", &health).await;
+        fake.change(|state| state.present = Some(part));
+        alone(&client, "frameworkcontroller-0", &health).await;
+    }
 }

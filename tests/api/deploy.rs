@@ -25,7 +25,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
 #[test]
 fn the_api_server_accepts_the_base_and_everything() {
     installed();
-    for folder in ["base", "."] {
+    for folder in ["base", ".", "sharded"] {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered(folder)}).to_string();
         let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"];
         kubectl(&strict, &list).unwrap_or_else(|refusal| panic!("{folder}: {refusal}"));
@@ -40,6 +40,37 @@ fn there_is_exactly_one_replica() {
     let sets = of_kind(&objects, "StatefulSet");
     let replicas: Vec<&Value> = sets.iter().map(|set| &set["spec"]["replicas"]).collect();
     assert_eq!(replicas, [1]);
+}
+
+#[test]
+fn the_replicas_of_the_overlay_share_and_are_spread() {
+    let (one, several) = (rendered("base"), rendered("sharded"));
+    assert!(of_kind(&several, "StatefulSet").is_empty());
+    let deployment = of_kind(&several, "Deployment")[0];
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+    let (mut alone, mut shared) =
+        (of_kind(&one, "StatefulSet")[0]["spec"]["template"].clone(), deployment.clone());
+    let labels = &deployment["spec"]["template"]["metadata"]["labels"];
+    let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["labelSelector"];
+    let budget = &of_kind(&several, "PodDisruptionBudget")[0]["spec"]["selector"];
+    for selector in [spread, budget] {
+        for (key, value) in selector["matchLabels"].as_object().expect("labels") {
+            assert_eq!(&labels[key], value);
+        }
+    }
+    // Apart from the spread and the name of the ConfigMap the Pods are alike.
+    let shared = &mut shared["spec"]["template"];
+    shared["spec"].as_object_mut().expect("a spec").remove("topologySpreadConstraints");
+    for pod in [&mut alone, shared] {
+        pod["spec"]["volumes"][0]["configMap"]["name"].take();
+    }
+    assert_eq!(&alone, shared);
+    let (alone, shared) = (config_text(&one), config_text(&several));
+    let alone = alone.replace("\nqueueing: true\n", "\nqueueing: false\n");
+    assert_eq!(alone.replace("\n# sharding: false\n", "\nsharding: true\n"), shared);
+    let config = config_of(&several);
+    assert!(config.sharding && !config.queueing);
 }
 
 #[test]
@@ -85,14 +116,20 @@ fn the_pod_is_within_the_restricted_standard() {
 }
 
 /// The config file that the argument of the Pod names, in the ConfigMap that the Pod mounts.
-fn config_of(objects: &[Value]) -> Config {
-    let template = &of_kind(objects, "StatefulSet")[0]["spec"]["template"]["spec"];
+fn config_text(objects: &[Value]) -> &str {
+    let sets = of_kind(objects, "StatefulSet").into_iter().chain(of_kind(objects, "Deployment"));
+    let [controller] = sets.collect::<Vec<_>>()[..] else { panic!("one controller") };
+    let template = &controller["spec"]["template"]["spec"];
     let config = of_kind(objects, "ConfigMap")[0];
     assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
     let folder = template["containers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
     let argument = template["containers"][0]["args"][0].as_str().unwrap();
     let file = argument.strip_prefix(&format!("--config={folder}/")).expect("a file of that folder");
-    Config::parse(config["data"][file].as_str().expect("the ConfigMap has that file")).unwrap()
+    config["data"][file].as_str().expect("the ConfigMap has that file")
+}
+
+fn config_of(objects: &[Value]) -> Config {
+    Config::parse(config_text(objects)).unwrap()
 }
 
 #[test]
@@ -164,6 +201,31 @@ fn the_controller_may_do_what_it_must_and_nothing_else() {
         ("delete", "jobs.batch"),
     ] {
         assert!(!may(verb, resource), "may not {verb} {resource}");
+    }
+}
+
+#[test]
+fn the_replicas_may_write_leases_and_the_map_in_their_namespace_alone() {
+    installed();
+    let may = |verb: &str, resource: &str, namespace: &str| {
+        kubectl(&["auth", "can-i", verb, resource, ACCOUNT, "--namespace", namespace], "").is_ok()
+    };
+    let leases = ["get", "list", "watch", "create", "update", "delete"]
+        .map(|verb| (verb, "leases.coordination.k8s.io"));
+    let others = [
+        ("update", "configmaps/frameworkcontroller-slots"),
+        ("get", "statefulsets.apps/frameworkcontroller"),
+    ];
+    for (verb, resource) in leases.into_iter().chain(others) {
+        assert!(may(verb, resource, "frameworkcontroller"), "must {verb} {resource}");
+        assert!(!may(verb, resource, "elsewhere"), "may not {verb} {resource} elsewhere");
+    }
+    for (verb, resource) in [
+        ("update", "configmaps"),
+        ("get", "statefulsets.apps/others"),
+        ("delete", "statefulsets.apps/frameworkcontroller"),
+    ] {
+        assert!(!may(verb, resource, "frameworkcontroller"), "may not {verb} {resource}");
     }
 }
 

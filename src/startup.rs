@@ -74,11 +74,11 @@ const LONE: [(&str, &str); 2] = [
 ];
 
 /// Waits until no controller of `deploy/base` is left beside this one, which shares Frameworks with others by
-/// Leases: that one knows none, acts on all Frameworks, and `kubectl apply` of another folder leaves it there.
-/// `host` is the name of this Pod.
+/// Leases. That controller knows none and acts on all Frameworks, and `kubectl apply` of another folder leaves
+/// it there. `host` is the name of this Pod.
 pub async fn alone(client: &Client, host: &str, health: &Health) {
-    let is_its_own =
-        host.strip_prefix("frameworkcontroller-").is_some_and(|rest| rest.parse::<u32>().is_ok());
+    let ordinal = host.strip_prefix("frameworkcontroller-");
+    let is_its_own = ordinal.is_some_and(|ordinal| ordinal.parse::<u32>().is_ok());
     if is_its_own {
         return;
     }

@@ -222,7 +222,7 @@ fn the_replicas_may_write_leases_and_the_map_in_their_namespace_alone() {
     }
     for (verb, resource) in [
         ("update", "configmaps"),
-        ("get", "statefulsets.apps/others"),
+        ("list", "statefulsets.apps"),
         ("delete", "statefulsets.apps/frameworkcontroller"),
     ] {
         assert!(!may(verb, resource, "frameworkcontroller"), "may not {verb} {resource}");

@@ -74,7 +74,7 @@ const LONE: [(&str, &str); 2] = [
 ];
 
 /// Waits until no controller of `deploy/base` is left beside this one, which shares Frameworks with others by
-/// Leases. That controller knows none and acts on all Frameworks, and `kubectl apply` of another folder leaves
+/// Leases. That controller knows none and acts on all Frameworks; `kubectl apply` of another folder leaves
 /// it there. `host` is the name of this Pod.
 pub async fn alone(client: &Client, host: &str, health: &Health) {
     let ordinal = host.strip_prefix("frameworkcontroller-");

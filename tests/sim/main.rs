@@ -12,5 +12,6 @@ mod lifecycle;
 mod lifetime;
 mod queue;
 mod replay;
+mod replicas;
 mod timers;
 mod walk;

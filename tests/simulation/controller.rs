@@ -10,7 +10,7 @@ use framework_engine::engine::EngineSettings;
 use framework_runtime::clock::Clock;
 use framework_runtime::health::Health;
 use framework_runtime::metrics::Metrics;
-use framework_runtime::run::{Error, Parts, run};
+use framework_runtime::run::{Error, MemberParts, Parts, run};
 use framework_runtime::seeds::Seeds;
 use framework_sim::SimCluster;
 use futures::FutureExt;
@@ -32,6 +32,26 @@ pub struct Setup {
     pub wrong_by: SignedDuration,
     /// The journal of its history.
     pub told: Told,
+    /// Its place among several replicas; `None`: it is alone.
+    pub place: Option<Place>,
+}
+
+/// The place of a controller among replicas that share the slots.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The times of the protocol.
+    pub policy: framework_shard::Policy,
+    /// The name of its host, which names its Lease.
+    pub host: String,
+    /// The UID of its Pod.
+    pub pod: String,
+    /// How many thousandths of a second its clock shows in a second.
+    pub rate: u32,
+}
+
+/// The name of the client by which the member of a controller renews its Lease.
+pub fn member_of(controller: &str) -> String {
+    format!("{controller}-member")
 }
 
 impl Default for Setup {
@@ -45,7 +65,7 @@ impl Default for Setup {
         policy.max_conflict_retry_delay_sec = 5;
         policy.retry_backoff.max_delay_sec = 5;
         let settings = EngineSettings { qps: 1000.0, burst: 1000, ..EngineSettings::default() };
-        Setup { policy, settings, wrong_by: SignedDuration::ZERO, told: Told::default() }
+        Setup { policy, settings, wrong_by: SignedDuration::ZERO, told: Told::default(), place: None }
     }
 }
 
@@ -76,7 +96,14 @@ impl Controller {
         let name = format!("controller-{incarnation}");
         let (stop, stopped) = oneshot::channel();
         let gate = Gate::default();
-        let clock = Clock::simulated(cluster.clock().now() + setup.wrong_by);
+        let rate = setup.place.as_ref().map_or(1000, |place| place.rate);
+        let clock = Clock::simulated(cluster.clock().now() + setup.wrong_by).at_rate(rate);
+        let member = setup.place.clone().map(|place| MemberParts {
+            client: wire(cluster.client(&member_of(&name)), gate.clone(), None),
+            policy: place.policy,
+            host: place.host,
+            pod: place.pod,
+        });
         let parts = Parts {
             client: wire(cluster.client(&name), gate.clone(), fuse),
             settings: setup.settings.clone(),
@@ -88,7 +115,7 @@ impl Controller {
             journal: setup.told.journal(cluster),
             instance: name.clone(),
             position_queries: framework_runtime::position_query::PositionClient::new().1,
-            member: None,
+            member,
             // A controller whose handle is dropped runs on.
             stop: async move {
                 if stopped.await.is_err() {

@@ -13,6 +13,7 @@ pub mod life;
 pub mod manifest;
 pub mod mischief;
 pub mod seeds;
+pub mod slots;
 pub mod walk;
 pub mod wire;
 

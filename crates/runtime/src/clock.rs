@@ -18,22 +18,35 @@ pub struct Clock {
     wall: Option<Timestamp>,
     /// The system's clock that counts suspension, at `start`; `None`: the machine is never suspended.
     boot: Option<Duration>,
+    /// How many thousandths of a second pass here in a second.
+    rate: u32,
 }
+
+/// The rate of a clock that is neither fast nor slow.
+const RATE: u32 = 1000;
 
 impl Clock {
     /// The system's clocks; the steady one starts now.
     pub fn system() -> Self {
-        Clock { start: Instant::now(), wall: None, boot: Some(boot_time()) }
+        Clock { start: Instant::now(), wall: None, boot: Some(boot_time()), rate: RATE }
     }
 
     /// Tokio's time alone, which tests pause: the wall shows `wall` now and goes as fast.
     pub fn simulated(wall: Timestamp) -> Self {
-        Clock { start: Instant::now(), wall: Some(wall), boot: None }
+        Clock { start: Instant::now(), wall: Some(wall), boot: None, rate: RATE }
+    }
+
+    /// The same clock, which shows so many thousandths of a second for each second of tokio's time. It must be
+    /// a simulated one.
+    #[must_use]
+    pub fn at_rate(self, rate: u32) -> Self {
+        Clock { rate, ..self }
     }
 
     /// This moment.
     pub fn now(&self) -> Now {
-        let steady = self.start.elapsed();
+        let passed = self.start.elapsed();
+        let steady = if self.rate == RATE { passed } else { passed * self.rate / RATE };
         let wall = match self.wall {
             None => Timestamp::now(),
             Some(base) => SignedDuration::try_from(steady)
@@ -47,7 +60,11 @@ impl Clock {
 
     /// The tokio instant at which the steady clock shows `steady`.
     pub fn instant(&self, steady: Duration) -> Instant {
-        self.start + steady
+        if self.rate == RATE {
+            return self.start + steady;
+        }
+        // Rounded up: at that instant the clock must show `steady`, or a timer would be set again and again.
+        self.start + steady * RATE / self.rate + Duration::from_nanos(1)
     }
 }
 
@@ -78,5 +95,17 @@ mod tests {
         assert_eq!(second.steady - first.steady, Duration::from_millis(1500));
         assert_eq!(second.wall.to_string(), "2026-01-01T00:00:01.5Z");
         assert_eq!(clock.instant(second.steady), Instant::now());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_slow_or_fast_shows_the_moment_that_a_timer_waits_for() {
+        for rate in [900, 1000, 1100] {
+            let clock = Clock::simulated(Timestamp::UNIX_EPOCH).at_rate(rate);
+            let (begun, due) = (Instant::now(), Duration::from_millis(7_777));
+            tokio::time::sleep_until(clock.instant(due)).await;
+            assert!(clock.now().steady >= due, "{rate}: {:?}", clock.now());
+            let expected = due * 1000 / rate;
+            assert!(begun.elapsed() - expected <= Duration::from_millis(1), "{rate}: {:?}", begun.elapsed());
+        }
     }
 }

@@ -5,8 +5,9 @@
 //!
 //! - which Pods the controller made: those whose controller reference is a ConfigMap `{framework}-attempt`;
 //! - which changes are the controller's: those that came over the wire from a client, unless its name begins
-//!   with `user`. A restarted controller must be a client of another name than the one before it, such as
-//!   `controller-1` and `controller-2`. The new one does not know the replies to the old one.
+//!   with `user`. It may not end with `-member` either, as that of a replica's part that shares the slots. A
+//!   restarted controller must be a client of another name than the one before it, such as `controller-1` and
+//!   `controller-2`. The new one does not know the replies to the old one.
 //!
 //! A compressed status is decompressed; one that cannot be is reported as such.
 

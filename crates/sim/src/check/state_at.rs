@@ -71,7 +71,8 @@ impl StateAt {
 
 /// Whether a change is the controller's.
 pub(crate) fn by_controller(change: &Change) -> bool {
-    change.cause.call > 0 && !change.cause.actor.starts_with("user")
+    let actor = &change.cause.actor;
+    change.cause.call > 0 && !actor.starts_with("user") && !actor.ends_with("-member")
 }
 
 /// The name of the Framework whose attempt the controller reference of a Pod names.

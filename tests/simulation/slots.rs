@@ -1,0 +1,244 @@
+//! The owners of the slots over a whole run, by the versions of Leases and map, and the requests of replicas
+//! measured against them.
+//!
+//! It reads the history alone: no replica is asked what it thinks it owns.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_message::Slot;
+use framework_sim::{Change, Exchange, History, Verb};
+use serde_json::Value;
+
+use super::SECOND;
+use super::controller::member_of;
+
+/// The ConfigMap that holds the map of slots.
+pub const MAP: &str = "frameworkcontroller-slots";
+/// The kinds that replicas act on for Frameworks.
+const ACTED_ON: [&str; 3] = ["frameworks", "configmaps", "pods"];
+/// The longest life of a request: later than this after it was sent, nothing comes of it.
+const LIFETIME: Duration = SECOND.saturating_mul(28);
+
+/// The time in which a slot has one row in the map.
+#[derive(Debug)]
+struct Tenure {
+    from: Duration,
+    until: Duration,
+    owner: Option<String>,
+    epoch: u64,
+    unsettled: bool,
+}
+
+impl Tenure {
+    /// At its ends, either of two neighbours is right: their order within a moment is not known.
+    fn includes(&self, at: Duration) -> bool {
+        (self.from..=self.until).contains(&at)
+    }
+}
+
+/// The time in which a life held its Lease.
+#[derive(Debug)]
+struct Life {
+    /// The client of its controller.
+    who: String,
+    from: Duration,
+    until: Duration,
+}
+
+/// The owners of the slots over a run.
+#[derive(Debug)]
+pub struct Owners {
+    slots: Vec<Vec<Tenure>>,
+    lives: BTreeMap<String, Life>,
+}
+
+/// The counts of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Requests of replicas for Frameworks.
+    pub acts: usize,
+    /// Changes of the owner of a slot.
+    pub moves: usize,
+    /// Those by a replica that was not the owner.
+    pub seizures: usize,
+}
+
+/// Whether a change or a request is of the replicas themselves, and not of a Framework.
+pub fn is_of_members(plural: &str, name: &str) -> bool {
+    plural == "leases" || (plural == "configmaps" && name == MAP)
+}
+
+/// Checks a run: each change of owner is one of the permitted ones, and every replica acts only for slots
+/// that it owns. An error describes the fault.
+pub fn judge(history: &History) -> Result<Counts, String> {
+    let lives = lives(history);
+    let mut owners = Owners { slots: (0..Slot::COUNT).map(|_| Vec::new()).collect(), lives };
+    let mut counts = Counts::default();
+    for change in history.of("configmaps").filter(|change| change.name == MAP) {
+        owners.follow(change, &mut counts).map_err(|what| format!("rv {}: the map: {what}", change.rv))?;
+    }
+    let frameworks = uids(history);
+    for act in history.exchanges.iter().filter(|one| is_act(one)) {
+        let Some(uids) = frameworks.get(framework_of(&act.name)) else { continue };
+        counts.acts += 1;
+        if !uids.iter().any(|uid| owners.owns(&act.who, Slot::of(uid), act.at)) {
+            return Err(format!("{} acts for a slot that it does not own: {}", act.who, told(act)));
+        }
+    }
+    for change in history.changes.iter().filter(|change| ACTED_ON.contains(&&*change.plural)) {
+        let Some(act) = history.exchange_of(change).filter(|act| is_act(act)) else { continue };
+        let Some(uids) = frameworks.get(framework_of(&act.name)) else { continue };
+        let [uid] = &uids[..] else { continue };
+        owners.landed_well(act, change, Slot::of(uid))?;
+    }
+    Ok(counts)
+}
+
+impl Owners {
+    /// Takes in a version of the map.
+    fn follow(&mut self, change: &Change, counts: &mut Counts) -> Result<(), String> {
+        let map = change.new.as_ref().ok_or("it was deleted")?;
+        for slot in Slot::all() {
+            let row: Row = row(map, slot).ok_or_else(|| format!("slot {slot} has no row"))?;
+            let known = &mut self.slots[usize::from(slot.0)];
+            let (owner, epoch, unsettled) = row;
+            if let Some(last) = known.last_mut() {
+                if last.owner == owner && last.unsettled == unsettled && last.epoch == epoch {
+                    continue;
+                }
+                if last.owner != owner {
+                    counts.moves += 1;
+                    let before = last.owner.as_deref().and_then(|old| self.lives.get(old));
+                    let by_owner = before.is_some_and(|old| member_of(&old.who) == *change.cause.actor);
+                    if epoch <= last.epoch {
+                        return Err(format!(
+                            "slot {slot} goes to {owner:?} with epoch {epoch}, not a new one"
+                        ));
+                    }
+                    if let Some(old) = before.filter(|_| !by_owner) {
+                        counts.seizures += 1;
+                        if old.until > change.at {
+                            return Err(format!("slot {slot} is seized from {:?}, which lives", last.owner));
+                        }
+                        if !unsettled {
+                            return Err(format!("slot {slot} is seized, and counts as settled"));
+                        }
+                    }
+                }
+                last.until = change.at;
+            }
+            known.push(Tenure { from: change.at, until: Duration::MAX, owner, epoch, unsettled });
+        }
+        Ok(())
+    }
+
+    /// Whether that replica was the owner of a slot, and held its Lease.
+    fn owns(&self, who: &str, slot: Slot, at: Duration) -> bool {
+        let tenures = self.slots[usize::from(slot.0)].iter().filter(|tenure| tenure.includes(at));
+        let mut lives = tenures.filter_map(|tenure| self.lives.get(tenure.owner.as_deref()?));
+        lives.any(|life| life.who == who && (life.from..=life.until).contains(&at))
+    }
+
+    /// A request that is applied when another replica has the slot was on its way when it was lost: that
+    /// slot is not settled, and the request is within its life.
+    fn landed_well(&self, act: &Exchange, change: &Change, slot: Slot) -> Result<(), String> {
+        // A label of a Framework is guarded by its version, and no drain waits for it.
+        if act.verb == Verb::Patch && &*act.plural == "frameworks" {
+            return Ok(());
+        }
+        if change.at.saturating_sub(act.at) > LIFETIME {
+            return Err(format!("it lands after its life: {}", told(act)));
+        }
+        let meanwhile =
+            self.slots[usize::from(slot.0)].iter().filter(|one| one.from > act.at && one.from < change.at);
+        let is_other = |tenure: &&Tenure| {
+            let life = tenure.owner.as_deref().and_then(|owner| self.lives.get(owner));
+            life.is_none_or(|life| *life.who != *act.who)
+        };
+        match meanwhile.filter(is_other).find(|tenure| !tenure.unsettled) {
+            Some(_) => {
+                Err(format!("it lands after its slot {slot} was handed over as settled: {}", told(act)))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Owner, epoch, and whether it is unsettled.
+type Row = (Option<String>, u64, bool);
+
+/// The row of a slot.
+pub fn row(map: &Value, slot: Slot) -> Option<Row> {
+    let row: Value = serde_json::from_str(map["data"][slot.to_string()].as_str()?).ok()?;
+    Some((row["owner"].as_str().map(str::to_owned), row["epoch"].as_u64()?, row["unsettled"] == true))
+}
+
+/// The lives of all members, by their Leases.
+fn lives(history: &History) -> BTreeMap<String, Life> {
+    let mut lives: BTreeMap<String, Life> = BTreeMap::new();
+    let holder = |object: Option<&Arc<framework_sim::Object>>| {
+        object.and_then(|lease| lease["spec"]["holderIdentity"].as_str().map(str::to_owned))
+    };
+    for change in history.of("leases") {
+        let (old, new) = (holder(change.old.as_ref()), holder(change.new.as_ref()));
+        // Of the leader's Lease a life is no holder in this sense.
+        let is_own = |holder: &String| holder.split('/').next() == Some(change.name.as_str());
+        if old == new {
+            continue;
+        }
+        if let Some(life) = old.filter(is_own).and_then(|old| lives.get_mut(&old)) {
+            life.until = change.at;
+        }
+        if let (Some(new), Some(who)) = (new.filter(is_own), change.cause.actor.strip_suffix("-member")) {
+            lives.insert(new, Life { who: who.to_owned(), from: change.at, until: Duration::MAX });
+        }
+    }
+    lives
+}
+
+/// The UIDs of all Frameworks that ever had a name.
+fn uids(history: &History) -> BTreeMap<&str, Vec<&str>> {
+    let mut uids: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for change in history.of("frameworks").filter(|change| change.creates()) {
+        uids.entry(&change.name).or_default().push(&change.uid);
+    }
+    uids
+}
+
+/// Whether a request acts for a Framework.
+fn is_act(one: &Exchange) -> bool {
+    let acts = matches!(
+        one.verb,
+        Verb::Create | Verb::Update | Verb::UpdateStatus | Verb::Patch | Verb::PatchStatus | Verb::Delete
+    );
+    acts && one.who.starts_with("controller-")
+        && ACTED_ON.contains(&&*one.plural)
+        && !is_of_members(&one.plural, &one.name)
+}
+
+/// The Framework of an object, by its name: the names of Frameworks have no hyphen here.
+fn framework_of(name: &str) -> &str {
+    name.split('-').next().unwrap_or(name)
+}
+
+fn told(act: &Exchange) -> String {
+    format!("{} ms: {} {:?} {}/{}", act.at.as_millis(), act.who, act.verb, act.plural, act.name)
+}
+
+/// The owners of all slots by the newest map: how many each has, by the client of its controller. An error
+/// describes a slot that nobody owns.
+pub fn shares(history: &History) -> Result<BTreeMap<String, usize>, String> {
+    let lives = lives(history);
+    let map = history.of("configmaps").filter(|change| change.name == MAP).last().ok_or("there is no map")?;
+    let mut shares: BTreeMap<String, usize> = BTreeMap::new();
+    for slot in Slot::all() {
+        let (owner, ..) = row(map.object(), slot).ok_or_else(|| format!("slot {slot} has no row"))?;
+        let life = owner.as_deref().and_then(|owner| lives.get(owner));
+        let life = life.filter(|life| life.until == Duration::MAX);
+        let life = life.ok_or_else(|| format!("nobody who lives owns slot {slot}: {owner:?}"))?;
+        *shares.entry(life.who.clone()).or_default() += 1;
+    }
+    Ok(shares)
+}

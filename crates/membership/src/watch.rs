@@ -28,7 +28,7 @@ pub enum Shown<K> {
     Listed,
 }
 
-/// How long a LIST may take.
+/// How long a LIST, or the head of a watch's response, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
@@ -82,7 +82,8 @@ where
     };
     let limit = Duration::from_secs(WATCH_SECONDS.into()) + GRACE;
     loop {
-        let stream = api.watch(&parameters, &version).await.map_err(|error| error.to_string())?;
+        let begun = timeout(PATIENCE, api.watch(&parameters, &version)).await.map_err(|_| "no answer")?;
+        let stream = begun.map_err(|error| error.to_string())?;
         let mut stream = std::pin::pin!(stream);
         loop {
             let event = timeout(limit, stream.next()).await.map_err(|_| "silent")?;

@@ -16,11 +16,12 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info};
 
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
+use crate::pace::paced;
 
 /// The parts of the task.
 pub struct Labels {
@@ -45,6 +46,9 @@ struct Unlabelled {
     resource_version: String,
 }
 
+/// The pause after a failure of the watch.
+const PAUSE: Duration = Duration::from_secs(1);
+
 /// Selects Frameworks without the label.
 const SELECTOR: &str = "!frameworkcontroller.microsoft.com/slot";
 
@@ -62,7 +66,8 @@ pub async fn run(mut labels: Labels) {
 
 /// Labels until this replica is alone.
 async fn label(labels: &mut Labels) {
-    let api: Api<PartialObjectMeta<Framework>> = Api::all(labels.client.clone());
+    // A watch that is not answered ends: no other one shows the Frameworks without the label.
+    let api: Api<PartialObjectMeta<Framework>> = Api::all(paced(labels.client.clone(), || ()));
     let only = watcher::Config::default().labels(SELECTOR);
     let mut shown = watcher(api, only).boxed();
     let mut unlabelled: BTreeMap<Key, Unlabelled> = BTreeMap::new();
@@ -83,7 +88,7 @@ async fn label(labels: &mut Labels) {
                 Some(Ok(watcher::Event::InitDone)) => is_listed = true,
                 Some(Err(error)) => {
                     debug!(%error, "the watch of Frameworks without a label failed");
-                    turns.tick().await;
+                    sleep(PAUSE).await;
                 }
                 None => return,
             },

@@ -39,6 +39,12 @@ pub enum Defect {
     ReleaseAtOnce,
     /// The quota of a job returns when the job has ended, even while its Pods still use it.
     ReturnAtEnd,
+    /// B1: creates of an earlier owner of a slot are not waited for.
+    ForgetHold,
+    /// B2: ownership of a slot is checked before an evaluation, and not again before a request is sent.
+    CheckOnce,
+    /// B7: a slot is handed over while a create without a reply may still land.
+    HandOverEarly,
 }
 
 /// The rules that are switched off. Unless [`SWITCHABLE`], it behaves as [`Defects::NONE`].

@@ -1,6 +1,7 @@
 //! Delayed actions: acts that may not be planned again yet, and creates whose outcome is open.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 use crate::outbox::{Label, Lookup};
@@ -44,6 +45,15 @@ impl Delayed {
     pub fn take(&mut self, now: Duration) -> Option<DelayedAction> {
         let entry = self.ends.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
+    }
+
+    /// The creates whose delays end after that moment: of Pods by name, or of the ConfigMap.
+    pub fn creates_after(&self, end: Duration) -> impl Iterator<Item = &Option<String>> {
+        let later = self.ends.range((Bound::Excluded((end, u64::MAX)), Bound::Unbounded));
+        later.filter_map(|(_, action)| match action {
+            DelayedAction::Create(pod) => Some(pod),
+            _ => None,
+        })
     }
 
     /// When the first one ends.

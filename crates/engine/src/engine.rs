@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::code::DEADLINE_EXCEEDED;
-use framework_core::Policy;
 use framework_core::plan::Report;
+use framework_core::{Defect, Policy};
 use framework_message::{Key, MayAct, Now, Ownership, Slot, Slots, Ticket};
 use jiff::Timestamp;
 
@@ -258,11 +258,21 @@ impl Engine {
         let states = self.cache.iter().filter_map(|(_, entry)| Some((entry, entry.state.as_ref()?)));
         let is_unsettled = |(entry, state): &(&Entry, &FrameworkState)| {
             let writes = state.outgoing.write.is_busy() || state.wants(Class::Record, self.now);
-            !state.outgoing.is_lost() && (writes || entry.has_unrecorded())
+            let unsettled = writes || entry.has_unrecorded() || self.may_be_overtaken(state);
+            !state.outgoing.is_lost() && unsettled
         };
         let mut unsettled: Slots = states.filter(is_unsettled).map(|(_, state)| state.slot).collect();
         unsettled.extend(Slot::all().filter(|slot| self.sending.in_flight.of_slot(*slot) > 0));
         self.drain.done(unsettled, self.settings.request_lifetime, self.now)
+    }
+
+    /// Whether a create without a reply may still land when another replica has the slot. Those of an earlier
+    /// owner do not count: the slot is handed over as unsettled while its hold lasts.
+    fn may_be_overtaken(&self, state: &FrameworkState) -> bool {
+        let is_shared =
+            self.ownership.leave_by(state.slot).is_some() && !self.policy.defects.has(Defect::HandOverEarly);
+        let held_until = self.grants.held_until(state.slot, self.now).unwrap_or(self.now);
+        is_shared && state.outgoing.may_land_after(held_until)
     }
 
     /// Whether anything may be decided for a slot: all of it is listed, and the API server's time is known. A

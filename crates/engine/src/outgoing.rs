@@ -179,6 +179,11 @@ impl Outgoing {
         self.delayed.add(until, DelayedAction::Create(pod));
     }
 
+    /// Whether a create without a reply may have an effect after that moment.
+    pub fn may_land_after(&self, end: Duration) -> bool {
+        self.delayed.creates_after(end).any(|pod| self.creates.contains_key(pod))
+    }
+
     /// A create has settled.
     pub fn settle_create(&mut self, pod: Option<&str>, outcome: Option<Outcome>, objects: &mut Objects) {
         let Some(action) = self.creates.remove(&pod.map(str::to_owned)) else { return };

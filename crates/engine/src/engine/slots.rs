@@ -1,6 +1,6 @@
 //! Slots come and go: grants, holds, and losses.
 
-use framework_core::permit;
+use framework_core::{Defect, permit};
 use framework_message::{Now, Slots};
 
 use super::Engine;
@@ -64,6 +64,9 @@ impl Engine {
     /// An earlier owner may have sent every create that the status permits, and it may still land: each of
     /// them counts as sent and not answered until the hold ends (rule B1).
     pub(super) fn inherit(&mut self, now: Now, key: &Key) {
+        if self.policy.defects.has(Defect::ForgetHold) {
+            return;
+        }
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         let Some(until) = self.grants.held_until(state.slot, now.steady) else { return };
         let Some(persisted) = &state.persisted else { return };

@@ -488,15 +488,20 @@ impl Cluster {
     pub fn creating(&mut self, name: &str, tasks: i32) {
         self.create_framework(name, tasks);
         self.deliver();
+        self.serve_until(&format!("create {name}-w"));
+    }
+
+    /// Serves all requests until one that begins so waits for its answer.
+    pub fn serve_until(&mut self, wanted: &str) {
         for _ in 0..1000 {
             self.pass(Duration::from_millis(50));
-            if self.open.values().any(|request| words(request).starts_with(&format!("create {name}-w"))) {
+            if self.open.values().any(|request| words(request).starts_with(wanted)) {
                 return;
             }
             self.serve_all();
             self.deliver();
         }
-        panic!("no Pod is created: {:?}", self.log);
+        panic!("there is no {wanted}: {:?}", self.log);
     }
 }
 

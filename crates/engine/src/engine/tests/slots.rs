@@ -8,6 +8,7 @@ use framework_message::{Ownership, Selection, Slot, Slots};
 use super::cluster::{Cluster, generous, policy, relist};
 use crate::engine::Engine;
 use crate::event::{Event, Kind};
+use crate::object::Reply;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -125,4 +126,43 @@ fn a_drain_that_is_called_off_lets_acts_go_on() {
     cluster.step(Event::Resume(slots));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.state("job"), State::AttemptPreparing);
+}
+
+#[test]
+fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    let slots: Slots = [slot(&cluster)].into_iter().collect();
+    cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
+    list(&mut cluster, Selection { grant: 1, slots: Slots::ALL });
+    slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
+    cluster.step(Event::Begin(Slots::ALL));
+    cluster.serve_until("create job-w-0");
+    cluster.answer("create", Reply::Unknown("reset".into()));
+    cluster.step(Event::Drain(slots));
+    cluster.pass(SECOND * 27);
+    assert_eq!(cluster.drained_slots.and(slots), Slots::NONE, "{:?}", cluster.log);
+    cluster.pass(SECOND * 2);
+    assert_eq!(cluster.drained_slots.and(slots), slots, "{:?}", cluster.log);
+}
+
+#[test]
+fn creates_of_an_earlier_owner_do_not_hold_a_hand_over_up() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 1);
+    let (ownership, slots) = (Ownership::none(), Slots::ALL);
+    cluster.open.clear();
+    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
+    let until = cluster.now + SECOND * 30;
+    cluster.step(Event::Hold { slots, until });
+    cluster.step(Event::Granted { slots, grant: 1 });
+    list(&mut cluster, Selection { grant: 1, slots });
+    slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
+    cluster.step(Event::Begin(slots));
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("create job-w-0"), 1, "the one of the earlier owner: {:?}", cluster.log);
+    cluster.step(Event::Drain(slots));
+    cluster.live(SECOND);
+    assert_eq!(cluster.drained_slots, slots, "the slot stays unsettled, and the next owner holds anew");
 }

@@ -1,14 +1,26 @@
 //! Several replicas of the production controller in one thread, which share the Frameworks by slots.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use framework_sim::{Options, SimCluster, check};
+use framework_sim::{Fault, Options, Rule, SimCluster, Verb, check};
 
 use crate::simulation::controller::{Controller, Place, Setup};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::framework;
-use crate::simulation::{SECOND, pass, simulate, slots};
+use crate::simulation::walk::Manner;
+use crate::simulation::walk::replicas::walk;
+use crate::simulation::{SECOND, pass, seeds, simulate, slots};
+
+/// Seeds of the gate.
+const SEEDS: Range<u64> = 0..30;
+/// Seeds are walked on as many threads, each walk in a runtime of its own.
+const THREADS: usize = 2;
+/// So many failures are printed; there may be more.
+const TOLD: usize = 5;
 
 fn policy() -> framework_shard::Policy {
     let (lease, renewal) = (SECOND * 5, SECOND);
@@ -73,7 +85,7 @@ fn three_replicas_in_one_thread_run_every_framework_each_by_its_owner() {
         let acting: std::collections::BTreeSet<&str> = history
             .exchanges
             .iter()
-            .filter(|one| &*one.plural == "pods" && one.verb == framework_sim::Verb::Create)
+            .filter(|one| &*one.plural == "pods" && one.verb == Verb::Create)
             .map(|one| &*one.who)
             .collect();
         assert_eq!(acting.len(), 3, "each has a share of the work: {acting:?}");
@@ -81,4 +93,68 @@ fn three_replicas_in_one_thread_run_every_framework_each_by_its_owner() {
             leaving.stop().await.expect("a stop is no error");
         }
     });
+}
+
+#[test]
+fn replicas_that_come_go_and_are_cut_off_run_nothing_twice() {
+    let seeds = seeds::from_environment(SEEDS);
+    let (began, next) = (Instant::now(), AtomicU64::new(seeds.start));
+    let [acts, moves, seizures] = [const { AtomicUsize::new(0) }; 3];
+    let broken: Mutex<Vec<(u64, String)>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if !seeds.contains(&seed) || broken.lock().unwrap().len() >= TOLD {
+                        return;
+                    }
+                    let shared = walk(seed, Manner::default(), None);
+                    acts.fetch_add(shared.counts.acts, Ordering::Relaxed);
+                    moves.fetch_add(shared.counts.moves, Ordering::Relaxed);
+                    seizures.fetch_add(shared.counts.seizures, Ordering::Relaxed);
+                    if let Some(what) = shared.walked.broken {
+                        broken.lock().unwrap().push((seed, what.what));
+                    }
+                }
+            });
+        }
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let [acts, moves, seizures] = [acts, moves, seizures].map(AtomicUsize::into_inner);
+    let count = seeds.end - seeds.start;
+    eprintln!("{count} seeds, {acts} acts, {moves} moves of slots, {seizures} seizures, {seconds:.1} s");
+    let mut broken = broken.into_inner().unwrap();
+    broken.sort_unstable();
+    if let Some((seed, _)) = broken.first() {
+        let again = walk(*seed, Manner { talks: true, ..Manner::default() }, None).walked.broken;
+        let tail = again.map_or_else(|| vec!["it does not replay".to_owned()], |again| again.tail);
+        let told: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
+        panic!("{}\n\n{}", tail.join("\n"), told.join("\n"));
+    }
+    assert!(acts > 0 && moves > 0, "nothing happened");
+}
+
+/// A watch that is opened and never answered shows nothing. The only one that shows new Frameworks, which
+/// have no label yet, and the one of the Leases, are given up and begun anew.
+#[test]
+fn a_watch_that_is_never_answered_is_begun_anew() {
+    for (suffix, plural) in [("", "frameworks"), ("-member", "leases")] {
+        simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+            let user = cluster.user();
+            for who in 1..=3 {
+                let silent = Rule::new(Fault::Hang(None)).verb(Verb::Watch).plural(plural).times(2);
+                let silent = silent.who(&format!("controller-{who}{suffix}"));
+                cluster.faults(|faults| faults.script(silent));
+            }
+            let (one, two) = (replica(&cluster, 1), replica(&cluster, 2));
+            shared(&cluster, &[&one, &two]).await;
+            for index in 0..8 {
+                framework(&format!("f{index}")).role("w", 1).create(&user);
+            }
+            all_completed(&cluster).await;
+            let three = replica(&cluster, 3);
+            shared(&cluster, &[&one, &two, &three]).await;
+        });
+    }
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::SECOND;
 use super::draw::Conditions;
 use super::manifest::Deeds;
+use super::slots;
 use super::walk::Stage;
 
 /// How long after the last fault everything may take to end.
@@ -38,6 +39,19 @@ pub enum Ended {
 /// Ends a walk.
 pub async fn play(stage: &mut Stage) -> Ended {
     stage.restart();
+    heal(stage);
+    if let Some(never) = unended(stage).await {
+        return Ended::Never(never);
+    }
+    if !stage.cluster.settle(QUIET, SECOND * BOUND).await {
+        return Ended::Restless;
+    }
+    let fell = stage.controller.as_ref().is_some_and(super::controller::Controller::has_ended);
+    if fell { Ended::Fell } else { Ended::AtRest }
+}
+
+/// Ends all faults, and the Frameworks that would never end.
+pub fn heal(stage: &mut Stage) {
     stage.cluster.heal();
     stage.cluster.faults(|faults| faults.quota(NAMESPACE, None));
     stage.cluster.behave(|behaviour| *behaviour = Behaviour::default());
@@ -54,20 +68,20 @@ pub async fn play(stage: &mut Stage) -> Ended {
             stage.stop(framework.name());
         }
     }
+}
+
+/// Waits until everything has ended, and says what has not after the longest time.
+pub async fn unended(stage: &mut Stage) -> Option<String> {
     let mut rounds = 0;
     while !stage.cluster.until(SECOND * ROUND, |user| all_ended(user) && !any_terminates(user)).await {
         rounds += 1;
         if rounds > BOUND / ROUND {
-            return Ended::Never(what_did_not_end(&stage.user));
+            return Some(what_did_not_end(&stage.user));
         }
         look_after(stage);
         stage.end_trains();
     }
-    if !stage.cluster.settle(QUIET, SECOND * BOUND).await {
-        return Ended::Restless;
-    }
-    let fell = stage.controller.as_ref().is_some_and(super::controller::Controller::has_ended);
-    if fell { Ended::Fell } else { Ended::AtRest }
+    None
 }
 
 /// The broken promise, and its resourceVersion, if any.
@@ -183,10 +197,12 @@ pub fn framework_of(pod: &Object) -> Option<&str> {
 
 /// Whether anything was asked of the API server while nothing happened.
 fn asked_at_rest(history: &History) -> Option<String> {
-    let last = history.changes.last()?.at;
+    let last = slots::changes(history).last()?.at;
     // The time is asked for when a Framework's retention may be over.
     let idle = |verb| matches!(verb, Verb::Watch | Verb::List | Verb::Other);
-    let asked = history.exchanges.iter().find(|one| one.at > last + CALM && !idle(one.verb))?;
+    let asked = history.exchanges.iter().find(|one| {
+        one.at > last + CALM && !idle(one.verb) && !slots::is_of_members(&one.plural, &one.name)
+    })?;
     let (ms, verb, who) = (asked.at.as_millis(), asked.verb, &asked.who);
     Some(format!("at rest, {ms} ms: {who} asks for {verb:?} of {}/{}", asked.plural, asked.name))
 }

@@ -66,10 +66,20 @@ fn read(rv: u64, line: &[u8]) -> Telling {
 }
 
 /// The key of a fact that is logged once: a trigger, a UID and, of retries, an attempt.
-type Fact = (&'static str, String, Option<i64>);
+pub type Fact = (&'static str, String, Option<i64>);
 
 /// Checks all lines. An error describes the fault.
 pub fn judge(history: &History, told: &[Telling]) -> Result<(), String> {
+    let told = persisted(history, told)?;
+    match deleted(history).iter().find(|fact| !told.contains_key(fact)) {
+        Some(missed) => Err(format!("{missed:?} was not told")),
+        None => Ok(()),
+    }
+}
+
+/// Checks that what was logged was persisted, and that it was logged before it was replaced. Returns the
+/// logged facts.
+pub fn persisted(history: &History, told: &[Telling]) -> Result<BTreeMap<Fact, u64>, String> {
     for telling in told {
         truthful(history, telling)
             .map_err(|what| format!("{} of {}: {what}", telling.trigger, telling.object["metadata"]))?;
@@ -78,21 +88,15 @@ pub fn judge(history: &History, told: &[Telling]) -> Result<(), String> {
     for telling in told {
         first.entry(fact(telling)).or_insert(telling.rv);
     }
-    let was_told = |fact: &Fact, by: Option<u64>| match first.get(fact) {
-        Some(rv) => by.is_none_or(|by| *rv < by),
-        None => false,
-    };
+    let was_told = |fact: &Fact, by: u64| first.get(fact).is_some_and(|rv| *rv < by);
     for change in history.of("frameworks") {
         if let (Some(old), Some(new)) = (&change.old, &change.new)
-            && let Some(missed) = replaced(old, new).iter().find(|fact| !was_told(fact, Some(change.rv)))
+            && let Some(missed) = replaced(old, new).iter().find(|fact| !was_told(fact, change.rv))
         {
             return Err(format!("rv {}: {missed:?} was not told before it was replaced", change.rv));
         }
     }
-    match deleted(history).iter().find(|fact| !was_told(fact, None)) {
-        Some(missed) => Err(format!("{missed:?} was not told")),
-        None => Ok(()),
-    }
+    Ok(first)
 }
 
 fn fact(telling: &Telling) -> Fact {

@@ -70,28 +70,42 @@ pub fn is_of_members(plural: &str, name: &str) -> bool {
     plural == "leases" || (plural == "configmaps" && name == MAP)
 }
 
+/// The changes but those of Leases and map, which never end.
+pub fn changes(history: &History) -> impl Iterator<Item = &Arc<Change>> {
+    history.changes.iter().filter(|change| !is_of_members(&change.plural, &change.name))
+}
+
 /// Checks a run: each change of owner is one of the permitted ones, and every replica acts only for slots
 /// that it owns. An error describes the fault.
-pub fn judge(history: &History) -> Result<Counts, String> {
+///
+/// # Errors
+/// Beside it is the version by which it happened.
+pub fn judge(history: &History) -> Result<Counts, (String, u64)> {
     let lives = lives(history);
     let mut owners = Owners { slots: (0..Slot::COUNT).map(|_| Vec::new()).collect(), lives };
     let mut counts = Counts::default();
     for change in history.of("configmaps").filter(|change| change.name == MAP) {
-        owners.follow(change, &mut counts).map_err(|what| format!("rv {}: the map: {what}", change.rv))?;
+        owners.follow(change, &mut counts).map_err(|what| (format!("the map: {what}"), change.rv))?;
     }
     let frameworks = uids(history);
     for act in history.exchanges.iter().filter(|one| is_act(one)) {
         let Some(uids) = frameworks.get(framework_of(&act.name)) else { continue };
         counts.acts += 1;
         if !uids.iter().any(|uid| owners.owns(&act.who, Slot::of(uid), act.at)) {
-            return Err(format!("{} acts for a slot that it does not own: {}", act.who, told(act)));
+            let until = history.changes.partition_point(|change| change.at <= act.at);
+            let rv = history.changes[..until].last().map_or(0, |change| change.rv);
+            return Err((format!("it acts for a slot that it does not own: {}", told(act)), rv));
         }
     }
     for change in history.changes.iter().filter(|change| ACTED_ON.contains(&&*change.plural)) {
         let Some(act) = history.exchange_of(change).filter(|act| is_act(act)) else { continue };
         let Some(uids) = frameworks.get(framework_of(&act.name)) else { continue };
         let [uid] = &uids[..] else { continue };
-        owners.landed_well(act, change, Slot::of(uid))?;
+        // What lands after the end of its Framework, the garbage collector removes.
+        if history.of("frameworks").any(|gone| gone.removes() && gone.uid == *uid && gone.at <= change.at) {
+            continue;
+        }
+        owners.landed_well(act, change, Slot::of(uid)).map_err(|what| (what, change.rv))?;
     }
     Ok(counts)
 }

@@ -13,6 +13,7 @@ use super::manifest::Deeds;
 use super::{SECOND, endgame, history, mischief, pass, simulate};
 
 pub mod queues;
+pub mod replicas;
 
 /// The outcome of a walk.
 #[derive(Debug)]
@@ -71,15 +72,16 @@ pub fn walk(seed: u64, manner: Manner<'_>) -> Walked {
         change(&mut conditions.setup.policy);
     }
     simulate(seed, conditions.options.clone(), |cluster| async move {
-        let user = cluster.user();
-        let aside = Rng::with_seed(!seed);
-        let mut stage =
-            Stage { cluster, user, rng, conditions, controller: None, incarnation: 0, seed, aside };
-        stage.go().await
+        Stage::new(cluster, seed, rng, conditions).go().await
     })
 }
 
 impl Stage {
+    fn new(cluster: SimCluster, seed: u64, rng: Rng, conditions: Conditions) -> Self {
+        let (user, aside) = (cluster.user(), Rng::with_seed(!seed));
+        Stage { cluster, user, rng, conditions, controller: None, incarnation: 0, seed, aside }
+    }
+
     async fn go(&mut self) -> Walked {
         self.restart();
         for index in 0..self.conditions.frameworks {

@@ -167,7 +167,7 @@ impl Test {
         match self {
             Test::Sim { seeds, from } => Run {
                 programs: &["sim"],
-                tests: &["queue::", "walk::"],
+                tests: &["queue::", "replicas::", "walk::"],
                 environment: vec![(
                     "FRAMEWORK_SIM_SEEDS",
                     format!("{from}..{}", from.saturating_add(*seeds)),

@@ -36,8 +36,8 @@ impl Clock {
         Clock { start: Instant::now(), wall: Some(wall), boot: None, rate: RATE }
     }
 
-    /// The same clock, which shows so many thousandths of a second for each second of tokio's time. It must be
-    /// a simulated one.
+    /// The same clock, if it is simulated, which shows so many thousandths of a second for each second of
+    /// tokio's time.
     #[must_use]
     pub fn at_rate(self, rate: u32) -> Self {
         Clock { rate, ..self }

@@ -15,6 +15,8 @@ pub enum Fault {
     RefuseConnection,
     /// The server applies the request, then the connection breaks.
     LoseReply,
+    /// The connection breaks at once, and the server applies the request that much later.
+    Break(Duration),
     /// No answer ever comes. The server applies the request that much later, or never.
     Hang(Option<Duration>),
     /// The request arrives that much later.

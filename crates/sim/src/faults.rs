@@ -131,7 +131,7 @@ impl Faults {
         match &plan.fault {
             Some(Fault::Delay(by)) => plan.travel += *by,
             Some(Fault::DelayReply(by)) => plan.back += *by,
-            Some(Fault::Hang(Some(by))) => plan.travel += *by,
+            Some(Fault::Hang(Some(by)) | Fault::Break(by)) => plan.travel += *by,
             _ => {}
         }
         plan
@@ -160,6 +160,7 @@ impl Faults {
             (rates.timeout, Fault::Timeout { applied: self.rng.bool() }),
             (if pages { rates.gone } else { 0.0 }, Fault::Gone),
             (if verb == Verb::Create && plural == "pods" { rates.quota } else { 0.0 }, Fault::Quota),
+            (rates.break_off, Fault::Break(late)),
         ];
         let mut dice = self.rng.f64();
         for (rate, fault) in choices {

@@ -62,7 +62,12 @@ pub(crate) fn submit(
         answered: None,
         settled: None,
     });
-    let (reply, answer) = oneshot::channel();
+    let (mut reply, answer) = oneshot::channel();
+    if let Some(Fault::Break(_)) = plan.fault {
+        let broken = std::mem::replace(&mut reply, oneshot::channel().0);
+        let broken = Deed::Deliver { call: call.number, reply: broken, answer: Box::new(Err(reset())) };
+        world.agenda.add(now + plan.back, broken);
+    }
     let travel = plan.travel;
     let parcel = Box::new(Parcel { call, plan, reply });
     if travel.is_zero() {

@@ -18,6 +18,8 @@ pub struct Rates {
     pub refuse_connection: f64,
     /// [`crate::Fault::LoseReply`].
     pub lose_reply: f64,
+    /// [`crate::Fault::Break`], as late as a request that hangs.
+    pub break_off: f64,
     /// [`crate::Fault::Hang`]: half of them applied late, half of them never.
     pub hang: f64,
     /// How late a hanging request is applied; never later than its own `timeout` parameter allows.
@@ -54,6 +56,7 @@ impl Rates {
             staleness: ms(0, 0),
             refuse_connection: 0.0,
             lose_reply: 0.0,
+            break_off: 0.0,
             hang: 0.0,
             hang_for: ms(0, 60_000),
             conflict: 0.0,

@@ -87,11 +87,6 @@ pub fn queued(rng: &mut Rng, manifest: Manifest) -> Manifest {
 }
 
 impl Stage {
-    fn new(cluster: SimCluster, seed: u64, rng: Rng, conditions: Conditions) -> Self {
-        let (user, aside) = (cluster.user(), Rng::with_seed(!seed));
-        Stage { cluster, user, rng, conditions, controller: None, incarnation: 0, seed, aside }
-    }
-
     async fn walk_queues(&mut self, crowded: bool) -> Queued {
         self.furnish();
         for index in 0..self.conditions.frameworks {

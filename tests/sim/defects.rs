@@ -2,3 +2,4 @@
 
 mod lifecycle;
 mod queue;
+mod replicas;

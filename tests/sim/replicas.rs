@@ -31,8 +31,8 @@ fn policy() -> framework_shard::Policy {
 /// Starts the `incarnation`-th controller, on a host of its own.
 fn replica(cluster: &SimCluster, incarnation: usize) -> Controller {
     let (host, pod) = (format!("host-{incarnation}"), format!("pod-{incarnation}"));
-    let setup = Setup { place: Some(Place { policy: policy(), host, pod, rate: 1000 }), ..Setup::default() };
-    Controller::start(cluster, incarnation, 7, &setup)
+    let place = Some(Place { policy: policy(), host, pod, rate: 1000 });
+    Controller::start(cluster, incarnation, 7, &Setup { place, ..Setup::default() })
 }
 
 /// Waits until these controllers have about equal shares.

@@ -75,6 +75,35 @@ pub fn changes(history: &History) -> impl Iterator<Item = &Arc<Change>> {
     history.changes.iter().filter(|change| !is_of_members(&change.plural, &change.name))
 }
 
+/// The history with another name for a replica in each time in which it had the slot of a create. Who lost
+/// the slot does not know the reply any more, as after a restart.
+pub fn told_apart(mut history: History) -> History {
+    let owners = owners(&history, &mut Counts::default());
+    let frameworks = uids(&history);
+    let mut renamed = Vec::new();
+    for (index, act) in history.exchanges.iter().enumerate() {
+        let Some(uids) = frameworks.get(framework_of(&act.name)).filter(|_| is_act(act)) else { continue };
+        let mut ended = uids.iter().filter_map(|uid| owners.tenure(&act.who, Slot::of(uid), act.at));
+        if let Some(tenure) = ended.rfind(|tenure| tenure.until < Duration::MAX) {
+            renamed.push((index, format!("{}-of-{}", act.who, tenure.epoch)));
+        }
+    }
+    for (index, who) in renamed {
+        history.exchanges[index].who = who.into();
+    }
+    history
+}
+
+/// The owners in all versions of the map, as far as these are well formed.
+fn owners(history: &History, counts: &mut Counts) -> Owners {
+    let lives = lives(history);
+    let mut owners = Owners { slots: (0..Slot::COUNT).map(|_| Vec::new()).collect(), lives };
+    for change in history.of("configmaps").filter(|change| change.name == MAP) {
+        let _ = owners.follow(change, counts);
+    }
+    owners
+}
+
 /// Checks a run: each change of owner is one of the permitted ones, and every replica acts only for slots
 /// that it owns. An error describes the fault.
 ///
@@ -150,9 +179,16 @@ impl Owners {
 
     /// Whether that replica was the owner of a slot, and held its Lease.
     fn owns(&self, who: &str, slot: Slot, at: Duration) -> bool {
-        let tenures = self.slots[usize::from(slot.0)].iter().filter(|tenure| tenure.includes(at));
-        let mut lives = tenures.filter_map(|tenure| self.lives.get(tenure.owner.as_deref()?));
-        lives.any(|life| life.who == who && (life.from..=life.until).contains(&at))
+        self.tenure(who, slot, at).is_some()
+    }
+
+    /// The time in which that replica was the owner of a slot, and held its Lease.
+    fn tenure(&self, who: &str, slot: Slot, at: Duration) -> Option<&Tenure> {
+        let mut tenures = self.slots[usize::from(slot.0)].iter().filter(|tenure| tenure.includes(at));
+        tenures.find(|tenure| {
+            let life = tenure.owner.as_deref().and_then(|owner| self.lives.get(owner));
+            life.is_some_and(|life| life.who == who && (life.from..=life.until).contains(&at))
+        })
     }
 
     /// A request that is applied when another replica has the slot was on its way when it was lost: that

@@ -98,7 +98,7 @@ impl Stage {
         }
         let ended = endgame::play(self).await;
         let history = self.cluster.history();
-        let found = endgame::judge(&history, ended, &self.conditions);
+        let found = endgame::judge(&history, &history, ended, &self.conditions);
         let told = self.conditions.setup.told.tellings();
         let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
         Walked {

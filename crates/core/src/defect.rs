@@ -41,8 +41,6 @@ pub enum Defect {
     ReturnAtEnd,
     /// B1: creates of an earlier owner of a slot are not waited for.
     ForgetHold,
-    /// B2: ownership of a slot is checked before an evaluation, and not again before a request is sent.
-    CheckOnce,
     /// B7: a slot is handed over while a create without a reply may still land.
     HandOverEarly,
 }

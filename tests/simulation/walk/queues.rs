@@ -394,7 +394,7 @@ impl Stage {
         let broken = |violation: framework_sim::check::Violation| (violation.to_string(), Some(violation.rv));
         let found =
             queue::check(&history, blind).and_then(|()| queue::at_quiescence(&history)).err().map(broken);
-        let found = found.or_else(|| endgame::judge(&history, ended, &self.conditions));
+        let found = found.or_else(|| endgame::judge(&history, &history, ended, &self.conditions));
         let told = self.conditions.setup.told.tellings();
         let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
         let walked = Walked {

@@ -115,7 +115,8 @@ impl Troupe {
         let told = self.stage.conditions.setup.told.tellings();
         let judged = slots::judge(&history);
         let counts = judged.clone().unwrap_or_default();
-        let found = endgame::judge(&history, ended, &self.stage.conditions)
+        let told_apart = slots::told_apart(history.clone());
+        let found = endgame::judge(&history, &told_apart, ended, &self.stage.conditions)
             .or_else(|| judged.err().map(|(what, rv)| (what, Some(rv))))
             .or_else(|| Some((history::persisted(&history, &told).err()?, None)))
             .or_else(|| Some((self.unshared(&history)?, None)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use framework_api::Time;
-use framework_core::{Action, Defect, Policy, first_attempt};
+use framework_core::{Action, Policy, first_attempt};
 use jiff::Timestamp;
 
 use super::Engine;
@@ -54,8 +54,7 @@ impl Engine {
             _ => Vec::new(),
         };
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
-        let checks = !self.policy.defects.has(Defect::CheckOnce);
-        let leave_by = self.ownership.leave_by(slot).filter(|_| checks);
+        let leave_by = self.ownership.leave_by(slot);
         let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady };
         self.sending.in_flight.begin(ticket, sent);
         if state.wants(class, now.steady) {
@@ -74,7 +73,6 @@ impl Engine {
         }
         match self.ownership.may_act(state.slot, now) {
             MayAct::Yes => {}
-            _ if self.policy.defects.has(Defect::CheckOnce) => {}
             MayAct::Paused => {
                 self.paused.add(state.slot, key);
                 return None;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::replicas::Replicas;
-use crate::cluster::{self, completed, log_of, manifest};
+use crate::cluster::{self, completed, kubectl, log_of, manifest};
 
 const FRAMEWORKS: usize = 24;
 
@@ -57,6 +57,12 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
         replicas.await_shares()
     });
     println!("a replica that was killed had lost its slots after {took:?}");
+    cluster::until("the Event that says so", || {
+        let told = kubectl(&["describe", "lease", "frameworkcontroller-leader", "--namespace", "default"]);
+        told.contains("SlotsMoved").then_some(())?;
+        let [a, b] = ["a", "b"].map(|host| format!("frameworkcontroller-member-{host}"));
+        told.contains(&format!("slots of {a} went to {b}, which waits for requests")).then_some(())
+    });
     replicas.start("c", "");
     replicas.await_shares();
     let ns = namespace("replicas-stop");

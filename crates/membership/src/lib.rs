@@ -6,10 +6,13 @@
 
 mod lease;
 mod map;
+mod message;
 pub mod run;
 mod store;
 mod watch;
 
+pub use framework_shard::event::Outcome;
 pub use lease::lease_name;
 pub use map::MAP;
-pub use run::{Command, Notice, Parts};
+pub use message::{Command, Moved, Notice};
+pub use run::Parts;

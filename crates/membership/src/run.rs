@@ -8,6 +8,7 @@ use framework_shard::event::{Effect, Event, Outcome};
 use framework_shard::lease::LeaseRecord;
 use framework_shard::map::SlotMap;
 use framework_shard::member::{LEADER_LEASE, Member};
+use framework_shard::moves::{Move, moves};
 use framework_shard::{Incarnation, Policy, Seen};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,6 +21,7 @@ use tracing::{error, info, warn};
 
 use crate::lease::{self, lease_name};
 use crate::map::MAP;
+use crate::message::{Command, Moved, Notice};
 use crate::store::{Store, map_of};
 use crate::watch::{Shown, watch};
 
@@ -47,48 +49,25 @@ pub struct Parts {
     pub notices: Sender<Notice>,
 }
 
-/// The controller says this to the member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// The objects of these slots were listed, as [`Notice::Granted`] asked.
-    Listed(Slots),
-    /// No request for these slots is on its way any more, as [`Notice::Drain`] asked.
-    Drained(Slots),
-    /// Whether every Framework has the label of its slot. Nothing is moved before.
-    Labelled(bool),
-    /// The program is to end; [`Notice::Exit`] follows.
-    Stop,
-}
-
-/// The member says this to the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// These slots were granted: their objects are to be listed, by consistent reads that begin now.
-    Granted(Slots),
-    /// Creates of an earlier owner of these slots may land until this moment of [`Now::boot`]. It comes
-    /// before the grant.
-    Hold(Slots, Duration),
-    /// These slots are owned, and acted for from now on.
-    Begin(Slots),
-    /// The right to act is proved again after it had ended.
-    Regained,
-    /// Nothing new is to be begun for these slots, and nothing of them lost.
-    Drain(Slots),
-    /// The drain of these slots is called off.
-    Resume(Slots),
-    /// These slots are not owned any more.
-    Lost(Slots),
-    /// Whether there are other replicas.
-    Accompanied(bool),
-    /// Everything was handed over: the program can end.
-    Exit,
-}
-
 /// Objects that a watch has shown and the member has not seen; a watch with more waits.
 const SHOWN: usize = 256;
 
 /// The end of a request, with the life that sent it.
-type Answered = (u64, Option<Event>);
+type Answered = (u64, Vec<Ended>);
+
+/// The end of a request, for the member and for the controller.
+enum Ended {
+    Event(Event),
+    Moved(Vec<Move>),
+}
+
+/// The leader, as far as it is reported.
+#[derive(Default)]
+struct Leader {
+    is_me: bool,
+    /// The UID of its Lease; empty: not seen yet.
+    lease_uid: String,
+}
 
 struct Driver {
     parts: Parts,
@@ -105,6 +84,7 @@ struct Driver {
     /// Whether every Framework has its label.
     labelled: bool,
     accompanied: bool,
+    leader: Leader,
     over: bool,
     /// The controller does not take notices.
     deaf: bool,
@@ -137,8 +117,7 @@ pub async fn run(parts: Parts) -> bool {
             biased;
             _ = ticks.tick() => driver.step(Event::Tick),
             Some(answered) = driver.requests.join_next() => match answered {
-                Ok((life, Some(event))) => driver.answered(life, event),
-                Ok((_, None)) => {}
+                Ok((life, ended)) => driver.ended(life, ended),
                 Err(error) => warn!(%error, "a request of the member failed"),
             },
             command = driver.parts.commands.recv() => match command {
@@ -176,6 +155,7 @@ impl Driver {
             map: None,
             labelled: false,
             accompanied: false,
+            leader: Leader::default(),
             over: false,
             deaf: false,
         }
@@ -185,7 +165,11 @@ impl Driver {
         let (name, seen) = match shown {
             Shown::Present(lease) => {
                 let Some(seen) = lease::read(&lease) else { return };
-                (lease.metadata.name.unwrap_or_default(), seen)
+                let name = lease.metadata.name.unwrap_or_default();
+                if name == LEADER_LEASE {
+                    self.leader.lease_uid = lease.metadata.uid.unwrap_or_default();
+                }
+                (name, seen)
             }
             Shown::Absent(name, version) => (name, Seen { version, value: None }),
             Shown::Listed => return,
@@ -222,6 +206,24 @@ impl Driver {
         }
     }
 
+    fn ended(&mut self, life: u64, ended: Vec<Ended>) {
+        for ended in ended {
+            match ended {
+                Ended::Event(event) => {
+                    if let Event::LeaseWritten { outcome, .. } = event {
+                        self.notify(Notice::LeaseWritten(outcome));
+                    }
+                    self.answered(life, event);
+                }
+                Ended::Moved(moves) => {
+                    let namespace = self.parts.client.default_namespace().to_owned();
+                    let uid = self.leader.lease_uid.clone();
+                    self.notify(Notice::Moved(Moved { moves, lease: LEADER_LEASE, namespace, uid }));
+                }
+            }
+        }
+    }
+
     /// A request of one life has ended. Tickets are of one life, and what a read shows is for every life.
     fn answered(&mut self, life: u64, event: Event) {
         match event {
@@ -242,6 +244,10 @@ impl Driver {
                 }
                 self.perform(now, effect);
             }
+        }
+        let leads = self.member.leads((self.parts.clock)().boot);
+        if leads != std::mem::replace(&mut self.leader.is_me, leads) {
+            self.notify(Notice::Leads(leads));
         }
     }
 
@@ -265,7 +271,8 @@ impl Driver {
             | Effect::PutMap { .. }
             | Effect::ReadMap => {
                 let (store, life) = (self.store.clone(), self.life);
-                self.requests.spawn(async move { (life, exchange(store, now, effect).await) });
+                let before = self.map.as_ref().and_then(|map| map.value.clone());
+                self.requests.spawn(async move { (life, exchange(store, now, effect, before).await) });
             }
             Effect::List(slots) => self.notify(Notice::Granted(slots)),
             Effect::Own { slots, until } => self.own(now, slots, until),
@@ -316,29 +323,29 @@ fn incarnation(parts: &mut Parts) -> Incarnation {
     Incarnation::new(&lease_name(&parts.host), &random)
 }
 
-/// Does a read or a write. `None`: nothing is to be reported.
-async fn exchange(store: Store, now: Now, effect: Effect) -> Option<Event> {
-    match effect {
+/// Does a read or a write. `before` is the map as it was seen last.
+async fn exchange(store: Store, now: Now, effect: Effect, before: Option<SlotMap>) -> Vec<Ended> {
+    let event = match effect {
         Effect::WriteLease { name, base, record, ticket } => {
             let outcome = store.write_lease(&name, base, &record, now.wall).await;
             Some(Event::LeaseWritten { ticket, outcome })
         }
-        Effect::ReadLease(name) => {
-            let seen = store.read_lease(&name).await?;
-            Some(Event::LeaseSeen { name, seen })
-        }
+        Effect::ReadLease(name) => store.read_lease(&name).await.map(|seen| Event::LeaseSeen { name, seen }),
         Effect::DeleteLease { name, base } => {
             store.delete_lease(&name, base).await;
             None
         }
         Effect::PutMap { base, map, ticket } => {
             let outcome = store.put_map(base, &map).await;
-            if let Outcome::Done(_) = outcome {
-                info!("the map of slots was changed");
-            }
-            Some(Event::MapPut { ticket, outcome })
+            let moves = moves(before.as_ref(), &map);
+            let event = Ended::Event(Event::MapPut { ticket, outcome });
+            return match outcome {
+                Outcome::Done(_) if !moves.is_empty() => vec![event, Ended::Moved(moves)],
+                _ => vec![event],
+            };
         }
         Effect::ReadMap => Some(Event::MapRead(store.read_map().await)),
         _ => None,
-    }
+    };
+    event.map(Ended::Event).into_iter().collect()
 }

@@ -169,6 +169,26 @@ impl Metrics {
         self.shares.changes.inc_by(changed as u64);
     }
 
+    /// The replica is the leader now, or is not.
+    pub fn leads(&self, leads: bool) {
+        self.shares.leader.set(i64::from(leads));
+    }
+
+    /// A write of a Lease ended.
+    pub fn lease_written(&self, outcome: &str) {
+        self.shares.lease_writes.with_label_values(&[outcome]).inc();
+    }
+
+    /// This replica changed the owner of so many slots.
+    pub fn slots_moved(&self, slots: usize) {
+        self.shares.moved.inc_by(slots as u64);
+    }
+
+    /// A slot was lost after so long a drain.
+    pub fn handed_over(&self, took: Duration) {
+        self.shares.handover_seconds.observe(took.as_secs_f64());
+    }
+
     /// A watch is opened.
     pub fn watch_started(&self, resource: &str) {
         self.watches.starts.with_label_values(&[resource]).inc();

@@ -94,6 +94,18 @@ impl Subject {
         }
     }
 
+    /// A Lease. Without a UID the Event is stored all the same.
+    pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
+        Subject {
+            api_version: "coordination.k8s.io/v1",
+            kind: "Lease",
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            resource_version: None,
+        }
+    }
+
     /// A QueueUnit.
     pub fn unit(key: &Key, uid: &str) -> Self {
         Subject {

@@ -72,7 +72,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let mut recording = JoinSet::new();
     recording.spawn(writer.run());
     let mut tasks = JoinSet::new();
-    let (shares, ownership, selected) = shares::start(&mut tasks, &mut parts);
+    let (shares, ownership, selected) = shares::start(&mut tasks, &mut parts, &recorder);
     watches::start(&mut tasks, &mut parts, &sink, selected);
     drop(sink);
 
@@ -233,15 +233,11 @@ impl Controller {
     fn notified(&mut self, notice: Notice) {
         let Some(shares) = &mut self.shares else { return };
         let now = self.clock.now();
-        let before = shares.slots();
-        for event in shares.take_in(notice) {
+        for event in shares.take_in(now, notice) {
             self.engine.step(now, event);
         }
         let (qps, burst, max_in_flight) = shares.budget(&self.settings);
         self.engine.set_rate(now, qps, burst, max_in_flight);
-        let held = shares.slots();
-        let changed = held.without(before).or(before.without(held));
-        self.metrics.slots(held.iter().count(), changed.iter().count());
     }
 
     fn tick(&mut self) {

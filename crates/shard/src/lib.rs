@@ -28,6 +28,7 @@ pub mod lease;
 pub mod map;
 mod map_view;
 pub mod member;
+pub mod moves;
 mod peers;
 mod policy;
 mod renewal;

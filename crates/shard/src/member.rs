@@ -167,7 +167,8 @@ impl Member {
         effects.extend(self.map.due(at));
     }
 
-    fn leads(&self, at: Duration) -> bool {
+    /// Whether this member is the leader now, by its own clock.
+    pub fn leads(&self, at: Duration) -> bool {
         let valid = |sent: Duration| at < sent.saturating_add(self.policy.validity());
         self.leadership.standing() == Standing::Holder && self.leadership.proved().is_some_and(valid)
     }

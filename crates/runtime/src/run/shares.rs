@@ -1,21 +1,27 @@
 //! The share of a replica: it joins the member and the engine, and narrows and widens the watches.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
+use framework_core::plan::Report;
 use framework_engine::engine::EngineSettings;
 use framework_engine::event::{self as engine, Kind};
-use framework_membership::{Command, Notice};
-use framework_message::{Change, Ownership, Selection, Slot, Slots};
+use framework_membership::{Command, Moved, Notice, Outcome};
+use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
 use futures::FutureExt;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tracing::error;
+use tracing::{error, info};
 
 use super::labels::{self, Labels};
 use super::parts::Parts;
 use crate::event::Event;
+use crate::metrics::Metrics;
+use crate::recorder::{Recorder, Subject};
 
 /// The kinds in the order of their LISTs: in another one, objects would seem to have vanished.
 const ORDER: [Kind; 3] = [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods];
@@ -36,6 +42,10 @@ pub struct Shares {
     /// What the watches are to select.
     wanted: Selection,
     accompanied: watch::Sender<bool>,
+    /// When the drain of a slot began, on the steady clock.
+    draining: BTreeMap<Slot, Duration>,
+    metrics: Arc<Metrics>,
+    recorder: Recorder,
     exited: bool,
 }
 
@@ -46,6 +56,7 @@ pub type Selected = [watch::Receiver<Selection>; 3];
 pub fn start(
     tasks: &mut JoinSet<&'static str>,
     parts: &mut Parts,
+    recorder: &Recorder,
 ) -> (Option<Shares>, Ownership, Option<Selected>) {
     let Some(member) = parts.member.take() else { return (None, Ownership::default(), None) };
     let ownership = Ownership::none();
@@ -104,6 +115,9 @@ pub fn start(
         listing: [wanted; 3],
         wanted,
         accompanied,
+        draining: BTreeMap::new(),
+        metrics: Arc::clone(&parts.metrics),
+        recorder: recorder.clone(),
         exited: false,
     };
     (Some(shares), ownership, Some(selected))
@@ -116,14 +130,17 @@ impl Shares {
     }
 
     /// Takes in a notice, and those that are there after it. Returns the events that the engine is to see.
-    pub fn take_in(&mut self, first: Notice) -> Vec<engine::Event> {
+    pub fn take_in(&mut self, now: Now, first: Notice) -> Vec<engine::Event> {
         let before = self.wanted;
         let mut events = Vec::new();
         let mut next = Some(first);
         while let Some(notice) = next {
-            events.extend(self.event(notice));
+            events.extend(self.event(now, notice));
             next = self.notices.try_recv().ok();
         }
+        let held = self.wanted.slots;
+        let changed = held.without(before.slots).or(before.slots.without(held));
+        self.metrics.slots(held.iter().count(), changed.iter().count());
         if self.wanted != before {
             // The other kinds follow, each after the LIST of the one before.
             self.selections[0].send_replace(self.wanted);
@@ -131,7 +148,7 @@ impl Shares {
         events
     }
 
-    fn event(&mut self, notice: Notice) -> Option<engine::Event> {
+    fn event(&mut self, now: Now, notice: Notice) -> Option<engine::Event> {
         Some(match notice {
             Notice::Granted(slots) => {
                 self.wanted.grant += 1;
@@ -140,15 +157,41 @@ impl Shares {
             }
             Notice::Lost(slots) => {
                 self.wanted.slots = self.wanted.slots.without(slots);
+                for begun in slots.iter().filter_map(|slot| self.draining.remove(&slot)) {
+                    self.metrics.handed_over(now.steady.saturating_sub(begun));
+                }
                 engine::Event::Lost(slots)
             }
             Notice::Hold(slots, until) => engine::Event::Hold { slots, until },
             Notice::Begin(slots) => engine::Event::Begin(slots),
-            Notice::Drain(slots) => engine::Event::Drain(slots),
-            Notice::Resume(slots) => engine::Event::Resume(slots),
+            Notice::Drain(slots) => {
+                self.draining.extend(slots.iter().map(|slot| (slot, now.steady)));
+                engine::Event::Drain(slots)
+            }
+            Notice::Resume(slots) => {
+                self.draining.retain(|slot, _| !slots.contains(*slot));
+                engine::Event::Resume(slots)
+            }
             Notice::Regained => engine::Event::Tick,
             Notice::Accompanied(accompanied) => {
                 self.accompanied.send_replace(accompanied);
+                return None;
+            }
+            Notice::Leads(leads) => {
+                info!(leads, "the leader of the replicas changed");
+                self.metrics.leads(leads);
+                return None;
+            }
+            Notice::LeaseWritten(outcome) => {
+                self.metrics.lease_written(match outcome {
+                    Outcome::Done(_) => "done",
+                    Outcome::Refused => "refused",
+                    Outcome::Unknown => "unknown",
+                });
+                return None;
+            }
+            Notice::Moved(moved) => {
+                self.report(&moved);
                 return None;
             }
             Notice::Exit => {
@@ -156,6 +199,18 @@ impl Shares {
                 return None;
             }
         })
+    }
+
+    /// Tells people, by a line and by an Event of the leader's Lease, what this replica did to the map.
+    fn report(&self, moved: &Moved) {
+        let subject = Subject::lease(&moved.namespace, moved.lease, &moved.uid);
+        for one in &moved.moves {
+            self.metrics.slots_moved(one.slots);
+            let note = one.to_string();
+            info!(note, "slots moved");
+            let report = Report { reason: "SlotsMoved", note, warning: one.unsettled };
+            self.recorder.record(subject.clone(), report);
+        }
     }
 
     /// Follows the LISTs: when one is complete, the next kind is selected.
@@ -176,11 +231,6 @@ impl Shares {
             let selection = self.listing[place];
             next.send_if_modified(|now| std::mem::replace(now, selection) != selection);
         }
-    }
-
-    /// The slots that were granted.
-    pub fn slots(&self) -> Slots {
-        self.wanted.slots
     }
 
     /// The objects of these slots were listed.

@@ -1,0 +1,63 @@
+//! The messages between the member and the controller.
+
+use std::time::Duration;
+
+use framework_message::Slots;
+use framework_shard::event::Outcome;
+use framework_shard::moves::Move;
+
+/// A message of the controller to the member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// The objects of these slots were listed, as [`Notice::Granted`] asked.
+    Listed(Slots),
+    /// No request for these slots is on its way any more, as [`Notice::Drain`] asked.
+    Drained(Slots),
+    /// Whether every Framework has the label of its slot. Nothing is moved before.
+    Labelled(bool),
+    /// The program is to end; [`Notice::Exit`] follows.
+    Stop,
+}
+
+/// A message of the member to the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// These slots were granted: their objects are to be listed, by consistent reads that begin now.
+    Granted(Slots),
+    /// Creates of an earlier owner of these slots may land until this moment of [`Now::boot`]. It comes
+    /// before the grant.
+    Hold(Slots, Duration),
+    /// These slots are owned, and acted for from now on.
+    Begin(Slots),
+    /// The right to act is proved again after it had ended.
+    Regained,
+    /// Nothing new is to be begun for these slots, and nothing of them lost.
+    Drain(Slots),
+    /// The drain of these slots is called off.
+    Resume(Slots),
+    /// These slots are not owned any more.
+    Lost(Slots),
+    /// Whether there are other replicas.
+    Accompanied(bool),
+    /// Whether this replica is the leader.
+    Leads(bool),
+    /// The end of a write of this replica's Leases: its own, that of the leader, or one that it empties.
+    LeaseWritten(Outcome),
+    /// This replica changed the owners of slots.
+    Moved(Moved),
+    /// Everything was handed over: the program can end.
+    Exit,
+}
+
+/// A change of owners, and the leader's Lease for an Event about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The moves.
+    pub moves: Vec<Move>,
+    /// The name of the leader's Lease.
+    pub lease: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its UID, if it was seen.
+    pub uid: String,
+}

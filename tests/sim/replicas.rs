@@ -158,3 +158,11 @@ fn a_watch_that_is_never_answered_is_begun_anew() {
         });
     }
 }
+
+/// In this walk a status write without a reply is applied ten seconds later, after the Framework was read
+/// and its slot was drained.
+#[test]
+fn a_late_status_write_lands_in_no_slot_that_was_handed_over() {
+    let broken = walk(121, Manner::default(), None).walked.broken;
+    assert!(broken.is_none(), "{broken:?}");
+}

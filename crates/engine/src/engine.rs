@@ -266,13 +266,15 @@ impl Engine {
         self.drain.done(unsettled, self.settings.request_lifetime, self.now)
     }
 
-    /// Whether a create without a reply may still land when another replica has the slot. Those of an earlier
-    /// owner do not count: the slot is handed over as unsettled while its hold lasts.
+    /// Whether a create or a status write of unknown outcome may still land when another replica has the slot:
+    /// the next owner would act by the status that it replaces. Creates of an earlier owner do not count: the
+    /// slot is handed over as unsettled while its hold lasts.
     fn may_be_overtaken(&self, state: &FrameworkState) -> bool {
         let is_shared =
             self.ownership.leave_by(state.slot).is_some() && !self.policy.defects.has(Defect::HandOverEarly);
         let held_until = self.grants.held_until(state.slot, self.now).unwrap_or(self.now);
-        is_shared && state.outgoing.may_land_after(held_until)
+        let writes = || state.outgoing.write.may_land(self.now, self.settings.request_lifetime);
+        is_shared && (state.outgoing.may_land_after(held_until) || writes())
     }
 
     /// Whether anything may be decided for a slot: all of it is listed, and the API server's time is known. A

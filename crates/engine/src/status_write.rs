@@ -183,6 +183,12 @@ impl StatusWrite {
         self.possible.iter().map(|possible| &possible.draft).chain(staged).map(|draft| &*draft.status)
     }
 
+    /// Whether a write of unknown outcome that lives so long may still be applied.
+    pub fn may_land(&self, now: Duration, lifetime: Duration) -> bool {
+        let sent = self.possible.iter().map(|possible| possible.sent).chain(self.untracked);
+        sent.max().is_some_and(|sent| now < sent + lifetime)
+    }
+
     /// Whether a status that may become the persisted one is not remembered: no act is permitted.
     pub fn is_untracked(&self) -> bool {
         self.untracked.is_some()

@@ -267,8 +267,8 @@ impl Engine {
     }
 
     /// Whether a create or a status write of unknown outcome may land when another replica has the slot: the
-    /// next owner would act by the status that it replaces. Creates of an earlier owner do not count: the slot
-    /// is handed over as unsettled while its hold lasts.
+    /// next owner would act by the status that it replaces. Creates of an earlier owner do not count: the
+    /// slot is handed over as unsettled while its hold lasts.
     fn may_be_overtaken(&self, state: &FrameworkState) -> bool {
         let is_shared =
             self.ownership.leave_by(state.slot).is_some() && !self.policy.defects.has(Defect::HandOverEarly);

@@ -24,7 +24,7 @@ pub enum Command {
 pub enum Notice {
     /// These slots were granted: their objects are to be listed, by consistent reads that begin now.
     Granted(Slots),
-    /// Creates of an earlier owner of these slots may land until this moment of [`Now::boot`]. It comes
+    /// Creates of an earlier owner of these slots may land until this moment of `Now::boot`. It comes
     /// before the grant.
     Hold(Slots, Duration),
     /// These slots are owned, and acted for from now on.

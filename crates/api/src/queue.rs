@@ -32,6 +32,12 @@ pub const QUEUE_KIND: &str = "Queue";
 pub const QUEUE_NAME_LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
 /// Finalizer of a unit: the unit is deleted only after the last Pod of its job is gone.
 pub const FINALIZER: &str = "frameworkcontroller.microsoft.com/queue-unit";
+/// Label of a QueueUnit that the controller creates: the slot of its namespace, whose owner schedules it.
+pub const NAMESPACE_SLOT_LABEL: &str = "frameworkcontroller.microsoft.com/namespace-slot";
+/// Annotation of a QueueUnit: since when its job, or the growth of its Framework, waits.
+pub const ENQUEUED_ANNOTATION: &str = "frameworkcontroller.microsoft.com/enqueued";
+/// Annotation of a released QueueUnit: the part of `spec.resource` that its Framework still needs, as JSON.
+pub const HELD_ANNOTATION: &str = "frameworkcontroller.microsoft.com/held";
 
 /// The queue of a unit that names none. It must exist, like any other queue.
 pub const DEFAULT_QUEUE: &str = "default";

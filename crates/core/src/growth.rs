@@ -28,6 +28,11 @@ pub struct UnitDemand {
     pub since: Option<Time>,
     /// The number of Tasks of each TaskRole of the spec, in its order.
     pub tasks: Vec<u64>,
+    /// The number of Tasks of each TaskRole that the unit is still needed for: with those that are being
+    /// removed, whose Pods may remain.
+    pub held: Vec<u64>,
+    /// Whether Tasks of a removed TaskRole remain, which are in none of these numbers.
+    pub lingers: bool,
 }
 
 /// The demands of all units, that of the first unit first. Costs O(Tasks).
@@ -42,28 +47,40 @@ pub fn unit_demands(o: &Observed<'_>, policy: &Policy) -> Vec<UnitDemand> {
         // Its Tasks follow its spec, and no attempt of it has begun.
         let numbers = spec.task_roles.iter().map(|role| u64::try_from(role.task_number).unwrap_or(0));
         demands.iter_mut().for_each(|demand| demand.tasks = numbers.clone().collect());
+        demands.iter_mut().for_each(|demand| demand.held.clone_from(&demand.tasks));
         return demands;
     }
     let current = framework.metadata.generation;
     for role in roles {
         let Some(position) = spec.task_roles.iter().position(|wanted| wanted.name == role.name) else {
+            for task in role.tasks() {
+                demand(&mut demands, task.queue_unit_generation, spec)
+                    .iter_mut()
+                    .for_each(|of| of.lingers = true);
+            }
             continue;
         };
         let number = spec.task_roles.get(position).map_or(0, |role| role.task_count());
         for (index, task) in role.tasks().enumerate() {
             // Another Task takes the place of one that goes: it is part of the growth that asks for it.
             let generation = if task.deletion_pending { current } else { task.queue_unit_generation };
+            if task.deletion_pending
+                && let Some(demand) = demand(&mut demands, task.queue_unit_generation, spec)
+            {
+                demand.hold(position);
+            }
             if task.deletion_pending && (index >= number || current.is_none()) {
                 continue;
             }
             let Some(demand) = demand(&mut demands, generation, spec) else { continue };
             demand.count(position);
+            demand.hold(position);
             if !task.deletion_pending {
                 demand.since = Some(demand.since.map_or(task.start_time, |since| since.min(task.start_time)));
             }
         }
     }
-    demands.retain(|demand| demand.generation.is_none() || demand.since.is_some());
+    demands.retain(|demand| demand.generation.is_none() || demand.since.is_some() || demand.is_held());
     demands.sort_unstable_by_key(|demand| demand.generation);
     demands
 }
@@ -84,7 +101,18 @@ fn demand<'a>(
 
 impl UnitDemand {
     fn new(generation: Option<i64>, spec: &FrameworkSpec) -> Self {
-        UnitDemand { generation, since: None, tasks: vec![0; spec.task_roles.len()] }
+        let none = vec![0; spec.task_roles.len()];
+        UnitDemand { generation, since: None, tasks: none.clone(), held: none, lingers: false }
+    }
+
+    fn is_held(&self) -> bool {
+        self.lingers || self.held.iter().any(|held| *held > 0)
+    }
+
+    fn hold(&mut self, position: usize) {
+        if let Some(held) = self.held.get_mut(position) {
+            *held += 1;
+        }
     }
 
     fn count(&mut self, position: usize) {

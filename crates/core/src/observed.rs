@@ -91,6 +91,12 @@ impl Objects {
         self.pods.get(name).map(|pod| &pod.facts).filter(|pod| pod.uid == uid)
     }
 
+    /// The cached Pods that have not ended.
+    pub fn running_pods(&self) -> impl Iterator<Item = &PodFacts> {
+        let runs = |pod: &&PodFacts| !matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
+        self.pods.values().map(|pod| &pod.facts).filter(runs)
+    }
+
     /// Whether any create of a Pod has no known outcome yet.
     pub fn has_unsettled_pod_create(&self) -> bool {
         self.pod_creates.values().any(|create| create.outcome == Outcome::InFlight)

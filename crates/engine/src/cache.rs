@@ -5,11 +5,12 @@
 //! So our own writes are never undone in the cache, and their echo costs nothing. A LIST replaces the cached
 //! objects of its kind. Replies never bring a deleted Framework back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use framework_api::State;
+use framework_api::status::TaskStatus;
 use framework_core::Observed;
-use framework_core::observed::Outcome;
+use framework_core::observed::{Create, Outcome};
 
 use crate::event::Kind;
 use crate::framework_state::FrameworkState;
@@ -145,6 +146,25 @@ impl Entry {
         self.state.as_ref().is_none_or(|state| slots.contains(state.slot))
     }
 
+    /// Whether the watch is yet to show Pods that were created, or may have been.
+    fn has_unseen_pods(&self) -> bool {
+        let objects = &self.known.objects;
+        let seen: BTreeSet<&str> = objects.pods.values().map(|pod| pod.uid.as_str()).collect();
+        let is_unseen = |create: &Create| match &create.outcome {
+            Outcome::InFlight => true,
+            Outcome::Acknowledged { uid } => !seen.contains(uid.as_str()),
+            Outcome::Refused { .. } => false,
+        };
+        let status = self.state.as_ref().and_then(|state| state.status());
+        let mut tasks = status.into_iter().flat_map(|status| status.all_tasks());
+        let is_over = |state| matches!(state, State::AttemptCompleted | State::Completed);
+        let is_missing = |task: &TaskStatus| {
+            let uid = task.attempt_status.pod_uid.as_deref().filter(|_| !is_over(task.state));
+            uid.is_some_and(|uid| !objects.gone.contains(uid) && !seen.contains(uid))
+        };
+        objects.pod_creates.values().any(is_unseen) || tasks.any(is_missing)
+    }
+
     /// The meaning of a version of a Framework.
     pub fn news(&self, object: &FrameworkObject, source: Source) -> News {
         match &self.state {
@@ -174,6 +194,7 @@ impl Entry {
     /// The Framework is gone: its state is dropped. Its objects stay known until they are gone too. Its
     /// requests in flight have no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
+        self.known.left_creates |= self.has_unseen_pods();
         self.state = None;
         self.known.deletions.unasked();
         self.known.objects.pod_creates.clear();

@@ -1,5 +1,6 @@
-//! A Framework as it was last reported to the controller of QueueUnits.
+//! The Frameworks as they were last reported to the keeper of their QueueUnits.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use framework_core::growth::{self, UnitDemand};
@@ -8,8 +9,26 @@ use framework_core::{Observed, Policy};
 
 use crate::event::QueuedFramework;
 use crate::framework_state::FrameworkState;
+use framework_message::Key;
 
-/// The facts about a Framework that are reported to the controller of QueueUnits.
+/// What was last reported, by Framework.
+#[derive(Debug, Default)]
+pub struct Consumers {
+    /// The Frameworks that concern a queue.
+    pub reported: BTreeMap<Key, Consumer>,
+    /// Names without a Framework whose Pods run on.
+    pub strays: BTreeSet<Key>,
+}
+
+impl Consumers {
+    /// Nothing was reported of this name.
+    pub fn forget(&mut self, key: &Key) {
+        self.reported.remove(key);
+        self.strays.remove(key);
+    }
+}
+
+/// The facts about a Framework that are reported to the keeper of its QueueUnits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumer {
     uid: Arc<str>,
@@ -18,6 +37,8 @@ pub struct Consumer {
     stage: Stage,
     deleting: bool,
     demands: Vec<UnitDemand>,
+    /// Whether Pods run that an earlier Framework of the name has left.
+    pub has_strays: bool,
     /// The version of these facts.
     seen: u128,
 }
@@ -35,7 +56,12 @@ impl Consumer {
         let stage = queue::stage_now(o, policy);
         // Events of its Pods alone cost nothing.
         let (version, uid) = (state.resource_version, &state.uid);
-        if before.is_some_and(|before| (before.seen, before.stage, &before.uid) == (version, stage, uid)) {
+        let is_known = |before: &&Self| (before.seen, before.stage, &before.uid) == (version, stage, uid);
+        let known = before.filter(is_known);
+        // One that runs, and had no strays, cannot get any.
+        let may_have_strays = |known: &Self| stage != Stage::Started || known.has_strays;
+        let has_strays = known.is_none_or(may_have_strays) && has_strays(o);
+        if known.is_some_and(|known| known.has_strays == has_strays) {
             return None;
         }
         let queue = queue::is_queued(framework, status);
@@ -51,8 +77,14 @@ impl Consumer {
             stage,
             deleting: framework.metadata.deletion_timestamp.is_some(),
             demands: growth::unit_demands(o, policy),
+            has_strays,
             seen: version,
         })
+    }
+
+    /// Whether they are of the Framework with this UID.
+    pub fn is_of(&self, uid: &str) -> bool {
+        *self.uid == *uid
     }
 
     /// Whether these facts differ from `before`; their versions do not count.
@@ -69,4 +101,11 @@ impl Consumer {
             demands: self.demands.clone(),
         }
     }
+}
+
+/// Whether Pods run that are of no ConfigMap that the Framework records. An earlier one of its name left
+/// them.
+fn has_strays(o: &Observed<'_>) -> bool {
+    let recorded = o.status.and_then(|status| status.attempt_status.config_map_uid.as_deref());
+    o.objects.running_pods().any(|pod| Some(pod.config_map_uid.as_str()) != recorded)
 }

@@ -6,7 +6,6 @@
 //! with the same seeds give the same effects. It does no I/O, reads no clock, draws no random numbers and
 //! never blocks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use jiff::Timestamp;
 use crate::budget::{Budget, Part};
 use crate::cache::{Cache, Entry};
 use crate::compression::Compression;
-use crate::consumer::Consumer;
+use crate::consumer::Consumers;
 use crate::dispatch::{Class, Dispatch};
 use crate::drain::Drain;
 use crate::event::{Effect, Event, Measure};
@@ -104,8 +103,7 @@ pub struct Engine {
     paused: Paused,
     sending: Sending,
     clock: ServerClock,
-    /// Frameworks that were reported to the controller of QueueUnits.
-    consumers: BTreeMap<Key, Consumer>,
+    consumers: Consumers,
     effects: Vec<Effect>,
     seed: u64,
     drain: Drain,
@@ -135,7 +133,7 @@ impl Engine {
             ready: Ready::default(),
             paused: Paused::default(),
             clock: ServerClock::default(),
-            consumers: BTreeMap::new(),
+            consumers: Consumers::default(),
             effects: Vec::new(),
             seed: 0,
             drain: Drain::default(),

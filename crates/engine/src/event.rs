@@ -96,12 +96,16 @@ pub enum Effect {
         /// The Events.
         reports: Vec<Report>,
     },
-    /// Report a Framework that waits in a queue, or came through one, to the controller of QueueUnits.
+    /// Report a Framework that waits in a queue, or came through one, to the keeper of its QueueUnits.
     Queued {
         /// The Framework's name.
         key: Key,
         /// The Framework; `None`: it is gone, or is in no queue any more.
         framework: Option<QueuedFramework>,
+        /// Whether Pods of the name run that its Framework does not record.
+        has_strays: bool,
+        /// Whether the Framework before went while Pods of it were yet to be seen.
+        left_creates: bool,
     },
     /// Count the end of a lifetime.
     Measure(Measure),
@@ -127,7 +131,7 @@ pub enum Effect {
     Drained(Slots),
 }
 
-/// A Framework that waits in a queue, or came through one, as the controller of QueueUnits needs it.
+/// A Framework that waits in a queue, or came through one, as the keeper of its QueueUnits needs it.
 #[derive(Clone, Debug)]
 pub struct QueuedFramework {
     /// Metadata and spec.

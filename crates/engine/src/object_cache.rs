@@ -32,6 +32,8 @@ pub struct ObjectCache {
     config_map: Option<Version>,
     /// Deletions that a late reply, or a watch that lags, must not undo: by UID, for versions below this one.
     tombstones: BTreeMap<String, u128>,
+    /// The last Framework of the name went while the watch was yet to show Pods that were created for it.
+    pub left_creates: bool,
     /// GETs and PATCHes in flight.
     reads: usize,
     /// The ConfigMap that our delete has removed, according to the API server; the watch is yet to show it.

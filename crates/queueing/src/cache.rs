@@ -1,6 +1,7 @@
 //! The newest known version of each object that queueing watches, and of the Frameworks in queues.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use framework_api::queue::ConsumerKind;
 use framework_message::{Change, Key};
@@ -13,7 +14,7 @@ use crate::store::Store;
 #[derive(Debug, Default)]
 pub struct ObjectCache {
     /// QueueUnits.
-    pub units: Store<UnitObject>,
+    pub units: Store<Arc<UnitObject>>,
     /// Queues.
     pub queues: Store<QueueObject>,
     /// ResourceQuotas.
@@ -26,7 +27,7 @@ pub struct ObjectCache {
     pub jobs: Store<JobObject>,
     /// JobSets with the label of a queue. Not all clusters have them.
     pub job_sets: Store<JobSetObject>,
-    /// Jobs of all kinds, as the queues see them.
+    /// Jobs and JobSets, as the queues see them.
     pub consumers: BTreeMap<ConsumerKey, Consumer>,
     /// Units by the job that they name.
     units_of: BTreeMap<ConsumerKey, BTreeSet<Key>>,
@@ -46,14 +47,14 @@ impl ObjectCache {
     /// Whether jobs of that kind are watched, so that an unknown job of it does not exist.
     pub fn sees(&self, kind: &JobKind) -> bool {
         match kind {
-            JobKind::Known(ConsumerKind::Framework | ConsumerKind::Job) => true,
+            JobKind::Known(ConsumerKind::Job) => true,
             JobKind::Known(ConsumerKind::JobSet) => self.job_sets.is_synced(),
-            JobKind::Other(_) | JobKind::Itself => false,
+            JobKind::Known(ConsumerKind::Framework) | JobKind::Other(_) | JobKind::Itself => false,
         }
     }
 
     /// The job whose unit a change shows.
-    pub fn job_of(&self, change: &Change<UnitObject>) -> Option<ConsumerKey> {
+    pub fn job_of(&self, change: &Change<Arc<UnitObject>>) -> Option<ConsumerKey> {
         match change {
             Change::Listed(unit) | Change::Applied(unit) | Change::Deleted(unit) => {
                 Some(self.units.get(&unit.key).unwrap_or(unit).consumer.clone())

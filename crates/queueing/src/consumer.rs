@@ -45,9 +45,24 @@ pub struct ConsumerKey {
 }
 
 impl ConsumerKey {
+    /// A Framework.
+    pub fn of_framework(key: Key) -> Self {
+        Self::new(ConsumerKind::Framework, key)
+    }
+
+    /// Whether it is a Framework.
+    pub fn is_framework(&self) -> bool {
+        self.kind == JobKind::Known(ConsumerKind::Framework)
+    }
+
     /// The job of a known kind.
     pub fn new(kind: ConsumerKind, key: Key) -> Self {
         ConsumerKey { kind: JobKind::Known(kind), key }
+    }
+
+    /// Whether it is a Job or a JobSet.
+    pub fn is_watched_job(&self) -> bool {
+        matches!(self.kind, JobKind::Known(ConsumerKind::Job | ConsumerKind::JobSet))
     }
 
     /// The unit that the controller makes for it.
@@ -100,6 +115,9 @@ pub struct Consumer {
     pub requests: Result<ResourceRequests, Arc<str>>,
     /// Its growths since it was released, by generation.
     pub growths: BTreeMap<i64, Growth>,
+    /// What each of its units is still needed for, once it has begun, with Tasks that are being removed: by
+    /// the generation of a growth, the first unit without one. `None`: that is not known.
+    pub held: BTreeMap<Option<i64>, Option<ResourceRequests>>,
     /// Its stage. A waiting job has not begun, unless its present generation was admitted.
     pub stage: Stage,
     /// Whether it is being deleted: no unit is created for it any more.
@@ -118,17 +136,19 @@ impl Consumer {
         let created = metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         let roles: Vec<_> = framework.spec.task_roles.iter().map(|role| asked(&role.task.pod)).collect();
         let class = roles.iter().flatten().find_map(|(_, class)| class.clone());
-        let requests = |demand: Option<&UnitDemand>| -> Result<ResourceRequests, Arc<str>> {
+        let sum = |tasks: &[u64]| -> Result<ResourceRequests, Arc<str>> {
             let mut sum = ResourceRequests::default();
             for (position, role) in roles.iter().enumerate() {
                 let (one, _) = role
                     .as_ref()
                     .map_err(|error| Arc::from(format!("spec.taskRoles[{position}].task.pod: {error}")))?;
-                let tasks = demand.and_then(|demand| demand.tasks.get(position)).copied().unwrap_or(0);
-                sum = sum.plus(&one.times(tasks));
+                sum = sum.plus(&one.times(tasks.get(position).copied().unwrap_or(0)));
             }
             Ok(sum)
         };
+        let requests = |demand: Option<&UnitDemand>| sum(demand.map_or(&[], |demand| &demand.tasks));
+        let held =
+            |demand: &UnitDemand| (demand.generation, sum(&demand.held).ok().filter(|_| !demand.lingers));
         let growth = |demand: &UnitDemand| {
             let since = demand.since?.timestamp();
             Some((demand.generation?, Growth { since, requests: requests(Some(demand)) }))
@@ -142,6 +162,7 @@ impl Consumer {
             class,
             requests: requests(demands.iter().find(|demand| demand.generation.is_none())),
             growths: demands.iter().filter_map(growth).collect(),
+            held: demands.iter().map(held).collect(),
             stage,
             deleting: metadata.deletion_timestamp.is_some(),
         }

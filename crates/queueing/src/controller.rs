@@ -1,27 +1,31 @@
-//! The controller of QueueUnits: decides which units are released, and writes their status.
+//! Decides which units are released, and writes their status: for the owner of a namespace's slot.
 //!
 //! Guarantees:
 //! - A release is decided from the stored unit and guarded by that resourceVersion.
 //! - A release that may have been stored counts until it is known not to be.
 //! - After a start no unit is released while a release of a predecessor may still land. Its requests live for
 //!   a bounded time.
+//! - A unit of a Framework counts as long as it carries our finalizer. Only its status is written here. The
+//!   owner of the Framework's slot judges whether the Framework begins, runs or has ended.
+//! - Work that comes up while the slot of a namespace is paused is kept.
 //! - The same events at the same times give the same requests. It does no I/O and reads no clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::queue::ConsumerKind;
-use framework_message::{Change, Key, MayAct, Now, Ownership, Slot};
+use framework_message::{Change, Key, MayAct, Now, Ownership, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::cache::ObjectCache;
-use crate::consumer::{Consumer, ConsumerKey};
+use crate::consumer::ConsumerKey;
 use crate::counts::Counts;
 use crate::job::JobState;
 use crate::namespaces::Namespaces;
 use crate::object::QueueEvent;
 use crate::outcome::Outcome;
-use crate::outgoing::OutgoingRequests;
+use crate::outgoing::{OutgoingRequests, Work};
+use crate::paused::Paused;
 use crate::queue_status::QueueState;
 use crate::recovery::Recovery;
 use crate::settings::Settings;
@@ -31,13 +35,16 @@ use crate::usage::Usage;
 
 mod decide;
 mod facts;
-mod growth;
 mod position;
 mod queue_status;
 mod recovery;
 mod replies;
 mod requests;
+mod reservation;
 mod usage;
+
+/// The number of the first ticket: apart from the engine's.
+const TICKETS: u64 = 1 << 63;
 
 /// The controller of QueueUnits; see the module.
 #[derive(Debug)]
@@ -55,6 +62,8 @@ pub struct QueueController {
     outgoing: OutgoingRequests,
     recovery: Recovery,
     outcomes: Vec<Outcome>,
+    /// Namespaces that were due while their slot was paused.
+    paused: Paused<Arc<str>>,
     draining: bool,
 }
 
@@ -72,10 +81,32 @@ impl QueueController {
             usage: Usage::default(),
             counts: Counts::default(),
             stale: Stale::default(),
-            outgoing: OutgoingRequests::new(seed),
+            outgoing: OutgoingRequests::new(TICKETS, seed),
             recovery: Recovery::default(),
             outcomes: Vec::new(),
+            paused: Paused::default(),
             draining: false,
+        }
+    }
+
+    /// The same, for the namespaces whose slots `ownership` says it owns.
+    #[must_use]
+    pub fn with_ownership(mut self, ownership: Ownership) -> Self {
+        self.ownership = ownership;
+        self
+    }
+
+    /// The namespaces of these slots are scheduled from now on. Requests of an earlier owner may land until
+    /// `hold`: nothing is released there before their units were listed after that. `None`: none can land.
+    pub fn granted(&mut self, slots: Slots, hold: Option<Duration>) {
+        let units = self.objects.units.iter().map(|unit| &unit.key.namespace);
+        let queues = self.objects.queues.iter().map(|queue| &queue.key.namespace);
+        let namespaces: BTreeSet<_> = units.chain(queues).cloned().collect();
+        for namespace in namespaces.iter().filter(|namespace| slots.contains(Slot::of(namespace))) {
+            if let Some(until) = hold {
+                self.recovery.wait([Arc::clone(namespace)].into_iter(), until);
+            }
+            self.look_again(namespace);
         }
     }
 
@@ -132,12 +163,6 @@ impl QueueController {
         }
     }
 
-    /// A Framework that waits in a queue or was released from one has changed; `None` if it is gone.
-    pub fn framework(&mut self, key: Key, consumer: Option<Consumer>) {
-        let key = ConsumerKey::new(ConsumerKind::Framework, key);
-        self.consumer_changed(key, consumer);
-    }
-
     /// Runs the rounds that are due, and queues the requests that follow from them.
     pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<Outcome> {
         if !self.objects.is_synced() {
@@ -147,6 +172,7 @@ impl QueueController {
             self.start_recovery(now);
         }
         self.expire_pods(time);
+        self.resume(now);
         self.sync_jobs();
         self.list_recovered(now);
         self.stale.namespaces.extend(self.namespaces.due(now.steady, time).cloned());
@@ -165,6 +191,10 @@ impl QueueController {
             // Not a moment too early: whole instants are compared.
             now.steady + wait + Duration::from_millis(1)
         };
+        if self.draining {
+            // No round is run any more, however long it has been due.
+            return self.outgoing.next_due();
+        }
         let round = self.namespaces.round_at().map(on_the_wall);
         let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());
@@ -181,9 +211,35 @@ impl QueueController {
         self.outgoing.is_settled()
     }
 
-    /// Whether this replica schedules the queues of a namespace: it is a slot like any other.
-    fn owns(&self, namespace: &str, now: Now) -> bool {
-        self.ownership.may_act(Slot::of(namespace), now) == MayAct::Yes
+    /// Whether this replica schedules the queues of a namespace, by the slot of its name. While that is in
+    /// doubt, the namespace is set aside, and all of it is looked at again later.
+    fn owns(&mut self, namespace: &Arc<str>, now: Now) -> bool {
+        let slot = Slot::of(namespace);
+        let may_act = self.ownership.may_act(slot, now);
+        if may_act == MayAct::Paused {
+            self.paused.add(slot, Arc::clone(namespace));
+        }
+        may_act == MayAct::Yes
+    }
+
+    /// Looks again at the namespaces that were set aside, once their slot is not paused any more.
+    fn resume(&mut self, now: Now) {
+        let ownership = &self.ownership;
+        let namespaces = self.paused.take(|slot| ownership.may_act(slot, now) == MayAct::Paused);
+        namespaces.iter().for_each(|namespace| self.look_again(namespace));
+    }
+
+    /// All units, Queues and jobs of a namespace are evaluated again.
+    fn look_again(&mut self, namespace: &Arc<str>) {
+        let units: Vec<_> = self.objects.units.within(namespace).map(|unit| unit.key.clone()).collect();
+        let queues = self.objects.queues.within(namespace).map(|queue| queue.key.clone());
+        self.stale.queues.extend(queues);
+        let jobs = self.objects.consumers.keys().filter(|job| job.key.namespace == *namespace);
+        self.stale.jobs.extend(jobs.cloned());
+        self.stale.units.extend(units.iter().cloned());
+        self.stale.namespaces.insert(Arc::clone(namespace));
+        units.into_iter().for_each(|unit| self.offer(Work::Unit(unit)));
+        self.offer(Work::List(Arc::clone(namespace)));
     }
 }
 

@@ -1,25 +1,32 @@
-//! The controller of QueueUnits: decides which jobs may begin.
+//! QueueUnits: decides which jobs may begin.
 //!
 //! ```text
-//! watches of units, queues, quotas, classes, Pods, Jobs ─▶ QueueEvent ─▶ QueueController ─▶ Request
-//!                              Frameworks, from the engine ────────────────┘  └──▶ Outcome ─▶ engine
+//! Frameworks, from the engine ───┐
+//!               watch of units ──┴▶ FrameworkUnits ─▶ Request, Outcome ─▶ engine     by the Framework's slot
+//!
+//!               watch of units ──┬▶ QueueController ─▶ Request, Outcome             by the namespace's slot
+//! queues, quotas, classes, Pods, Jobs ─┘
 //! ```
 //!
-//! The order and the arithmetic are [`framework_queue`]'s. [`QueueController`] makes the units of Frameworks
-//! and Jobs, writes the status of units and Queues, and removes finalizers. It is synchronous and
-//! deterministic: it does no I/O, reads no clock and draws no random numbers.
+//! The two sides may be two replicas and share nothing but the stored units. [`FrameworkUnits`] creates and
+//! deletes the units of Frameworks, removes their finalizers, and says when a Framework may begin.
+//! [`QueueController`] writes the status of all units and of Queues, and does the rest for Jobs and JobSets.
+//! The order and the arithmetic are [`framework_queue`]'s. Both are synchronous and deterministic: they do no
+//! I/O, read no clock and draw no random numbers.
 
 mod cache;
 mod consumer;
 mod controller;
 mod counts;
 mod dues;
+mod frameworks;
 mod job;
 mod namespaces;
 mod object;
 mod others;
 mod outcome;
 mod outgoing;
+mod paused;
 mod position;
 mod queue_status;
 mod recovery;
@@ -33,9 +40,10 @@ mod usage;
 pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
 pub use controller::QueueController;
 pub use counts::{Gauges, QueueCounts};
+pub use frameworks::FrameworkUnits;
 pub use object::{
     ClassObject, JobObject, JobSetObject, Object, Overtaken, Page, PodUse, QueueEvent, QueueObject,
-    QuotaObject, Reply, TemplateMetadata, UnitObject, UnitStatus,
+    QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
 };
 pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use framework_api::Time;
-use framework_api::queue::{Phase, QueuePolicy, Reason};
+use framework_api::queue::{FINALIZER, Phase, QueuePolicy, Reason};
 use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ use framework_message::{Change, Key};
 #[derive(Debug)]
 pub enum QueueEvent {
     /// A change of a QueueUnit.
-    Unit(Change<UnitObject>),
+    Unit(Change<Arc<UnitObject>>),
     /// A change of a Queue.
     Queue(Change<QueueObject>),
     /// A change of a ResourceQuota.
@@ -70,6 +70,8 @@ pub struct UnitObject {
     pub owner: Option<Arc<str>>,
     /// The job that it requests resources for.
     pub consumer: ConsumerKey,
+    /// What the Framework's side has written beside the spec.
+    pub notes: UnitNotes,
     /// `spec.consumerRef.uid`.
     pub consumer_uid: Option<Arc<str>>,
     /// `spec.queue`.
@@ -82,6 +84,22 @@ pub struct UnitObject {
     pub requests: Result<ResourceRequests, Arc<str>>,
     /// `status`.
     pub status: UnitStatus,
+}
+
+/// What the side of the Frameworks writes into the annotations of a QueueUnit.
+#[derive(Clone, Debug, Default)]
+pub struct UnitNotes {
+    /// Since when the Framework, or the growth of it, waits.
+    pub enqueued: Option<Timestamp>,
+    /// The part of the unit that the Framework still needs; `None`: all of it.
+    pub held: Option<ResourceRequests>,
+}
+
+impl UnitObject {
+    /// Whether our finalizer holds it.
+    pub fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+    }
 }
 
 /// The status of a QueueUnit.

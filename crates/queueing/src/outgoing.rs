@@ -30,6 +30,15 @@ pub enum Work {
 }
 
 impl Work {
+    /// The namespace that it is in.
+    pub fn namespace(&self) -> &Arc<str> {
+        match self {
+            Work::Unit(key) | Work::Queue(key) => &key.namespace,
+            Work::List(namespace) => namespace,
+            Work::Job(job) => &job.key.namespace,
+        }
+    }
+
     /// After all others.
     fn last() -> Work {
         let key = Key::new("\u{10ffff}", "\u{10ffff}");
@@ -70,8 +79,8 @@ pub struct OutgoingRequests {
 }
 
 impl OutgoingRequests {
-    /// No work yet; the seed is that of the jitter of retries.
-    pub fn new(seed: u64) -> Self {
+    /// No work yet. The tickets begin after `tickets`; the seed is that of the jitter of retries.
+    pub fn new(tickets: u64, seed: u64) -> Self {
         OutgoingRequests {
             urgent: VecDeque::new(),
             deferrable: VecDeque::new(),
@@ -79,8 +88,7 @@ impl OutgoingRequests {
             later: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             deferrable_in_flight: BTreeSet::new(),
-            // Apart from the engine's.
-            tickets: 1 << 63,
+            tickets,
             seed,
         }
     }
@@ -180,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_release_overtakes_other_work_and_itself() {
-        let mut outgoing = OutgoingRequests::new(0);
+        let mut outgoing = OutgoingRequests::new(0, 0);
         outgoing.offer(unit("a"), false);
         outgoing.offer(unit("b"), false);
         outgoing.offer(unit("b"), false);
@@ -194,7 +202,7 @@ mod tests {
 
     #[test]
     fn only_so_many_requests_that_release_nothing_are_on_their_way() {
-        let mut outgoing = OutgoingRequests::new(0);
+        let mut outgoing = OutgoingRequests::new(0, 0);
         let tickets: Vec<_> = (0..MAX_DEFERRABLE_IN_FLIGHT).map(|_| outgoing.sent(list(), false)).collect();
         outgoing.offer(unit("a"), false);
         assert!(!outgoing.wants() && outgoing.next_work().is_none());
@@ -209,7 +217,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_taken_once_and_its_jitter_differs_by_request() {
-        let mut outgoing = OutgoingRequests::new(7);
+        let mut outgoing = OutgoingRequests::new(0, 7);
         let (one, two) = (outgoing.sent(list(), true), outgoing.sent(list(), false));
         assert!(outgoing.is_in_flight(one) && !outgoing.is_settled());
         let jitters = [one, two].map(|ticket| outgoing.answered(ticket).unwrap().1);
@@ -219,7 +227,7 @@ mod tests {
 
     #[test]
     fn work_comes_back_when_its_moment_has_come() {
-        let mut outgoing = OutgoingRequests::new(0);
+        let mut outgoing = OutgoingRequests::new(0, 0);
         let second = Duration::from_secs;
         outgoing.offer_at(second(2), unit("b"));
         outgoing.offer_at(second(1), unit("a"));

@@ -60,7 +60,7 @@ impl Recovery {
 
     /// In these namespaces nothing is released before their units were listed after that moment.
     pub fn wait(&mut self, namespaces: impl Iterator<Item = Arc<str>>, until: Duration) {
-        self.unsettled = namespaces.map(|namespace| (namespace, Unsettled::Waits(until))).collect();
+        self.unsettled.extend(namespaces.map(|namespace| (namespace, Unsettled::Waits(until))));
     }
 
     /// Whether a request of a predecessor may still land in a namespace.

@@ -7,6 +7,7 @@ use framework_api::queue::ConsumerKind;
 use framework_core::SWITCHABLE;
 use framework_message::Key;
 use framework_queue::ResourceRequests;
+use jiff::Timestamp;
 
 use crate::counts::QueueCounts;
 use crate::object::{TemplateMetadata, UnitStatus};
@@ -32,6 +33,8 @@ pub enum Request {
         priority: Option<i32>,
         /// The resources that it requests.
         requests: ResourceRequests,
+        /// Since when the job waits.
+        enqueued: Timestamp,
     },
     /// DELETE of a unit, guarded by its UID.
     DeleteUnit {
@@ -84,6 +87,18 @@ pub enum Request {
         resource_version: u128,
         /// The finalizers that stay.
         finalizers: Vec<String>,
+    },
+    /// Merge patch that says how much of a released unit its Framework still needs, guarded by UID and
+    /// resourceVersion.
+    ReturnCapacity {
+        /// Its name.
+        unit: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// What is still needed.
+        held: ResourceRequests,
     },
     /// Merge patch that lets a suspended Job begin, guarded by UID and resourceVersion. Its Pods get the
     /// label, because their usage is counted by it.

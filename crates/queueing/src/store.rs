@@ -4,6 +4,7 @@
 //! all known objects of its kind. A reply brings no object back that the watch showed deleted.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use framework_message::{Change, Key};
 
@@ -126,7 +127,17 @@ impl Stored for crate::object::JobSetObject {
     }
 }
 
-stored!(UnitObject QueueObject QuotaObject ClassObject PodUse JobObject);
+impl Stored for Arc<crate::object::UnitObject> {
+    fn key(&self) -> &Key {
+        &self.key
+    }
+
+    fn version(&self) -> u128 {
+        self.resource_version
+    }
+}
+
+stored!(QueueObject QuotaObject ClassObject PodUse JobObject);
 
 #[cfg(test)]
 mod tests {

@@ -44,6 +44,8 @@ pub enum PendingRequest {
     Delete,
     /// The removal of our finalizer.
     RemoveFinalizer,
+    /// The part that a Framework still needs.
+    ReturnCapacity,
 }
 
 /// The requests about one unit, and their outcomes.
@@ -108,7 +110,7 @@ impl UnitState {
             return Some((PendingRequest::Read, Request::GetUnit { unit: unit.key.clone() }));
         }
         if unit.deleting {
-            if !self.may_remove_finalizer || !has_finalizer(unit) {
+            if !self.may_remove_finalizer || !unit.has_finalizer() {
                 return None;
             }
             let finalizers = unit.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned();
@@ -172,11 +174,6 @@ impl UnitState {
     }
 }
 
-/// Whether our finalizer holds it.
-pub fn has_finalizer(unit: &UnitObject) -> bool {
-    unit.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
-}
-
 #[cfg(test)]
 mod tests {
     use framework_api::queue::ConsumerKind;
@@ -185,6 +182,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::object::UnitNotes;
 
     fn unit(phase: Option<Phase>) -> UnitObject {
         UnitObject {
@@ -196,6 +194,7 @@ mod tests {
             finalizers: vec!["a.b/c".to_owned(), FINALIZER.to_owned()],
             owner: None,
             consumer: ConsumerKey::new(ConsumerKind::Framework, Key::new("ns", "job")),
+            notes: UnitNotes::default(),
             consumer_uid: None,
             queue: "q".into(),
             priority: None,

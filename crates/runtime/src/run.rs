@@ -323,12 +323,12 @@ impl Controller {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Send { ticket, request, leave_by } => self.send(ticket, request, leave_by),
-            Effect::Queued { key, framework } => {
+            Effect::Queued { key, framework, has_strays, left_creates } => {
                 let consumer = framework.map(|queued| {
                     let QueuedFramework { framework, queue, stage, demands } = queued;
                     Consumer::framework(&framework, queue.as_deref(), stage, &demands)
                 });
-                self.queueing.framework(key, consumer);
+                self.queueing.framework(key, consumer, has_strays, left_creates);
             }
             Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
             Effect::WriteHistory { lines, before } => self.history.append(self.clock.now(), lines, before),

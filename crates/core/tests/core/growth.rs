@@ -29,7 +29,14 @@ fn tags(world: &World) -> Vec<Option<i64>> {
 /// Which unit asks for how many Tasks of the first TaskRole.
 fn asks(world: &World) -> Vec<(Option<i64>, u64)> {
     let demands = unit_demands(&world.observed(), &world.policy);
-    demands.iter().map(|UnitDemand { generation, tasks, .. }| (*generation, tasks[0])).collect()
+    let wanted = demands.iter().filter(|demand| demand.generation.is_none() || demand.since.is_some());
+    wanted.map(|UnitDemand { generation, tasks, .. }| (*generation, tasks[0])).collect()
+}
+
+/// Which unit is still needed for how many Tasks of the first TaskRole.
+fn held(world: &World) -> Vec<(Option<i64>, u64)> {
+    let demands = unit_demands(&world.observed(), &world.policy);
+    demands.iter().map(|UnitDemand { generation, held, .. }| (*generation, held[0])).collect()
 }
 
 fn pods(world: &World) -> Vec<String> {
@@ -236,4 +243,14 @@ fn growth_waits_only_after_a_queue_and_with_queueing_on() {
     let tasks = &status["attemptStatus"]["taskRoleStatuses"][0]["taskStatuses"];
     assert_eq!(tasks[1]["queueUnitGeneration"], 2);
     assert!(tasks[0].get("queueUnitGeneration").is_none());
+}
+
+#[test]
+fn a_unit_is_held_until_the_removed_tasks_are_gone() {
+    let mut world = released(framework().role("a", 3));
+    world.run();
+    world.edit(|spec| spec.task_roles[0].task_number = 1).step();
+    assert_eq!((asks(&world), held(&world)), (vec![(None, 1)], vec![(None, 3)]));
+    world.settle();
+    assert_eq!((asks(&world), held(&world)), (vec![(None, 1)], vec![(None, 1)]));
 }

@@ -6,37 +6,56 @@ use std::time::Duration;
 use super::Engine;
 use crate::budget::Part;
 use crate::cache::Entry;
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Consumers};
 use crate::event::Effect;
 use crate::retry::CALM;
 use framework_message::Reply;
 use framework_message::{Key, Now};
 
 impl Engine {
-    /// Reports the changes of a Framework to the controller of QueueUnits. A Framework that left its queue is
-    /// reported as long as it exists, also after a restart: its unit has to be deleted.
+    /// Reports the changes of a Framework to the keeper of its QueueUnits. A Framework that left its queue is
+    /// reported as long as it exists, also after a restart: its unit has to be deleted. One that is gone is
+    /// reported until its last Pod is.
     pub(super) fn report_consumer(&mut self, key: &Key) {
         if !self.policy.queueing {
             return;
         }
+        let left_creates =
+            self.cache.get_mut(key).is_some_and(|entry| std::mem::take(&mut entry.known.left_creates));
         let entry = self.cache.get(key);
+        let Consumers { reported, strays } = &mut self.consumers;
         let Some(state) = entry.and_then(|entry| entry.state.as_ref()) else {
-            if self.consumers.remove(key).is_some() {
-                self.effects.push(Effect::Queued { key: key.clone(), framework: None });
+            let has_strays = entry.is_some_and(|entry| entry.known.objects.running_pods().next().is_some());
+            let had = if has_strays { !strays.insert(key.clone()) } else { strays.remove(key) };
+            if reported.remove(key).is_some() || had != has_strays {
+                let effect = Effect::Queued { key: key.clone(), framework: None, has_strays, left_creates };
+                self.effects.push(effect);
             }
             return;
         };
+        strays.remove(key);
+        if reported.get(key).is_some_and(|before| !before.is_of(&state.uid)) {
+            reported.remove(key);
+            let effect = Effect::Queued { key: key.clone(), framework: None, has_strays: true, left_creates };
+            self.effects.push(effect);
+        }
         // A Framework that cannot be read keeps its last reported facts.
         let Some(o) = entry.and_then(Entry::observed) else { return };
-        let before = self.consumers.get(key);
+        let before = reported.get(key);
         let Some(consumer) = Consumer::of(before, state, &o, &self.policy) else { return };
         if consumer.is_news(before)
             && let Some(persisted) = &state.persisted
         {
             let framework = Some(consumer.queued(&persisted.framework));
-            self.effects.push(Effect::Queued { key: key.clone(), framework });
+            let has_strays = consumer.has_strays;
+            self.effects.push(Effect::Queued {
+                key: key.clone(),
+                framework,
+                has_strays,
+                left_creates: false,
+            });
         }
-        self.consumers.insert(key.clone(), consumer);
+        reported.insert(key.clone(), consumer);
     }
 
     /// Lends the permission to send one request, if the budget allows it.

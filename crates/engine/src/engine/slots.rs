@@ -55,7 +55,7 @@ impl Engine {
             let state = self.cache.get(&key).and_then(|entry| entry.state.as_ref());
             if state.is_some_and(|state| slots.contains(state.slot)) {
                 self.cache.forget(&key);
-                self.consumers.remove(&key);
+                self.consumers.forget(&key);
                 self.ready.set(&key, None);
             }
         }

@@ -10,6 +10,7 @@ mod creates;
 mod drain;
 mod first_attempt;
 mod history;
+mod leftovers;
 mod lifecycle;
 mod ownership;
 mod quarantine;

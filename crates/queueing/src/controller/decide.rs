@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use framework_api::Time;
 use framework_api::queue::{ConsumerKind, Phase, Reason};
-use framework_core::observed::Admission;
 use framework_core::queue::Stage;
 use framework_queue::{Decision, UnitUpdate};
 use jiff::Timestamp;
@@ -70,11 +69,10 @@ impl QueueController {
         self.offer(Work::Unit(key));
     }
 
-    /// Makes sure that each job has the unit that it should have, and is admitted by it.
+    /// Makes sure that each Job has the unit that it should have, and is resumed by it.
     pub(super) fn sync_jobs(&mut self) {
         for key in std::mem::take(&mut self.stale.jobs) {
             self.sync_job(&key);
-            self.sync_growths(&key);
         }
     }
 
@@ -93,35 +91,19 @@ impl QueueController {
             && job.requests == unit.requests
             && job.class == unit.class;
         let stays = match is_released {
-            true => !is_outgrown(unit, job),
+            true => !unit.is_outgrown(job),
             false => job.stage == Stage::Waiting && fits,
         };
         let unwanted = ours && !stays && !unit.deleting;
         let begins = self.lets_begin(key, unit, job);
-        let admission = match (ours, begins) {
-            (true, true) => Admission::Released { generation: job.generation },
-            (true, false) => waiting(unit),
-            (false, _) => name_conflict(unit),
-        };
         let uid = Arc::clone(&job.uid);
         if ours {
             self.job_states.entry(key.clone()).or_default().set_priority(&uid, unit.priority);
         }
-        let (waits, resumes) = (job.wants_unit(), begins && job.waits_to_begin());
-        // A unit that is about to be released needs no admission that says it waits.
-        let is_leaving = ours
-            && !is_released
-            && unit.status.reason == Some(Reason::Waiting)
-            && self.unit_states.get(&name).is_some_and(|state| state.decision == UnitDecision::Release);
+        let resumes = begins && job.waits_to_begin();
         self.set_wanted(name, !unwanted);
-        match &key.kind {
-            JobKind::Known(ConsumerKind::Framework) if waits && !is_leaving => {
-                self.admit(key, uid, admission);
-            }
-            JobKind::Known(ConsumerKind::Job | ConsumerKind::JobSet) if resumes => {
-                self.offer(Work::Job(key.clone()))
-            }
-            JobKind::Known(_) | JobKind::Other(_) | JobKind::Itself => {}
+        if resumes {
+            self.offer(Work::Job(key.clone()));
         }
     }
 
@@ -130,17 +112,13 @@ impl QueueController {
     pub(super) fn lets_begin(&self, key: &ConsumerKey, unit: &UnitObject, job: &Consumer) -> bool {
         unit.owner.as_ref() == Some(&job.uid)
             && unit.status.phase == Some(Phase::Dequeued)
-            && !is_outgrown(unit, job)
+            && !unit.is_outgrown(job)
             && (!unit.deleting || self.may_have_begun(key, job))
     }
 
-    /// Whether a job that is seen waiting may have begun: its present version was admitted or resumed.
+    /// Whether a job that is seen waiting may have begun: its present version was resumed.
     fn may_have_begun(&self, key: &ConsumerKey, job: &Consumer) -> bool {
-        let Some(state) = self.job_states.get(key) else { return false };
-        match key.kind {
-            JobKind::Known(ConsumerKind::Framework) => state.was_released(&job.uid, job.generation),
-            _ => state.was_resumed(&job.uid, job.resource_version),
-        }
+        self.job_states.get(key).is_some_and(|state| state.was_resumed(&job.uid, job.resource_version))
     }
 
     /// Whether nothing has begun, or will, by the release of a unit that is being deleted: its job asks for
@@ -154,7 +132,7 @@ impl QueueController {
         // A request of a predecessor may still land, unless the job has outgrown the unit.
         let may_land = || self.recovery.is_unsettled(&unit.key.namespace);
         let may_begin = || may_land() || self.may_have_begun(key, job);
-        is_first && unit.deleting && self.usage.of(key).is_none() && (is_outgrown(unit, job) || !may_begin())
+        is_first && unit.deleting && self.usage.of(key).is_none() && (unit.is_outgrown(job) || !may_begin())
     }
 
     /// Notes whether a unit is wanted. One that may be released already stays: the first decision wins.
@@ -165,13 +143,6 @@ impl QueueController {
             state.unwanted = unwanted;
             self.stale.units.insert(name.clone());
             self.offer(Work::Unit(name));
-        }
-    }
-
-    fn admit(&mut self, key: &ConsumerKey, uid: Arc<str>, admission: Admission) {
-        let state = self.job_states.entry(key.clone()).or_default();
-        if state.admit(&uid, &admission) {
-            self.outcomes.push(Outcome::Admit { key: key.key.clone(), uid, admission });
         }
     }
 
@@ -199,28 +170,4 @@ impl QueueController {
             waited,
         });
     }
-}
-
-/// Whether a job of which nothing has begun asks for more by now than its unit: it came to do so while the
-/// unit was being released.
-fn is_outgrown(unit: &UnitObject, job: &Consumer) -> bool {
-    let (Ok(given), Ok(asks)) = (&unit.requests, &job.requests) else { return false };
-    job.stage == Stage::Waiting && asks.iter().any(|(resource, amount)| amount > given.get(resource))
-}
-
-/// Why its unit does not let a Framework begin.
-fn waiting(unit: &UnitObject) -> Admission {
-    if unit.status.phase == Some(Phase::Dequeued) {
-        let message =
-            format!("the QueueUnit {} was released for less, or deleted: it is made anew", unit.key.name);
-        return Admission::Waiting { reason: Reason::Waiting.to_string(), message };
-    }
-    let reason = unit.status.reason.unwrap_or(Reason::Waiting).to_string();
-    Admission::Waiting { reason, message: unit.status.message.clone() }
-}
-
-/// The admission of a Framework whose unit cannot be created yet.
-fn name_conflict(unit: &UnitObject) -> Admission {
-    let message = format!("the name {} is taken by a QueueUnit of another job", unit.key.name);
-    Admission::Waiting { reason: "NameConflict".to_owned(), message }
 }

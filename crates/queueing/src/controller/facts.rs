@@ -9,12 +9,11 @@ use framework_core::queue::Stage;
 use framework_queue::{QueueFacts, ResourceRequests, UnitFacts, UnitPhase};
 
 use super::QueueController;
-use super::growth::{Shares, generation};
 use crate::consumer::{Consumer, ConsumerKey};
 use crate::counts::Counted;
 use crate::object::{JobObject, UnitObject};
 use crate::outgoing::Work;
-use crate::unit::{UnitDecision, UnitState, has_finalizer};
+use crate::unit::{UnitDecision, UnitState};
 use framework_message::{Key, Now};
 
 impl QueueController {
@@ -145,22 +144,21 @@ impl QueueController {
 
     /// Gives the schedule the changed facts of units, and the usage of quotas.
     pub(super) fn refresh(&mut self, now: Now) {
-        let mut shares = Shares::default();
         for key in std::mem::take(&mut self.stale.units) {
-            self.refresh_unit(&key, &mut shares);
+            self.refresh_unit(&key);
         }
         self.refresh_quotas(now);
     }
 
-    fn refresh_unit(&mut self, key: &Key, shares: &mut Shares) {
+    fn refresh_unit(&mut self, key: &Key) {
         let Some(unit) = self.objects.units.get(key) else { return };
-        let usage = shares.of(unit, self);
+        let usage = self.reservation(unit);
         let obstacle = self.obstacle(unit);
         let facts = self.facts(unit, &usage, obstacle.is_some());
-        let may_remove_finalizer = unit.deleting && (usage.is_empty() || self.is_void(unit));
+        let may_remove_finalizer = self.may_remove_finalizer(unit, &usage);
         let counted = counted(unit, facts.as_ref());
         let (uid, consumer) = (Arc::clone(&unit.uid), unit.consumer.clone());
-        let offers = (unit.deleting && may_remove_finalizer && has_finalizer(unit)) || obstacle.is_some();
+        let offers = (may_remove_finalizer && unit.has_finalizer()) || obstacle.is_some();
         let Some(state) = self.unit_states.get_mut(key) else { return };
         state.may_remove_finalizer = may_remove_finalizer;
         let waits = facts.as_ref().is_some_and(|facts| !is_released(facts));
@@ -241,11 +239,7 @@ impl QueueController {
             priority: self.objects.priority(unit.priority, unit.class.as_deref()).unwrap_or_default(),
             enqueued: self.enqueued(unit),
             requests: unit.requests.clone().ok()?,
-            grows: self
-                .objects
-                .consumers
-                .get(&unit.consumer)
-                .is_some_and(|job| generation(unit, job).is_some()),
+            grows: self.grows(unit),
             phase,
         })
     }
@@ -281,6 +275,7 @@ fn consumer_of(job: &JobObject) -> Consumer {
         class: job.class.clone(),
         requests: job.requests.clone(),
         growths: BTreeMap::new(),
+        held: BTreeMap::new(),
         stage,
         deleting: job.deleting,
     }

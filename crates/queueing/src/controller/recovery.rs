@@ -19,7 +19,7 @@ impl QueueController {
         if self.settings.defects.has(Defect::ReleaseAtOnce) {
             return;
         }
-        let is_open = |unit: &&UnitObject| unit.status.phase == Some(Phase::Enqueued) || unit.deleting;
+        let is_open = |unit: &&Arc<UnitObject>| unit.status.phase == Some(Phase::Enqueued) || unit.deleting;
         let open = self.objects.units.iter().filter(is_open);
         let until = now.steady + self.settings.request_lifetime;
         self.recovery.wait(open.map(|unit| Arc::clone(&unit.key.namespace)), until);
@@ -63,7 +63,7 @@ impl QueueController {
             }
         };
         let (alive, is_last) = listing.received(page);
-        alive.into_iter().for_each(|unit| self.step(QueueEvent::Unit(Change::Listed(unit))));
+        alive.into_iter().for_each(|unit| self.step(QueueEvent::Unit(Change::Listed(Arc::new(unit)))));
         if is_last {
             self.recovery.settled(&namespace);
             let deleting = self.objects.units.within(&namespace).filter(|unit| unit.deleting);

@@ -1,5 +1,7 @@
 //! The outcomes of requests.
 
+use std::sync::Arc;
+
 use framework_core::Defect;
 use jiff::Timestamp;
 use tracing::{debug, warn};
@@ -108,7 +110,7 @@ impl QueueController {
     /// reply never came: that is tried again, with the same guard.
     fn refresh_unit_from_reply(&mut self, unit: UnitObject) {
         let key = unit.key.clone();
-        if self.objects.units.refresh(unit) {
+        if self.objects.units.refresh(Arc::new(unit)) {
             self.unit_changed(key);
         }
     }

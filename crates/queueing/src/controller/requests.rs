@@ -1,6 +1,7 @@
 //! The requests about units and jobs, and their order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use framework_api::Time;
 use framework_api::queue::ConsumerKind;
@@ -12,7 +13,7 @@ use crate::consumer::{ConsumerKey, JobKind};
 use crate::outgoing::{Sent, Work};
 use crate::request::Request;
 use crate::unit::{PendingRequest, UnitDecision};
-use framework_message::{Key, MayAct, Now, Slot, Ticket};
+use framework_message::{Key, Now, Slot, Ticket};
 
 impl QueueController {
     pub(super) fn offer(&mut self, work: Work) {
@@ -32,11 +33,13 @@ impl QueueController {
         self.outgoing.wants()
     }
 
-    /// The next request, if there is one: at the wall clock's `time`.
-    pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request)> {
+    /// The next request, if there is one, at the wall clock's `time`; and the latest time on [`Now::boot`] at
+    /// which it may leave.
+    pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request, Option<Duration>)> {
         while let Some((work, releases)) = self.outgoing.next_work() {
             if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
-                return Some((self.outgoing.sent(sent, releases), request));
+                let leave_by = self.ownership.leave_by(Slot::of(work.namespace()));
+                return Some((self.outgoing.sent(sent, releases), request, leave_by));
             }
         }
         None
@@ -62,10 +65,10 @@ impl QueueController {
             self.outgoing.offer_at(state.writes.not_before, Work::Unit(key.clone()));
             return None;
         }
-        let namespace = &key.namespace;
-        if self.ownership.may_act(Slot::of(namespace), now) != MayAct::Yes {
+        if !self.owns(&key.namespace, now) {
             return None;
         }
+        let (unit, state) = (self.objects.units.get(key)?, self.unit_states.get_mut(key)?);
         state.writes.pending = Some(pending);
         state.writes.base = unit.resource_version;
         if let PendingRequest::Status { releases: true, base } = pending {
@@ -76,13 +79,15 @@ impl QueueController {
     }
 
     fn job_request(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
-        let job = self.objects.consumers.get(key)?;
         let JobKind::Known(kind) = key.kind else { return None };
-        let growth = self.growth_request(key);
+        if self.draining || !self.owns(&key.key.namespace, now) {
+            return None;
+        }
+        let job = self.objects.consumers.get(key)?;
         let first = key.unit().and_then(|unit| self.objects.units.get(&unit));
         let begins = first.is_some_and(|unit| self.lets_begin(key, unit, job));
         let state = self.job_states.entry(key.clone()).or_default();
-        if state.busy || self.draining || self.ownership.may_act(Slot::of(&job.uid), now) != MayAct::Yes {
+        if state.busy {
             return None;
         }
         if now.steady < state.not_before {
@@ -91,8 +96,7 @@ impl QueueController {
         }
         let (sent, request) = match first {
             None if job.wants_unit() => {
-                // A template that cannot be read asks for nothing that is known; the Framework says so
-                // itself.
+                // A template that cannot be read asks for nothing that is known.
                 let request = Request::CreateUnit {
                     unit: key.unit()?,
                     kind,
@@ -102,6 +106,7 @@ impl QueueController {
                     class: job.class.clone(),
                     priority: state.priority_of(&job.uid),
                     requests: job.requests.clone().ok()?,
+                    enqueued: job.created,
                 };
                 (Sent::Create(key.clone()), request)
             }
@@ -118,7 +123,7 @@ impl QueueController {
                 };
                 (Sent::Resume(key.clone()), request)
             }
-            _ => (Sent::Create(key.clone()), growth?),
+            _ => return None,
         };
         state.busy = true;
         if let Sent::Resume(_) = sent {

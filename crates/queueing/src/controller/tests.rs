@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use framework_api::Time;
-use framework_api::queue::{FINALIZER, Phase, QueuePolicy, Reason};
+use framework_api::queue::{ConsumerKind, FINALIZER, Phase, QueuePolicy, Reason};
 use framework_core::Defects;
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
@@ -15,13 +15,14 @@ use super::*;
 use crate::consumer::Growth;
 use crate::counts::{Gauges, QueueCounts};
 use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStatus};
-use crate::outgoing::Work;
 use crate::request::Request;
+use crate::{Consumer, FrameworkUnits};
 use framework_message::{Rejection, Ticket};
 
 mod changes;
 mod growth;
 mod overtaken;
+mod ownership;
 mod queue_status;
 mod quota;
 mod recovery;

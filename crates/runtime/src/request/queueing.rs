@@ -1,13 +1,16 @@
 //! Requests of the controller of QueueUnits as they go over the wire.
 
 use http::Method;
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
 
+use framework_api::name::SLOT_LABEL;
 use framework_api::queue::{
-    self, ConsumerKind, DEQUEUED, FINALIZER, OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
+    self, ConsumerKind, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, NAMESPACE_SLOT_LABEL,
+    OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
 };
-use framework_message::Key;
+use framework_message::{Key, Slot};
 use framework_queueing::{Request, UNGUARDED, UnitObject, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
@@ -17,7 +20,7 @@ use crate::wire::Wire;
 /// Renders a request.
 pub fn render(request: &Request) -> Call {
     match request {
-        Request::CreateUnit { unit, kind, job, uid, queue, class, priority, requests } => {
+        Request::CreateUnit { unit, kind, job, uid, queue, class, priority, requests, enqueued } => {
             let mut spec = json!({"queue": &**queue, "resource": requests.to_list()});
             if let Some(class) = class {
                 spec["priorityClassName"] = json!(&**class);
@@ -25,7 +28,7 @@ pub fn render(request: &Request) -> Call {
             if let Some(priority) = priority {
                 spec["priority"] = json!(priority);
             }
-            create(unit, *kind, job, uid, spec)
+            create(unit, *kind, job, uid, *enqueued, spec)
         }
         Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         Request::GetUnit { unit } => one(unit).get(),
@@ -46,6 +49,11 @@ pub fn render(request: &Request) -> Call {
         Request::RemoveFinalizer { unit, uid, resource_version, finalizers } => {
             let mut metadata = guard(uid, *resource_version);
             metadata["finalizers"] = json!(finalizers);
+            patch(one(unit), metadata, "spec", json!({}))
+        }
+        Request::ReturnCapacity { unit, uid, resource_version, held } => {
+            let mut metadata = guard(uid, *resource_version);
+            metadata["annotations"] = json!({HELD_ANNOTATION: json!(held.to_list()).to_string()});
             patch(one(unit), metadata, "spec", json!({}))
         }
         Request::ResumeJob { job, uid, resource_version, queue } => {
@@ -108,19 +116,27 @@ fn one(unit: &Key) -> Target {
     target
 }
 
-fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, mut spec: Value) -> Call {
+fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, enqueued: Timestamp, mut spec: Value) -> Call {
     let (api_version, kind) = (of.api_version(), of.kind());
     let (namespace, name): (&str, &str) = (&job.namespace, &job.name);
     spec["consumerRef"] = json!({
         "apiVersion": api_version, "kind": kind, "name": name, "namespace": namespace, "uid": uid,
     });
+    // Both sides of the unit may watch it by the slot that they own. A Job has the one side only.
+    let mut labels = json!({
+        QUEUE_NAME_LABEL: spec["queue"], NAMESPACE_SLOT_LABEL: Slot::of(namespace).to_string(),
+    });
+    if of == ConsumerKind::Framework {
+        labels[SLOT_LABEL] = json!(Slot::of(uid).to_string());
+    }
     let body = json!({
         "apiVersion": queue::API_VERSION,
         "kind": queue::UNIT_KIND,
         "metadata": {
             "name": &*unit.name,
             "namespace": namespace,
-            "labels": {QUEUE_NAME_LABEL: spec["queue"]},
+            "labels": labels,
+            "annotations": {ENQUEUED_ANNOTATION: enqueued.to_string()},
             "finalizers": [FINALIZER],
             "ownerReferences": [{
                 "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,

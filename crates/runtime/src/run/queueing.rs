@@ -7,7 +7,9 @@ use tokio::time::{Instant, sleep_until};
 
 use framework_engine::engine::Engine;
 use framework_message::{Key, Now, Reply, Ticket};
-use framework_queueing::{Consumer, Gauges, Object, Outcome, QueueController, QueueEvent, Settings};
+use framework_queueing::{
+    Consumer, FrameworkUnits, Gauges, Object, Outcome, QueueController, QueueEvent, Settings,
+};
 
 use super::parts::Parts;
 use super::requests::Requests;
@@ -19,23 +21,33 @@ const UNITS: usize = 32;
 /// The pause after an answer, as a multiple of its time: answers get a twentieth of the loop's time.
 const PAUSE: u32 = 20;
 
-/// The controller of QueueUnits, if there are queues.
+/// The two sides of the queues.
+struct Sides {
+    /// For the slots of Frameworks.
+    frameworks: FrameworkUnits,
+    /// For the slots of namespaces.
+    queues: QueueController,
+}
+
+/// The two sides of the queues, if there are queues. They exchange nothing but stored QueueUnits.
 pub struct Queueing {
-    controller: Option<QueueController>,
+    sides: Option<Sides>,
     /// There is more to do at once, though nothing happens.
     again: bool,
     /// When the next query is answered; `None`: at once.
     pub answer_at: Option<Instant>,
 }
 
-/// The controller of QueueUnits, if there are queues.
-fn queues(parts: &mut Parts) -> Option<QueueController> {
+fn sides(parts: &mut Parts) -> Option<Sides> {
     let settings = Settings {
         reserve_after: parts.settings.reserve_after,
         request_lifetime: parts.settings.request_lifetime,
         defects: parts.policy.defects,
     };
-    parts.policy.queueing.then(|| QueueController::new(settings, parts.seeds.draw() as u64))
+    parts.policy.queueing.then(|| Sides {
+        frameworks: FrameworkUnits::new(settings, parts.seeds.draw() as u64),
+        queues: QueueController::new(settings, parts.seeds.draw() as u64),
+    })
 }
 
 /// The queries that come in. Without queues they are refused.
@@ -61,7 +73,7 @@ pub async fn next(
 
 impl Queueing {
     pub fn new(parts: &mut Parts) -> Self {
-        Queueing { controller: queues(parts), again: false, answer_at: None }
+        Queueing { sides: sides(parts), again: false, answer_at: None }
     }
 
     /// Whether the next turn is to follow at once.
@@ -71,55 +83,65 @@ impl Queueing {
 
     /// When, on the steady clock, the queues want a turn though nothing happens.
     pub fn next_wake(&self, engine: &Engine, now: Now) -> Option<Duration> {
-        let queues = self.controller.as_ref()?;
+        let Sides { frameworks, queues } = self.sides.as_ref()?;
         let next = queues.next_wake(now, engine.time(now));
-        // The time at which the budget allows the next request that the queues want to send.
-        let sending = queues.wants().then(|| engine.lends_at(now)).flatten();
-        next.into_iter().chain(sending).min()
+        // The time at which the budget allows the next request that one of them wants to send.
+        let wants = frameworks.wants() || queues.wants();
+        let sending = wants.then(|| engine.lends_at(now)).flatten();
+        [next, frameworks.next_wake(), sending].into_iter().flatten().min()
     }
 
     /// Whether nothing that was sent is still to be settled.
     pub fn is_settled(&self) -> bool {
-        self.controller.as_ref().is_none_or(QueueController::is_settled)
+        self.sides.as_ref().is_none_or(|sides| sides.frameworks.is_settled() && sides.queues.is_settled())
     }
 
     /// Begins no new work.
     pub fn drain(&mut self) {
-        if let Some(queues) = &mut self.controller {
+        if let Some(Sides { frameworks, queues }) = &mut self.sides {
+            frameworks.drain();
             queues.drain();
         }
     }
 
     /// The gauges, if there are queues.
     pub fn gauges(&self) -> Option<&Gauges> {
-        self.controller.as_ref().map(QueueController::gauges)
+        self.sides.as_ref().map(|sides| sides.queues.gauges())
     }
 
     /// Takes in a change that a watch reported.
     pub fn step(&mut self, event: QueueEvent) {
-        if let Some(queues) = &mut self.controller {
-            queues.step(event);
+        let Some(Sides { frameworks, queues }) = &mut self.sides else { return };
+        if let QueueEvent::Unit(change) = &event {
+            frameworks.step(change.clone());
         }
+        queues.step(event);
     }
 
-    /// Takes in a Framework as the engine shows it; `None`: it is gone or names no queue.
-    pub fn framework(&mut self, key: Key, consumer: Option<Consumer>) {
-        if let Some(queues) = &mut self.controller {
-            queues.framework(key, consumer);
+    /// Takes in a Framework as the engine shows it; `None`: it is gone or names no queue. `has_strays`:
+    /// whether Pods of the name run that no Framework records. `left_creates`: whether Pods of the one before
+    /// are yet to be seen.
+    pub fn framework(&mut self, key: Key, consumer: Option<Consumer>, has_strays: bool, left_creates: bool) {
+        if let Some(Sides { frameworks, .. }) = &mut self.sides {
+            frameworks.framework(key, consumer, has_strays, left_creates);
         }
     }
 
     /// Takes in a reply.
     pub fn replied(&mut self, engine: &Engine, now: Now, ticket: Ticket, reply: Reply<Object>) {
-        if let Some(queues) = &mut self.controller {
-            queues.replied(now, engine.time(now), ticket, reply);
+        match &mut self.sides {
+            Some(Sides { frameworks, .. }) if frameworks.sent(ticket) => {
+                frameworks.replied(now, ticket, reply)
+            }
+            Some(Sides { queues, .. }) => queues.replied(now, engine.time(now), ticket, reply),
+            None => {}
         }
     }
 
     /// Answers a query. To count the units before a unit takes as long as there are many, 60 ms among 50,000:
     /// the loop waits meanwhile, and so does the next query, for longer.
     pub fn answer(&mut self, PositionQuery { unit, answer }: PositionQuery) {
-        let Some(queues) = &self.controller else { return };
+        let Some(Sides { queues, .. }) = &self.sides else { return };
         let begun = Instant::now();
         // The caller may have gone.
         let _ = answer.send(queues.queue_position(&unit));
@@ -129,21 +151,32 @@ impl Queueing {
     /// Lets the queues decide, and sends their requests: a few in each turn, so that many units and many Pods
     /// share the budget.
     pub fn turn(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> Vec<Outcome> {
-        let Some(queues) = &mut self.controller else { return Vec::new() };
+        let Some(Sides { frameworks, queues }) = &mut self.sides else { return Vec::new() };
         let time = engine.time(now);
-        let outcomes = if engine.knows_time() { queues.turn(now, time) } else { Vec::new() };
+        let mut outcomes = Vec::new();
+        if engine.knows_time() {
+            outcomes = frameworks.turn(now);
+            outcomes.extend(queues.turn(now, time));
+        }
         let mut sent = 0;
-        while sent < UNITS && queues.wants() && engine.lend(now) {
-            let Some((ticket, request)) = queues.next_request(now, time) else {
+        while sent < UNITS && (frameworks.wants() || queues.wants()) && engine.lend(now) {
+            // In turns, so that neither waits for all of the other.
+            let of_framework = |frameworks: &mut FrameworkUnits| frameworks.next_request(now);
+            let of_queue = |queues: &mut QueueController| queues.next_request(now, time);
+            let next = match sent % 2 {
+                0 => of_queue(queues).or_else(|| of_framework(frameworks)),
+                _ => of_framework(frameworks).or_else(|| of_queue(queues)),
+            };
+            let Some((ticket, request, leave_by)) = next else {
                 engine.give_back();
                 break;
             };
-            requests.send_queueing(ticket, request);
+            requests.send_queueing(ticket, request, leave_by);
             sent += 1;
         }
         // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission.
         let admits = |outcome: &Outcome| !matches!(outcome, Outcome::StatusStored { .. });
-        self.again = queues.wants() && sent == UNITS || outcomes.iter().any(admits);
+        self.again = (frameworks.wants() || queues.wants()) && sent == UNITS || outcomes.iter().any(admits);
         outcomes
     }
 }

@@ -65,9 +65,14 @@ impl Requests {
         });
     }
 
-    /// Sends a request of the controller of QueueUnits.
-    pub fn send_queueing(&mut self, ticket: Ticket, request: framework_queueing::Request) {
-        let sending = self.sending(request, None);
+    /// Sends a request of one side of the queues, if it can leave in time.
+    pub fn send_queueing(
+        &mut self,
+        ticket: Ticket,
+        request: framework_queueing::Request,
+        leave_by: Option<Duration>,
+    ) {
+        let sending = self.sending(request, leave_by);
         self.tasks.spawn(async move { (ticket, Answered::Queue(sending.await)) });
     }
 

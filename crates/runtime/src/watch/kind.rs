@@ -1,5 +1,7 @@
 //! The kinds that are watched, and the event that each becomes.
 
+use std::sync::Arc;
+
 use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Change;
@@ -70,7 +72,7 @@ impl Kind for PodUse {
 
 impl Kind for UnitObject {
     fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Unit(change))
+        Event::Queue(QueueEvent::Unit(change.map(Arc::new)))
     }
 }
 

@@ -1,7 +1,9 @@
 //! QueueUnits.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -9,7 +11,7 @@ use framework_api::Time;
 use framework_api::queue::{self, DEQUEUED, OVERTAKEN, Phase, QueueUnitSpec, Reason};
 use framework_message::Key;
 use framework_queue::ResourceRequests;
-use framework_queueing::{ConsumerKey, JobKind, Overtaken, UnitObject, UnitStatus};
+use framework_queueing::{ConsumerKey, JobKind, Overtaken, UnitNotes, UnitObject, UnitStatus};
 
 use super::resource::{Read, Resource, Wire};
 use super::typed::{ConditionWire, Metadata, given};
@@ -58,6 +60,10 @@ fn unit_of(unit: UnitWire) -> UnitObject {
         created: metadata.created(),
         deleting: metadata.deletion_timestamp.is_some(),
         owner: metadata.controller().map(|owner| owner.uid.as_str().into()),
+        notes: UnitNotes {
+            enqueued: metadata.enqueued().and_then(|text| text.parse().ok()),
+            held: metadata.held().and_then(held),
+        },
         finalizers: metadata.finalizers.unwrap_or_default(),
         consumer,
         consumer_uid,
@@ -68,6 +74,12 @@ fn unit_of(unit: UnitWire) -> UnitObject {
         status: unit.status.map(standing).unwrap_or_default(),
         key,
     }
+}
+
+/// The part of a unit that its Framework still needs. What cannot be read says nothing.
+fn held(text: &str) -> Option<ResourceRequests> {
+    let list: BTreeMap<String, Quantity> = serde_json::from_str(text).ok()?;
+    ResourceRequests::from_list(&list).ok()
 }
 
 fn standing(status: StatusWire) -> UnitStatus {

@@ -35,12 +35,16 @@ pub struct Metadata {
     annotations: Option<Annotations>,
 }
 
-/// The annotation that names the Framework of a Pod; the others are not kept.
+/// The annotations that are read; the others are not kept.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Annotations {
     #[serde(rename = "FC_FRAMEWORK_UID")]
     framework_uid: Option<String>,
+    #[serde(rename = "frameworkcontroller.microsoft.com/enqueued")]
+    enqueued: Option<String>,
+    #[serde(rename = "frameworkcontroller.microsoft.com/held")]
+    held: Option<String>,
 }
 
 impl Metadata {
@@ -63,6 +67,16 @@ impl Metadata {
     /// The value of a label.
     pub fn label(&self, name: &str) -> Option<&String> {
         self.labels.as_ref()?.get(name)
+    }
+
+    /// Since when the job of a unit waits, as its creator wrote it.
+    pub fn enqueued(&self) -> Option<&str> {
+        self.annotations.as_ref()?.enqueued.as_deref()
+    }
+
+    /// The part of a unit that is still needed, as its Framework's side wrote it.
+    pub fn held(&self) -> Option<&str> {
+        self.annotations.as_ref()?.held.as_deref()
     }
 
     /// The UID of the Framework that a Pod's annotations name.

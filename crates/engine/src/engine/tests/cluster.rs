@@ -76,6 +76,8 @@ pub struct Cluster {
     pub went_back: Vec<(u128, u128)>,
     /// The reports to the controller of QueueUnits.
     pub queued: Vec<(Key, Option<QueuedFramework>)>,
+    /// With each of them: whether there are strays, and creates of the Framework before.
+    pub left: Vec<(bool, bool)>,
     pub measured: Vec<Measure>,
     /// Whether the first question for the time was answered.
     tells_time: bool,
@@ -173,6 +175,7 @@ impl Cluster {
             listed: Slots::NONE,
             went_back: Vec::new(),
             queued: Vec::new(),
+            left: Vec::new(),
             measured: Vec::new(),
             tells_time: false,
             version: 100,
@@ -376,7 +379,10 @@ impl Cluster {
                     self.told.extend(lines.into_iter().map(|line| (line, before)));
                 }
                 Effect::Measure(measure) => self.measured.push(measure),
-                Effect::Queued { key, framework } => self.queued.push((key, framework)),
+                Effect::Queued { key, framework, has_strays, left_creates } => {
+                    self.queued.push((key, framework));
+                    self.left.push((has_strays, left_creates));
+                }
                 Effect::StoreWentBack { seen, found } => self.went_back.push((seen, found)),
                 Effect::Drained(slots) => {
                     self.drained_slots = self.drained_slots.or(slots);

@@ -41,23 +41,50 @@ fn a_job_that_grows_during_its_release_gets_a_new_unit() {
     let mut world = World::new(1, 10);
     world.submit("a", 3);
     let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
-    world.pass(10);
+    world.pass(LIFETIME.as_secs());
+    // The release lands first.
+    world.answer(*ticket, release);
     world.resize(&key("a"), 9);
     world.submit("b", 2);
-    assert_eq!(world.settle(), ["create b", "framework-b Enqueued Waiting", "framework-b Dequeued Admitted"]);
-    world.answer(*ticket, release);
     let requests = world.settle();
-    let anew = [
-        "delete framework-a",
-        "remove finalizer of framework-a",
-        "create a",
-        "framework-a Enqueued InsufficientQuota",
-    ];
-    assert_eq!(requests, anew);
+    assert!(requests.contains(&"framework-a Enqueued InsufficientQuota".to_owned()), "{requests:?}");
+    let of_a = |request: &&String| request.ends_with("framework-a") || *request == "create a";
+    let anew = ["delete framework-a", "remove finalizer of framework-a", "create a"];
+    assert_eq!(requests.iter().filter(of_a).collect::<Vec<_>>(), anew);
     assert!(!world.admitted.contains_key(&key("a")));
     world.finish("b");
     assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
     assert_eq!(world.admitted.get(&key("a")), Some(&2));
+}
+
+#[test]
+fn a_release_of_a_unit_that_was_withdrawn_is_refused() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 3);
+    let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
+    world.resize(&key("a"), 9);
+    world.settle();
+    world.answer(*ticket, release);
+    assert_eq!(world.server.refused, 1);
+    assert!(world.settle().is_empty());
+    let given = world.server.units[&key("framework-a")].requests.clone();
+    assert_eq!((given, world.admitted.get(&key("a"))), (Ok(cpu(9)), Some(&2)));
+}
+
+/// The side of the Frameworks sees the release of an older unit, and compares.
+#[test]
+fn a_stale_release_begins_nothing_that_asks_for_more() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 3);
+    let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
+    world.answer(*ticket, release);
+    let news = std::mem::take(&mut world.server.framework_news);
+    world.resize(&key("a"), 9);
+    world.settle_except("delete framework-a");
+    world.server.framework_news = news;
+    world.show();
+    world.turn();
+    assert!(!world.admitted.contains_key(&key("a")));
 }
 
 #[test]
@@ -79,12 +106,11 @@ fn a_waiting_unit_that_is_made_anew_keeps_a_patched_priority() {
 }
 
 #[test]
-fn a_job_that_shrinks_during_its_release_begins_with_what_is_left() {
+fn a_job_that_shrinks_after_its_release_begins_with_what_is_left() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
-    let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
+    world.settle();
     world.resize(&key("a"), 3);
-    world.answer(*ticket, release);
     assert!(world.settle().is_empty());
     assert_eq!(world.admitted.get(&key("a")), Some(&2));
     world.submit("b", 7);
@@ -93,45 +119,135 @@ fn a_job_that_shrinks_during_its_release_begins_with_what_is_left() {
         "it may grow again"
     );
     world.advance(&key("a"));
-    assert_eq!(world.settle(), ["framework-b Dequeued Admitted"], "the rest is free");
+    assert_eq!(world.settle(), ["framework-a keeps cpu: 3", "framework-b Dequeued Admitted"]);
+    world.restart();
+    assert!(world.settle().is_empty(), "the unit says so");
 }
 
-/// An admitted job may have begun: then its unit keeps its quota.
 #[test]
-fn a_unit_deleted_by_a_user_is_replaced_only_before_its_job_has_begun() {
+fn a_unit_deleted_by_a_user_keeps_its_quota_and_lets_its_job_begin() {
+    for restarts in [false, true] {
+        let mut world = World::new(1, 10);
+        world.submit("a", 8);
+        world.settle();
+        world.pass(LIFETIME.as_secs());
+        world.delete(&key("framework-a"));
+        if restarts {
+            world.restart();
+        }
+        world.submit("b", 8);
+        world.settle();
+        assert_eq!(world.admitted.is_empty(), restarts, "a predecessor may have let the unit go");
+        world.pass(LIFETIME.as_secs());
+        world.settle();
+        assert_eq!(world.admitted.keys().collect::<Vec<_>>(), [&key("a")]);
+        world.advance(&key("a"));
+        assert_eq!(world.settle(), [""; 0], "it runs");
+        world.finish("a");
+        let requests = world.settle();
+        assert_eq!(requests, ["remove finalizer of framework-a", "framework-b Dequeued Admitted"]);
+    }
+}
+
+/// The user deletes the unit before the side of the Frameworks has seen its release, and changes the spec.
+#[test]
+fn an_outgrown_unit_is_replaced_once_nothing_can_have_begun_by_it() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
     world.settle();
     world.delete(&key("framework-a"));
+    world.resize(&key("a"), 9);
+    world.restart_frameworks();
     world.submit("b", 8);
-    assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"]);
-    assert_eq!(world.admitted.get(&key("a")), Some(&1));
-    // The admission was for an older generation.
-    world.resize(&key("a"), 7);
+    let requests = world.settle();
+    assert!(!requests.contains(&"remove finalizer of framework-a".to_owned()), "{requests:?}");
+    assert!(world.admitted.is_empty(), "one has outgrown its unit, and the other finds no room");
+    world.pass(LIFETIME.as_secs());
     let requests = world.settle();
     assert_eq!(requests[0], "remove finalizer of framework-a");
     assert!(requests.contains(&"create a".to_owned()), "{requests:?}");
-    assert!(world.admitted.contains_key(&key("b")), "its quota is free");
-    world.finish("b");
-    world.settle();
-    assert_eq!(world.admitted.get(&key("a")), Some(&2));
+    assert_eq!(world.admitted.len(), 1);
 }
 
 #[test]
-fn a_unit_that_a_predecessor_released_is_not_replaced_before_recovery() {
+fn the_unit_of_a_deleted_job_returns_its_quota_with_the_last_pod() {
+    for restarts in [false, true] {
+        let mut world = World::new(1, 10);
+        world.submit("a", 8);
+        world.settle();
+        world.advance(&key("a"));
+        world.submit("b", 8);
+        world.settle();
+        world.server.jobs.remove(&key("a"));
+        world.strays.insert(key("a"), true);
+        world.tell(&key("a"));
+        if restarts {
+            world.restart_frameworks();
+        }
+        world.delete(&key("framework-a"));
+        assert_eq!(world.settle(), [""; 0]);
+        world.strays.insert(key("a"), false);
+        world.tell(&key("a"));
+        assert_eq!(world.settle(), ["remove finalizer of framework-a", "framework-b Dequeued Admitted"]);
+    }
+}
+
+#[test]
+fn the_unit_of_a_job_deleted_while_it_waits_goes_and_is_not_released() {
+    for restarts in [false, true] {
+        let mut world = World::new(1, 10);
+        world.submit("a", 10);
+        world.settle();
+        world.submit("b", 8);
+        world.settle();
+        world.server.jobs.remove(&key("b"));
+        if restarts {
+            world.restart();
+        }
+        world.tell(&key("b"));
+        world.delete(&key("framework-b"));
+        assert_eq!(world.settle(), ["remove finalizer of framework-b"]);
+        assert!(!world.server.units.contains_key(&key("framework-b")));
+    }
+}
+
+/// Each side dies between any two steps of the other.
+#[test]
+fn either_side_may_restart_at_any_step_of_a_release() {
+    for step in 0..12 {
+        for side in [World::restart_queues, World::restart_frameworks, World::restart] {
+            let mut world = World::new(step, 10);
+            world.submit("a", 8);
+            world.submit("b", 8);
+            for _ in 0..step {
+                world.turn();
+                if let Some(transit) = world.transit.pop() {
+                    world.arrive(transit);
+                }
+                let _ = world.show_frameworks() || world.show_queues();
+            }
+            side(&mut world);
+            for _ in 0..3 {
+                world.settle();
+                world.pass(LIFETIME.as_secs());
+            }
+            assert_eq!((world.server.releases.len(), world.admitted.len()), (1, 1), "step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_unit_without_our_finalizer_reserves_nothing_and_begins_no_job() {
     let mut world = World::new(1, 10);
     world.submit("a", 8);
-    world.settle();
-    world.delete(&key("framework-a"));
-    world.restart();
-    assert!(world.settle().is_empty());
-    assert!(world.admitted.is_empty(), "and its unit lets no job begin any more");
-    world.pass(LIFETIME.as_secs() - 1);
-    assert!(world.settle().is_empty());
-    world.pass(1);
-    let requests = world.settle();
-    assert!(requests.contains(&"remove finalizer of framework-a".to_owned()), "{requests:?}");
-    assert_eq!(world.admitted.get(&key("a")), Some(&1));
+    let [(ticket, release)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
+    world.answer(*ticket, release);
+    world.server.units.get_mut(&key("framework-a")).unwrap().finalizers.clear();
+    world.server.changed(&key("framework-a"));
+    // Both changes are seen as one.
+    world.server.framework_news.pop_front();
+    assert_eq!(world.settle()[..2], ["delete framework-a", "create a"]);
+    assert_eq!(world.admitted.len(), 1, "by its new unit");
 }
 
 #[test]
@@ -143,16 +259,30 @@ fn an_unwanted_unit_is_deleted_once() {
     world.turn();
     let Some(Transit::There(ticket, request, _)) = world.transit.pop() else { panic!() };
     assert_eq!(summary(&request), "delete framework-a");
-    let now = world.now();
     let reply = world.server.take(&request);
-    world.controller.replied(now, now.wall, ticket, reply);
+    world.reply(ticket, reply);
     // The watch is slow, and meanwhile much else happens.
-    let news = std::mem::take(&mut world.server.news);
+    let news = std::mem::take(&mut world.server.framework_news);
     for _ in 0..3 {
         world.tell(&key("a"));
-        world.controller.offer(Work::Unit(key("framework-a")));
         assert!(world.settle().is_empty());
     }
-    world.server.news = news;
+    world.server.framework_news = news;
+    assert_eq!(world.settle(), ["remove finalizer of framework-a"]);
+}
+
+#[test]
+fn quota_returns_later_if_a_job_went_before_its_pods_were_seen() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 8);
+    world.settle();
+    world.advance(&key("a"));
+    world.server.jobs.remove(&key("a"));
+    world.frameworks.framework(key("a"), None, false, true);
+    world.delete(&key("framework-a"));
+    assert_eq!(world.settle(), [""; 0]);
+    world.pass(LIFETIME.as_secs() - 1);
+    assert_eq!(world.settle(), [""; 0]);
+    world.pass(1);
     assert_eq!(world.settle(), ["remove finalizer of framework-a"]);
 }

@@ -16,12 +16,9 @@ impl World {
                     made.push(format!("{} {requests}", unit.name));
                 }
                 let reply = self.server.take(&request);
-                let now = self.now();
-                self.controller.replied(now, now.wall, ticket, reply);
+                self.reply(ticket, reply);
             }
-            while let Some(change) = self.server.news.pop_front() {
-                self.controller.step(QueueEvent::Unit(change));
-            }
+            self.show();
         }
         made
     }
@@ -143,9 +140,12 @@ fn the_share_of_a_growth_returns_when_the_last_pod_of_its_tasks_is_gone() {
     }
     world.submit("b", 2);
     world.run();
+    world.lingering.insert(key("a"), [(2, 1)].into());
     world.shrink("a", 2);
     assert!(world.server.units[&key("framework-a-2")].deleting);
     assert!(!world.admitted.contains_key(&key("b")), "its Pod still ends");
+    world.lingering.clear();
+    world.tell(&key("a"));
     world.pod("p2", "a", Change::Deleted);
     assert_eq!(world.phase("framework-a-2"), None);
     assert!(world.admitted.contains_key(&key("b")));
@@ -194,10 +194,8 @@ fn a_new_controller_reports_released_growths_and_creates_no_unit_again() {
     world.grow("a", 2, 1);
     world.grow("a", 3, 2);
     assert_eq!(world.growths("a"), [2]);
-    world.controller = QueueController::new(settings(), 2);
+    world.restart();
     world.grown.clear();
-    world.tell(&key("a"));
-    world.listed();
     assert_eq!(world.run(), [""; 0]);
     assert_eq!(world.growths("a"), [2]);
     world.limit(5);

@@ -18,9 +18,7 @@ fn orphaned() -> World {
         for transit in std::mem::take(&mut world.transit) {
             world.arrive(transit);
         }
-        while let Some(change) = world.server.news.pop_front() {
-            world.controller.step(QueueEvent::Unit(change));
-        }
+        world.show();
     }
     world.pass(100);
     world
@@ -69,9 +67,8 @@ fn a_lost_page_is_requested_again_and_shows_no_deleted_unit() {
     world.transit.clear();
     world.turn();
     let Some(Transit::There(ticket, request, _)) = world.transit.pop() else { panic!() };
-    let now = world.now();
     let Reply::Object(Object::Page(page)) = world.server.take(&request) else { panic!() };
-    world.controller.replied(now, now.wall, ticket, Reply::Unknown(String::new()));
+    world.reply(ticket, Reply::Unknown(String::new()));
     assert!(world.settle().is_empty(), "not at once");
     world.pass(1);
     world.turn();
@@ -80,9 +77,12 @@ fn a_lost_page_is_requested_again_and_shows_no_deleted_unit() {
     let mut gone = page.units[0].clone();
     gone.resource_version += 1;
     world.server.units.clear();
-    world.controller.step(QueueEvent::Unit(Change::Deleted(gone)));
-    world.controller.framework(key("a"), None);
-    world.controller.replied(now, now.wall, ticket, Reply::Object(Object::Page(page)));
+    let gone = Arc::new(gone);
+    world.controller.step(QueueEvent::Unit(Change::Deleted(Arc::clone(&gone))));
+    world.frameworks.step(Change::Deleted(gone));
+    world.server.jobs.clear();
+    world.tell(&key("a"));
+    world.reply(ticket, Reply::Object(Object::Page(page)));
     assert!(world.settle().is_empty());
     assert_eq!(world.controller.queue_position(&key("framework-a")), None);
     assert_eq!(*world.controller.gauges(), Gauges::default());

@@ -70,9 +70,7 @@ fn a_release_goes_before_the_updates_of_waiting_units() {
     for creation in std::mem::take(&mut world.transit) {
         world.arrive(creation);
     }
-    while let Some(change) = world.server.news.pop_front() {
-        world.controller.step(QueueEvent::Unit(change));
-    }
+    world.show();
     world.turn();
     let reasons = on_their_way(&world);
     assert_eq!(reasons[0], Reason::Waiting, "the release goes first");
@@ -97,15 +95,14 @@ fn a_release_without_a_reply_counts_though_a_later_try_of_it_is_refused() {
     world.submit("b", 2);
     let [(ticket, late)] = &world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
     // It stays on its way for long.
-    let now = world.now();
-    world.controller.replied(now, now.wall, *ticket, Reply::Unknown(String::new()));
+    world.reply(*ticket, Reply::Unknown(String::new()));
     world.pass(1);
     let [(ticket, _)] = world.settle_except("framework-a Dequeued Admitted")[..] else { panic!() };
     // By now another would go first.
     world.server.set_priority(&key("framework-b"), 5);
     assert!(world.settle().is_empty());
-    let (now, refusal) = (world.now(), world.server.refuse(403));
-    world.controller.replied(now, now.wall, ticket, refusal);
+    let refusal = world.server.refuse(403);
+    world.reply(ticket, refusal);
     assert!(world.settle().is_empty(), "there is room for one, and perhaps one has it");
     assert!(matches!(world.server.take(late), Reply::Object(Object::Unit(_))));
     world.pass(10);

@@ -1,7 +1,7 @@
 //! The API server that the controller meets.
 
 use super::*;
-use crate::object::Page;
+use crate::object::{Page, UnitNotes};
 
 /// The stored objects, and counts of the requests.
 #[derive(Debug, Default)]
@@ -10,6 +10,8 @@ pub(super) struct Server {
     pub(super) units: BTreeMap<Key, UnitObject>,
     /// The changes that the watch will show.
     pub(super) news: VecDeque<Change<UnitObject>>,
+    /// The same for the side of the Frameworks, whose watch is another one.
+    pub(super) framework_news: VecDeque<Change<UnitObject>>,
     /// Jobs, with their stage and their requests.
     pub(super) jobs: BTreeMap<Key, (Stage, u64)>,
     /// Their growths by generation: the second of the change, and the requests.
@@ -40,9 +42,11 @@ impl Server {
         unit.resource_version = version;
         if unit.deleting && unit.finalizers.is_empty() {
             let unit = self.units.remove(name).unwrap();
+            self.framework_news.push_back(Change::Deleted(unit.clone()));
             self.news.push_back(Change::Deleted(unit));
         } else {
             let unit = unit.clone();
+            self.framework_news.push_back(Change::Applied(unit.clone()));
             self.news.push_back(Change::Applied(unit));
         }
     }
@@ -73,6 +77,7 @@ impl Server {
     pub(super) fn take(&mut self, request: &Request) -> Reply {
         let checked = match request {
             Request::PutStatus { unit, uid, resource_version, .. }
+            | Request::ReturnCapacity { unit, uid, resource_version, .. }
             | Request::RemoveFinalizer { unit, uid, resource_version, .. } => {
                 self.guarded(unit, uid, Some(*resource_version))
             }
@@ -96,6 +101,10 @@ impl Server {
                 if status.phase == Some(Phase::Dequeued) {
                     *self.releases.entry((unit.clone(), Arc::clone(uid))).or_default() += 1;
                 }
+                unit.clone()
+            }
+            Request::ReturnCapacity { unit, held, .. } => {
+                self.units.get_mut(unit).unwrap().notes.held = Some(held.clone());
                 unit.clone()
             }
             Request::DeleteUnit { unit, .. } => {
@@ -132,7 +141,8 @@ impl Server {
     }
 
     pub(super) fn create(&mut self, request: &Request) -> Key {
-        let Request::CreateUnit { unit, kind, job, uid, queue, priority, requests, .. } = request else {
+        let Request::CreateUnit { unit, kind, job, uid, queue, priority, requests, enqueued, .. } = request
+        else {
             unreachable!()
         };
         let (name, version) = (unit.clone(), self.stamp());
@@ -145,6 +155,7 @@ impl Server {
             finalizers: vec![FINALIZER.to_owned()],
             owner: Some(Arc::clone(uid)),
             consumer: ConsumerKey::new(*kind, job.clone()),
+            notes: UnitNotes { enqueued: Some(*enqueued), held: None },
             consumer_uid: Some(Arc::clone(uid)),
             queue: Arc::clone(queue),
             priority: *priority,

@@ -13,6 +13,7 @@ pub(super) enum Transit {
 pub(super) struct World {
     pub(super) server: Server,
     pub(super) controller: QueueController,
+    pub(super) frameworks: FrameworkUnits,
     pub(super) transit: Vec<Transit>,
     pub(super) second: u64,
     pub(super) rng: fastrand::Rng,
@@ -22,6 +23,10 @@ pub(super) struct World {
     pub(super) late: BTreeMap<Key, (i64, u64)>,
     /// The admitted growths of each job.
     pub(super) grown: BTreeMap<Key, Vec<i64>>,
+    /// The removed Tasks of growths whose Pods remain, by generation.
+    pub(super) lingering: BTreeMap<Key, BTreeMap<i64, u64>>,
+    /// Jobs that are gone, and whether their Pods run on.
+    pub(super) strays: BTreeMap<Key, bool>,
 }
 
 impl World {
@@ -29,12 +34,15 @@ impl World {
         let mut world = World {
             server: Server { limit, ..Server::default() },
             controller: QueueController::new(settings(), seed),
+            frameworks: FrameworkUnits::new(settings(), seed),
             transit: Vec::new(),
             second: 0,
             rng: fastrand::Rng::with_seed(seed),
             admitted: BTreeMap::new(),
             late: BTreeMap::new(),
             grown: BTreeMap::new(),
+            lingering: BTreeMap::new(),
+            strays: BTreeMap::new(),
         };
         world.listed();
         world
@@ -67,11 +75,55 @@ impl World {
 
     pub(super) fn relist(&mut self) {
         self.server.news.clear();
-        self.controller.step(QueueEvent::Unit(Change::Restarted));
-        for unit in self.server.units.values() {
-            self.controller.step(QueueEvent::Unit(Change::Listed(unit.clone())));
+        for change in self.list() {
+            self.controller.step(QueueEvent::Unit(change));
         }
-        self.controller.step(QueueEvent::Unit(Change::Synced));
+        self.relist_frameworks();
+    }
+
+    fn relist_frameworks(&mut self) {
+        self.server.framework_news.clear();
+        for change in self.list() {
+            self.frameworks.step(change);
+        }
+    }
+
+    /// A LIST of the units.
+    fn list(&self) -> Vec<Change<Arc<UnitObject>>> {
+        let units = self.server.units.values().map(|unit| Change::Listed(Arc::new(unit.clone())));
+        [Change::Restarted].into_iter().chain(units).chain([Change::Synced]).collect()
+    }
+
+    /// Shows the next change of a unit to one of the sides.
+    pub(super) fn show_queues(&mut self) -> bool {
+        let Some(change) = self.server.news.pop_front() else { return false };
+        self.controller.step(QueueEvent::Unit(change.map(Arc::new)));
+        true
+    }
+
+    pub(super) fn show_frameworks(&mut self) -> bool {
+        let Some(change) = self.server.framework_news.pop_front() else { return false };
+        self.frameworks.step(change.map(Arc::new));
+        true
+    }
+
+    /// Shows all changes of units to both sides.
+    pub(super) fn show(&mut self) {
+        while self.show_queues() || self.show_frameworks() {}
+    }
+
+    fn is_shown(&self) -> bool {
+        self.server.news.is_empty() && self.server.framework_news.is_empty()
+    }
+
+    /// Hands a reply to the side that sent the request.
+    pub(super) fn reply(&mut self, ticket: Ticket, reply: Reply) {
+        let now = self.now();
+        if self.frameworks.sent(ticket) {
+            self.frameworks.replied(now, ticket, reply);
+        } else {
+            self.controller.replied(now, now.wall, ticket, reply);
+        }
     }
 
     /// The status of the Queue, as stored.
@@ -85,7 +137,17 @@ impl World {
     }
 
     pub(super) fn tell(&mut self, job: &Key) {
-        let (stage, asks) = self.server.jobs[job];
+        let Some((stage, asks)) = self.server.jobs.get(job).copied() else {
+            let has_strays = self.strays.get(job).copied().unwrap_or(false);
+            return self.frameworks.framework(job.clone(), None, has_strays, false);
+        };
+        let mut held: BTreeMap<_, _> = [(None, Some(cpu(asks)))].into();
+        for (generation, (_, asks)) in self.server.growths.get(job).into_iter().flatten() {
+            held.insert(Some(*generation), Some(cpu(*asks)));
+        }
+        for (generation, asks) in self.lingering.get(job).into_iter().flatten() {
+            held.insert(Some(*generation), Some(cpu(*asks)));
+        }
         let grown = |(generation, (since, asks)): (&i64, &(u64, u64))| {
             (*generation, Growth { since: at(*since), requests: Ok(cpu(*asks)) })
         };
@@ -98,10 +160,11 @@ impl World {
             class: None,
             requests: Ok(cpu(asks)),
             growths: self.server.growths.get(job).into_iter().flatten().map(grown).collect(),
+            held,
             stage,
             deleting: false,
         };
-        self.controller.framework(job.clone(), Some(consumer));
+        self.frameworks.framework(job.clone(), Some(consumer), false, false);
     }
 
     pub(super) fn submit(&mut self, name: &str, asks: u64) {
@@ -112,7 +175,9 @@ impl World {
 
     pub(super) fn turn(&mut self) {
         let now = self.now();
-        for outcome in self.controller.turn(now, now.wall) {
+        let mut outcomes = self.frameworks.turn(now);
+        outcomes.extend(self.controller.turn(now, now.wall));
+        for outcome in outcomes {
             match outcome {
                 Outcome::Admit { key, admission: Admission::Released { generation }, .. } => {
                     self.admitted.insert(key, generation);
@@ -122,28 +187,52 @@ impl World {
                 Outcome::StatusStored { .. } => {}
             }
         }
-        while let Some((ticket, request)) = self.controller.next_request(now, now.wall) {
+        while let Some((ticket, request, _)) = self.controller.next_request(now, now.wall) {
+            self.transit.push(Transit::There(ticket, request, self.second));
+        }
+        while let Some((ticket, request, _)) = self.frameworks.next_request(now) {
             self.transit.push(Transit::There(ticket, request, self.second));
         }
     }
 
-    /// The controller dies, and another one starts. Requests of the first may still land.
-    pub(super) fn restart(&mut self) {
-        self.transit.retain_mut(|transit| match transit {
-            Transit::There(ticket, ..) => {
+    /// Requests of a side that dies may still land, and their replies are lost.
+    fn orphan(&mut self, is_of_it: impl Fn(&Self, Ticket) -> bool) {
+        let mut transit = std::mem::take(&mut self.transit);
+        transit.retain_mut(|transit| match transit {
+            Transit::There(ticket, ..) if is_of_it(self, *ticket) => {
                 *ticket = Ticket(0);
                 true
             }
-            Transit::Back(..) => false,
+            Transit::Back(ticket, _) => !is_of_it(self, *ticket),
+            Transit::There(..) => true,
         });
+        self.transit = transit;
+    }
+
+    /// Both sides die, and others start. Requests of the first may still land.
+    pub(super) fn restart(&mut self) {
+        self.restart_frameworks();
+        self.restart_queues();
+    }
+
+    /// The side of the namespace dies, and another one starts.
+    pub(super) fn restart_queues(&mut self) {
+        self.orphan(|world, ticket| world.controller.sent(ticket));
+        self.controller = QueueController::new(settings(), self.rng.u64(..));
+        self.listed();
+    }
+
+    /// The side of the Frameworks dies, and another one starts.
+    pub(super) fn restart_frameworks(&mut self) {
+        self.orphan(|world, ticket| world.frameworks.sent(ticket));
         let until = self.second + LIFETIME.as_secs();
         for (job, generation) in std::mem::take(&mut self.admitted) {
             self.late.insert(job, (generation, until));
         }
-        self.controller = QueueController::new(settings(), self.rng.u64(..));
-        let jobs: Vec<Key> = self.server.jobs.keys().cloned().collect();
+        self.frameworks = FrameworkUnits::new(settings(), self.rng.u64(..));
+        let jobs: Vec<Key> = self.server.jobs.keys().chain(self.strays.keys()).cloned().collect();
         jobs.iter().for_each(|job| self.tell(job));
-        self.listed();
+        self.relist_frameworks();
     }
 
     /// Time passes, and requests of a dead controller end after their lifetime.
@@ -160,7 +249,7 @@ impl World {
         loop {
             self.turn();
             let transit = std::mem::take(&mut self.transit);
-            if transit.is_empty() && self.server.news.is_empty() {
+            if transit.is_empty() && self.is_shown() {
                 return stay;
             }
             for transit in transit {
@@ -171,9 +260,7 @@ impl World {
                     transit => self.arrive(transit),
                 }
             }
-            while let Some(change) = self.server.news.pop_front() {
-                self.controller.step(QueueEvent::Unit(change));
-            }
+            self.show();
         }
     }
 
@@ -183,7 +270,7 @@ impl World {
         loop {
             self.turn();
             let transit = std::mem::take(&mut self.transit);
-            if transit.is_empty() && self.server.news.is_empty() {
+            if transit.is_empty() && self.is_shown() {
                 return requests;
             }
             for transit in transit {
@@ -193,9 +280,7 @@ impl World {
                 }
                 self.arrive(transit);
             }
-            while let Some(change) = self.server.news.pop_front() {
-                self.controller.step(QueueEvent::Unit(change));
-            }
+            self.show();
         }
     }
 
@@ -207,11 +292,7 @@ impl World {
                 let transit = self.transit.swap_remove(chosen);
                 self.travel(transit);
             }
-            4..=6 => {
-                if let Some(change) = self.server.news.pop_front() {
-                    self.controller.step(QueueEvent::Unit(change));
-                }
-            }
+            4..=6 => _ = if self.rng.bool() { self.show_queues() } else { self.show_frameworks() },
             7 | 8 => {
                 let names: Vec<Key> = self.server.units.keys().cloned().collect();
                 if let Some(name) = self.rng.choice(&names) {
@@ -225,7 +306,11 @@ impl World {
                 }
             }
             10 if self.rng.u32(0..20) == 0 => self.relist(),
-            11 if self.rng.u32(0..40) == 0 => self.restart(),
+            11 if self.rng.u32(0..40) == 0 => match self.rng.u32(0..3) {
+                0 => self.restart_queues(),
+                1 => self.restart_frameworks(),
+                _ => self.restart(),
+            },
             _ => {
                 let seconds = self.rng.u64(0..3);
                 self.pass(seconds);
@@ -277,8 +362,7 @@ impl World {
     /// A request arrives, and its reply comes back.
     pub(super) fn answer(&mut self, ticket: Ticket, request: &Request) {
         let reply = self.server.take(request);
-        let now = self.now();
-        self.controller.replied(now, now.wall, ticket, reply);
+        self.reply(ticket, reply);
     }
 
     pub(super) fn travel(&mut self, transit: Transit) {
@@ -303,10 +387,7 @@ impl World {
                 self.transit.push(Transit::Back(ticket, reply));
             }
             Transit::Back(Ticket(0), _) => {}
-            Transit::Back(ticket, reply) => {
-                let now = self.now();
-                self.controller.replied(now, now.wall, ticket, reply);
-            }
+            Transit::Back(ticket, reply) => self.reply(ticket, reply),
         }
     }
 
@@ -324,6 +405,7 @@ pub(super) fn summary(request: &Request) -> String {
         Request::CreateUnit { job, .. } => format!("create {}", job.name),
         Request::DeleteUnit { unit, .. } => format!("delete {}", unit.name),
         Request::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
+        Request::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),
         Request::ListUnits { after, .. } => format!("list after {after:?}"),
         other => format!("{other:?}"),
     }

@@ -1,0 +1,81 @@
+//! The quota that a released unit reserves.
+
+use framework_api::queue::Phase;
+use framework_core::Defect;
+use framework_core::queue::Stage;
+use framework_queue::ResourceRequests;
+use jiff::Timestamp;
+
+use super::QueueController;
+use crate::consumer::Consumer;
+use crate::object::UnitObject;
+use crate::usage::less;
+
+impl QueueController {
+    /// The quota that a unit reserves if it is released, or may be. For a Framework that is what the unit
+    /// says, as long as it carries our finalizer. For a Job it is the present request, at most as much as was
+    /// released, and what its Pods still use of the rest.
+    pub(super) fn reservation(&self, unit: &UnitObject) -> ResourceRequests {
+        let releasing =
+            || self.unit_states.get(&unit.key).is_some_and(|state| state.writes.releasing.is_some());
+        if unit.status.phase != Some(Phase::Dequeued) && !releasing() {
+            return ResourceRequests::default();
+        }
+        if unit.is_of_framework() {
+            return if unit.has_finalizer() { unit.reserved() } else { ResourceRequests::default() };
+        }
+        let given = unit.requests.clone().unwrap_or_default();
+        let base = given.min(&self.asks_now(unit));
+        let used = match self.settings.defects.has(Defect::ReturnAtEnd) {
+            true => ResourceRequests::default(),
+            false => self.usage.of(&unit.consumer).map(|used| used.requests.clone()).unwrap_or_default(),
+        };
+        base.plus(&less(&given, &base).min(&less(&used, &base)))
+    }
+
+    /// The present requests of the Job of a unit.
+    fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
+        let given = || unit.requests.clone().unwrap_or_default();
+        if !self.objects.sees(&unit.consumer.kind) {
+            return given();
+        }
+        let same = |job: &&Consumer| unit.consumer_uid.as_ref().is_none_or(|uid| *uid == job.uid);
+        let job = self.objects.consumers.get(&unit.consumer).filter(same);
+        match job.filter(|job| job.stage != Stage::Finished) {
+            None => ResourceRequests::default(),
+            // It may come to ask for as much again, until it has begun with less.
+            Some(job) if job.stage == Stage::Waiting => given(),
+            Some(job) => job.requests.clone().unwrap_or_else(|_| given()),
+        }
+    }
+
+    /// Since when a unit waits: since its job was created, or grew. So a unit that is made anew keeps its
+    /// place.
+    pub(super) fn enqueued(&self, unit: &UnitObject) -> Timestamp {
+        if unit.is_of_framework() {
+            return unit.notes.enqueued.map_or(unit.created, |since| since.min(unit.created));
+        }
+        self.objects.consumers.get(&unit.consumer).map_or(unit.created, |job| job.created)
+    }
+
+    /// Whether a unit asks for the growth of a Framework that was released.
+    pub(super) fn grows(&self, unit: &UnitObject) -> bool {
+        let first = unit.consumer.unit().and_then(|first| self.objects.units.get(&first));
+        let was_released =
+            |first: &UnitObject| first.status.phase == Some(Phase::Dequeued) && first.owner == unit.owner;
+        unit.is_of_framework()
+            && unit.consumer.generation_of(&unit.key).is_some()
+            && first.is_some_and(|first| was_released(first))
+    }
+
+    /// Whether the finalizer of a unit that is being deleted may be removed here. A Framework's unit is
+    /// finalised by the owner of the Framework's slot, and one whose job is not watched reserves nothing once
+    /// it is deleted.
+    pub(super) fn may_remove_finalizer(&self, unit: &UnitObject, usage: &ResourceRequests) -> bool {
+        if !unit.deleting || unit.is_of_framework() {
+            return false;
+        }
+        let is_watched = unit.consumer.is_watched_job();
+        usage.is_empty() || !is_watched || self.is_void(unit)
+    }
+}

@@ -1,0 +1,73 @@
+//! The slots of the two sides: that of the Framework's UID, and that of the namespace.
+
+use framework_message::{Slot, Slots};
+
+use super::*;
+
+/// A world whose two sides own what this says, with a job that fits.
+fn owned(ownership: &Ownership) -> World {
+    let mut world = World::new(1, 10);
+    world.controller = QueueController::new(settings(), 1).with_ownership(ownership.clone());
+    world.frameworks = FrameworkUnits::new(settings(), 1).with_ownership(ownership.clone());
+    world.listed();
+    world.submit("a", 8);
+    world
+}
+
+/// The slots of the two sides of the job, and what is sent without each.
+fn sides() -> [(Slot, &'static [&'static str]); 2] {
+    [(Slot::of("uid-a"), &[]), (Slot::of(SPACE), &["create a"])]
+}
+
+#[test]
+fn a_side_whose_slot_is_paused_keeps_its_work() {
+    for (slot, without) in sides() {
+        let ownership = Ownership::default();
+        let mut world = owned(&ownership);
+        ownership.own(slot, Some(Duration::from_secs(1)));
+        world.pass(2);
+        assert_eq!(world.settle(), without);
+        assert!(world.admitted.is_empty());
+        ownership.own(slot, Some(Duration::from_secs(100)));
+        assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
+        assert!(world.admitted.contains_key(&key("a")));
+    }
+}
+
+#[test]
+fn a_request_names_the_time_at_which_its_slot_is_lost() {
+    let ownership = Ownership::default();
+    let mut world = owned(&ownership);
+    let until = Duration::from_secs(100);
+    ownership.own(Slot::of("uid-a"), Some(until));
+    let now = world.now();
+    world.frameworks.turn(now);
+    let (_, request, leave_by) = world.frameworks.next_request(now).unwrap();
+    assert_eq!((summary(&request), leave_by), ("create a".to_owned(), Some(until)));
+}
+
+#[test]
+fn a_granted_slot_is_taken_up_and_a_seized_one_is_listed_first() {
+    for (slot, without) in sides() {
+        let ownership = Ownership::default();
+        ownership.disown(slot);
+        let mut world = owned(&ownership);
+        assert_eq!(world.settle(), without);
+        ownership.own(slot, None);
+        assert_eq!(world.settle(), [""; 0], "nothing was listed since");
+        let until = Some(world.now().steady + LIFETIME);
+        let slots: Slots = [slot].into_iter().collect();
+        world.frameworks.granted(slots, until);
+        world.controller.granted(slots, until);
+        let released = "framework-a Dequeued Admitted".to_owned();
+        let is_released_at_once = world.settle().contains(&released);
+        assert_eq!(is_released_at_once, slot != Slot::of(SPACE));
+        world.pass(LIFETIME.as_secs());
+        let requests = world.settle();
+        if !is_released_at_once {
+            assert_eq!(requests.first().map(String::as_str), Some("list after None"));
+            assert_eq!(requests.last(), Some(&released));
+        }
+        assert!(world.admitted.contains_key(&key("a")));
+    }
+}

@@ -1,0 +1,93 @@
+//! The POSTs of units.
+
+use std::sync::Arc;
+
+use framework_api::queue::ConsumerKind;
+use framework_core::queue::Stage;
+use framework_message::{Key, Now, Slot};
+
+use super::FrameworkUnits;
+use crate::consumer::{Consumer, ConsumerKey, Growth};
+use crate::outgoing::{Sent, Work};
+use crate::request::Request;
+
+impl FrameworkUnits {
+    /// Whether a Framework lacks a unit.
+    pub(super) fn wants_create(&self, key: &Key) -> bool {
+        self.create_request(key).is_some()
+    }
+
+    /// The POST that a Framework needs now, if it needs one.
+    pub(super) fn create(&mut self, now: Now, job: &ConsumerKey) -> Option<(Sent, Request, Slot)> {
+        let key = &job.key;
+        let request = self.create_request(key)?;
+        let Request::CreateUnit { uid, .. } = &request else { return None };
+        let slot = Slot::of(uid);
+        if self.draining || !self.may_act(now, uid, key) {
+            return None;
+        }
+        let state = self.states.entry(key.clone()).or_default();
+        if state.busy {
+            return None;
+        }
+        if now.steady < state.not_before {
+            self.outgoing.offer_at(state.not_before, Work::Job(job.clone()));
+            return None;
+        }
+        state.busy = true;
+        Some((Sent::Create(job.clone()), request, slot))
+    }
+
+    fn create_request(&self, key: &Key) -> Option<Request> {
+        let framework = self.frameworks.get(key)?.framework.as_ref()?;
+        let job = ConsumerKey::of_framework(key.clone());
+        let first = job.unit()?;
+        if framework.wants_unit() {
+            return self.units.get(&first).is_none().then(|| self.first_request(&job, framework)).flatten();
+        }
+        self.growth_request(&job, framework)
+    }
+
+    /// A template that cannot be read asks for nothing that is known; the Framework says so itself.
+    fn first_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<Request> {
+        let state = self.states.get(&job.key);
+        Some(Request::CreateUnit {
+            unit: job.unit()?,
+            kind: ConsumerKind::Framework,
+            job: job.key.clone(),
+            uid: Arc::clone(&framework.uid),
+            queue: Arc::clone(framework.queue.as_ref()?),
+            class: framework.class.clone(),
+            priority: state.and_then(|state| state.priority_of(&framework.uid)),
+            requests: framework.requests.clone().ok()?,
+            enqueued: framework.created,
+        })
+    }
+
+    /// The request that creates the unit of the first growth that has none. Queue and priority are those of
+    /// the first unit.
+    fn growth_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<Request> {
+        if framework.deleting || framework.stage == Stage::Finished {
+            return None;
+        }
+        let missing = |(generation, growth): (&i64, &Growth)| {
+            let unit = job.growth_unit(*generation)?;
+            let requests = growth.requests.clone().ok()?;
+            self.units.get(&unit).is_none().then_some((unit, requests, growth.since))
+        };
+        let (unit, requests, enqueued) = framework.growths.iter().find_map(missing)?;
+        let first = self.units.get(&job.unit()?);
+        let first = first.filter(|unit| unit.owner.as_ref() == Some(&framework.uid));
+        Some(Request::CreateUnit {
+            unit,
+            kind: ConsumerKind::Framework,
+            job: job.key.clone(),
+            uid: Arc::clone(&framework.uid),
+            queue: Arc::clone(framework.queue.as_ref()?),
+            class: first.map_or_else(|| framework.class.clone(), |first| first.class.clone()),
+            priority: first.and_then(|first| first.priority),
+            requests,
+            enqueued,
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! The outcomes of requests.
+
+use std::sync::Arc;
+
+use framework_message::backoff::{NOT_SENT, REFUSED};
+use framework_message::{Key, Now, Rejection, Ticket};
+use tracing::{debug, warn};
+
+use super::FrameworkUnits;
+use crate::consumer::ConsumerKey;
+use crate::object::{Object, Reply};
+use crate::outgoing::{Sent, Work};
+
+/// Refusals in a row after which a name counts as taken. The first one may be of a unit that the watch is yet
+/// to show.
+const TAKEN: u32 = 2;
+
+impl FrameworkUnits {
+    /// Takes in the outcome of a request.
+    pub fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply) {
+        let Some((sent, jitter)) = self.outgoing.answered(ticket) else { return };
+        match sent {
+            Sent::Unit(key, uid, _) => self.unit_replied(now, key, &uid, reply, jitter),
+            Sent::Create(job) => self.create_replied(now, job, &reply, jitter),
+            Sent::Resume(_) | Sent::List(_) | Sent::Queue(_) => {}
+        }
+    }
+
+    fn unit_replied(&mut self, now: Now, key: Key, uid: &Arc<str>, reply: Reply, jitter: u64) {
+        let Some(writes) = self.writes.get_mut(&key).filter(|writes| writes.uid.as_ref() == Some(uid)) else {
+            return;
+        };
+        writes.pending = false;
+        match reply {
+            Reply::Object(Object::Unit(unit)) => {
+                writes.succeeded();
+                self.stale.extend(self.units.refresh(Arc::from(unit)));
+            }
+            // Deleted, or let go; the watch shows when.
+            Reply::Done => writes.succeeded(),
+            // The watch shows it, too: until then nothing more is sent.
+            Reply::Refused(Rejection { code: 404, .. }) => {
+                writes.not_before = now.steady + self.settings.request_lifetime;
+            }
+            Reply::NotSent(reason) => {
+                writes.is_let_go &= writes.is_unsure;
+                debug!(unit = %key, reason, "a change of a QueueUnit was not sent");
+                writes.not_before = now.steady + NOT_SENT.delay(writes.failures.another(false), jitter);
+            }
+            reply => {
+                debug!(unit = %key, ?reply, "a change of a QueueUnit did not work");
+                // An earlier try without a reply may yet land.
+                writes.is_unsure |= matches!(reply, Reply::Unknown(_));
+                writes.is_let_go &= writes.is_unsure;
+                writes.not_before = now.steady + REFUSED.delay(writes.failures.another(true), jitter);
+            }
+        }
+        // Whether its Framework may begin may have changed.
+        self.stale.extend(self.units.get(&key).map(|unit| unit.consumer.key.clone()));
+        self.outgoing.offer(Work::Unit(key), true);
+    }
+
+    fn create_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
+        let Some(state) = self.states.get_mut(&job.key) else { return };
+        state.busy = false;
+        let was_taken = std::mem::take(&mut state.is_name_taken);
+        let delay = match reply {
+            // The watch shows the result. Until then the request is not repeated.
+            Reply::Object(_) | Reply::Done => {
+                state.failures = Default::default();
+                self.settings.request_lifetime
+            }
+            Reply::NotSent(_) => NOT_SENT.delay(state.failures.another(false), jitter),
+            reply => {
+                warn!(job = %job.key, ?reply, "a QueueUnit was not created");
+                let failures = state.failures.another(true);
+                let is_taken = matches!(reply, Reply::Refused(Rejection { code: 409, .. }));
+                state.is_name_taken = is_taken && failures >= TAKEN;
+                REFUSED.delay(failures, jitter)
+            }
+        };
+        if state.is_name_taken != was_taken {
+            self.stale.insert(job.key.clone());
+        }
+        state.not_before = now.steady + delay;
+        self.outgoing.offer_at(state.not_before, Work::Job(job));
+    }
+}

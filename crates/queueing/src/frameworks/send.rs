@@ -1,0 +1,79 @@
+//! The requests about units, and their order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::queue::FINALIZER;
+use framework_message::{Key, Now, Slot, Ticket};
+
+use super::FrameworkUnits;
+use super::verdict::Verdict;
+use crate::outgoing::{Sent, Work};
+use crate::request::Request;
+use crate::unit::PendingRequest;
+
+impl FrameworkUnits {
+    /// Whether anything waits to be sent.
+    pub fn wants(&self) -> bool {
+        self.outgoing.wants()
+    }
+
+    /// Whether a ticket is of one of these requests.
+    pub fn sent(&self, ticket: Ticket) -> bool {
+        self.outgoing.is_in_flight(ticket)
+    }
+
+    /// The next request, if there is one, and the latest time on [`Now::boot`] at which it may leave.
+    pub fn next_request(&mut self, now: Now) -> Option<(Ticket, Request, Option<Duration>)> {
+        while let Some((work, releases)) = self.outgoing.next_work() {
+            let found = match &work {
+                Work::Unit(unit) => self.unit_request(now, unit),
+                Work::Job(job) => self.create(now, job),
+                Work::List(_) | Work::Queue(_) => None,
+            };
+            if let Some((sent, request, slot)) = found {
+                let leave_by = self.ownership.leave_by(slot);
+                return Some((self.outgoing.sent(sent, releases), request, leave_by));
+            }
+        }
+        None
+    }
+
+    fn unit_request(&mut self, now: Now, key: &Key) -> Option<(Sent, Request, Slot)> {
+        let unit = Arc::clone(self.units.get(key).filter(|unit| unit.is_of_framework())?);
+        let owner = unit.owner.as_deref()?;
+        let writes = self.writes.get(key);
+        let not_before = writes.map_or(Duration::ZERO, |writes| writes.not_before);
+        if writes.is_some_and(|writes| writes.blocks(&unit)) || !self.may_act(now, owner, &unit.consumer.key)
+        {
+            return None;
+        }
+        let (name, uid, resource_version) = (key.clone(), Arc::clone(&unit.uid), unit.resource_version);
+        let (pending, request) = match self.verdict(now, &unit) {
+            Verdict::KeepUntil(until) => {
+                self.outgoing.offer_at(until, Work::Unit(name));
+                return None;
+            }
+            Verdict::Delete => (PendingRequest::Delete, Request::DeleteUnit { unit: name, uid }),
+            Verdict::Finalise if unit.has_finalizer() => {
+                let finalizers =
+                    unit.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).cloned().collect();
+                let request = Request::RemoveFinalizer { unit: name, uid, resource_version, finalizers };
+                (PendingRequest::RemoveFinalizer, request)
+            }
+            Verdict::Return(held) => {
+                let request = Request::ReturnCapacity { unit: name, uid, resource_version, held };
+                (PendingRequest::ReturnCapacity, request)
+            }
+            Verdict::Keep | Verdict::Finalise => return None,
+        };
+        if now.steady < not_before {
+            self.outgoing.offer_at(not_before, Work::Unit(key.clone()));
+            return None;
+        }
+        let writes = self.writes.entry(key.clone()).or_default();
+        writes.begin(&unit);
+        writes.is_let_go |= pending == PendingRequest::RemoveFinalizer;
+        Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request, Slot::of(owner)))
+    }
+}

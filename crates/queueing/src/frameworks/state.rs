@@ -1,0 +1,136 @@
+//! The state of one Framework and of one unit: requests on their way, and the last admission.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_core::observed::Admission;
+use framework_message::backoff::Failures;
+
+use crate::object::UnitObject;
+
+/// The state of one Framework.
+#[derive(Debug, Default)]
+pub struct FrameworkState {
+    /// A POST of one of its units is on its way.
+    pub busy: bool,
+    /// Failed POSTs in a row.
+    pub failures: Failures,
+    /// No POST is sent before.
+    pub not_before: Duration,
+    /// The API server says repeatedly that the name is taken, and no unit of that name is seen.
+    pub is_name_taken: bool,
+    /// The UID of the Framework that the last admission was for, and that admission.
+    last_admission: Option<(Arc<str>, Admission)>,
+    /// The same for its growths. `None` stands for no admitted growth.
+    last_growths: Option<(Arc<str>, Vec<i64>)>,
+    /// The Framework whose first unit was last seen, and the priority in the spec of that unit: a user may
+    /// have patched it, and a unit that is made anew keeps it.
+    priority: Option<(Arc<str>, i32)>,
+}
+
+impl FrameworkState {
+    /// Notes the admission of a Framework with that UID. Returns whether it has changed.
+    pub fn admit(&mut self, uid: &Arc<str>, admission: &Admission) -> bool {
+        let news = Some((Arc::clone(uid), admission.clone()));
+        let is_news = self.last_admission != news;
+        self.last_admission = news;
+        is_news
+    }
+
+    /// Whether the last admission let the Framework with that UID begin.
+    pub fn was_released(&self, uid: &Arc<str>) -> bool {
+        let is_of_it =
+            |(of, last): &&(Arc<str>, Admission)| of == uid && matches!(last, Admission::Released { .. });
+        self.last_admission.as_ref().filter(is_of_it).is_some()
+    }
+
+    /// Notes the growths of a Framework with that UID that may begin. Returns whether they have changed.
+    pub fn admit_growths(&mut self, uid: &Arc<str>, growths: &[i64]) -> bool {
+        let known = self.last_growths.as_ref().filter(|(of, _)| of == uid);
+        let is_news = known.map_or(&[][..], |(_, known)| known) != growths;
+        self.last_growths = Some((Arc::clone(uid), growths.to_vec()));
+        is_news
+    }
+
+    /// The first unit of the Framework with that UID has this priority in its spec.
+    pub fn set_priority(&mut self, uid: &Arc<str>, priority: Option<i32>) {
+        self.priority = priority.map(|priority| (Arc::clone(uid), priority));
+    }
+
+    /// The priority that the last unit of the Framework with that UID had in its spec.
+    pub fn priority_of(&self, uid: &Arc<str>) -> Option<i32> {
+        self.priority.as_ref().filter(|(of, _)| of == uid).map(|(_, priority)| *priority)
+    }
+}
+
+/// The requests about one unit.
+#[derive(Debug, Default)]
+pub struct Writes {
+    /// The unit that they are of.
+    pub uid: Option<Arc<str>>,
+    /// A request is on its way.
+    pub pending: bool,
+    /// The removal of our finalizer was sent, and may have been stored or may yet be. Nothing begins by the
+    /// unit any more.
+    pub is_let_go: bool,
+    /// A request got no reply.
+    pub is_unsure: bool,
+    /// The version of the unit that the last request was made from.
+    pub base: u128,
+    /// The version that was deleted or changed. No request is sent before the watch shows another.
+    pub finished_version: Option<u128>,
+    /// Failures in a row.
+    pub failures: Failures,
+    /// Nothing is sent before.
+    pub not_before: Duration,
+}
+
+impl Writes {
+    /// Whether nothing may be sent about a unit: a request is on its way, or the watch is yet to show the
+    /// effect of the last one.
+    pub fn blocks(&self, unit: &UnitObject) -> bool {
+        self.uid.as_ref() == Some(&unit.uid)
+            && (self.pending || self.finished_version == Some(unit.resource_version))
+    }
+
+    /// A request about this version of a unit is on its way.
+    pub fn begin(&mut self, unit: &UnitObject) {
+        if self.uid.as_ref() != Some(&unit.uid) {
+            *self = Writes { uid: Some(Arc::clone(&unit.uid)), ..Writes::default() };
+        }
+        self.pending = true;
+        self.base = unit.resource_version;
+    }
+
+    /// The request was carried out.
+    pub fn succeeded(&mut self) {
+        self.failures = Failures::default();
+        self.finished_version = Some(self.base);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uid(uid: &str) -> Arc<str> {
+        uid.into()
+    }
+
+    #[test]
+    fn an_admission_is_news_once_for_each_framework() {
+        let mut state = FrameworkState::default();
+        let released = Admission::Released { generation: 2 };
+        assert!(state.admit(&uid("a"), &released) && !state.admit(&uid("a"), &released));
+        assert!(state.was_released(&uid("a")) && !state.was_released(&uid("b")));
+        assert!(state.admit(&uid("b"), &released), "another Framework of the same name");
+    }
+
+    #[test]
+    fn an_empty_list_of_growths_is_no_news_of_a_new_framework() {
+        let mut state = FrameworkState::default();
+        assert!(!state.admit_growths(&uid("a"), &[]) && state.admit_growths(&uid("a"), &[2]));
+        assert!(!state.admit_growths(&uid("a"), &[2]) && state.admit_growths(&uid("a"), &[]));
+        assert!(!state.admit_growths(&uid("b"), &[]));
+    }
+}

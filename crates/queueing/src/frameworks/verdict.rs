@@ -1,0 +1,166 @@
+//! The request that a unit of a Framework needs, by the unit and its Framework alone.
+
+use std::time::Duration;
+
+use framework_api::queue::Phase;
+use framework_core::Defect;
+use framework_core::queue::Stage;
+use framework_message::{Now, Slot};
+use framework_queue::ResourceRequests;
+
+use super::FrameworkUnits;
+use crate::consumer::{Consumer, Growth};
+use crate::object::UnitObject;
+
+/// What is to be done about a unit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Nothing.
+    Keep,
+    /// Nothing before that moment of the steady clock.
+    KeepUntil(Duration),
+    /// It is deleted: its Framework asks for something else by now.
+    Delete,
+    /// Nothing runs by it any more, or ever will: its finalizer is removed, which returns its capacity.
+    Finalise,
+    /// Its Framework keeps only this much of it.
+    Return(ResourceRequests),
+}
+
+impl FrameworkUnits {
+    pub(super) fn verdict(&self, now: Now, unit: &UnitObject) -> Verdict {
+        let reported = self.frameworks.get(&unit.consumer.key);
+        let framework = reported.and_then(|reported| reported.framework.as_ref());
+        let is_released = unit.status.phase == Some(Phase::Dequeued);
+        let has_strays = reported.is_some_and(|reported| reported.has_strays)
+            && !self.settings.defects.has(Defect::ReturnAtEnd);
+        let Some(framework) = framework.filter(|framework| unit.owner.as_ref() == Some(&framework.uid))
+        else {
+            return match is_released {
+                true if has_strays => Verdict::Keep,
+                true if let Some(until) = self.late_until(unit) => Verdict::KeepUntil(until),
+                // The garbage collector deletes it.
+                false if !unit.deleting => Verdict::Keep,
+                true | false => Verdict::Finalise,
+            };
+        };
+        let generation = unit.consumer.generation_of(&unit.key);
+        let growth = generation.map(|generation| framework.growths.get(&generation));
+        if !is_released {
+            let stays = match growth {
+                None => framework.stage == Stage::Waiting && fits(unit, framework),
+                Some(growth) => growth.is_some_and(|growth| fits_growth(unit, framework, growth)),
+            };
+            return match (stays, unit.deleting) {
+                (_, true) => Verdict::Finalise,
+                (true, false) => Verdict::Keep,
+                (false, false) => Verdict::Delete,
+            };
+        }
+        match growth {
+            _ if framework.stage == Stage::Finished && has_strays => Verdict::Keep,
+            _ if framework.stage == Stage::Finished => Verdict::Finalise,
+            None if framework.stage == Stage::Waiting => self.waiting(now, unit, framework),
+            None | Some(Some(_)) => returned(unit, framework, generation),
+            Some(None) if framework.held.contains_key(&generation) && unit.deleting => Verdict::Keep,
+            Some(None) if framework.held.contains_key(&generation) => Verdict::Delete,
+            Some(None) => leave(unit),
+        }
+    }
+
+    /// The released first unit of a Framework of which nothing has begun.
+    fn waiting(&self, now: Now, unit: &UnitObject, framework: &Consumer) -> Verdict {
+        let is_covered = covers(unit, framework) && !self.is_let_go(unit);
+        match self.hold(framework) {
+            _ if !unit.deleting => {
+                if is_covered {
+                    Verdict::Keep
+                } else {
+                    Verdict::Delete
+                }
+            }
+            // By what was released, an earlier owner may have begun it, or may have let the unit go.
+            Some(until) if now.steady < until => Verdict::KeepUntil(until),
+            _ if is_covered => Verdict::Keep,
+            _ => Verdict::Finalise,
+        }
+    }
+
+    /// Whether a Framework that waits may begin by its first unit. An earlier owner may have sent the removal
+    /// of the finalizer of one that is being deleted.
+    pub(super) fn lets_begin(&self, now: Now, unit: &UnitObject, framework: &Consumer) -> bool {
+        let is_held = || self.hold(framework).is_some_and(|until| now.steady < until);
+        covers(unit, framework) && !self.is_let_go(unit) && !(unit.deleting && is_held())
+    }
+
+    /// Until when Pods may appear of a Framework that is gone.
+    fn late_until(&self, unit: &UnitObject) -> Option<Duration> {
+        self.late.get(unit.owner.as_ref()?).copied().flatten()
+    }
+
+    /// Until when requests of an earlier owner of a Framework may land.
+    pub(super) fn hold(&self, framework: &Consumer) -> Option<Duration> {
+        self.holds.get(&Slot::of(&framework.uid)).copied()
+    }
+
+    fn is_let_go(&self, unit: &UnitObject) -> bool {
+        let writes = self.writes.get(&unit.key).filter(|writes| writes.uid.as_ref() == Some(&unit.uid));
+        writes.is_some_and(|writes| writes.is_let_go)
+    }
+}
+
+/// Whether the first unit of a Framework that waits was released for all that the Framework asks for. A unit
+/// without our finalizer reserves nothing.
+fn covers(unit: &UnitObject, framework: &Consumer) -> bool {
+    unit.owner.as_ref() == Some(&framework.uid)
+        && unit.status.phase == Some(Phase::Dequeued)
+        && unit.has_finalizer()
+        && !unit.is_outgrown(framework)
+}
+
+/// Whether a unit that waits asks for what its Framework asks for.
+fn fits(unit: &UnitObject, framework: &Consumer) -> bool {
+    framework.queue.as_ref() == Some(&unit.queue)
+        && framework.requests == unit.requests
+        && framework.class == unit.class
+}
+
+/// Whether the unit of a growth that waits asks for what the growth asks for.
+fn fits_growth(unit: &UnitObject, framework: &Consumer, growth: &Growth) -> bool {
+    framework.stage != Stage::Finished
+        && framework.queue.as_ref() == Some(&unit.queue)
+        && growth.requests == unit.requests
+}
+
+/// A unit by which nothing runs goes.
+fn leave(unit: &UnitObject) -> Verdict {
+    if unit.deleting { Verdict::Finalise } else { Verdict::Delete }
+}
+
+/// Whether a Framework that has begun needs less of a unit by now than the unit reserves.
+fn returned(unit: &UnitObject, framework: &Consumer, generation: Option<i64>) -> Verdict {
+    let Some(Some(held)) = framework.held.get(&generation) else { return Verdict::Keep };
+    let reserved = unit.reserved();
+    let less = reserved.min(held);
+    if less == reserved { Verdict::Keep } else { Verdict::Return(less) }
+}
+
+impl UnitObject {
+    /// Whether a job of which nothing has begun asks for more by now than its unit: it came to do so while
+    /// the unit was being released.
+    pub fn is_outgrown(&self, job: &Consumer) -> bool {
+        let (Ok(given), Ok(asks)) = (&self.requests, &job.requests) else { return false };
+        job.stage == Stage::Waiting && asks.iter().any(|(resource, amount)| amount > given.get(resource))
+    }
+
+    /// The quota that it reserves while it carries our finalizer.
+    pub fn reserved(&self) -> ResourceRequests {
+        let given = self.requests.clone().unwrap_or_default();
+        self.notes.held.as_ref().map_or_else(|| given.clone(), |held| given.min(held))
+    }
+
+    /// Whether the slot owner of a Framework created it, deletes it and removes its finalizer.
+    pub fn is_of_framework(&self) -> bool {
+        self.owner.is_some() && self.consumer.is_framework()
+    }
+}

@@ -60,6 +60,10 @@ pub async fn run(mut labels: Labels) {
         }
         info!("there are several replicas: Frameworks get the label of their slot");
         label(&mut labels).await;
+        if labels.accompanied.has_changed().is_err() {
+            // The controller ends. Its last value may say that there are others, and would be taken for ever.
+            return std::future::pending().await;
+        }
         labels.complete.send_replace(false);
     }
 }

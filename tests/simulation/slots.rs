@@ -130,7 +130,7 @@ pub fn judge(history: &History) -> Result<Counts, (String, u64)> {
         let Some(act) = history.exchange_of(change).filter(|act| is_act(act)) else { continue };
         let Some(uids) = frameworks.get(framework_of(&act.name)) else { continue };
         let [uid] = &uids[..] else { continue };
-        // What lands after the end of its Framework, the garbage collector removes.
+        // The garbage collector removes objects that land after the end of their Framework.
         if history.of("frameworks").any(|gone| gone.removes() && gone.uid == *uid && gone.at <= change.at) {
             continue;
         }

@@ -25,7 +25,7 @@ pub struct Listing {
     pub epoch: u64,
     /// The slots of which at least one LIST has been complete since they were granted.
     pub synced: Slots,
-    /// What the LIST that began last, and the watch after it, show.
+    /// The share that the LIST that began last, and the watch after it, show.
     pub selection: Selection,
 }
 

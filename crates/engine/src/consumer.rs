@@ -11,7 +11,7 @@ use crate::event::QueuedFramework;
 use crate::framework_state::FrameworkState;
 use framework_message::Key;
 
-/// What was last reported, by Framework.
+/// The last report, by Framework.
 #[derive(Debug, Default)]
 pub struct Consumers {
     /// The Frameworks that concern a queue.

@@ -1,4 +1,4 @@
-//! What a waiting unit takes, counted by the allocator.
+//! The memory of a waiting unit, counted by the allocator.
 //!
 //! A program of its own, because the allocator that counts is that of the whole program.
 
@@ -13,7 +13,7 @@ mod synthetic;
 use allocation_counter::measure;
 use synthetic::{RUNNING, SyntheticLoad, all_different, mixed};
 
-/// What is said to a unit is one allocation, and where it stands a share of one.
+/// The message of a unit is one allocation, and its position a share of one.
 const ALLOCATIONS_PER_UNIT: f64 = 2.0;
 const BYTES_PER_UNIT: usize = 1_000;
 const UNITS: usize = 50_000;

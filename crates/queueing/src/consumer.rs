@@ -115,8 +115,9 @@ pub struct Consumer {
     pub requests: Result<ResourceRequests, Arc<str>>,
     /// Its growths since it was released, by generation.
     pub growths: BTreeMap<i64, Growth>,
-    /// What each of its units is still needed for, once it has begun, with Tasks that are being removed: by
-    /// the generation of a growth, the first unit without one. `None`: that is not known.
+    /// The resources for which each of its units is still needed, once it has begun, with Tasks that are
+    /// being removed. The key is the generation of a growth; the first unit has none. `None`: that is not
+    /// known.
     pub held: BTreeMap<Option<i64>, Option<ResourceRequests>>,
     /// Its stage. A waiting job has not begun, unless its present generation was admitted.
     pub stage: Stage,

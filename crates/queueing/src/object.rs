@@ -70,7 +70,7 @@ pub struct UnitObject {
     pub owner: Option<Arc<str>>,
     /// The job that it requests resources for.
     pub consumer: ConsumerKey,
-    /// What the Framework's side has written beside the spec.
+    /// The annotations that the Framework's side has written beside the spec.
     pub notes: UnitNotes,
     /// `spec.consumerRef.uid`.
     pub consumer_uid: Option<Arc<str>>,
@@ -86,7 +86,7 @@ pub struct UnitObject {
     pub status: UnitStatus,
 }
 
-/// What the side of the Frameworks writes into the annotations of a QueueUnit.
+/// The annotations of a QueueUnit that the side of the Frameworks writes.
 #[derive(Clone, Debug, Default)]
 pub struct UnitNotes {
     /// Since when the Framework, or the growth of it, waits.

@@ -97,7 +97,7 @@ pub enum Request {
         uid: Arc<str>,
         /// Guard.
         resource_version: u128,
-        /// What is still needed.
+        /// The part that is still needed.
         held: ResourceRequests,
     },
     /// Merge patch that lets a suspended Job begin, guarded by UID and resourceVersion. Its Pods get the

@@ -34,7 +34,7 @@ pub fn cluster() -> &'static Cluster {
     shared()
 }
 
-/// What kubectl prints; a failure fails the test.
+/// The output of kubectl; a failure fails the test.
 pub fn kubectl(arguments: &[&str], input: &str) -> String {
     let output = shared().kubectl_as("admin", arguments, input).expect("kubectl runs");
     assert!(output.status.success(), "kubectl {arguments:?}: {}", output.stderr);

@@ -21,7 +21,7 @@ fn scale(world: &mut World, to: i32) -> &mut World {
     world.edit(|spec| spec.task_roles[0].task_number = to).settle()
 }
 
-/// What the Tasks of the first TaskRole are stored with.
+/// The stored fields of the Tasks of the first TaskRole.
 fn tags(world: &World) -> Vec<Option<i64>> {
     world.status().task_roles()[0].tasks().map(|task| task.queue_unit_generation).collect()
 }

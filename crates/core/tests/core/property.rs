@@ -117,7 +117,7 @@ fn happen(world: &mut World, what: &Happening) {
         Happening::Label(queue) => {
             world.name_queue(queue);
         }
-        // What a queue released it holds back no more.
+        // A queue does not hold back again the Tasks that it released.
         Happening::Refuse(reason) if !is_released(world) => {
             world.refuse(reason, &format!("since {}", world.now));
         }
@@ -183,7 +183,7 @@ fn assert_waits(world: &World, plan: &Plan) {
     assert!(created || !begins, "{:?}", plan.act);
 }
 
-/// What came of its queue stays, and is told once.
+/// The queue's decision stays, and is reported once.
 fn assert_admitted_once(world: &World) {
     let queues: Vec<_> = world
         .history
@@ -203,7 +203,7 @@ fn assert_admitted_once(world: &World) {
     assert!(admitted <= 1 && queues.iter().flatten().next().is_none_or(|_| admitted == 1), "{admitted}");
 }
 
-/// What may never change from one persisted status to the next.
+/// Checks the parts that may never change from one persisted status to the next.
 fn assert_monotone(old: &FrameworkStatus, new: &FrameworkStatus) {
     assert!(new.retry_policy_status.total_retried_count >= old.retry_policy_status.total_retried_count);
     assert_eq!(new.attempt_status.id, new.retry_policy_status.total_retried_count);
@@ -250,7 +250,7 @@ fn lost(old: &FrameworkStatus, new: &FrameworkStatus) -> BTreeSet<String> {
     attempts(old).difference(&attempts(new)).map(|(uid, attempt)| format!("{uid} {attempt}")).collect()
 }
 
-/// Whatever a persisted status had and the next one has not was told, and only in a final state.
+/// Every part of a persisted status that the next one lacks was reported, and only in a final state.
 fn assert_told(world: &World) {
     let told = |at: usize| -> BTreeSet<String> {
         let status = &world.history[at];
@@ -302,7 +302,7 @@ fn assert_deferrable(world: &World, plan: &Plan) {
                 | State::Completed
         );
         let moves = task.state != permit::task_of_pod(world.status(), name).unwrap().state;
-        // What ends the attempt, or the Task, is news of something else.
+        // An event that ends the attempt, or the Task, is reported as another fact.
         let ends = next.attempt_status.completion_status.is_some() || task.deletion_pending;
         assert!(ends || !moves || !waited_for, "{name}: {:?}", task.state);
     }

@@ -1,4 +1,4 @@
-//! What Tasks say is cut when it does not fit, once and for all; and Tasks that cannot fit are not begun.
+//! Messages of Tasks are cut when they do not fit, once and for all; and Tasks that cannot fit are not begun.
 
 use framework_api::code::Code;
 use framework_api::status::TaskAttemptCompletionStatus;
@@ -46,7 +46,7 @@ fn end_of(world: &World, index: i32) -> &TaskAttemptCompletionStatus {
     world.task("a", index).attempt_status.completion_status.as_ref().expect("it has ended")
 }
 
-/// What its container said, as the status has it.
+/// The message of its container, as the status has it.
 fn said(world: &World, index: i32) -> &str {
     &end_of(world, index).pod.as_ref().unwrap().containers[0].message
 }
@@ -221,7 +221,7 @@ fn message() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What the task statuses take in their object when they are compressed in a hurry.
+/// The size of the task statuses in their object when they are compressed in a hurry.
 fn compressed(status: &FrameworkStatus) -> usize {
     use framework_api::codec::{Effort, encode_json};
     let codec = framework_api::config::CompressionCodec::Zstd;

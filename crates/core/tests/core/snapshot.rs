@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, framework};
 
-/// What was told, each with the number of the persisted status that it is of.
+/// The reported facts, each with the number of the persisted status that it is of.
 fn told(world: &World) -> Vec<(usize, &Snapshot)> {
     world.told.iter().map(|(at, snapshot)| (*at, snapshot)).collect()
 }

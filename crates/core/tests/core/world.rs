@@ -30,7 +30,7 @@ pub struct World {
     pub writes: usize,
     /// Every status that was persisted.
     pub history: Vec<FrameworkStatus>,
-    /// What was told of history, each with the number of the persisted status that it is of.
+    /// The reported history, each with the number of the persisted status that it is of.
     pub told: Vec<(usize, Snapshot)>,
     /// Every act that was done.
     pub acts: Vec<Action>,
@@ -40,7 +40,7 @@ pub struct World {
     pub hangs: bool,
     /// A `Date` that was told earlier.
     pub server_date: Option<Time>,
-    /// What its queue says.
+    /// The decision of its queue.
     pub admission: Option<Admission>,
     pub growths: Vec<i64>,
     made: u32,
@@ -169,7 +169,7 @@ impl Builder {
 }
 
 impl World {
-    /// What the core would be told now.
+    /// The observation that the core would get now.
     pub fn observed(&self) -> Observed<'_> {
         Observed {
             framework: &self.framework,
@@ -205,7 +205,7 @@ impl World {
             };
             assert!(permitted, "not permitted: {action:?}");
         }
-        // What only records is gathered while there is something to do.
+        // Steps that only record are gathered while there is something to do.
         let gathers = plan.urgency == Urgency::Record && !plan.act.is_empty();
         // Acts first: they are permitted by what was persisted before this plan.
         for action in plan.act {

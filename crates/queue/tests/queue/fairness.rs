@@ -1,5 +1,5 @@
-//! Nobody starves: who could fit waits, from when it was overtaken, at most until it is overdue, and then as
-//! long as what runs, and what is overdue before it, takes to end.
+//! No unit starves: one that could fit waits, from when it was overtaken, at most until it is overdue, and
+//! then until the units that run, and those overdue before it, have ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct Cluster {
     now: i64,
     /// How long each runs.
     lasts: BTreeMap<Arc<str>, i64>,
-    /// Who runs until when.
+    /// The units that run, and until when.
     ends: BTreeMap<Arc<str>, i64>,
     /// When each was released.
     released: BTreeMap<Arc<str>, i64>,

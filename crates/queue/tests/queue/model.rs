@@ -23,7 +23,7 @@ pub struct Facts {
     pub own: ResourceRequests,
 }
 
-/// What a round must decide, reasons by UID apart from their numbers.
+/// The decisions that a round must make, reasons by UID apart from their numbers.
 #[derive(Debug, Default, PartialEq)]
 pub struct Expected {
     pub released: Vec<Arc<str>>,
@@ -97,7 +97,7 @@ impl Facts {
         available
     }
 
-    /// What limits leave to us, so much as that may be of what is used being our own.
+    /// The room that limits leave to us, if as much of the use as possible is our own.
     fn left(&self, unattributed: impl Fn(&QuotaFacts, &str) -> Amount) -> Available {
         self.least(|quota, key, limit| {
             let used = quota.used.get(key).copied().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Facts {
         })
     }
 
-    /// What asks for more than this never fits.
+    /// A unit that asks for more than this never fits.
     pub fn capacity(&self) -> Available {
         self.left(|quota, key| quota.unattributed.get(key).copied().unwrap_or_default())
     }
@@ -169,7 +169,7 @@ impl Facts {
         Rank::InLine(QueueRank::new(self.queues[name], share, oldest, name), self.place(uid))
     }
 
-    /// Who is released next.
+    /// The unit that is released next.
     fn next(&self, now: Timestamp) -> Option<Arc<str>> {
         let mut left = self.available();
         let contenders = self.contenders();
@@ -220,7 +220,7 @@ impl Facts {
         (known != Some(reason)).then_some(reason)
     }
 
-    /// What a round must decide; the facts are those after it.
+    /// The decisions that a round must make; the facts are those after it.
     pub fn round(&mut self, now: Timestamp) -> Expected {
         let mut expected = Expected::default();
         let mut passed = Vec::new();
@@ -246,7 +246,7 @@ impl Facts {
         }
         for (uid, unit) in self.contenders() {
             let said = matches!(unit.phase, UnitPhase::Waiting { reserved: true, .. });
-            // Who was overtaken just now is not overdue yet, unless there is nothing to wait for.
+            // A unit that was overtaken just now is not overdue yet, unless there is nothing to wait for.
             if !said && self.overdue(uid, now).is_some() {
                 expected.reserved.insert(Arc::clone(uid));
             }

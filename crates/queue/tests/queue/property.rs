@@ -1,4 +1,4 @@
-//! Whatever happens to a namespace, its rounds decide what the rule says, as if it had been told everything
+//! After any events in a namespace, its rounds decide what the rule says, as if it had been told everything
 //! just now, and never put more into a limit than it allows.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const QUEUES: [&str; 4] = ["a", "b", "c", "d"];
 const RESOURCES: [&str; 3] = ["cpu", "gpu", "pods"];
 const KEYS: [&str; 4] = ["cpu", "requests.cpu", "requests.gpu", "pods"];
 
-/// What may happen between two rounds. Numbers that choose among what is there are taken modulo its count.
+/// An event between two rounds. Numbers that choose among what is there are taken modulo its count.
 #[derive(Clone, Debug)]
 enum Happening {
     Come {
@@ -38,7 +38,7 @@ enum Happening {
         which: usize,
         priority: i32,
     },
-    /// What was decided is read again as it was before: the write was refused.
+    /// A decision is read again as it was before: the write was refused.
     Forget {
         which: usize,
     },
@@ -231,7 +231,7 @@ impl Both {
     }
 }
 
-/// What was released fits beside all that was held before, in every limit that it asks of.
+/// The released units fit beside all that was held before, in every limit that they ask of.
 fn assert_within_limits(before: &Facts, expected: &Expected, after: &Facts) {
     let available = after.available();
     for uid in &expected.released {
@@ -276,7 +276,7 @@ proptest! {
         let facts = QuotaFacts { hard: hard.into(), ..Default::default() };
         both.happen(&Happening::Quota { which: 0, facts: Some(facts) });
         both.happen(&Happening::Quota { which: 1, facts: None });
-        // Nobody else comes; each round, one of those that run ends.
+        // No more units come; each round, one of those that run ends.
         for _ in 0..2 * both.facts.units.len() {
             both.happen(&Happening::Pass { seconds: 60 });
             both.round();

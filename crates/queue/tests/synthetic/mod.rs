@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 /// How many CPUs the quota allows; as many units of one CPU run.
 pub const RUNNING: usize = 1000;
 
-/// What the n-th unit asks for.
+/// The request of the n-th unit.
 pub type Shape = fn(usize) -> ResourceRequests;
 
 pub struct SyntheticLoad {

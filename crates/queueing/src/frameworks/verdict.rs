@@ -12,7 +12,7 @@ use super::FrameworkUnits;
 use crate::consumer::{Consumer, Growth};
 use crate::object::UnitObject;
 
-/// What is to be done about a unit.
+/// The next step for a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// Nothing.

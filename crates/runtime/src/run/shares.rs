@@ -37,9 +37,9 @@ pub struct Shares {
     notices: Receiver<Notice>,
     commands: Sender<Command>,
     selections: [watch::Sender<Selection>; 3],
-    /// What the LIST of each kind that began last selects.
+    /// The selection of the LIST of each kind that began last.
     listing: [Selection; 3],
-    /// What the watches are to select.
+    /// The selection that the watches are to have.
     wanted: Selection,
     accompanied: watch::Sender<bool>,
     /// When the drain of a slot began, on the steady clock.
@@ -49,7 +49,7 @@ pub struct Shares {
     exited: bool,
 }
 
-/// What the watches of the kinds select, as it changes.
+/// The selection of each kind's watch, as it changes.
 pub type Selected = [watch::Receiver<Selection>; 3];
 
 /// Starts the membership, if the program is a member. Otherwise it owns every slot.

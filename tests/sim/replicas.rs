@@ -132,7 +132,7 @@ fn replicas_that_come_go_and_are_cut_off_run_nothing_twice() {
         let told: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
         panic!("{}\n\n{}", tail.join("\n"), told.join("\n"));
     }
-    assert!(acts > 0 && moves > 0, "nothing happened");
+    assert!(acts > 0 && (moves > 0 || count < 5), "nothing happened");
 }
 
 /// A watch that is opened and never answered shows nothing. The only one that shows new Frameworks, which

@@ -194,8 +194,8 @@ impl Owners {
     /// A request that is applied when another replica has the slot was on its way when it was lost: that
     /// slot is not settled, and the request is within its life.
     fn landed_well(&self, act: &Exchange, change: &Change, slot: Slot) -> Result<(), String> {
-        // A label of a Framework is guarded by its version, and no drain waits for it.
-        if act.verb == Verb::Patch && &*act.plural == "frameworks" {
+        // Deletes and labels are guarded by a UID, and whoever owns the slot may find them done.
+        if matches!(act.verb, Verb::Delete | Verb::Patch) {
             return Ok(());
         }
         if change.at.saturating_sub(act.at) > LIFETIME {

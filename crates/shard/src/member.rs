@@ -256,15 +256,21 @@ impl Member {
         slots.into_iter().for_each(|slot| map.seize(slot, self.me.clone(), wall));
     }
 
-    /// After the last hand-over the Leases are emptied, and the program can end.
+    /// After the last hand-over the Leases are emptied, and the program can end. A slot that is granted after
+    /// that stays behind: whoever seizes it sees the empty Lease.
     fn end(&mut self, effects: &mut Vec<Effect>) {
-        let named = self.map.get().is_some_and(|map| map.names(&self.me));
-        if !self.stopping || named || !self.holdings.is_empty() {
+        if !self.stopping {
             return;
         }
-        self.leadership.release();
-        if self.leadership.standing() != Standing::Holder {
-            self.lease.release();
+        if self.lease.standing() != Standing::Released {
+            let named = self.map.get().is_some_and(|map| map.names(&self.me));
+            if named || !self.holdings.is_empty() {
+                return;
+            }
+            self.leadership.release();
+            if self.leadership.standing() != Standing::Holder {
+                self.lease.release();
+            }
         }
         if matches!(self.lease.standing(), Standing::Released | Standing::Outside) {
             self.over = true;

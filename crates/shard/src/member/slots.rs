@@ -17,7 +17,7 @@ impl Member {
         let owners = map.iter().flat_map(|map| map.slots.values()).filter_map(|entry| entry.owner.as_ref());
         self.peers.expect(owners, at);
         map.iter().for_each(|map| self.awaited.see(map, at));
-        let [mut lost, mut granted, mut unsettled, mut resumed] = [Slots::NONE; 4];
+        let [mut lost, mut granted, mut unsettled] = [Slots::NONE; 3];
         for slot in self.slots.clone() {
             let entry = map.as_ref().and_then(|map| map.slots.get(&slot));
             let entry = entry.filter(|entry| entry.owner.as_ref() == Some(&self.me));
@@ -37,12 +37,16 @@ impl Member {
                         unsettled.insert(slot);
                     }
                 }
-                Some(Holding { phase: Phase::Released { base, unsettled }, .. }) if version > base => {
-                    let keeps = entry.next.is_none() && !self.stopping;
-                    let next = Phase::Released { base: version, unsettled };
-                    self.enter(slot, if keeps { Phase::Held } else { next });
-                    if keeps {
-                        resumed.insert(slot);
+                Some(Holding { phase: Phase::Released { base, unsettled: late }, .. }) if version > base => {
+                    if entry.next.is_some() || self.stopping {
+                        self.enter(slot, Phase::Released { base: version, unsettled: late });
+                        continue;
+                    }
+                    // What was known of it was dropped with its release: it is listed anew.
+                    self.enter(slot, Phase::Listing);
+                    granted.insert(slot);
+                    if late || self.map.holds.lasts(slot, at) {
+                        unsettled.insert(slot);
                     }
                 }
                 Some(_) => {}
@@ -51,7 +55,6 @@ impl Member {
         if !lost.is_empty() {
             effects.push(Effect::Disown(lost));
         }
-        self.resume(resumed, effects);
         if !granted.is_empty() {
             let until = at.saturating_add(self.policy.hold());
             unsettled.iter().for_each(|slot| self.map.holds.begin(slot, until));

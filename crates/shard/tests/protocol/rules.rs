@@ -129,6 +129,28 @@ fn a_hand_over_of_unknown_outcome_is_not_taken_back() {
     }
 }
 
+/// The shell dropped what it knew of the slot, when the slot was released.
+#[test]
+fn a_slot_that_is_kept_after_its_release_is_listed_anew() {
+    let mut world = settled(&["a"]);
+    let a = owner(&world);
+    world.join("b", "pod of b");
+    let moving = |world: &World| -> Vec<Slot> {
+        let map = &world.store.map.as_ref().unwrap().1;
+        map.slots.iter().filter(|(_, one)| one.next.is_some()).map(|(slot, _)| *slot).collect()
+    };
+    until(&mut world, 20, |world| !moving(world).is_empty());
+    let released = moving(&world);
+    world.puts_are_lost = true;
+    until(&mut world, 20, |world| released.iter().all(|slot| world.acting(*slot).is_empty()));
+    let (lists, (version, mut map)) = (world.lists, world.store.map.clone().unwrap());
+    released.iter().for_each(|slot| map.propose(*slot, None));
+    world.store.put_map(Some(version), map).unwrap();
+    world.calm_down();
+    until(&mut world, 20, |world| released.iter().all(|slot| world.acting(*slot) == [&a]));
+    assert!(world.lists > lists);
+}
+
 #[test]
 fn a_drain_that_does_not_end_is_handed_over_unsettled() {
     let mut world = settled(&["a", "b"]);

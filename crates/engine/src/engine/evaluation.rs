@@ -55,13 +55,14 @@ impl Engine {
         is_paused
     }
 
-    /// Requests the API server's time if that time may be late enough for the Framework's proof.
+    /// Requests the API server's time if that time may be late enough for the Framework's proof. A Framework
+    /// that is drained needs none; a proof that stayed due would wake the engine at once, again and again.
     fn seek_proof(&mut self, now: Now, key: &Key) {
         let latest = self.clock.time.latest(now);
         let state = self.cache.get_mut(key).and_then(|entry| entry.state.as_mut());
         if let Some(state) = state
-            && !self.drain.contains(state.slot)
             && state.schedule.take_proof(latest)
+            && !self.drain.contains(state.slot)
         {
             self.clock.probe.wait(key);
         }

@@ -75,8 +75,8 @@ pub fn changes(history: &History) -> impl Iterator<Item = &Arc<Change>> {
     history.changes.iter().filter(|change| !is_of_members(&change.plural, &change.name))
 }
 
-/// The history with another name for a replica in each time in which it had the slot of a create. Who lost
-/// the slot does not know the reply any more, as after a restart.
+/// The history with another name for a replica in each time in which it had the slot of a create. A replica
+/// that lost the slot does not know the reply any more, as after a restart.
 pub fn told_apart(mut history: History) -> History {
     let owners = owners(&history, &mut Counts::default());
     let frameworks = uids(&history);

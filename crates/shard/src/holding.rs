@@ -19,8 +19,8 @@ pub enum Phase {
         /// When that began.
         since: Duration,
     },
-    /// It is acted for no more. It is not resumed unless a version of the map above `base` names the owner
-    /// again: a hand-over of unknown outcome may still be applied.
+    /// It is acted for no more. It is listed anew if a version of the map above `base` names the owner, and
+    /// nobody as the next one. Until then a hand-over of unknown outcome may still be applied.
     Released {
         /// The version that the hand-over replaces.
         base: Version,

@@ -9,7 +9,7 @@ use crate::event::Effect;
 use framework_message::Key;
 
 impl Engine {
-    /// Slots were granted. What is known of them may be older than the grant.
+    /// Slots were granted. The cached objects of them may be older than the grant.
     pub(super) fn granted(&mut self, slots: Slots, grant: u64) {
         self.cache.unsync(slots);
         self.grants.grant(slots, grant);

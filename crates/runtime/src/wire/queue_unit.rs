@@ -76,7 +76,7 @@ fn unit_of(unit: UnitWire) -> UnitObject {
     }
 }
 
-/// The part of a unit that its Framework still needs. What cannot be read says nothing.
+/// The part of a unit that its Framework still needs. An unreadable value counts as none.
 fn held(text: &str) -> Option<ResourceRequests> {
     let list: BTreeMap<String, Quantity> = serde_json::from_str(text).ok()?;
     ResourceRequests::from_list(&list).ok()

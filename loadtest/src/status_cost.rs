@@ -1,5 +1,7 @@
 //! `loadtest status-cost`: the memory that the API server allocates for a status write, and its processor
-//! time, by the number of Tasks and by the form of the statuses. Allocations repeat within a few per cent.
+//! time, by the number of Tasks and by the form of the statuses. Allocations repeat within a few per cent,
+//! because the writes are many, and reading the counter is not counted. A write has the parts that the
+//! controller sends: metadata that name one version of the object, and the status.
 //!
 //! The cost is that of the JSON. The API server decodes a raw status, checks it against the schema and
 //! encodes it several times for each write and each watch. A compressed status is one string. The measurement
@@ -7,13 +9,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use framework_access::Directions;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
 use kube::core::DynamicObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::exposition::Scrape;
 use crate::floor::{compress, status_of};
 use crate::follow::{SharedTracker, follow};
 use crate::job::Job;
@@ -50,14 +54,21 @@ pub struct Arguments {
     variant: Option<String>,
 }
 
-/// The cost of writes of one size and form.
-struct Cost {
-    tasks: usize,
-    form: &'static str,
-    bytes: usize,
-    allocated: f64,
-    objects: f64,
-    milliseconds: f64,
+/// The cost of one write of one size and form, on average.
+#[derive(Debug)]
+pub struct Cost {
+    /// The number of Tasks.
+    pub tasks: usize,
+    /// `raw` or `zstd`.
+    pub form: &'static str,
+    /// The length of the body of the request.
+    pub bytes: usize,
+    /// The bytes that the API server allocated.
+    pub allocated: f64,
+    /// The objects that it allocated.
+    pub objects: f64,
+    /// Its processor time.
+    pub milliseconds: f64,
 }
 
 /// Measures, and prints a table.
@@ -93,8 +104,6 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
     let namespace = Namespace { client, name: RUN.into() };
     namespace.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
     let made = namespace.make().await?;
-    // A controller watches Frameworks, so the API server sends each write to a watcher.
-    let _watch = follow(&namespace, System::Framework, RUN, &SharedTracker::default()).await?;
     let server = Watched { name: "the API server".into(), pid: arguments.api_server };
     let mut costs = Vec::new();
     for tasks in arguments.tasks.iter().copied() {
@@ -113,7 +122,9 @@ async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
     Ok(costs)
 }
 
-async fn cost(
+/// Measures so many writes of the status of one new Framework, which is deleted after that. Nothing else may
+/// use the API server meanwhile.
+pub async fn cost(
     namespace: &Namespace,
     server: &Watched,
     tasks: usize,
@@ -128,32 +139,64 @@ async fn cost(
     let group = scenario.groups.first().context("there is a group")?;
     let job = Job { scenario: &scenario, group, index: usize::from(compressed), run: RUN, node: None };
     let api = namespace.frameworks();
+    // A controller watches Frameworks, so the API server sends each write to a watcher.
+    let _watch = follow(namespace, System::Framework, RUN, &SharedTracker::default()).await?;
     let object: DynamicObject = serde_json::from_value(job.framework(None))?;
     let mut object = api.create(&PostParams::default(), &object).await.context("creating a Framework")?;
     let name = job.name();
     let mut bytes = 0;
-    let (mut before, mut counted) = (server.usage()?, scrape(&namespace.client).await?);
+    let mut before = Reading::take(namespace, server).await?;
     for number in 0..WARM + writes {
         if number == WARM {
-            (before, counted) = (server.usage()?, scrape(&namespace.client).await?);
+            before = Reading::take(namespace, server).await?;
         }
-        let status = status(&job, number, compressed)?;
-        object.data["status"] = status;
+        object = written(object, status(&job, number, compressed)?);
         bytes = serde_json::to_vec(&object)?.len();
         object =
             api.replace_status(&name, &PostParams::default(), &object).await.context("writing a status")?;
     }
-    let (after, now) = (server.usage()?, scrape(&namespace.client).await?);
+    let after = Reading::take(namespace, server).await?;
     api.delete(&name, &DeleteParams::background()).await.context("deleting a Framework")?;
     let form = if compressed { "zstd" } else { "raw" };
-    let used = after.cpu.saturating_sub(before.cpu).as_secs_f64();
+    let used = after.used[0].saturating_sub(before.used[1]).as_secs_f64();
     ensure!(used > 0.0, "process {} used no processor time: is it the API server?", server.pid);
-    let grown = |counter: &str| {
-        let grown = growth(Some(&counted), Some(&now), counter);
-        Ok::<f64, anyhow::Error>(grown.with_context(|| format!("/metrics lacks {counter}"))? / writes as f64)
-    };
+    let each = |grown: f64| grown / writes as f64;
+    let grown = |counter| Ok::<f64, anyhow::Error>(each(after.growth(&before, counter)?));
     let (allocated, objects) = (grown(ALLOCATED_BYTES)?, grown(ALLOCATED_OBJECTS)?);
-    Ok(Cost { tasks, form, bytes, allocated, objects, milliseconds: used * 1000.0 / writes as f64 })
+    Ok(Cost { tasks, form, bytes, allocated, objects, milliseconds: each(used * 1000.0) })
+}
+
+/// The object as the controller sends it to write a status.
+fn written(object: DynamicObject, status: Value) -> DynamicObject {
+    let ObjectMeta { name, namespace, uid, resource_version, .. } = object.metadata;
+    let metadata = ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() };
+    DynamicObject { types: object.types, metadata, data: json!({ "status": status }) }
+}
+
+/// The API server's counters, and what reading them costs.
+struct Reading {
+    /// Processor time before the reading, and after it.
+    used: [Duration; 2],
+    counted: Scrape,
+    again: Scrape,
+}
+
+impl Reading {
+    async fn take(namespace: &Namespace, server: &Watched) -> Result<Reading> {
+        let began = server.usage()?.cpu;
+        let counted = scrape(&namespace.client).await?;
+        let again = scrape(&namespace.client).await?;
+        Ok(Reading { used: [began, server.usage()?.cpu], counted, again })
+    }
+
+    /// The growth of a counter since an earlier reading. Its own reading is left out: as much of a reading
+    /// is counted as this one's second scrape grew after the first.
+    fn growth(&self, before: &Reading, counter: &str) -> Result<f64> {
+        let between = growth(Some(&before.again), Some(&self.counted), counter);
+        let reading = growth(Some(&self.counted), Some(&self.again), counter);
+        let growth = between.zip(reading).map(|(between, reading)| between - reading);
+        growth.with_context(|| format!("/metrics lacks {counter}"))
+    }
 }
 
 /// The status of a running job, different for each write.

@@ -2,6 +2,7 @@
 //! of `deploy/` installed serves all tests; no controller runs.
 
 mod cluster;
+mod cost;
 mod crd;
 mod deploy;
 mod lifetime;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::history;
@@ -20,7 +21,7 @@ pub(super) struct State {
     /// Held by released units: the requests of their jobs, at most as much as they were given, and at least
     /// the use of the jobs' Pods.
     pub held: Uses,
-    /// The use of all other Pods.
+    /// The use of all other Pods that quotas count.
     pub others: Uses,
     /// The limits of the quotas, as the quota controller has stored them.
     pub limit: Limit,
@@ -41,6 +42,32 @@ pub(super) struct Change {
     pub release: bool,
 }
 
+/// A Pod that has not ended.
+#[derive(Debug)]
+struct Pod {
+    /// UID of the object that controls it, empty if none does.
+    controller: String,
+    uses: Uses,
+    /// When quotas cease to count it, as it is being deleted.
+    lapses: Option<Timestamp>,
+    /// Whether quotas count it.
+    is_counted: bool,
+}
+
+impl Pod {
+    fn of(pod: &Value, now: Timestamp) -> Self {
+        let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_i64();
+        let deletion: Option<Timestamp> = pod.meta("deletionTimestamp").parse().ok();
+        let lapses = deletion.zip(grace).map(|(at, grace)| at + SignedDuration::from_secs(grace));
+        Self {
+            controller: controller(pod).unwrap_or("").to_owned(),
+            uses: uses(pod),
+            lapses,
+            is_counted: lapses.is_none_or(|at| now <= at),
+        }
+    }
+}
+
 /// The objects that decide how much of a quota is held.
 #[derive(Debug, Default)]
 pub(super) struct Books {
@@ -49,8 +76,11 @@ pub(super) struct Books {
     queues: BTreeSet<Key>,
     classes: BTreeSet<String>,
     quotas: BTreeMap<Key, Limit>,
-    /// Pods that have not ended, with the UID of their Framework.
-    pods: BTreeMap<Key, (String, Uses)>,
+    /// Pods that have not ended.
+    pods: BTreeMap<Key, Pod>,
+    /// UIDs of ConfigMaps and Jobs, with that of the Framework or JobSet that controls them. They are kept
+    /// when the object is gone, as its Pods may still be there.
+    controllers: BTreeMap<String, String>,
     states: BTreeMap<String, State>,
     /// The past states of each namespace, each with its end.
     past: BTreeMap<String, Vec<(Duration, State)>>,
@@ -62,6 +92,7 @@ pub(super) struct Books {
 impl Books {
     /// Takes a change in; `None` when no account changes by it.
     pub fn take(&mut self, change: &Arc<history::Change>) -> Option<Change> {
+        self.let_pods_lapse(change);
         let key = Key::new(&change.namespace, &change.name);
         let release = match &*change.plural {
             "frameworks" => {
@@ -103,13 +134,11 @@ impl Books {
                 false
             }
             "pods" => {
-                let pod = change.new.as_ref().filter(|pod| !ended(pod));
-                let counted =
-                    pod.map(|pod| (pod.annotation("FC_FRAMEWORK_UID").unwrap_or("").to_owned(), uses(pod)));
-                match counted {
-                    Some(counted) => self.pods.insert(key, counted),
-                    None => self.pods.remove(&key),
-                };
+                self.take_pod(key, change);
+                false
+            }
+            "configmaps" | "jobs" => {
+                self.take_controller(change)?;
                 false
             }
             "queues" => {
@@ -132,6 +161,39 @@ impl Books {
         };
         let (before, after) = self.turn_over(change);
         Some(Change { before, after, release })
+    }
+
+    fn take_pod(&mut self, key: Key, change: &history::Change) {
+        match change.new.as_ref().filter(|pod| !ended(pod)) {
+            Some(pod) => self.pods.insert(key, Pod::of(pod, change.time)),
+            None => self.pods.remove(&key),
+        };
+    }
+
+    /// `None`: the object is controlled by the same one as before.
+    fn take_controller(&mut self, change: &history::Change) -> Option<()> {
+        let now = controller(change.new.as_ref()?).map(str::to_owned);
+        if self.controllers.get(&change.uid) == now.as_ref() {
+            return None;
+        }
+        match now {
+            Some(now) => self.controllers.insert(change.uid.clone(), now),
+            None => self.controllers.remove(&change.uid),
+        };
+        Some(())
+    }
+
+    /// Quotas have ceased to count Pods that hang in their deletion, until the change comes.
+    fn let_pods_lapse(&mut self, change: &history::Change) {
+        let mut has_lapsed = false;
+        for (_, pod) in self.pods.iter_mut().filter(|(key, _)| key.namespace == change.namespace) {
+            if pod.is_counted && pod.lapses.is_some_and(|at| change.time > at) {
+                (pod.is_counted, has_lapsed) = (false, true);
+            }
+        }
+        if has_lapsed {
+            self.turn_over(change);
+        }
     }
 
     /// The state of the change's namespace before and after the change.
@@ -196,12 +258,17 @@ impl Books {
 
     fn state(&self, namespace: &str) -> State {
         let own = |key: &Key| key.namespace == namespace;
-        let mut used: BTreeMap<&str, Uses> = BTreeMap::new();
+        // The use of each job's Pods, and the part that quotas count.
+        let mut used: BTreeMap<&str, [Uses; 2]> = BTreeMap::new();
         let mut all = Uses::default();
-        for (_, (uid, uses)) in self.pods.iter().filter(|(key, _)| own(key)) {
-            all = plus(all, *uses);
-            let of_it = used.entry(uid).or_default();
-            *of_it = plus(*of_it, *uses);
+        for (_, pod) in self.pods.iter().filter(|(key, _)| own(key)) {
+            let counted = if pod.is_counted { pod.uses } else { Uses::default() };
+            all = plus(all, counted);
+            if !pod.controller.is_empty() {
+                let job = self.controllers.get(&pod.controller).unwrap_or(&pod.controller);
+                let [uses, in_quotas] = used.entry(job).or_default();
+                (*uses, *in_quotas) = (plus(*uses, pod.uses), plus(*in_quotas, counted));
+            }
         }
         let mut state = State { others: all, ..State::default() };
         // By the UID of its job: the amount given to its first unit, the amount given to the others, and its
@@ -221,15 +288,15 @@ impl Books {
             entry.1 = entry.1.or(wants);
         }
         for (uid, ([first, growths], wants)) in given_to {
-            let used = used.get(uid).copied().unwrap_or_default();
+            let [used, in_quotas] = used.get(uid).copied().unwrap_or_default();
             let least = self.released.get(uid).copied().unwrap_or_default();
             for at in 0..first.len() {
                 let wants = wants.map_or(0, |wants| wants[at]);
                 let base = first[at].min(least[at]).min(wants);
                 let grown = growths[at].min(wants - base);
-                let used = used[at].min(first[at] + growths[at]);
-                state.held[at] += (base + grown).max(used);
-                state.others[at] -= used;
+                let given = first[at] + growths[at];
+                state.held[at] += (base + grown).max(used[at].min(given));
+                state.others[at] -= in_quotas[at].min(given);
             }
         }
         for (_, limit) in self.quotas.iter().filter(|(key, _)| own(key)) {
@@ -251,6 +318,11 @@ fn keep(objects: &mut BTreeMap<Key, Arc<Object>>, key: Key, change: &history::Ch
         Some(new) => objects.insert(key, Arc::clone(new)),
         None => objects.remove(&key),
     };
+}
+
+/// UID of the object that controls another one.
+fn controller(object: &Value) -> Option<&str> {
+    object.controller()?["uid"].as_str()
 }
 
 fn has_ended(framework: &Value) -> bool {

@@ -80,6 +80,39 @@ impl HistoryBuilder {
         self.create("pods", name, json!({ "containers": [{ "name": "main", "image": "x" }] }));
     }
 
+    /// A Framework f of so many Tasks, and its unit. Returns its UID.
+    fn framework(&mut self, label: &str, tasks: u32) -> String {
+        let (kind, caller) = (self.kind("frameworks"), self.caller("user", 0));
+        let labels = json!({ LABEL: label });
+        let role = json!({ "name": "w", "taskNumber": tasks, "task": { "pod": { "spec": {} } } });
+        let framework =
+            json!({ "metadata": { "name": "f", "labels": labels }, "spec": { "taskRoles": [role] } });
+        let uid = self.store.create(&caller, kind, "default", framework).unwrap().uid().to_owned();
+        let reference = json!({ "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
+            "name": "f", "uid": uid });
+        let spec = json!({ "consumerRef": reference, "queue": "q", "resource": { "pods": tasks } });
+        self.create(UNITS, "framework-f", spec);
+        self.status(UNITS, "framework-f", json!({ "phase": "Enqueued" }));
+        uid
+    }
+
+    /// The ConfigMap of its attempt. Returns its UID.
+    fn map(&mut self, framework: &str) -> String {
+        self.owned("configmaps", "f-attempt", Some(("Framework", framework)), json!({}))
+    }
+
+    fn owned(&mut self, plural: &str, name: &str, owner: Option<(&str, &str)>, notes: Value) -> String {
+        let (kind, caller) = (self.kind(plural), self.caller("controller-1", 1));
+        let mut metadata = json!({ "name": name, "annotations": notes });
+        if let Some((kind, uid)) = owner {
+            metadata["ownerReferences"] =
+                json!([{ "kind": kind, "name": "f", "uid": uid, "controller": true }]);
+        }
+        let spec = json!({ "containers": [{ "name": "main", "image": "x" }] });
+        let object = json!({ "metadata": metadata, "spec": spec });
+        self.store.create(&caller, kind, "default", object).unwrap().uid().to_owned()
+    }
+
     fn check(&self, blind: u64) -> Result<(), String> {
         let checked = check(&self.store.history, Blind(Duration::from_secs(blind)));
         checked.map_err(|violation| violation.to_string())
@@ -164,28 +197,50 @@ fn a_unit_is_released_once_and_then_fixed() {
 fn nothing_of_a_framework_is_made_before_its_release() {
     let builder = |released: bool, label: &str| {
         let mut builder = HistoryBuilder::new();
-        let (kind, caller) = (builder.kind("frameworks"), builder.caller("user", 0));
-        let labels = json!({ LABEL: label });
-        let framework = json!({ "metadata": { "name": "f", "labels": labels }, "spec": { "taskRoles": [] } });
-        let uid = builder.store.create(&caller, kind, "default", framework).unwrap().uid().to_owned();
-        let reference = json!({ "apiVersion": "frameworkcontroller.microsoft.com/v1", "kind": "Framework",
-            "name": "f", "uid": uid });
-        builder.create(
-            UNITS,
-            "framework-f",
-            json!({ "consumerRef": reference, "queue": "q", "resource": { "pods": 1 } }),
-        );
-        builder.status(UNITS, "framework-f", json!({ "phase": "Enqueued" }));
+        let uid = builder.framework(label, 1);
         if released {
             builder.release("framework-f");
         }
-        let (kind, caller) = (builder.kind("configmaps"), builder.caller("controller-1", 1));
-        let owner = json!([{ "kind": "Framework", "name": "f", "uid": uid, "controller": true }]);
-        let map = json!({ "metadata": { "name": "f-attempt", "ownerReferences": owner } });
-        builder.store.create(&caller, kind, "default", map).unwrap();
+        builder.map(&uid);
         builder.check(0)
     };
     assert_eq!(builder(true, "q"), Ok(()));
     assert_eq!(builder(false, ""), Ok(()), "it is in no queue");
     assert!(builder(false, "q").unwrap_err().contains("before its unit is released"));
+}
+
+#[test]
+fn a_pod_uses_the_share_of_the_framework_that_owns_its_config_map() {
+    let check = |forged: bool| {
+        let mut builder = HistoryBuilder::new();
+        let framework = builder.framework("q", 2);
+        builder.release("framework-f");
+        let map = builder.map(&framework);
+        let notes = json!({ "FC_FRAMEWORK_UID": framework });
+        builder.owned("pods", "f-w-0", Some(("ConfigMap", &map)), notes.clone());
+        builder.owned("pods", "f-w-1", (!forged).then_some(("ConfigMap", map.as_str())), notes);
+        builder.unit("b", 2);
+        builder.release("b");
+        builder.check(0)
+    };
+    assert_eq!(check(false), Ok(()));
+    assert!(check(true).unwrap_err().contains("4 are held and 1 used by others"));
+}
+
+#[test]
+fn a_pod_that_hangs_in_its_deletion_counts_as_long_as_quotas_count_it() {
+    let check = |seconds: u64| {
+        let mut builder = HistoryBuilder::new();
+        builder.unit("a", 4);
+        let container = json!({ "name": "main", "image": "x" });
+        builder.create("pods", "foreign", json!({ "containers": [container], "nodeName": "node" }));
+        let (kind, caller) = (builder.kind("pods"), builder.caller("user", 0));
+        let options = crate::deletion::DeleteOptions { grace: Some(30), ..Default::default() };
+        builder.store.delete(&caller, kind, &Key::new("default", "foreign"), &options).unwrap();
+        builder.at += Duration::from_secs(seconds);
+        builder.release("a");
+        builder.check(0)
+    };
+    assert!(check(30).unwrap_err().contains("4 are held and 1 used by others"));
+    assert_eq!(check(90), Ok(()));
 }

@@ -229,6 +229,42 @@ fn capacity_returns_when_the_last_pod_is_gone_and_not_before() {
 }
 
 #[test]
+fn a_pod_with_forged_labels_uses_nobodys_share_and_frees_none() {
+    let _controller = controller();
+    furnish("forged", 4);
+    let ns = "forged";
+    gang(ns, "first", 2);
+    running(ns, "first", 2);
+    let metadata = block_on(pods(ns).get("first-a-0")).expect("it runs").metadata;
+    assert_eq!(metadata.labels.iter().flatten().filter(|(key, _)| *key == QUEUE_NAME_LABEL).count(), 1);
+    let forged = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "forged", "labels": metadata.labels, "annotations": metadata.annotations},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    });
+    let recording = Recording::start(ns);
+    block_on(pods(ns).create(&PostParams::default(), &serde_json::from_value(forged).expect("a Pod")))
+        .expect("it is accepted");
+    let quotas: Api<ResourceQuota> = Api::namespaced(client(), ns);
+    let used = || {
+        let status = block_on(quotas.get("room")).expect("it is there").status;
+        status.and_then(|status| status.used).and_then(|used| used.get("pods").map(|pods| pods.0.clone()))
+    };
+    until("the quota counts it", || (used().as_deref() == Some("3")).then_some(()));
+    // Of four, two are released and one is used: one is left.
+    gang(ns, "second", 2);
+    queued(ns, "second", "True", "InsufficientQuota");
+    gang(ns, "third", 1);
+    running(ns, "third", 1);
+    cluster::execute(ns, "first", "Stop");
+    running(ns, "second", 2);
+    assert!(block_on(pods(ns).get("forged")).is_ok(), "it holds nothing of the first");
+    let history = recording.end();
+    let last_pod = ["first-a-0", "first-a-1"].map(|pod| gone(&history, "pods", pod)).into_iter().max();
+    assert!(last_pod < Some(released(&history, "framework-second")), "released into the use of the forged");
+}
+
+#[test]
 fn a_suspended_job_with_the_label_waits_like_a_framework() {
     let _controller = controller();
     furnish("jobs", 2);

@@ -8,9 +8,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
+use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_sim::User;
+use serde_json::{Value, json};
+
+use crate::simulation::controller::{Controller, Setup};
+use crate::simulation::life::calm;
+use crate::simulation::manifest::{Deeds, framework};
 use crate::simulation::seeds;
 use crate::simulation::walk::queues::{Queued, SIEGES, race, siege, walk};
 use crate::simulation::walk::{Broken, Manner};
+use crate::simulation::{SECOND, pass, simulate};
 
 /// Seeds of the gate.
 const WALKS: std::ops::Range<u64> = 0..200;
@@ -91,4 +99,66 @@ fn priorities_that_change_while_units_are_released_release_nothing_twice() {
         "{priorities} changes of priorities and {releases} releases"
     );
     assert!(seen.races.into_inner() > 0, "no change came between a decision and its write");
+}
+
+/// A queue, and a quota of four Pods.
+fn furnish(user: &User) {
+    let meta = |name: &str| json!({ "name": name });
+    let queue = json!({
+        "apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue", "metadata": meta("q"), "spec": {},
+    });
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta("room"),
+        "spec": { "hard": { "pods": "4" } },
+    });
+    for object in [queue, quota] {
+        user.create(object).expect("it is valid");
+    }
+}
+
+/// A user creates a Pod with all labels and annotations of another, and without its owner.
+fn forge(user: &User, pod: &str) {
+    let metadata = &user.get("pods", pod).expect("it runs")["metadata"];
+    assert_eq!(metadata["labels"][QUEUE_NAME_LABEL], "q");
+    let forged = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "forged", "labels": metadata["labels"], "annotations": metadata["annotations"],
+        },
+        "spec": { "containers": [{ "name": "main", "image": "x" }] },
+    });
+    user.create(forged).expect("it is valid");
+}
+
+fn is_running(user: &User, job: &str) -> bool {
+    user.get("frameworks", job).is_some_and(|job| job["status"]["state"] == "AttemptRunning")
+}
+
+fn used(user: &User) -> Value {
+    user.get("resourcequotas", "room").map_or(Value::Null, |quota| quota["status"]["used"]["pods"].clone())
+}
+
+#[test]
+fn a_pod_with_forged_labels_neither_hides_its_use_nor_holds_a_share() {
+    simulate(1, calm(), |cluster| async move {
+        let user = cluster.user();
+        furnish(&user);
+        let job = |name: &str| framework(name).role("w", 2).told("run-ms", "forever").queue("q");
+        let mut setup = Setup::default();
+        setup.policy.queueing = true;
+        let _controller = Controller::start(&cluster, 1, 1, &setup);
+        job("first").create(&user);
+        assert!(cluster.until(SECOND * 120, |user| is_running(user, "first")).await);
+        forge(&user, "first-w-0");
+        assert!(cluster.until(SECOND * 60, |user| used(user) == "3").await);
+        pass(SECOND * 10).await;
+        job("second").create(&user);
+        pass(SECOND * 60).await;
+        let unit = user.get("queueunits", "framework-second").expect("it has a unit");
+        assert_eq!(unit["status"]["phase"], "Enqueued", "of four, two are released and one is used");
+        assert!(user.stop("first"));
+        assert!(cluster.until(SECOND * 60, |user| is_running(user, "second")).await);
+        assert!(user.get("pods", "forged").is_some(), "it holds nothing of the first");
+        assert_eq!(used(&user), "3");
+    });
 }

@@ -77,7 +77,8 @@ pub(crate) fn mark<'a>(framework: &'a Framework, status: &'a FrameworkStatus) ->
     match queued_state(status) {
         QueuedState::Admitted(condition) => Some(queue_of(condition, framework)),
         QueuedState::Waiting(_) => label(framework),
-        QueuedState::None => None,
+        // It may be released before its wait is written: that is recorded with its ConfigMap.
+        QueuedState::None => label(framework).filter(|_| stage(Some(status)) == Stage::Waiting),
     }
 }
 

@@ -8,6 +8,7 @@ use framework_message::{Change, Key};
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject};
+use crate::owners::Owners;
 use crate::store::Store;
 
 /// The newest known version of each object.
@@ -27,6 +28,10 @@ pub struct ObjectCache {
     pub jobs: Store<JobObject>,
     /// JobSets with the label of a queue. Not all clusters have them.
     pub job_sets: Store<JobSetObject>,
+    /// The objects between Pods and jobs.
+    pub owners: Owners,
+    /// Jobs and JobSets, by namespace and UID.
+    pub jobs_by_uid: BTreeMap<Key, ConsumerKey>,
     /// Jobs and JobSets, as the queues see them.
     pub consumers: BTreeMap<ConsumerKey, Consumer>,
     /// Units by the job that they name.
@@ -42,6 +47,7 @@ impl ObjectCache {
             && self.classes.is_synced()
             && self.pods.is_synced()
             && self.jobs.is_synced()
+            && self.owners.is_synced()
     }
 
     /// Whether jobs of that kind are watched, so that an unknown job of it does not exist.
@@ -51,6 +57,15 @@ impl ObjectCache {
             JobKind::Known(ConsumerKind::JobSet) => self.job_sets.is_synced(),
             JobKind::Known(ConsumerKind::Framework) | JobKind::Other(_) | JobKind::Itself => false,
         }
+    }
+
+    /// The Job or JobSet with this UID is known by this name, or no longer. Returns its Pods.
+    pub fn set_job(&mut self, uid: &Key, job: Option<&ConsumerKey>) -> BTreeSet<Key> {
+        match job {
+            Some(job) => self.jobs_by_uid.insert(uid.clone(), job.clone()),
+            None => self.jobs_by_uid.remove(uid),
+        };
+        self.owners.set_job(uid, job.is_some())
     }
 
     /// The job whose unit a change shows.
@@ -119,6 +134,9 @@ mod tests {
         cache.pods.apply(Change::Synced);
         assert!(!cache.is_synced());
         cache.jobs.apply(Change::Synced);
+        assert!(!cache.is_synced());
+        cache.owners.apply_attempt(Change::Synced);
+        cache.owners.apply_child_job(Change::Synced);
         assert!(cache.is_synced() && !cache.sees(&kind));
         cache.job_sets.apply(Change::Synced);
         assert!(cache.sees(&kind) && !cache.sees(&JobKind::Itself));

@@ -148,6 +148,14 @@ impl QueueController {
                 let keys = self.objects.pods.apply(change);
                 keys.into_iter().for_each(|key| self.pod_changed(&key));
             }
+            QueueEvent::Attempt(change) => {
+                let pods = self.objects.owners.apply_attempt(change);
+                pods.iter().for_each(|pod| self.pod_changed(pod));
+            }
+            QueueEvent::ChildJob(change) => {
+                let pods = self.objects.owners.apply_child_job(change);
+                pods.iter().for_each(|pod| self.pod_changed(pod));
+            }
             QueueEvent::Job(change) => {
                 let keys = self.objects.jobs.apply(change);
                 keys.into_iter().for_each(|key| self.job_changed(&key));

@@ -26,6 +26,7 @@ mod object;
 mod others;
 mod outcome;
 mod outgoing;
+mod owners;
 mod paused;
 mod position;
 mod queue_status;
@@ -42,8 +43,8 @@ pub use controller::QueueController;
 pub use counts::{Gauges, QueueCounts};
 pub use frameworks::FrameworkUnits;
 pub use object::{
-    ClassObject, JobObject, JobSetObject, Object, Overtaken, Page, PodUse, QueueEvent, QueueObject,
-    QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
+    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, Object, Overtaken, OwnerLink, Page,
+    PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
 };
 pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;

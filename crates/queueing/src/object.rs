@@ -24,6 +24,10 @@ pub enum QueueEvent {
     Class(Change<ClassObject>),
     /// A change of a Pod with the label of a queue.
     Pod(Change<PodUse>),
+    /// A change of the ConfigMap of an attempt with the label of a queue.
+    Attempt(Change<AttemptObject>),
+    /// A change of a Job of a JobSet.
+    ChildJob(Change<ChildJobObject>),
     /// A change of a Job with the label of a queue.
     Job(Change<JobObject>),
     /// A change of a JobSet with the label of a queue.
@@ -176,8 +180,8 @@ pub struct PodUse {
     pub key: Key,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
-    /// The job that it belongs to, and that job's UID.
-    pub consumer: Option<(ConsumerKey, Arc<str>)>,
+    /// UID of the object that controls it.
+    pub controller: Option<Arc<str>>,
     /// The requests that count against quotas: none once it has ended.
     pub requests: ResourceRequests,
     /// Whether it has ended.
@@ -185,6 +189,27 @@ pub struct PodUse {
     /// For a Pod that is being deleted, the time when quotas stop counting it although it may still exist.
     pub lapses: Option<Timestamp>,
 }
+
+/// The UID of an object, and that of the object that controls it.
+#[derive(Clone, Debug)]
+pub struct OwnerLink {
+    /// The name of the first.
+    pub key: Key,
+    /// Its `metadata.resourceVersion`.
+    pub resource_version: u128,
+    /// Its `metadata.uid`.
+    pub uid: Arc<str>,
+    /// UID of the other.
+    pub controller: Option<Arc<str>>,
+}
+
+/// The ConfigMap of an attempt, and its Framework.
+#[derive(Clone, Debug)]
+pub struct AttemptObject(pub OwnerLink);
+
+/// A Job of a JobSet, and that JobSet.
+#[derive(Clone, Debug)]
+pub struct ChildJobObject(pub OwnerLink);
 
 /// A batch/v1 Job with the label of a queue.
 #[derive(Clone, Debug)]

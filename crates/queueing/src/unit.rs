@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use framework_api::Time;
 use framework_api::queue::{FINALIZER, Phase, Reason};
-use framework_queue::UnitFacts;
+use framework_message::Key;
+use framework_queue::{ResourceRequests, UnitFacts};
 
 use crate::consumer::ConsumerKey;
 use crate::counts::Counted;
@@ -72,6 +73,9 @@ pub struct UnitWrites {
     pub not_before: Duration,
 }
 
+/// A job, by namespace and UID, and what a released unit reserves for it.
+pub type Reserves = (Key, ResourceRequests);
+
 /// The state of one unit.
 #[derive(Debug, Default)]
 pub struct UnitState {
@@ -81,8 +85,8 @@ pub struct UnitState {
     pub consumer: Option<ConsumerKey>,
     /// The facts that the schedule last received.
     pub facts: Option<UnitFacts>,
-    /// Whether these facts say that it was released and uses quota.
-    pub uses_quota: bool,
+    /// What these facts say that it reserves, and for which job.
+    pub reserves: Option<Reserves>,
     /// The count that it is part of.
     pub counted: Option<Counted>,
     /// The decision of the last round.
@@ -177,8 +181,6 @@ impl UnitState {
 #[cfg(test)]
 mod tests {
     use framework_api::queue::ConsumerKind;
-    use framework_message::Key;
-    use framework_queue::ResourceRequests;
     use jiff::Timestamp;
 
     use super::*;

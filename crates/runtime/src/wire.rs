@@ -9,6 +9,7 @@ mod framework;
 mod job;
 mod job_set;
 mod meta;
+mod owner_link;
 mod pod;
 mod pod_use;
 mod priority_class;

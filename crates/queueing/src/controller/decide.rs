@@ -132,7 +132,10 @@ impl QueueController {
         // A request of a predecessor may still land, unless the job has outgrown the unit.
         let may_land = || self.recovery.is_unsettled(&unit.key.namespace);
         let may_begin = || may_land() || self.may_have_begun(key, job);
-        is_first && unit.deleting && self.usage.of(key).is_none() && (unit.is_outgrown(job) || !may_begin())
+        is_first
+            && unit.deleting
+            && self.job_of(unit).is_none_or(|job| self.usage.of(&job).is_none())
+            && (unit.is_outgrown(job) || !may_begin())
     }
 
     /// Notes whether a unit is wanted. One that may be released already stays: the first decision wins.

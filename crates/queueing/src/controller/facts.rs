@@ -51,10 +51,8 @@ impl QueueController {
     fn forget_unit(&mut self, key: &Key, uid: &str) {
         let state = self.unit_states.remove(key).unwrap_or_default();
         self.counts.replace(state.counted.as_ref(), None);
+        self.reserve(state.reserves, None);
         if let Some(consumer) = state.consumer {
-            if state.uses_quota {
-                self.released_units(&consumer, false);
-            }
             self.objects.unlink(&consumer, key);
             self.job_is_answered(&consumer);
             self.stale.jobs.insert(consumer);
@@ -131,12 +129,20 @@ impl QueueController {
     }
 
     pub(super) fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {
-        match consumer {
-            Some(consumer) => drop(self.objects.consumers.insert(key.clone(), consumer)),
+        let of =
+            |job: &Consumer| Key { namespace: Arc::clone(&key.key.namespace), name: Arc::clone(&job.uid) };
+        let now = consumer.as_ref().map(of);
+        let before = match consumer {
+            Some(consumer) => self.objects.consumers.insert(key.clone(), consumer),
             None => {
-                self.objects.consumers.remove(&key);
                 self.job_states.remove(&key);
+                self.objects.consumers.remove(&key)
             }
+        };
+        let before = before.as_ref().map(of).filter(|before| Some(before) != now.as_ref());
+        for (uid, is_known) in before.iter().map(|uid| (uid, false)).chain(now.iter().map(|uid| (uid, true)))
+        {
+            self.objects.set_job(uid, is_known.then_some(&key)).iter().for_each(|pod| self.pod_changed(pod));
         }
         self.stale.units.extend(self.objects.units_of(&key).cloned());
         self.stale.jobs.insert(key);
@@ -157,7 +163,8 @@ impl QueueController {
         let facts = self.facts(unit, &usage, obstacle.is_some());
         let may_remove_finalizer = self.may_remove_finalizer(unit, &usage);
         let counted = counted(unit, facts.as_ref());
-        let (uid, consumer) = (Arc::clone(&unit.uid), unit.consumer.clone());
+        let uid = Arc::clone(&unit.uid);
+        let reserves = self.job_of(unit).zip(facts.as_ref().and_then(reservation));
         let offers = (may_remove_finalizer && unit.has_finalizer()) || obstacle.is_some();
         let Some(state) = self.unit_states.get_mut(key) else { return };
         state.may_remove_finalizer = may_remove_finalizer;
@@ -168,16 +175,15 @@ impl QueueController {
             // The next round decides again.
             state.decision = UnitDecision::None;
         }
-        let uses_quota = facts.as_ref().is_some_and(is_released);
-        let used_quota = std::mem::replace(&mut state.uses_quota, uses_quota);
+        let reserved = std::mem::replace(&mut state.reserves, reserves.clone());
         let before = std::mem::replace(&mut state.counted, counted.clone());
         if state.facts != facts {
             state.facts.clone_from(&facts);
             self.namespaces.entry(&key.namespace).schedule.set_unit(&uid, facts);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
         }
-        if used_quota != uses_quota {
-            self.released_units(&consumer, uses_quota);
+        if reserved != reserves {
+            self.reserve(reserved, reserves);
         }
         self.counts.replace(before.as_ref(), counted.as_ref());
         if offers {
@@ -242,6 +248,14 @@ impl QueueController {
             grows: self.grows(unit),
             phase,
         })
+    }
+}
+
+/// What a unit reserves, if it was released.
+fn reservation(facts: &UnitFacts) -> Option<ResourceRequests> {
+    match &facts.phase {
+        UnitPhase::Released { usage } => Some(usage.clone()),
+        UnitPhase::Waiting { .. } => None,
     }
 }
 

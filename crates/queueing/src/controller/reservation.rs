@@ -28,7 +28,7 @@ impl QueueController {
         let base = given.min(&self.asks_now(unit));
         let used = match self.settings.defects.has(Defect::ReturnAtEnd) {
             true => ResourceRequests::default(),
-            false => self.usage.of(&unit.consumer).map(|used| used.requests.clone()).unwrap_or_default(),
+            false => self.job_of(unit).and_then(|job| self.usage.of(&job)).cloned().unwrap_or_default(),
         };
         base.plus(&less(&given, &base).min(&less(&used, &base)))
     }

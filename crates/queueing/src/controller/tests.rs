@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use framework_api::Time;
-use framework_api::queue::{ConsumerKind, FINALIZER, Phase, QueuePolicy, Reason};
+use framework_api::queue::{FINALIZER, Phase, QueuePolicy, Reason};
 use framework_core::Defects;
 use framework_core::observed::Admission;
 use framework_core::queue::Stage;
@@ -14,6 +14,7 @@ use framework_queue::{Amount, QuotaFacts, ResourceRequests};
 use super::*;
 use crate::consumer::Growth;
 use crate::counts::{Gauges, QueueCounts};
+use crate::object::{AttemptObject, OwnerLink};
 use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStatus};
 use crate::request::Request;
 use crate::{Consumer, FrameworkUnits};

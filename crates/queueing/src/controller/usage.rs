@@ -6,28 +6,24 @@ use framework_message::{Key, Now};
 use jiff::Timestamp;
 
 use super::QueueController;
-use crate::consumer::ConsumerKey;
-use crate::usage::{Use, changed};
+use crate::object::UnitObject;
+use crate::unit::Reserves;
+use crate::usage::{Own, less};
 
 impl QueueController {
     pub(super) fn pod_changed(&mut self, key: &Key) {
-        let Some((before, now)) = self.usage.pod_changed(key, self.objects.pods.get(key)) else { return };
+        let pod = self.objects.pods.get(key);
+        let of = |uid: &Arc<str>| Key { namespace: Arc::clone(&key.namespace), name: Arc::clone(uid) };
+        self.objects.owners.set_pod(key, pod.and_then(|pod| pod.controller.as_ref()).map(of));
+        let job = self.objects.owners.job_of(key);
+        let Some((before, now)) = self.usage.pod_changed(key, pod, job) else { return };
         for (counts, more) in [(before, false), (now, true)] {
             if let Some(counts) = counts {
-                self.count(counts, more);
+                let own = self.usage.count(&counts, more);
+                self.own_changed(&counts.job.namespace, own);
+                self.usage_changed(&counts.job);
             }
         }
-    }
-
-    /// A Pod uses something, or no longer does.
-    fn count(&mut self, counts: Use, more: bool) {
-        self.usage.count(&counts, more);
-        let Use { job, requests, in_quotas } = counts;
-        if in_quotas && self.usage.is_own(&job) {
-            let namespace_state = self.namespaces.entry(&job.key.namespace);
-            namespace_state.own = changed(&namespace_state.own, &requests, more);
-        }
-        self.usage_changed(job);
     }
 
     /// Quotas cease to count Pods that hang in their deletion.
@@ -38,19 +34,39 @@ impl QueueController {
         }
     }
 
-    /// A job has a released unit that holds something, or one less of them.
-    pub(super) fn released_units(&mut self, job: &ConsumerKey, more: bool) {
-        if self.usage.released_units(job, more) {
-            let namespace_state = self.namespaces.entry(&job.key.namespace);
-            namespace_state.own = changed(&namespace_state.own, &self.usage.in_quotas(job), more);
+    /// A unit reserves something else, or for another job, by namespace and UID.
+    pub(super) fn reserve(&mut self, before: Option<Reserves>, now: Option<Reserves>) {
+        for (reserves, more) in [(before, false), (now, true)] {
+            if let Some((job, requests)) = reserves {
+                let own = self.usage.reserve(&job, &requests, more);
+                self.own_changed(&job.namespace, own);
+            }
         }
-        self.stale.namespaces.insert(Arc::clone(&job.key.namespace));
     }
 
-    fn usage_changed(&mut self, job: ConsumerKey) {
-        self.stale.units.extend(self.objects.units_of(&job).cloned());
-        self.stale.namespaces.insert(Arc::clone(&job.key.namespace));
-        self.stale.jobs.insert(job);
+    /// The part of the usage of quotas that released units contain has changed.
+    fn own_changed(&mut self, namespace: &Arc<str>, Own { before, after }: Own) {
+        let namespace_state = self.namespaces.entry(namespace);
+        if before != after {
+            namespace_state.own = less(&namespace_state.own.plus(&after), &before);
+        }
+        self.stale.namespaces.insert(Arc::clone(namespace));
+    }
+
+    /// The reservation of the units of a Job depends on its Pods.
+    fn usage_changed(&mut self, job: &Key) {
+        if let Some(consumer) = self.objects.jobs_by_uid.get(job) {
+            self.stale.units.extend(self.objects.units_of(consumer).cloned());
+            self.stale.jobs.insert(consumer.clone());
+        }
+        self.stale.namespaces.insert(Arc::clone(&job.namespace));
+    }
+
+    /// The job that a unit stands for, by namespace and UID; `None`: that is not known.
+    pub(super) fn job_of(&self, unit: &UnitObject) -> Option<Key> {
+        let known = || self.objects.consumers.get(&unit.consumer).map(|job| &job.uid);
+        let uid = unit.owner.as_ref().or(unit.consumer_uid.as_ref()).or_else(known)?;
+        Some(Key { namespace: Arc::clone(&unit.key.namespace), name: Arc::clone(uid) })
     }
 
     /// Gives the schedule of each changed namespace the usage of its quotas, by our own Pods and by others.

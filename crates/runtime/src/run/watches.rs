@@ -11,7 +11,8 @@ use framework_api::queue::ConsumerKind;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Selection;
 use framework_queueing::{
-    ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
+    UnitObject,
 };
 
 use super::parts::Parts;
@@ -28,14 +29,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, selected: Option<Selected>) {
     let [frameworks_within, config_maps_within, pods_within] =
         selected.map_or([const { None }; 3], |selected| selected.map(Some));
-    let [frameworks, config_maps, pods, jobs, sets, used, units, queues, quotas, classes] = Turn::chain();
+    let [frameworks, config_maps, pods, queueing @ ..] = Turn::chain::<12>();
     let of = "the watch of Frameworks";
     start_share::<FrameworkText>(tasks, parts, sink, frameworks, of, frameworks_within);
     let of = "the watch of ConfigMaps";
     start_share::<ConfigMapObject>(tasks, parts, sink, config_maps, of, config_maps_within);
     start_share::<PodObject>(tasks, parts, sink, pods, "the watch of Pods", pods_within);
     if parts.policy.queueing {
-        start_queueing(tasks, parts, sink, [jobs, sets, used, units, queues, quotas, classes]);
+        start_queueing(tasks, parts, sink, queueing);
     }
 }
 
@@ -69,11 +70,14 @@ fn start_share<T: Kind>(
     });
 }
 
-/// Starts the watches. Units come after the jobs that they name, or these would read as gone.
-fn start_queueing(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, turns: [Turn; 7]) {
-    let [jobs, sets, used, units, queues, quotas, classes] = turns;
+/// Starts the watches. Units come after the jobs that they name, or these would read as gone; Pods after
+/// their owners, or they would count as others' use for a moment.
+fn start_queueing(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, turns: [Turn; 9]) {
+    let [attempts, jobs, sets, children, used, units, queues, quotas, classes] = turns;
+    start_watch::<AttemptObject>(tasks, parts, sink, attempts, "the watch of ConfigMaps in queues");
     start_watch::<JobObject>(tasks, parts, sink, jobs, "the watch of Jobs");
     start_job_sets(tasks, parts, sink, sets);
+    start_watch::<ChildJobObject>(tasks, parts, sink, children, "the watch of Jobs of JobSets");
     start_watch::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues");
     start_watch::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits");
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");

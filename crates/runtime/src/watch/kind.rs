@@ -6,7 +6,8 @@ use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Change;
 use framework_queueing::{
-    ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject,
+    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject,
+    QuotaObject, UnitObject,
 };
 
 use crate::compression::Compressor;
@@ -61,6 +62,18 @@ impl Kind for JobObject {
 impl Kind for JobSetObject {
     fn event(change: Change<Self>, _: &Compressor) -> Event {
         Event::Queue(QueueEvent::JobSet(change))
+    }
+}
+
+impl Kind for AttemptObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::Attempt(change))
+    }
+}
+
+impl Kind for ChildJobObject {
+    fn event(change: Change<Self>, _: &Compressor) -> Event {
+        Event::Queue(QueueEvent::ChildJob(change))
     }
 }
 

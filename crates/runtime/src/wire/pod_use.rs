@@ -1,27 +1,15 @@
-//! Pods as queueing sees them: the quota that each uses, and for which job.
-
-use std::sync::Arc;
+//! Pods as queueing sees them: the quota that each uses, and the object that controls it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use framework_api::name::variable;
-use framework_api::queue::{ConsumerKind, QUEUE_NAME_LABEL};
-use framework_message::Key;
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
-use framework_queueing::{ConsumerKey, PodUse};
+use framework_queueing::PodUse;
 
 use super::resource::{Read, Resource, Wire};
 use super::typed::{Metadata, PodSpecWire};
-
-/// The labels that name a Pod's Job and its UID, beside the labels of the controller.
-const JOB_NAME: &str = "batch.kubernetes.io/job-name";
-const JOB_UID: &str = "batch.kubernetes.io/controller-uid";
-/// The label that names a Pod's JobSet.
-const JOB_SET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
-/// The UID of that JobSet; the first versions of JobSet do not set it.
-const JOB_SET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
 
 #[derive(Deserialize)]
 struct PodWire {
@@ -53,18 +41,9 @@ fn pod_of(pod: PodWire) -> PodUse {
     let phase = status.as_ref().and_then(|status| status.phase.as_deref());
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
     let requests = spec.and_then(|spec| ResourceRequests::pod(&spec.asks()).ok()).unwrap_or_default();
-    let of = |name: Option<&String>, uid: Option<&String>, kind| {
-        let key = Key::new(&key.namespace, name?);
-        Some((ConsumerKey::new(kind, key), Arc::from(uid?.as_str())))
-    };
-    let label = |name| metadata.label(name);
-    let framework = of(label(variable::FRAMEWORK_NAME), metadata.framework_uid(), ConsumerKind::Framework);
-    // A Pod of a Job of a JobSet says both.
-    let uid = String::new();
-    let set = of(label(JOB_SET_NAME), label(JOB_SET_UID).or(Some(&uid)), ConsumerKind::JobSet);
-    let job = || of(label(JOB_NAME), label(JOB_UID), ConsumerKind::Job);
-    let consumer = framework.or(set).or_else(job);
-    PodUse { key, resource_version, consumer, requests, ended, lapses: lapses(&metadata) }
+    // Labels and annotations say nothing: a user can copy them.
+    let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
+    PodUse { key, resource_version, controller, requests, ended, lapses: lapses(&metadata) }
 }
 
 /// When quotas cease to count a Pod that is being deleted. `deletionTimestamp` is the end of its grace period
@@ -76,21 +55,30 @@ fn lapses(metadata: &Metadata) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use framework_api::name::variable;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::wire::decode;
 
     #[test]
-    fn a_pod_of_a_framework_names_it_by_label_and_annotation() {
-        let pod = json!({"metadata": {
-            "name": "job-worker-0", "namespace": "team",
-            "labels": {variable::FRAMEWORK_NAME: "job"}, "annotations": {variable::FRAMEWORK_UID: "f"},
-        }});
-        let (consumer, uid) =
-            decode::<PodUse>(pod.to_string().as_bytes()).unwrap().unwrap().consumer.unwrap();
-        assert_eq!(consumer, ConsumerKey::new(ConsumerKind::Framework, Key::new("team", "job")));
-        assert_eq!(&*uid, "f");
+    fn a_pod_names_its_job_by_its_controller_and_not_by_labels() {
+        let controller = |owners: Value| {
+            let pod = json!({"metadata": {
+                "name": "job-worker-0", "namespace": "team", "ownerReferences": owners,
+                "labels": {variable::FRAMEWORK_NAME: "job"}, "annotations": {variable::FRAMEWORK_UID: "f"},
+            }});
+            let pod = decode::<PodUse>(pod.to_string().as_bytes()).unwrap().unwrap();
+            pod.controller.as_deref().map(str::to_owned)
+        };
+        let owner = |controller: bool| {
+            json!([{
+                "apiVersion": "v1", "kind": "ConfigMap", "name": "job-attempt", "uid": "map",
+                "controller": controller,
+            }])
+        };
+        assert_eq!(controller(owner(true)).as_deref(), Some("map"));
+        assert_eq!([controller(owner(false)), controller(json!([]))], [None, None]);
     }
 
     #[test]

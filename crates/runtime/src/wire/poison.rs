@@ -8,7 +8,8 @@ use framework_api::name;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
 use framework_queueing::{
-    ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
+    UnitObject,
 };
 
 use super::{Resource, Watched, Wire, decode, page};
@@ -141,6 +142,8 @@ macro_rules! of_every_kind {
         $check::<FrameworkObject>($($argument),*);
         $check::<ConfigMapObject>($($argument),*);
         $check::<PodObject>($($argument),*);
+        $check::<AttemptObject>($($argument),*);
+        $check::<ChildJobObject>($($argument),*);
         $check::<PodUse>($($argument),*);
         $check::<JobObject>($($argument),*);
         $check::<JobSetObject>($($argument),*);

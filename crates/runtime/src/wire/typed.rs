@@ -39,8 +39,6 @@ pub struct Metadata {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Annotations {
-    #[serde(rename = "FC_FRAMEWORK_UID")]
-    framework_uid: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/enqueued")]
     enqueued: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/held")]
@@ -77,11 +75,6 @@ impl Metadata {
     /// The part of a unit that is still needed, as its Framework's side wrote it.
     pub fn held(&self) -> Option<&str> {
         self.annotations.as_ref()?.held.as_deref()
-    }
-
-    /// The UID of the Framework that a Pod's annotations name.
-    pub fn framework_uid(&self) -> Option<&String> {
-        self.annotations.as_ref()?.framework_uid.as_ref()
     }
 
     /// The owner that controls the object.

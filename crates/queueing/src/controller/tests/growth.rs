@@ -67,11 +67,11 @@ impl World {
 
     fn pod(&mut self, name: &str, job: &str, change: impl Fn(PodUse) -> Change<PodUse>) {
         self.server.version += 1;
-        let consumer = ConsumerKey::new(ConsumerKind::Framework, key(job));
+        self.show_attempt(job);
         let pod = PodUse {
             key: key(name),
             resource_version: self.server.version,
-            consumer: Some((consumer, format!("uid-{job}").into())),
+            controller: Some(format!("map-{job}").into()),
             requests: cpu(1),
             ended: false,
             lapses: None,

@@ -30,11 +30,10 @@ fn uses(world: &mut World, used: i64) {
 
 /// A Pod of a job.
 fn pod_of(job: &str, asks: u64) -> PodUse {
-    let consumer = ConsumerKey::new(ConsumerKind::Framework, key(job));
     PodUse {
         key: key(&format!("{job}-0")),
         resource_version: 2,
-        consumer: Some((consumer, format!("uid-{job}").into())),
+        controller: Some(format!("map-{job}").into()),
         requests: cpu(asks),
         ended: false,
         lapses: None,
@@ -50,6 +49,7 @@ fn watches_that_lag_behind_each_other_make_no_room() {
     world.settle();
     world.submit("b", 3);
     world.settle();
+    world.show_attempt("a");
     world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
     assert!(world.settle().is_empty(), "the quota has not counted it yet");
     uses(&mut world, 10);
@@ -83,6 +83,7 @@ fn a_pod_that_its_quota_counts_first_is_not_attributed_to_others() {
     assert!(!message(&world).contains("others"), "{}", message(&world));
     world.pass(60);
     assert!(world.settle().is_empty(), "however long the Pod is not shown");
+    world.show_attempt("a");
     world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 10))));
     assert!(world.settle().is_empty());
     // No job that the controller knows uses that much.
@@ -101,6 +102,7 @@ fn a_stuck_pod_makes_no_room_when_its_quota_stops_counting_it() {
     uses(&mut world, 2);
     world.submit("a", 6);
     world.settle();
+    world.show_attempt("a");
     let mut pod = pod_of("a", 6);
     world.controller.step(QueueEvent::Pod(Change::Applied(pod.clone())));
     uses(&mut world, 8);
@@ -124,4 +126,90 @@ fn a_stuck_pod_makes_no_room_when_its_quota_stops_counting_it() {
     world.controller.step(QueueEvent::Pod(Change::Deleted(pod)));
     world.finish("a");
     assert!(world.settle().contains(&"framework-b Dequeued Admitted".to_owned()));
+}
+
+/// A job reserves 6 of 10 and runs nothing now. Pods that copy what a user can copy use 3.
+#[test]
+fn a_pod_that_copies_the_labels_of_another_hides_no_use_and_adds_none() {
+    // Labels are not even read. Its controller is unknown, or a ConfigMap of another namespace, or none.
+    for controller in [Some("nothing"), None] {
+        let mut world = World::new(1, 10);
+        world.server.version = 1;
+        uses(&mut world, 0);
+        world.submit("a", 6);
+        world.settle();
+        world.show_attempt("a");
+        let controller = controller.map(Arc::from);
+        let copy = PodUse { key: key("copy"), controller, ..pod_of("a", 3) };
+        world.controller.step(QueueEvent::Pod(Change::Applied(copy)));
+        uses(&mut world, 3);
+        world.submit("b", 2);
+        assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"], "one is left");
+        // The Pods of the job itself are within what it reserves, so they add nothing.
+        world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
+        uses(&mut world, 9);
+        world.submit("c", 1);
+        world.settle();
+        world.pass(10);
+        world.settle();
+        assert!(world.admitted.contains_key(&key("c")), "the rest is free");
+        assert!(!world.admitted.contains_key(&key("b")));
+    }
+}
+
+#[test]
+fn pods_beyond_the_reservation_of_their_job_count_as_others_use() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    world.submit("a", 4);
+    world.settle();
+    world.show_attempt("a");
+    for name in ["a-0", "forged"] {
+        let pod = PodUse { key: key(name), ..pod_of("a", 4) };
+        world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
+    }
+    uses(&mut world, 8);
+    world.submit("b", 3);
+    assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"]);
+}
+
+#[test]
+fn a_pod_whose_config_map_is_not_seen_yet_counts_as_others_use() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    world.submit("a", 6);
+    world.settle();
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod_of("a", 6))));
+    uses(&mut world, 6);
+    world.submit("b", 4);
+    assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"]);
+    world.show_attempt("a");
+    world.settle();
+    world.pass(1);
+    assert_eq!(world.settle(), ["framework-b Dequeued Admitted"]);
+}
+
+/// Its job may reserve the same amount meanwhile: doubt delays a release rather than exceeds the quota.
+#[test]
+fn a_pod_that_outlives_its_config_map_counts_as_others_use() {
+    let mut world = World::new(1, 10);
+    world.server.version = 1;
+    uses(&mut world, 0);
+    world.submit("a", 5);
+    world.settle();
+    let map = world.show_attempt("a");
+    let pod = pod_of("a", 5);
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod.clone())));
+    uses(&mut world, 5);
+    world.settle();
+    world.controller.step(QueueEvent::Attempt(Change::Deleted(map)));
+    world.submit("b", 5);
+    assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"]);
+    world.controller.step(QueueEvent::Pod(Change::Deleted(pod)));
+    uses(&mut world, 0);
+    world.settle();
+    world.pass(1);
+    assert_eq!(world.settle(), ["framework-b Dequeued Admitted"], "the other half is free");
 }

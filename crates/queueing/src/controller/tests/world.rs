@@ -70,6 +70,8 @@ impl World {
         self.controller.step(QueueEvent::Class(Change::Synced));
         self.controller.step(QueueEvent::Pod(Change::Synced));
         self.controller.step(QueueEvent::Job(Change::Synced));
+        self.controller.step(QueueEvent::Attempt(Change::Synced));
+        self.controller.step(QueueEvent::ChildJob(Change::Synced));
         self.relist();
     }
 
@@ -105,6 +107,19 @@ impl World {
         let Some(change) = self.server.framework_news.pop_front() else { return false };
         self.frameworks.step(change.map(Arc::new));
         true
+    }
+
+    /// The ConfigMap of a job is shown.
+    pub(super) fn show_attempt(&mut self, job: &str) -> AttemptObject {
+        let link = OwnerLink {
+            key: key(&format!("{job}-attempt")),
+            resource_version: self.server.stamp(),
+            uid: format!("map-{job}").into(),
+            controller: Some(format!("uid-{job}").into()),
+        };
+        let map = AttemptObject(link);
+        self.controller.step(QueueEvent::Attempt(Change::Applied(map.clone())));
+        map
     }
 
     /// Shows all changes of units to both sides.

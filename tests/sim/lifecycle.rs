@@ -54,6 +54,22 @@ fn a_failed_task_is_retried_and_its_framework_succeeds() {
 }
 
 #[test]
+fn a_retry_of_a_task_takes_three_status_writes() {
+    let writes = |flaky: bool| {
+        simulate(1, calm(), |cluster| async move {
+            let job = framework("job").role("w", 1).retry_tasks(false, 1).told("exit-code", "1");
+            let job = job.told("only-task-attempt", if flaky { "0" } else { "7" });
+            job.create(&cluster.user());
+            let _controller = Controller::start(&cluster, 1, 1, &Setup::default());
+            lived_well(&cluster, "job").await.unwrap();
+            requests(&cluster.history()).iter().filter(|request| request.starts_with("Update")).count()
+        })
+    };
+    let (retried, undisturbed) = (writes(true), writes(false));
+    assert_eq!(retried - undisturbed, 3, "{retried} instead of {undisturbed}");
+}
+
+#[test]
 fn a_failed_attempt_is_retried_after_its_delay() {
     let conflicting = framework("job").retry(true, 0).role("w", 1).told("exit-code", "201");
     let came_to = lives(conflicting, |cluster| async move {
@@ -130,14 +146,28 @@ fn a_framework_that_waits_is_started_by_its_user() {
 
 #[test]
 fn a_controller_killed_at_any_request_changes_nothing_in_the_end() {
-    let undisturbed = lives(job(), |_| async {});
+    kill_at_every_request(job(), 2 * 3 + 7);
+}
+
+#[test]
+fn a_controller_killed_at_any_request_of_retries_changes_nothing() {
+    let twice = framework("job").role("w", 2).retry_tasks(false, 1).retry(false, 1);
+    let twice = twice.told("exit-code", "1").told("only-task-index", "1");
+    assert!(lives(twice.clone(), |_| async {}).contains("w-1: Completed with 1 after 1 retries"));
+    kill_at_every_request(twice, 2 * (2 * 3 + 2 + 6));
+}
+
+/// Asserts that a job, which makes at least so many requests, comes to the same end if the controller dies at
+/// any of them.
+fn kill_at_every_request(job: Manifest, requests: usize) {
+    let undisturbed = lives(job.clone(), |_| async {});
     for moment in [Moment::Before, Moment::After] {
         let mut killed = 0;
-        while let Some(came_to) = killed_at(&job(), killed + 1, moment, &Setup::default()) {
+        while let Some(came_to) = killed_at(&job, killed + 1, moment, &Setup::default()) {
             killed += 1;
             assert_eq!(came_to, undisturbed, "{moment:?} request {killed}");
         }
-        assert!(killed >= 2 * 3 + 7, "only {killed} requests were reached");
+        assert!(killed >= requests, "only {killed} requests were reached");
     }
 }
 

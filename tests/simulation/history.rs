@@ -136,6 +136,8 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
         Some("Framework") => status,
         _ => task(status, object.uid()).ok_or("the version has no such Task")?,
     };
+    let persisted =
+        if trigger == "OnTaskRetry" { &ended_as(persisted, &object["status"]) } else { persisted };
     if *persisted != object["status"] {
         return Err(format!("told {}, persisted {persisted}", object["status"]));
     }
@@ -146,6 +148,21 @@ fn truthful(history: &History, telling: &Telling) -> Result<(), String> {
         _ => state,
     };
     if state == expected { Ok(()) } else { Err(format!("it is in {state}")) }
+}
+
+/// The status of a Task that is retried, with the end of its attempt as it was logged. Its outcome was
+/// persisted before.
+fn ended_as(persisted: &Value, told: &Value) -> Value {
+    let mut ended = persisted.clone();
+    let is_decided = !persisted["attemptStatus"]["completionStatus"].is_null();
+    if is_decided && persisted["state"] != "AttemptCompleted" {
+        for field in ["/state", "/transitionTime", "/attemptStatus/completionTime"] {
+            if let (Some(ended), Some(told)) = (ended.pointer_mut(field), told.pointer(field)) {
+                *ended = told.clone();
+            }
+        }
+    }
+    ended
 }
 
 /// The status as readers see it: the history has a compressed status uncompressed.

@@ -1,12 +1,15 @@
 //! History snapshots: the state that a status write replaces, to be logged before it is gone.
 //!
 //! Guarantees: a snapshot shows the persisted status that the decision was made from, never the next one.
-//! Every object that a write replaces has a snapshot, unless the policy switches it off.
+//! The write that replaces the attempt of a Task may also complete it: then the snapshot adds the time of its
+//! end. Every object that a write replaces has a snapshot, unless the policy switches it off.
+
+use std::borrow::Cow;
 
 use framework_api::config::LogObjectSnapshot;
 use framework_api::name::{self, variable};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
-use framework_api::{Framework, FrameworkSpec, FrameworkStatus, TaskSpec, Time};
+use framework_api::{Framework, FrameworkSpec, FrameworkStatus, State, TaskSpec, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, ObjectMeta};
 use serde::Serialize;
 
@@ -21,6 +24,8 @@ pub enum Snapshot {
         task_role: String,
         /// Index of the Task.
         task_index: i32,
+        /// The time of the decision.
+        at: Time,
     },
     /// A scale-down removes the Task, or a scale-up after it replaces it.
     TaskDeletion {
@@ -118,7 +123,7 @@ fn replaced_tasks(role: &TaskRoleStatus, next: &FrameworkStatus, at: Time) -> im
         match after.get(position).filter(|after| after.instance_uid == task.instance_uid) {
             None => Some(Snapshot::TaskDeletion { task_role: task_role.clone(), task_index, at }),
             Some(after) if after.attempt_status.id != task.attempt_status.id => {
-                Some(Snapshot::TaskRetry { task_role: task_role.clone(), task_index })
+                Some(Snapshot::TaskRetry { task_role: task_role.clone(), task_index, at })
             }
             Some(_) => None,
         }
@@ -158,7 +163,7 @@ pub struct TaskView<'a> {
     metadata: ObjectMeta,
     /// `None` if the spec lacks the TaskRole.
     spec: Option<&'a TaskSpec>,
-    status: &'a TaskStatus,
+    status: Cow<'a, TaskStatus>,
 }
 
 /// `kind` of a [`TaskView`].
@@ -208,6 +213,18 @@ impl<'a> TaskView<'a> {
             ..ObjectMeta::default()
         };
         let spec = framework.spec.task_role(task_role).map(|role| &role.task);
-        Some(TaskView { api_version: name::API_VERSION, kind: TASK, metadata, spec, status: task })
+        let status = Cow::Borrowed(task);
+        Some(TaskView { api_version: name::API_VERSION, kind: TASK, metadata, spec, status })
+    }
+
+    /// The Task with its attempt completed by then.
+    pub fn completed(mut self, at: Time) -> Self {
+        if self.status.state != State::AttemptCompleted {
+            let task = self.status.to_mut();
+            task.state = State::AttemptCompleted;
+            task.transition_time = at;
+            task.attempt_status.completion_time = Some(at);
+        }
+        self
     }
 }

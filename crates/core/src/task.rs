@@ -1,9 +1,9 @@
 //! The state machine of a Task: it derives the next status from the Pod.
 //!
 //! The ground truth is `podUID` in the status and the Pod in the cache. A state may be passed within one
-//! write where nothing needs it to be persisted. A retry needs a persisted AttemptCompleted: it forgets the
-//! attempt, whose history snapshot is made from that status. Without a retry, the Task passes that state on
-//! the way to Completed, which keeps the attempt.
+//! write where nothing needs it to be persisted. A retry forgets the attempt, so it needs its persisted
+//! completion status: after a crash, the same retry is decided from it. AttemptCompleted itself is passed,
+//! unless the retry is delayed, or the attempt ended without such a status.
 
 use framework_api::code::Code;
 use framework_api::status::{TaskAttemptCompletionStatus, TaskAttemptStatus, TaskRoleStatus, TaskStatus};
@@ -169,8 +169,8 @@ impl Advance<'_> {
         end_texts: &mut EndTexts<'_, '_>,
         reports: &mut Vec<Report>,
     ) {
-        let persisted =
-            task.state == State::AttemptCompleted || self.policy.defects.has(Defect::RetryBeforePersist);
+        let persisted = task.attempt_status.completion_status.is_some()
+            || self.policy.defects.has(Defect::RetryBeforePersist);
         match task.state {
             State::AttemptCreationPending => self.created(task, end_texts),
             State::AttemptCompleted | State::Completed => {}
@@ -282,7 +282,7 @@ impl Advance<'_> {
         }
     }
 
-    /// AttemptCompleted: completes, or retries once that is `persisted`.
+    /// AttemptCompleted: completes, or retries once the completion status is `persisted`.
     fn decide(
         &self,
         role_name: &str,

@@ -3,7 +3,8 @@
 //! The form of a line is `{time}  INFO {a sentence}: {trigger}: ObjectSnapshot: {the object's JSON}`. Log
 //! collectors take the object by the regular expression `: ObjectSnapshot: (.+)`.
 //!
-//! Guarantees: each snapshot is one line, with any content of the object. Only persisted objects are shown.
+//! Guarantees: each snapshot is one line, with any content of the object. Only persisted objects are shown; a
+//! Task that is retried is shown with the end of its attempt, which the retry's own write may store first.
 //! The line of an incomplete object says so before the marker. A line holds references, not text, until it is
 //! [rendered](Line::render).
 
@@ -168,7 +169,7 @@ impl Line {
             }
             Line::Task { snapshot, framework, .. } => {
                 let (role, index, what) = match snapshot {
-                    Snapshot::TaskRetry { task_role, task_index } => (task_role, task_index, "retried"),
+                    Snapshot::TaskRetry { task_role, task_index, .. } => (task_role, task_index, "retried"),
                     Snapshot::TaskDeletion { task_role, task_index, .. } => {
                         (task_role, task_index, "removed")
                     }
@@ -214,8 +215,9 @@ fn task_view<'a>(
     status: &'a FrameworkStatus,
 ) -> Option<TaskView<'a>> {
     match snapshot {
-        Snapshot::TaskRetry { task_role, task_index } => {
-            TaskView::new(framework, status, task_role, *task_index, None)
+        Snapshot::TaskRetry { task_role, task_index, at } => {
+            let view = TaskView::new(framework, status, task_role, *task_index, None);
+            view.map(|view| view.completed(*at))
         }
         Snapshot::TaskDeletion { task_role, task_index, at } => {
             TaskView::new(framework, status, task_role, *task_index, Some(*at))

@@ -4,7 +4,7 @@ use framework_api::State;
 use framework_api::code::Code;
 use framework_core::Action;
 
-use crate::world::framework;
+use crate::world::{World, framework};
 
 #[test]
 fn without_a_limit_of_creates_an_attempt_takes_six_status_writes() {
@@ -44,7 +44,7 @@ fn states_are_persisted_before_what_they_permit() {
 }
 
 #[test]
-fn only_a_retry_stops_at_attempt_completed() {
+fn only_a_retry_of_the_framework_stops_at_attempt_completed() {
     let mut world = framework().role("a", 1).task_retry(false, 1).retry(false, 1).world();
     world.settle();
     for _ in 0..4 {
@@ -61,14 +61,10 @@ fn only_a_retry_stops_at_attempt_completed() {
             task.state,
         ))
     };
-    use State::{AttemptCompleted, AttemptRunning, Completed};
+    use State::{AttemptCompleted, Completed};
     assert_eq!(
         world.history.iter().filter_map(ended).collect::<Vec<_>>(),
-        [
-            (0, 0, AttemptRunning, AttemptCompleted),
-            (0, 1, AttemptCompleted, Completed),
-            (1, 0, AttemptRunning, AttemptCompleted),
-        ]
+        [(0, 1, AttemptCompleted, Completed)]
     );
     let (last, task) = (world.status(), world.task("a", 0));
     assert_eq!(last.completion_time, last.attempt_status.completion_time);
@@ -91,12 +87,25 @@ fn a_task_is_retried_as_its_policy_says() {
 }
 
 #[test]
-fn a_retry_is_decided_only_after_the_completed_attempt_is_persisted() {
-    let mut world = framework().role("a", 1).task_retry(false, -1).retry(false, 1).policy(1, -1).world();
-    world.settle().run().exit("a", 0, 1).settle();
-    let completed = world.history.iter().filter(|s| s.task("a", 0).unwrap().state == State::AttemptCompleted);
-    assert_eq!(completed.count(), 1);
-    assert_eq!(world.task("a", 0).attempt_status.id, 1);
+fn a_retry_is_decided_only_after_the_outcome_is_persisted() {
+    type End = fn(&mut World);
+    let ends: [(End, State); 2] = [
+        (|world| _ = world.exit("a", 0, 1), State::AttemptDeletionPending),
+        // The Pod is gone before the controller has seen its end.
+        (|world| _ = world.vanish("a", 0), State::AttemptCompleted),
+    ];
+    for (end, state) in ends {
+        let mut world = framework().role("a", 1).task_retry(false, -1).policy(1, -1).world();
+        world.settle().run();
+        let writes = world.writes;
+        end(&mut world);
+        world.settle();
+        assert_eq!(world.task("a", 0).attempt_status.id, 1);
+        let tasks = world.history.iter().map(|status| status.task("a", 0).unwrap());
+        let ended = tasks.filter(|task| task.attempt_status.completion_status.is_some());
+        assert_eq!(ended.map(|task| task.state).collect::<Vec<_>>(), [state], "one write each");
+        assert_eq!(world.writes - writes, 3, "its outcome; gone, and another is to come; that is there");
+    }
 }
 
 #[test]

@@ -14,8 +14,9 @@ fn told(world: &World) -> Vec<(usize, &Snapshot)> {
 
 fn task_view(world: &World, status: &FrameworkStatus, snapshot: &Snapshot) -> Value {
     let view = match snapshot {
-        Snapshot::TaskRetry { task_role, task_index } => {
-            TaskView::new(&world.framework, status, task_role, *task_index, None)
+        Snapshot::TaskRetry { task_role, task_index, at } => {
+            let view = TaskView::new(&world.framework, status, task_role, *task_index, None);
+            view.map(|view| view.completed(*at))
         }
         Snapshot::TaskDeletion { task_role, task_index, at } => {
             TaskView::new(&world.framework, status, task_role, *task_index, Some(*at))
@@ -44,18 +45,17 @@ fn rescaled() -> World {
 }
 
 #[test]
-fn a_retry_snapshot_shows_the_persisted_completed_attempt() {
+fn a_retry_snapshot_shows_the_completed_attempt() {
     let world = retried();
     let told = told(&world);
-    let [(task_at, Snapshot::TaskRetry { task_role, task_index: 1 }), (whole_at, Snapshot::FrameworkRetry)] =
-        told[..]
-    else {
-        panic!("{told:?}")
-    };
-    assert_eq!(task_role, "a");
+    let [(task_at, task_retry), (whole_at, Snapshot::FrameworkRetry)] = told[..] else { panic!("{told:?}") };
     let before = &world.history[task_at];
-    let task = before.task("a", 1).unwrap();
-    assert_eq!((task.state, task.attempt_status.id), (State::AttemptCompleted, 0));
+    let persisted = before.task("a", 1).unwrap();
+    assert_eq!((persisted.state, persisted.attempt_status.id), (State::AttemptDeletionPending, 0));
+    let task = task_view(&world, before, task_retry)["status"].clone();
+    assert_eq!((&task["state"], &task["index"]), (&json!("AttemptCompleted"), &json!(1)));
+    assert_eq!(task["attemptStatus"]["completionTime"], task["transitionTime"]);
+    assert_eq!(task["attemptStatus"]["completionStatus"]["code"], 7, "as it was persisted");
     assert_eq!(world.history[task_at + 1].task("a", 1).unwrap().attempt_status.id, 1, "the very next write");
     let before = &world.history[whole_at];
     assert_eq!((before.state, before.attempt_status.id), (State::AttemptCompleted, 0));

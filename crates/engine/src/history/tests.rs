@@ -86,12 +86,13 @@ fn a_framework_known_from_the_cache_says_that_it_is_incomplete() {
 fn a_task_says_where_it_is_from() {
     let (task_role, task_index) = ("w".to_owned(), 0);
     let line = |snapshot| Line::Task { snapshot, framework: framework(), status: status() };
-    let retry = line(Snapshot::TaskRetry { task_role: task_role.clone(), task_index });
+    let at_time = Time::floor(at());
+    let retry = line(Snapshot::TaskRetry { task_role: task_role.clone(), task_index, at: at_time });
     let (sentence, trigger, object) = parts(&retry);
     assert!(sentence.ends_with("[ns/job][w][0] the Task is retried"), "{sentence}");
     assert_eq!((trigger.as_str(), &object["kind"]), ("OnTaskRetry", &json!("Task")));
     assert_eq!(object["metadata"]["resourceVersion"], "7", "that of its Framework");
-    let deletion = line(Snapshot::TaskDeletion { task_role, task_index, at: Time::floor(at()) });
+    let deletion = line(Snapshot::TaskDeletion { task_role, task_index, at: at_time });
     let (sentence, trigger, object) = parts(&deletion);
     assert!(sentence.ends_with("the Task is removed") && trigger == "OnTaskDeletion", "{sentence}");
     assert_eq!(object["metadata"]["deletionTimestamp"], "2026-01-02T03:04:05Z");
@@ -168,7 +169,7 @@ fn a_line_weighs_the_bytes_that_it_renders() {
     let mut large = Framework::clone(&framework());
     large.spec.task_roles[0].task.pod = json!({"spec": {"x": "y".repeat(100_000)}}).into();
     let (framework, status) = (Arc::new(large), status());
-    let snapshot = Snapshot::TaskRetry { task_role: "w".to_owned(), task_index: 0 };
+    let snapshot = Snapshot::TaskRetry { task_role: "w".to_owned(), task_index: 0, at: Time::floor(at()) };
     let lines = [
         of_framework(Trigger::OnFrameworkRetry, None),
         Line::Framework {

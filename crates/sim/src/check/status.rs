@@ -2,8 +2,9 @@
 //! Every write carries the resourceVersion of the status that it replaces.
 //!
 //! One write may pass several states, with one exception, where the state in between has to be persisted: a
-//! new attempt needs AttemptCompleted in the status that it replaces. Completed may follow any state, and
-//! only where the retry policy of that very version asks for no other attempt.
+//! new attempt of a Framework needs AttemptCompleted in the status that it replaces, and one of a Task needs
+//! the completion status. Completed may follow any state, and only where the retry policy of that very
+//! version asks for no other attempt.
 
 use serde_json::Value;
 
@@ -187,7 +188,9 @@ fn next_attempt(
     change: &Change,
     (ending, cut_short): (bool, bool),
 ) -> Result<(), String> {
-    if !old.is("AttemptCompleted") {
+    let is_task = old.attempt().get("podName").is_some();
+    let is_stored = if is_task { !old.completion().is_null() } else { old.is("AttemptCompleted") };
+    if !is_stored {
         return Err(format!("it was retried from {}", old.state()));
     }
     first(new, ending)?;
@@ -303,9 +306,12 @@ mod tests {
         assert!(said(|_| {}, undecided).contains("no completion status"));
 
         let mut builder = HistoryBuilder::running();
-        builder.complete_task(0);
+        let mut decided = builder.clone();
         builder.retry_task(0);
-        assert!(check(&builder.history()).unwrap_err().what.contains("retried from AttemptDeletionPending"));
+        assert!(check(&builder.history()).unwrap_err().what.contains("retried from AttemptRunning"));
+        decided.complete_task(0);
+        decided.retry_task(0);
+        assert_eq!(check(&decided.history()), Ok(()));
     }
 
     #[test]

@@ -42,12 +42,13 @@ enum Test {
         #[arg(long)]
         test: Vec<String>,
     },
-    /// Store poisoned objects beside good Frameworks, and print how long those take with and without them.
+    /// Run good Frameworks alone, beside harmless objects and beside poisoned ones, and print how long they
+    /// take.
     Poison {
-        /// How many poisoned objects there are, of all kinds in turn.
+        /// How many harmless and how many poisoned objects there are, of all kinds in turn.
         #[arg(long, default_value_t = 1_000)]
         objects: usize,
-        /// How many good Frameworks run without them, and again with them.
+        /// How many good Frameworks run each time.
         #[arg(long, default_value_t = 1_000)]
         frameworks: usize,
     },
@@ -186,7 +187,7 @@ impl Test {
             },
             Test::Poison { objects, frameworks } => Run {
                 programs: &["e2e"],
-                tests: &["poison::poisoned_objects_neither_stop_nor_delay_good_frameworks"],
+                tests: &["poison::poisoned_objects_stop_no_good_framework_and_cost_few_requests"],
                 environment: vec![
                     ("FRAMEWORK_POISON_OBJECTS", objects.to_string()),
                     ("FRAMEWORK_POISON_FRAMEWORKS", frameworks.to_string()),

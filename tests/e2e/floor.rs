@@ -22,6 +22,7 @@ use crate::cluster::{
     Manifest, apply, block_on, client, completed, execute, frameworks, installed, kubectl, manifest, running,
     state, task_number, until, wait,
 };
+use crate::life_requests::{assert_as_written, by_actor};
 
 const TASKS: u32 = 20;
 /// Two seconds apart, so that starting and ending do not mix.
@@ -48,7 +49,16 @@ const QUEUEING: usize = 4;
 /// Events of a Framework that succeeds: that it was released from its queue, and that it succeeded.
 const EVENTS: usize = 2;
 
-const LIVES: [Life; 6] = [
+const LIVES: [Life; 8] = [
+    Life {
+        name: "one Task",
+        pods: 1,
+        writes: 8,
+        why: "as undisturbed",
+        manifest: |job| job.role("a", 1, &SHORT),
+        queued: false,
+        wish: |_, _| {},
+    },
     Life {
         name: "undisturbed",
         pods: 20,
@@ -70,8 +80,8 @@ const LIVES: [Life; 6] = [
     Life {
         name: "retry",
         pods: 21,
-        writes: 12,
-        why: "as undisturbed; and for the retry: ended; Pod gone; pending again; running again",
+        writes: 11,
+        why: "as undisturbed; and for the retry: ended; Pod gone and pending again; running again",
         manifest: |job| {
             let once = [
                 ("exit-code", "1"),
@@ -122,7 +132,18 @@ const LIVES: [Life; 6] = [
             task_number(ns, name, 5);
         },
     },
+    Life {
+        name: EXPIRES,
+        pods: 1,
+        writes: 8,
+        why: "as undisturbed; and the Framework is deleted",
+        manifest: |job| job.role("a", 1, &SHORT).field("ttlSecondsAfterFinished", 1),
+        queued: false,
+        wish: |_, _| {},
+    },
 ];
+/// The life of a Framework that the controller deletes in the end.
+const EXPIRES: &str = "one Task, deleted after its TTL";
 
 /// The controller's requests that concern the objects of one namespace, Events aside.
 fn requests(records: &[Record], namespace: &str) -> Vec<Record> {
@@ -190,19 +211,32 @@ fn events(namespace: &str) -> Vec<String> {
 #[test]
 fn every_kind_of_life_takes_little_more_than_its_floor() {
     let alone = Alone::wait();
-    let _controller = alone.start("floor", "queueing: true");
     let cluster = installed();
+    let start = cluster.audit().mark().expect("the log is there");
+    let _controller = alone.start("floor", "queueing: true");
+    // Its start asks for the time, and no life does before its end.
+    until("the controller knows the time", || {
+        let records = cluster.audit().since(start).expect("the log is there");
+        records.iter().any(|record| record.request_uri.starts_with("/version")).then_some(())
+    });
     println!(
         "| life of 20 Tasks | floor | its writes | requests | status writes | efficiency | what is written |"
     );
     println!("|---|---|---|---|---|---|---|");
-    for life in &LIVES {
-        let ns = namespace(&format!("floor-{}", life.name.replace(' ', "-")));
+    let mut lives = Vec::new();
+    for (number, life) in LIVES.iter().enumerate() {
+        let ns = namespace(&format!("floor-{number}"));
         let mark = cluster.audit().mark().expect("the log is there");
         create(life, &ns);
         (life.wish)(&ns, "job");
-        completed(&ns, "job");
-        wait(&ns, "job", "at rest", |framework| state(framework) == Some(State::Completed));
+        if life.name == EXPIRES {
+            let frameworks = frameworks(&ns);
+            let is_gone = || block_on(frameworks.get_opt("job")).expect("a reply").is_none();
+            until("it is deleted", || is_gone().then_some(()));
+        } else {
+            completed(&ns, "job");
+            wait(&ns, "job", "at rest", |framework| state(framework) == Some(State::Completed));
+        }
         if life.queued {
             let events = events(&ns);
             println!("Events: {events:?}");
@@ -210,10 +244,11 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
             delete_with_unit(&ns);
         }
         let records = cluster.audit().since(mark).expect("the log is there");
+        lives.push((life.name, by_actor(&records, &ns)));
         let requests = requests(&records, &ns);
         let counts = counts(&requests);
         let count = |what: &str| counts.get(what).copied().unwrap_or(0);
-        let more = if life.queued { QUEUEING } else { 0 };
+        let more = if life.queued { QUEUEING } else { 0 } + usize::from(life.name == EXPIRES);
         let (floor, writes) = (2 * life.pods + 2 + life.writes + more, count("update frameworks/status"));
         let efficiency = floor as f64 / requests.len() as f64;
         println!(
@@ -238,4 +273,5 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
         // A busy machine starts and ends Pods one after another; a write for each of them would be too many.
         assert!(efficiency >= 0.7, "{}: {writes} status writes: {counts:?}", life.name);
     }
+    assert_as_written(&lives);
 }

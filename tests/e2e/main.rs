@@ -15,6 +15,7 @@ mod floor;
 mod history;
 mod large;
 mod large_failures;
+mod life_requests;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;
 mod loadtest;

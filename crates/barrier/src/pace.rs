@@ -9,6 +9,9 @@ const GROWTH: u32 = 3;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The delays after the first two refusals for lack of rights: three tries take less than 10 s.
 const DENIED: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(4)];
+/// The longest delay that a header may ask for. Otherwise a proxy could stop a barrier until its time is
+/// over.
+const LONGEST_ASKED: Duration = Duration::from_secs(60);
 
 /// The pace of one barrier.
 #[derive(Debug)]
@@ -38,12 +41,13 @@ impl Pace {
     }
 
     /// The delay after this many failures in a row: one second, doubled up to three intervals, shortened at
-    /// random by up to half. It is never shorter than the time that the API server asked for.
+    /// random by up to half. It is not shorter than the time that the API server asked for, up to a minute.
     pub fn after_failure(&mut self, failures: u32, asked_for: Option<Duration>) -> Duration {
         let doublings = failures.saturating_sub(1).min(16);
         let whole = FIRST_RETRY.saturating_mul(1 << doublings).min(self.interval.saturating_mul(GROWTH));
         let own = whole - self.share(whole / 2);
         // Barriers that were asked to wait for the same time must not come back together either.
+        let asked_for = asked_for.map(|asked_for| asked_for.min(LONGEST_ASKED));
         asked_for.map_or(own, |asked_for| own.max(asked_for.saturating_add(self.share(FIRST_RETRY))))
     }
 
@@ -98,6 +102,14 @@ mod tests {
         let asked_for = Duration::from_secs(7);
         assert!(pace.after_failure(1, Some(asked_for)) >= asked_for);
         assert!(pace.after_failure(6, Some(asked_for)) >= asked_for);
+    }
+
+    #[test]
+    fn no_header_stops_a_barrier_for_more_than_a_minute() {
+        for seconds in [60, 61, 100_000, u64::MAX] {
+            let delay = pace(1).after_failure(1, Some(Duration::from_secs(seconds)));
+            assert!(delay >= LONGEST_ASKED && delay <= LONGEST_ASKED + FIRST_RETRY, "{seconds}: {delay:?}");
+        }
     }
 
     #[test]

@@ -46,7 +46,7 @@ struct Unlabelled {
     resource_version: String,
 }
 
-/// The pause after a failure of the watch.
+/// The pause after a failure of the watch, and while the Frameworks without a label are of other replicas.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Selects Frameworks without the label.
@@ -96,9 +96,16 @@ async fn label(labels: &mut Labels) {
                 }
                 None => return,
             },
-            _ = turns.tick(), if !unlabelled.is_empty() => labels.label_one(&mut unlabelled).await,
+            _ = turns.tick(), if !unlabelled.is_empty() => {
+                if !labels.label_one(&mut unlabelled).await {
+                    // The rest is of other replicas, until slots come to this one.
+                    turns.reset_after(PAUSE);
+                }
+            }
         }
-        labels.complete.send_replace(is_listed && unlabelled.is_empty());
+        let is_complete = is_listed && unlabelled.is_empty();
+        // Each report makes the member take a step, which looks at every slot.
+        labels.complete.send_if_modified(|complete| std::mem::replace(complete, is_complete) != is_complete);
     }
 }
 
@@ -110,11 +117,11 @@ fn found(object: &PartialObjectMeta<Framework>) -> (Key, Unlabelled) {
 
 impl Labels {
     /// Labels the first Framework whose slot is owned. If that fails, the watch shows a newer version, or the
-    /// next turn tries again.
-    async fn label_one(&self, unlabelled: &mut BTreeMap<Key, Unlabelled>) {
+    /// next turn tries again. Returns whether there was one.
+    async fn label_one(&self, unlabelled: &mut BTreeMap<Key, Unlabelled>) -> bool {
         let now = self.clock.now();
         let mine = |one: &Unlabelled| self.ownership.may_act(Slot::of(&one.uid), now) == MayAct::Yes;
-        let Some((key, one)) = unlabelled.iter().find(|(_, one)| mine(one)) else { return };
+        let Some((key, one)) = unlabelled.iter().find(|(_, one)| mine(one)) else { return false };
         let patch = json!({"metadata": {
             "uid": one.uid,
             "resourceVersion": one.resource_version,
@@ -133,5 +140,6 @@ impl Labels {
             Ok(Err(error)) => debug!(framework = %key, %error, "a label was not set"),
             Err(_) => debug!(framework = %key, "no answer to a label"),
         }
+        true
     }
 }

@@ -97,16 +97,6 @@ pub enum Error {
     /// The times of sharding contradict each other.
     #[error(transparent)]
     BadTimes(#[from] PolicyError),
-    /// Two features do not work together.
-    #[error(
-        "config file {}: sharding: true is not allowed with queueing: true, give one of them: replicas do \
-         not share queues yet",
-        path.display()
-    )]
-    SharedQueues {
-        /// The file.
-        path: PathBuf,
-    },
     /// A rule of the podFailureSpec is wrong.
     #[error("config file {}: {source}", path.display())]
     BadRule {
@@ -138,9 +128,6 @@ impl Settings {
     fn new(config: Config, args: &Args, path: &Path) -> Result<Self, Error> {
         let classifier = Classifier::new(&config.pod_failure_spec)
             .map_err(|source| Error::BadRule { path: path.to_owned(), source })?;
-        if config.sharding && config.queueing {
-            return Err(Error::SharedQueues { path: path.to_owned() });
-        }
         let metrics_address = args.metrics_address.unwrap_or(config.metrics_address);
         Ok(Settings {
             metrics_address,

@@ -67,10 +67,9 @@ fn the_replicas_of_the_overlay_share_and_are_spread() {
     }
     assert_eq!(&alone, shared);
     let (alone, shared) = (config_text(&one), config_text(&several));
-    let alone = alone.replace("\nqueueing: true\n", "\nqueueing: false\n");
     assert_eq!(alone.replace("\n# sharding: false\n", "\nsharding: true\n"), shared);
     let config = config_of(&several);
-    assert!(config.sharding && !config.queueing);
+    assert!(config.sharding && config.queueing);
 }
 
 #[test]

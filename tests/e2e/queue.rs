@@ -18,7 +18,7 @@ use crate::cluster::{
 };
 use crate::queue_history::{Recording, gone, released};
 
-const QUEUEING: &str = "queueing: true";
+pub const QUEUEING: &str = "queueing: true";
 
 /// A controller that serves queues, also those of other tests.
 fn controller() -> Shared {
@@ -26,7 +26,7 @@ fn controller() -> Shared {
 }
 
 /// A namespace with a queue and room for so many Pods.
-fn furnish(name: &str, room: u32) {
+pub fn furnish(name: &str, room: u32) {
     let namespace = namespace(name);
     queue(&namespace, "q");
     quota(&namespace, &[("pods", &room.to_string())]);

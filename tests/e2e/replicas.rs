@@ -2,10 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_sim::check::queue::{self as promises, Blind};
+use kube::api::PostParams;
+
 use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::replicas::Replicas;
-use crate::cluster::{self, completed, kubectl, log_of, manifest};
+use crate::cluster::{self, block_on, completed, frameworks, kubectl, log_of, manifest};
+use crate::queue::{QUEUEING, furnish};
+use crate::queue_history;
 
 const FRAMEWORKS: usize = 24;
 
@@ -75,4 +81,46 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
         took
     });
     println!("a replica that was stopped had handed over after {took:?}");
+}
+
+/// Namespaces with a queue each: with so many, every replica schedules some of them.
+const SPACES: [&str; 6] = ["shared-a", "shared-b", "shared-c", "shared-d", "shared-e", "shared-f"];
+/// Frameworks in each queue, of three Pods each, and the Pods that may run there at a time.
+const GANGS: usize = 4;
+const ROOM: u32 = 6;
+
+#[test]
+fn replicas_that_share_queues_release_no_more_than_there_is() {
+    let _alone = Alone::wait();
+    SPACES.iter().for_each(|space| furnish(space, ROOM));
+    let recordings = SPACES.map(queue_history::Recording::start);
+    let mut replicas = Replicas::none();
+    replicas.start("a", QUEUEING);
+    replicas.start("b", QUEUEING);
+    replicas.await_shares();
+    for (space, index) in SPACES.iter().flat_map(|space| (0..GANGS).map(move |index| (space, index))) {
+        let mut gang = manifest(&name(index)).role("worker", 3, &[("run-duration", "4s")]).object();
+        gang.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
+        block_on(frameworks(space).create(&PostParams::default(), &gang)).expect("it is accepted");
+    }
+    completed(SPACES[0], &name(0));
+    // One ends in the middle, another one comes, and the last of the first two is killed.
+    assert!(replicas.stop("b").success(), "{}", log_of("b"));
+    replicas.start("c", QUEUEING);
+    replicas.await_shares();
+    replicas.kill("a");
+    replicas.forget("a");
+    for space in SPACES {
+        for index in 0..GANGS {
+            completed(space, &name(index));
+        }
+    }
+    for (space, recording) in SPACES.iter().zip(recordings) {
+        let history = recording.end();
+        let counts = promises::count(&history);
+        println!("{space}: {} changes, {} releases", history.changes.len(), counts.releases);
+        assert_eq!(counts.releases, GANGS, "in {space}");
+        assert_eq!(promises::check(&history, Blind::default()), Ok(()), "in {space}");
+        assert_eq!(promises::at_quiescence(&history), Ok(()), "in {space}");
+    }
 }

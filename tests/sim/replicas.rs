@@ -12,11 +12,12 @@ use crate::simulation::controller::{Controller, Place, Setup};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::framework;
 use crate::simulation::walk::Manner;
-use crate::simulation::walk::replicas::walk;
+use crate::simulation::walk::replicas::{Shared, walk, walk_queued};
 use crate::simulation::{SECOND, pass, seeds, simulate, slots};
 
 /// Seeds of the gate.
 const SEEDS: Range<u64> = 0..30;
+const QUEUED: Range<u64> = 0..20;
 /// Seeds are walked on as many threads, each walk in a runtime of its own.
 const THREADS: usize = 2;
 /// So many failures are printed; there may be more.
@@ -97,7 +98,16 @@ fn three_replicas_in_one_thread_run_every_framework_each_by_its_owner() {
 
 #[test]
 fn replicas_that_come_go_and_are_cut_off_run_nothing_twice() {
-    let seeds = seeds::from_environment(SEEDS);
+    each(seeds::from_environment(SEEDS), |seed, manner| walk(seed, manner, None));
+}
+
+#[test]
+fn replicas_that_share_queues_release_no_more_than_there_is() {
+    each(seeds::from_environment(QUEUED), |seed, manner| walk_queued(seed, manner, None));
+}
+
+/// Runs each seed, and prints the story of the first that went wrong.
+fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
     let (began, next) = (Instant::now(), AtomicU64::new(seeds.start));
     let [acts, moves, seizures] = [const { AtomicUsize::new(0) }; 3];
     let broken: Mutex<Vec<(u64, String)>> = Mutex::default();
@@ -109,7 +119,7 @@ fn replicas_that_come_go_and_are_cut_off_run_nothing_twice() {
                     if !seeds.contains(&seed) || broken.lock().unwrap().len() >= TOLD {
                         return;
                     }
-                    let shared = walk(seed, Manner::default(), None);
+                    let shared = walk(seed, Manner::default());
                     acts.fetch_add(shared.counts.acts, Ordering::Relaxed);
                     moves.fetch_add(shared.counts.moves, Ordering::Relaxed);
                     seizures.fetch_add(shared.counts.seizures, Ordering::Relaxed);
@@ -127,7 +137,7 @@ fn replicas_that_come_go_and_are_cut_off_run_nothing_twice() {
     let mut broken = broken.into_inner().unwrap();
     broken.sort_unstable();
     if let Some((seed, _)) = broken.first() {
-        let again = walk(*seed, Manner { talks: true, ..Manner::default() }, None).walked.broken;
+        let again = walk(*seed, Manner { talks: true, ..Manner::default() }).walked.broken;
         let tail = again.map_or_else(|| vec!["it does not replay".to_owned()], |again| again.tail);
         let told: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
         panic!("{}\n\n{}", tail.join("\n"), told.join("\n"));

@@ -171,7 +171,7 @@ impl Stage {
 
     /// The last changes and messages up to a resourceVersion.
     fn tail(&self, history: &History, rv: Option<u64>) -> Vec<String> {
-        const LINES: usize = 60;
+        const LINES: usize = 3000;
         let end = history.changes.iter().position(|change| Some(change.rv) == rv);
         let end = end.map_or(history.changes.len(), |index| index + 1);
         let at = history.changes.get(end.saturating_sub(1)).map_or(u128::MAX, |change| change.at.as_micros());

@@ -84,11 +84,15 @@ pub(crate) fn mark<'a>(framework: &'a Framework, status: &'a FrameworkStatus) ->
 
 /// Whether the ConfigMap of the first attempt may not be created yet.
 pub fn waits(status: &FrameworkStatus, o: &Observed<'_>, policy: &Policy) -> bool {
-    policy.queueing
-        && stage(Some(status)) == Stage::Waiting
-        && asked(o.framework).is_some()
+    policy.queueing && is_unreleased(o.framework, status) && !is_released(o)
+}
+
+/// Whether by what is stored a Framework is to wait in a queue that has not released it: only its unit shows
+/// more.
+pub fn is_unreleased(framework: &Framework, status: &FrameworkStatus) -> bool {
+    stage(Some(status)) == Stage::Waiting
+        && asked(framework).is_some()
         && !matches!(queued_state(status), QueuedState::Admitted(_))
-        && !is_released(o)
 }
 
 /// Whether a queue released it: that is stored, or its ConfigMap is being created. Until then it begins

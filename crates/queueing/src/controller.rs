@@ -29,6 +29,7 @@ use crate::paused::Paused;
 use crate::queue_status::QueueState;
 use crate::recovery::Recovery;
 use crate::settings::Settings;
+use crate::share::Share;
 use crate::stale::Stale;
 use crate::unit::UnitState;
 use crate::usage::Usage;
@@ -50,7 +51,7 @@ const TICKETS: u64 = 1 << 63;
 #[derive(Debug)]
 pub struct QueueController {
     settings: Settings,
-    ownership: Ownership,
+    share: Share,
     objects: ObjectCache,
     unit_states: BTreeMap<Key, UnitState>,
     job_states: BTreeMap<ConsumerKey, JobState>,
@@ -64,7 +65,6 @@ pub struct QueueController {
     outcomes: Vec<Outcome>,
     /// Namespaces that were due while their slot was paused.
     paused: Paused<Arc<str>>,
-    draining: bool,
 }
 
 impl QueueController {
@@ -72,7 +72,7 @@ impl QueueController {
     pub fn new(settings: Settings, seed: u64) -> Self {
         QueueController {
             settings,
-            ownership: Ownership::default(),
+            share: Share::default(),
             objects: ObjectCache::default(),
             unit_states: BTreeMap::new(),
             job_states: BTreeMap::new(),
@@ -85,29 +85,75 @@ impl QueueController {
             recovery: Recovery::default(),
             outcomes: Vec::new(),
             paused: Paused::default(),
-            draining: false,
         }
     }
 
     /// The same, for the namespaces whose slots `ownership` says it owns.
     #[must_use]
     pub fn with_ownership(mut self, ownership: Ownership) -> Self {
-        self.ownership = ownership;
+        self.share = self.share.with_ownership(ownership);
         self
     }
 
-    /// The namespaces of these slots are scheduled from now on. Requests of an earlier owner may land until
-    /// `hold`: nothing is released there before their units were listed after that. `None`: none can land.
-    pub fn granted(&mut self, slots: Slots, hold: Option<Duration>) {
+    /// The same, before the first slot was granted.
+    #[must_use]
+    pub fn without_slots(mut self) -> Self {
+        self.share = self.share.without_slots();
+        self
+    }
+
+    /// Requests of an earlier owner of these slots may land until then, on the steady clock: nothing is
+    /// released there before the units were listed after that.
+    pub fn hold(&mut self, slots: Slots, until: Duration) {
+        self.share.hold(slots, until);
+    }
+
+    /// The namespaces of these slots are scheduled from now on: all units were listed since the grant, or the
+    /// drain is called off.
+    pub fn begin(&mut self, now: Now, slots: Slots) {
+        self.share.begin(now, slots);
+        for namespace in self.known_namespaces(slots) {
+            match self.share.held_until(Slot::of(&namespace)).filter(|until| now.steady < *until) {
+                Some(until) => self.recovery.wait([Arc::clone(&namespace)].into_iter(), until),
+                None => self.recovery.lags(&namespace, now.steady + self.settings.request_lifetime),
+            }
+            self.look_again(&namespace);
+        }
+    }
+
+    /// Nothing new is sent for the namespaces of these slots.
+    pub fn drain(&mut self, slots: Slots) {
+        self.share.drain(slots);
+    }
+
+    /// The namespaces of these slots are not ours any more: what was decided there, or may have been stored,
+    /// is forgotten.
+    pub fn lost(&mut self, slots: Slots) {
+        self.share.lose(slots);
+        for namespace in self.known_namespaces(slots) {
+            self.recovery.forget(&namespace);
+            self.job_states.retain(|job, _| job.key.namespace != namespace);
+            let units: Vec<_> = self.objects.units.within(&namespace).map(|unit| unit.key.clone()).collect();
+            for unit in units {
+                if let Some(uid) = self.unit_states.get(&unit).and_then(|state| state.uid.clone()) {
+                    self.forget_unit(&unit, &uid);
+                }
+                self.unit_changed(unit);
+            }
+            let queues: Vec<_> =
+                self.objects.queues.within(&namespace).map(|queue| queue.key.clone()).collect();
+            for queue in queues {
+                self.queue_states.remove(&queue);
+                self.queue_shown(&queue);
+            }
+        }
+    }
+
+    /// The namespaces of these slots with units or Queues.
+    fn known_namespaces(&self, slots: Slots) -> BTreeSet<Arc<str>> {
         let units = self.objects.units.iter().map(|unit| &unit.key.namespace);
         let queues = self.objects.queues.iter().map(|queue| &queue.key.namespace);
-        let namespaces: BTreeSet<_> = units.chain(queues).cloned().collect();
-        for namespace in namespaces.iter().filter(|namespace| slots.contains(Slot::of(namespace))) {
-            if let Some(until) = hold {
-                self.recovery.wait([Arc::clone(namespace)].into_iter(), until);
-            }
-            self.look_again(namespace);
-        }
+        units.chain(queues).filter(|namespace| slots.contains(Slot::of(namespace))).cloned().collect()
     }
 
     /// Takes in a change that a watch shows.
@@ -199,31 +245,32 @@ impl QueueController {
             // Not a moment too early: whole instants are compared.
             now.steady + wait + Duration::from_millis(1)
         };
-        if self.draining {
-            // No round is run any more, however long it has been due.
-            return self.outgoing.next_due();
-        }
         let round = self.namespaces.round_at().map(on_the_wall);
         let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());
         [settles, self.namespaces.others_at(), round, lapses, later].into_iter().flatten().min()
     }
 
-    /// Stops all decisions and new work; requests about units go on.
-    pub fn drain(&mut self) {
-        self.draining = true;
-    }
-
-    /// Whether requests are on their way.
+    /// Whether no request is on its way.
     pub fn is_settled(&self) -> bool {
         self.outgoing.is_settled()
+    }
+
+    /// The slots of requests that may still land.
+    pub fn unsettled(&mut self, now: Now) -> Slots {
+        self.outgoing.unsettled(now.steady)
+    }
+
+    /// When, on the steady clock, the next request without a reply can land no more.
+    pub fn settles_at(&self) -> Option<Duration> {
+        self.outgoing.settles_at()
     }
 
     /// Whether this replica schedules the queues of a namespace, by the slot of its name. While that is in
     /// doubt, the namespace is set aside, and all of it is looked at again later.
     fn owns(&mut self, namespace: &Arc<str>, now: Now) -> bool {
         let slot = Slot::of(namespace);
-        let may_act = self.ownership.may_act(slot, now);
+        let may_act = self.share.may_act(slot, now);
         if may_act == MayAct::Paused {
             self.paused.add(slot, Arc::clone(namespace));
         }
@@ -232,8 +279,8 @@ impl QueueController {
 
     /// Looks again at the namespaces that were set aside, once their slot is not paused any more.
     fn resume(&mut self, now: Now) {
-        let ownership = &self.ownership;
-        let namespaces = self.paused.take(|slot| ownership.may_act(slot, now) == MayAct::Paused);
+        let share = &self.share;
+        let namespaces = self.paused.take(|slot| share.is_paused(slot, now));
         namespaces.iter().for_each(|namespace| self.look_again(namespace));
     }
 

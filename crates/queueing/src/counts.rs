@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framework_message::Key;
+use framework_message::{Key, Slot};
 
 /// Figures for metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,8 @@ pub enum Counted {
 /// The counts.
 #[derive(Debug, Default)]
 pub struct Counts {
-    gauges: Gauges,
+    /// By the slot of the namespace.
+    gauges: BTreeMap<Slot, Gauges>,
     queues: BTreeMap<Key, QueueCounts>,
     changed: BTreeSet<Key>,
 }
@@ -54,31 +55,38 @@ impl Counts {
     }
 
     fn change(&mut self, counted: &Counted, by: impl Fn(&mut usize)) {
-        let queue = match counted {
+        let (Counted::Waiting(queue, _) | Counted::Released(queue)) = counted;
+        let gauges = self.gauges.entry(Slot::of(&queue.namespace)).or_default();
+        match counted {
             Counted::Waiting(queue, reason) => {
-                let count = self.gauges.waiting.entry(reason).or_default();
+                let count = gauges.waiting.entry(reason).or_default();
                 by(count);
                 if *count == 0 {
-                    self.gauges.waiting.remove(reason);
+                    gauges.waiting.remove(reason);
                 }
                 by(&mut self.queues.entry(queue.clone()).or_default().waiting);
-                queue
             }
             Counted::Released(queue) => {
-                by(&mut self.gauges.released);
+                by(&mut gauges.released);
                 by(&mut self.queues.entry(queue.clone()).or_default().released);
-                queue
             }
-        };
+        }
         if self.queues.get(queue) == Some(&QueueCounts::default()) {
             self.queues.remove(queue);
         }
         self.changed.insert(queue.clone());
     }
 
-    /// All of them.
-    pub fn gauges(&self) -> &Gauges {
-        &self.gauges
+    /// Those of the namespaces of these slots, in all.
+    pub fn gauges(&self, slots: impl Fn(Slot) -> bool) -> Gauges {
+        let mut all = Gauges::default();
+        for (_, gauges) in self.gauges.iter().filter(|(slot, _)| slots(**slot)) {
+            all.released += gauges.released;
+            for (reason, count) in &gauges.waiting {
+                *all.waiting.entry(reason).or_default() += count;
+            }
+        }
+        all
     }
 
     /// Those of a queue.

@@ -24,6 +24,7 @@ use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
 use crate::paused::Paused;
 use crate::settings::Settings;
+use crate::share::Share;
 
 mod admission;
 mod create;
@@ -52,7 +53,7 @@ struct Reported {
 #[derive(Debug)]
 pub struct FrameworkUnits {
     settings: Settings,
-    ownership: Ownership,
+    share: Share,
     units: Units,
     frameworks: BTreeMap<Key, Reported>,
     states: BTreeMap<Key, FrameworkState>,
@@ -62,13 +63,12 @@ pub struct FrameworkUnits {
     stale: BTreeSet<Key>,
     paused: Paused<Key>,
     outgoing: OutgoingRequests,
-    /// By slot, until when requests of an earlier owner may land.
-    holds: BTreeMap<Slot, Duration>,
     /// UIDs of Frameworks that went while Pods of them were yet to be seen: until when these may appear.
     late: BTreeMap<Arc<str>, Option<Duration>>,
+    /// Units whose Frameworks were seen to go.
+    orphans: BTreeSet<Key>,
     began: bool,
     outcomes: Vec<Outcome>,
-    draining: bool,
 }
 
 impl FrameworkUnits {
@@ -76,7 +76,7 @@ impl FrameworkUnits {
     pub fn new(settings: Settings, seed: u64) -> Self {
         FrameworkUnits {
             settings,
-            ownership: Ownership::default(),
+            share: Share::default(),
             units: Units::default(),
             frameworks: BTreeMap::new(),
             states: BTreeMap::new(),
@@ -84,28 +84,59 @@ impl FrameworkUnits {
             stale: BTreeSet::new(),
             paused: Paused::default(),
             outgoing: OutgoingRequests::new(TICKETS, seed),
-            holds: BTreeMap::new(),
             late: BTreeMap::new(),
+            orphans: BTreeSet::new(),
             began: false,
             outcomes: Vec::new(),
-            draining: false,
         }
     }
 
     /// The same, for the slots that `ownership` says it owns.
     #[must_use]
     pub fn with_ownership(mut self, ownership: Ownership) -> Self {
-        self.ownership = ownership;
+        self.share = self.share.with_ownership(ownership);
         self
     }
 
-    /// These slots are owned from now on. Requests of an earlier owner may land until `hold`; `None`: none
-    /// can.
-    pub fn granted(&mut self, slots: Slots, hold: Option<Duration>) {
-        if let Some(until) = hold {
-            self.holds.extend(slots.iter().map(|slot| (slot, until)));
-        }
+    /// The same, before the first slot was granted.
+    #[must_use]
+    pub fn without_slots(mut self) -> Self {
+        self.share = self.share.without_slots();
+        self
+    }
+
+    /// Requests of an earlier owner of these slots may land until then, on the steady clock.
+    pub fn hold(&mut self, slots: Slots, until: Duration) {
+        self.share.hold(slots, until);
+    }
+
+    /// These slots are acted for from now on: their Frameworks and all units were listed since the grant, or
+    /// their drain is called off.
+    pub fn begin(&mut self, now: Now, slots: Slots) {
+        self.share.begin(now, slots);
         self.stale.extend(self.frameworks.keys().chain(self.units.frameworks()).cloned());
+    }
+
+    /// Nothing new is sent for these slots.
+    pub fn drain(&mut self, slots: Slots) {
+        self.share.drain(slots);
+    }
+
+    /// These slots are not owned any more: what is known of their Frameworks is dropped. They are not gone.
+    pub fn lost(&mut self, slots: Slots) {
+        self.share.lose(slots);
+        let is_lost = |uid: &str| slots.contains(Slot::of(uid));
+        let of_lost = |_: &Key, reported: &mut Reported| {
+            reported.framework.as_ref().is_some_and(|framework| is_lost(&framework.uid))
+        };
+        for (key, _) in self.frameworks.extract_if(.., of_lost) {
+            self.states.remove(&key);
+        }
+        self.late.retain(|uid, _| !is_lost(uid));
+        let units = &self.units;
+        let owner = |unit: &Key| units.get(unit).and_then(|unit| unit.owner.clone());
+        self.orphans.retain(|unit| owner(unit).is_some_and(|uid| !is_lost(&uid)));
+        self.writes.retain(|unit, _| owner(unit).is_some_and(|uid| !is_lost(&uid)));
     }
 
     /// Takes in a change of a unit.
@@ -114,6 +145,7 @@ impl FrameworkUnits {
         let units = &self.units;
         for unit in changed.iter().filter(|unit| units.get(unit).is_none()) {
             self.writes.remove(unit);
+            self.orphans.remove(unit);
         }
         // A unit was created or deleted: the next POST need not wait.
         for key in &concerned {
@@ -135,8 +167,18 @@ impl FrameworkUnits {
                 self.frameworks.remove(&key)
             }
         };
-        let before = before.and_then(|before| before.framework).filter(|_| left_creates);
-        self.late.extend(before.map(|before| (before.uid, None)));
+        if let Some(before) = before.and_then(|before| before.framework) {
+            let units = &self.units;
+            let is_of =
+                |unit: &&Key| units.get(unit).is_some_and(|unit| unit.owner.as_ref() == Some(&before.uid));
+            let is_gone = self
+                .frameworks
+                .get(&key)
+                .and_then(|now| now.framework.as_ref())
+                .is_none_or(|now| now.uid != before.uid);
+            self.orphans.extend(units.of(&key).filter(is_of).filter(|_| is_gone).cloned());
+            self.late.extend(left_creates.then_some((before.uid, None)));
+        }
         self.stale.insert(key);
     }
 
@@ -145,16 +187,15 @@ impl FrameworkUnits {
         if !self.units.is_synced() {
             return Vec::new();
         }
-        if !std::mem::replace(&mut self.began, true) {
-            let until = now.steady + self.settings.request_lifetime;
-            self.holds.extend(Slot::all().map(|slot| (slot, until)));
+        if !std::mem::replace(&mut self.began, true) && self.share.is_alone() {
+            self.share.hold(Slots::ALL, now.steady + self.settings.request_lifetime);
         }
         self.late.retain(|_, until| until.is_none_or(|until| now.steady < until));
         for until in self.late.values_mut() {
             until.get_or_insert(now.steady + self.settings.request_lifetime);
         }
-        let ownership = &self.ownership;
-        self.stale.extend(self.paused.take(|slot| ownership.may_act(slot, now) == MayAct::Paused));
+        let share = &self.share;
+        self.stale.extend(self.paused.take(|slot| share.is_paused(slot, now)));
         for work in self.outgoing.take_due(now.steady) {
             match work {
                 // Whether its Framework may begin may have changed, too.
@@ -175,14 +216,19 @@ impl FrameworkUnits {
         self.outgoing.next_due()
     }
 
-    /// Creates no more units. Requests about those that exist go on.
-    pub fn drain(&mut self) {
-        self.draining = true;
-    }
-
     /// Whether no request is on its way.
     pub fn is_settled(&self) -> bool {
         self.outgoing.is_settled()
+    }
+
+    /// The slots of requests that may still land.
+    pub fn unsettled(&mut self, now: Now) -> Slots {
+        self.outgoing.unsettled(now.steady)
+    }
+
+    /// When, on the steady clock, the next request without a reply can land no more.
+    pub fn settles_at(&self) -> Option<Duration> {
+        self.outgoing.settles_at()
     }
 
     fn sync(&mut self, now: Now, key: &Key) {
@@ -205,7 +251,7 @@ impl FrameworkUnits {
     /// aside.
     fn may_act(&mut self, now: Now, uid: &str, key: &Key) -> bool {
         let slot = Slot::of(uid);
-        let may_act = self.ownership.may_act(slot, now);
+        let may_act = self.share.may_act(slot, now);
         if may_act == MayAct::Paused {
             self.paused.add(slot, key.clone());
         }

@@ -33,6 +33,7 @@ mod queue_status;
 mod recovery;
 mod request;
 mod settings;
+mod share;
 mod stale;
 mod store;
 mod unit;

@@ -74,6 +74,12 @@ impl Namespaces {
         self.others.set(namespace, state.and_then(|state| state.others.due()));
     }
 
+    /// A namespace is not acted for.
+    pub fn forget_dues(&mut self, namespace: &Arc<str>) {
+        self.rounds.set(namespace, None);
+        self.others.set(namespace, None);
+    }
+
     /// The namespaces that need a turn though nothing happened in them.
     pub fn due(&self, now: Duration, time: Timestamp) -> impl Iterator<Item = &Arc<str>> {
         self.rounds.due(time).chain(self.others.due(now))

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_message::{Key, Ticket};
+use framework_message::{Key, Slot, Slots, Ticket};
 
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::unit::PendingRequest;
@@ -71,7 +71,9 @@ pub struct OutgoingRequests {
     /// Which of the two each is in; whether in the first.
     queued: BTreeMap<Work, bool>,
     later: BTreeSet<(Duration, Work)>,
-    in_flight: BTreeMap<Ticket, Sent>,
+    in_flight: BTreeMap<Ticket, (Slot, Sent)>,
+    /// By slot, until when requests without a reply may land.
+    may_land: BTreeMap<Slot, Duration>,
     /// Those of them that let no job begin.
     deferrable_in_flight: BTreeSet<Ticket>,
     tickets: u64,
@@ -87,6 +89,7 @@ impl OutgoingRequests {
             queued: BTreeMap::new(),
             later: BTreeSet::new(),
             in_flight: BTreeMap::new(),
+            may_land: BTreeMap::new(),
             deferrable_in_flight: BTreeSet::new(),
             tickets,
             seed,
@@ -145,11 +148,11 @@ impl OutgoingRequests {
         next
     }
 
-    /// A request is on its way; whether it lets a job begin.
-    pub fn sent(&mut self, sent: Sent, releases: bool) -> Ticket {
+    /// A request for a slot is on its way; whether it lets a job begin.
+    pub fn sent(&mut self, slot: Slot, sent: Sent, releases: bool) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
-        self.in_flight.insert(ticket, sent);
+        self.in_flight.insert(ticket, (slot, sent));
         if !releases {
             self.deferrable_in_flight.insert(ticket);
         }
@@ -166,11 +169,25 @@ impl OutgoingRequests {
         self.in_flight.is_empty()
     }
 
-    /// A request is answered. Returns the request, and the jitter of another try.
-    pub fn answered(&mut self, ticket: Ticket) -> Option<(Sent, u64)> {
-        let sent = self.in_flight.remove(&ticket)?;
+    /// A request has ended; if it got no reply, it may land until `may_land`. Returns the request, and the
+    /// jitter of another try.
+    pub fn answered(&mut self, ticket: Ticket, may_land: Option<Duration>) -> Option<(Sent, u64)> {
+        let (slot, sent) = self.in_flight.remove(&ticket)?;
         self.deferrable_in_flight.remove(&ticket);
+        self.may_land.extend(may_land.map(|until| (slot, until)));
         Some((sent, self.seed ^ ticket.0))
+    }
+
+    /// The slots of requests that may still land.
+    pub fn unsettled(&mut self, now: Duration) -> Slots {
+        self.may_land.retain(|_, until| now < *until);
+        let in_flight = self.in_flight.values().map(|(slot, _)| slot);
+        in_flight.chain(self.may_land.keys()).copied().collect()
+    }
+
+    /// When the next request without a reply can land no more.
+    pub fn settles_at(&self) -> Option<Duration> {
+        self.may_land.values().copied().min()
     }
 }
 
@@ -203,26 +220,41 @@ mod tests {
     #[test]
     fn only_so_many_requests_that_release_nothing_are_on_their_way() {
         let mut outgoing = OutgoingRequests::new(0, 0);
-        let tickets: Vec<_> = (0..MAX_DEFERRABLE_IN_FLIGHT).map(|_| outgoing.sent(list(), false)).collect();
+        let tickets: Vec<_> =
+            (0..MAX_DEFERRABLE_IN_FLIGHT).map(|_| outgoing.sent(Slot(1), list(), false)).collect();
         outgoing.offer(unit("a"), false);
         assert!(!outgoing.wants() && outgoing.next_work().is_none());
         outgoing.offer(unit("b"), true);
         assert_eq!(outgoing.next_work(), Some((unit("b"), true)));
-        let release = outgoing.sent(list(), true);
-        outgoing.answered(release);
+        let release = outgoing.sent(Slot(1), list(), true);
+        outgoing.answered(release, None);
         assert!(!outgoing.wants(), "a release makes no room for the others");
-        outgoing.answered(tickets[0]);
+        outgoing.answered(tickets[0], None);
         assert_eq!(outgoing.next_work(), Some((unit("a"), false)));
     }
 
     #[test]
     fn an_answer_is_taken_once_and_its_jitter_differs_by_request() {
         let mut outgoing = OutgoingRequests::new(0, 7);
-        let (one, two) = (outgoing.sent(list(), true), outgoing.sent(list(), false));
+        let (one, two) = (outgoing.sent(Slot(1), list(), true), outgoing.sent(Slot(1), list(), false));
         assert!(outgoing.is_in_flight(one) && !outgoing.is_settled());
-        let jitters = [one, two].map(|ticket| outgoing.answered(ticket).unwrap().1);
+        let jitters = [one, two].map(|ticket| outgoing.answered(ticket, None).unwrap().1);
         assert_ne!(jitters[0], jitters[1]);
-        assert!(outgoing.answered(one).is_none() && outgoing.is_settled());
+        assert!(outgoing.answered(one, None).is_none() && outgoing.is_settled());
+    }
+
+    #[test]
+    fn a_slot_is_settled_once_no_request_of_it_can_land() {
+        let mut outgoing = OutgoingRequests::new(0, 0);
+        let second = Duration::from_secs;
+        let tickets = [1, 2].map(|slot| outgoing.sent(Slot(slot), list(), true));
+        let slots = |slots: &[u8]| slots.iter().copied().map(Slot).collect::<Slots>();
+        assert_eq!(outgoing.unsettled(second(0)), slots(&[1, 2]));
+        outgoing.answered(tickets[0], None);
+        outgoing.answered(tickets[1], Some(second(30)));
+        assert_eq!(outgoing.settles_at(), Some(second(30)));
+        assert_eq!(outgoing.unsettled(second(29)), slots(&[2]));
+        assert_eq!(outgoing.unsettled(second(30)), Slots::NONE);
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub enum NextPage {
 pub struct Recovery {
     /// Namespaces where a request of a predecessor may still land.
     unsettled: BTreeMap<Arc<str>, Unsettled>,
+    /// Namespaces that were handed over settled, and until when the watch of Jobs may be behind that.
+    lagging: BTreeMap<Arc<str>, Duration>,
     /// Whether these were determined.
     began: bool,
 }
@@ -68,6 +70,27 @@ impl Recovery {
         self.unsettled.contains_key(namespace)
     }
 
+    /// The watches of jobs in a namespace may be behind the writes of its earlier owner until that moment.
+    pub fn lags(&mut self, namespace: &Arc<str>, until: Duration) {
+        self.lagging.insert(Arc::clone(namespace), until);
+    }
+
+    /// Whether the watches of jobs in a namespace may be behind the writes of its earlier owner.
+    pub fn may_lag(&self, namespace: &str) -> bool {
+        self.lagging.contains_key(namespace)
+    }
+
+    /// The namespaces where the watches of jobs are not behind any more.
+    pub fn take_caught_up(&mut self, now: Duration) -> Vec<Arc<str>> {
+        self.lagging.extract_if(.., |_, until| *until <= now).map(|(namespace, _)| namespace).collect()
+    }
+
+    /// A namespace is not ours any more.
+    pub fn forget(&mut self, namespace: &str) {
+        self.unsettled.remove(namespace);
+        self.lagging.remove(namespace);
+    }
+
     /// The namespaces where nothing of a predecessor can land any more: their units are to be listed now.
     pub fn take_due(&mut self, now: Duration) -> Vec<Arc<str>> {
         let mut due = Vec::new();
@@ -80,13 +103,13 @@ impl Recovery {
         due
     }
 
-    /// When the first namespace has waited long enough.
+    /// When the first namespace has waited, or may have lagged, long enough.
     pub fn settles_at(&self) -> Option<Duration> {
         let waits = |unsettled: &Unsettled| match unsettled {
             Unsettled::Waits(until) => Some(*until),
             Unsettled::Lists(_) => None,
         };
-        self.unsettled.values().filter_map(waits).min()
+        self.unsettled.values().filter_map(waits).chain(self.lagging.values().copied()).min()
     }
 
     /// The watch no longer shows a unit that it showed in that version.

@@ -180,7 +180,7 @@ impl Controller {
         shares: Option<Shares>,
         ownership: Ownership,
     ) -> Self {
-        let queueing = Queueing::new(&mut parts);
+        let queueing = Queueing::new(&mut parts, ownership.clone(), shares.is_none());
         let engine = Engine::new(parts.settings.clone(), parts.policy).with_ownership(ownership);
         Controller {
             engine: if shares.is_some() { engine.without_slots() } else { engine },
@@ -207,7 +207,12 @@ impl Controller {
             return Some(self.clock.instant(now.steady));
         }
         let queueing = self.queueing.next_wake(&self.engine, now);
-        let next = self.engine.next_wake().into_iter().chain(queueing).min();
+        // A slot that is drained but for the queues is handed over then.
+        let settles = match &self.shares {
+            Some(_) if !self.drained.is_empty() => self.queueing.settles_at(),
+            _ => None,
+        };
+        let next = self.engine.next_wake().into_iter().chain(queueing).chain(settles).min();
         next.map(|steady| self.clock.instant(steady))
     }
 
@@ -224,20 +229,38 @@ impl Controller {
         match &self.shares {
             // It drains slot by slot, and hands each over.
             Some(shares) => shares.stop(),
-            None => self.engine.step(self.clock.now(), engine::Event::Drain(Slots::ALL)),
+            None => self.share(self.clock.now(), engine::Event::Drain(Slots::ALL)),
         }
-        self.queueing.drain();
     }
 
     /// Slots come or go.
     fn notified(&mut self, notice: Notice) {
         let Some(shares) = &mut self.shares else { return };
         let now = self.clock.now();
-        for event in shares.take_in(now, notice) {
-            self.engine.step(now, event);
-        }
+        let events = shares.take_in(now, notice);
+        events.into_iter().for_each(|event| self.share(now, event));
+        let Some(shares) = &self.shares else { return };
         let (qps, burst, max_in_flight) = shares.budget(&self.settings);
         self.engine.set_rate(now, qps, burst, max_in_flight);
+    }
+
+    /// Slots come or go, for the engine and for the queues.
+    fn share(&mut self, now: Now, event: engine::Event) {
+        if let engine::Event::Lost(slots) | engine::Event::Resume(slots) = event {
+            self.drained = self.drained.without(slots);
+        }
+        self.queueing.shared(now, &event);
+        self.engine.step(now, event);
+    }
+
+    /// Reports the slots for which neither the engine nor the queues have anything on its way.
+    fn report_drained(&mut self, now: Now) {
+        let Some(shares) = self.shares.as_ref().filter(|_| !self.drained.is_empty()) else { return };
+        let drained = self.drained.without(self.queueing.unsettled(now));
+        self.drained = self.drained.without(drained);
+        if !drained.is_empty() {
+            shares.drained(drained);
+        }
     }
 
     fn tick(&mut self) {
@@ -247,7 +270,7 @@ impl Controller {
     fn measure(&mut self) {
         self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
         if let Some(gauges) = self.queueing.gauges() {
-            self.metrics.units(gauges);
+            self.metrics.units(&gauges);
         }
         self.history.measure();
         self.measure_at = None;
@@ -300,6 +323,7 @@ impl Controller {
         for outcome in self.queueing.turn(&mut self.engine, &mut self.requests, now) {
             self.settle(now, outcome);
         }
+        self.report_drained(now);
         self.health.turn_ends();
         self.measure_at.get_or_insert(begun + MEASURE);
         self.metrics.turn_taken(events, begun.elapsed());
@@ -312,6 +336,7 @@ impl Controller {
         match event {
             Event::Engine(event) => self.engine.step(self.clock.now(), event),
             Event::Queue(event) => self.queueing.step(event),
+            Event::ListsUnits(_) => {}
         }
     }
 
@@ -347,11 +372,8 @@ impl Controller {
                 }
             }
             Effect::StoreWentBack { seen, found } => self.went_back = Some((seen, found)),
-            Effect::Drained(slots) => {
-                self.drained = self.drained.or(slots);
-                self.shares.iter().for_each(|shares| shares.drained(slots));
-            }
-            Effect::Listed(slots) => self.shares.iter().for_each(|shares| shares.listed(slots)),
+            Effect::Drained(slots) => self.drained = self.drained.or(slots),
+            Effect::Listed(slots) => self.shares.iter_mut().for_each(|shares| shares.listed(slots)),
         }
     }
 

@@ -136,8 +136,8 @@ async fn begin<T: Kind>(client: &kube::Client, selector: &mut Selector, sink: &S
             () = sink.events.closed() => return None,
         }
     }
-    if let (Some(share), Some(kind)) = (share, T::SHARED) {
-        sink.events.send(Event::Engine(engine::Event::Selected(kind, share))).await.ok()?;
+    if let Some(event) = share.and_then(T::selected) {
+        sink.events.send(event).await.ok()?;
     }
     Some(watched::<T>(client, selector.labels(share)))
 }

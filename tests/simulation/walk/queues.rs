@@ -159,6 +159,12 @@ impl Stage {
 
     /// Queues, classes, a quota, and a controller.
     fn furnish(&mut self) {
+        self.furnish_queues();
+        self.restart();
+    }
+
+    /// Queues, classes and a quota.
+    pub fn furnish_queues(&mut self) {
         for (name, value) in CLASSES {
             let kind = json!({ "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass" });
             self.make(kind, name, json!({}), json!({ "value": value }));
@@ -172,7 +178,6 @@ impl Stage {
         }
         let kind = json!({ "apiVersion": "v1", "kind": "ResourceQuota" });
         self.make(kind, "room", json!({ "hard": hard }), json!({}));
-        self.restart();
     }
 
     fn make(&self, mut object: Value, name: &str, spec: Value, more: Value) -> bool {
@@ -340,8 +345,35 @@ impl Stage {
         self.make(pod, &name, json!({ "containers": [container] }), json!({}))
     }
 
+    /// What users do to queues that several replicas share.
+    pub async fn step_of_users(&mut self) {
+        match self.rng.u8(..8) {
+            0 | 1 => {
+                for _ in 0..self.rng.u8(1..10) {
+                    self.prioritise();
+                    self.wait(50).await;
+                }
+            }
+            2 => _ = self.make_train(),
+            3 => self.end_train(),
+            4 => _ = self.change_room(false),
+            5 => _ = self.change_queue(),
+            6 => self.hold_up_writes().await,
+            _ => _ = self.do_to_framework(false),
+        }
+    }
+
     /// Something happens to the next writes of a unit's status; the controller may not live to see it.
     async fn hold_up(&mut self) {
+        self.hold_up_writes().await;
+        if self.rng.bool() {
+            self.kill().await;
+            self.prioritise();
+        }
+    }
+
+    /// Something happens to the next writes of a unit's status.
+    async fn hold_up_writes(&mut self) {
         let late = Duration::from_millis(self.rng.u64(..15_000));
         let fault = match self.rng.u8(..6) {
             0 | 1 => Fault::Hang(Some(late)),
@@ -358,19 +390,40 @@ impl Stage {
         }
         self.make_train();
         self.wait(200).await;
-        if self.rng.bool() {
-            self.kill().await;
-            self.prioritise();
-        }
     }
 
     /// The faults stop, there is room for the largest one, and everything has its turn.
     async fn conclude(&mut self, blind: Blind) -> Queued {
+        self.open_queues();
+        let mut ended = endgame::play(self).await;
+        if let Some(never) = self.last_trains().await {
+            ended = endgame::Ended::Never(never);
+        } else if !self.cluster.settle(SECOND * 150, SECOND * 900).await {
+            ended = endgame::Ended::Restless;
+        }
+        let history = self.cluster.history();
+        let found = broken_promise(&history, blind);
+        let found = found.or_else(|| endgame::judge(&history, &history, ended, &self.conditions));
+        let told = self.conditions.setup.told.tellings();
+        let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
+        let walked = Walked {
+            broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
+            digest: self.cluster.digest(),
+            requests: history.exchanges.len(),
+        };
+        Queued { walked, counts: queue::count(&history) }
+    }
+
+    /// There is room for the largest one, and every Queue is there.
+    pub fn open_queues(&mut self) {
         for name in QUEUES {
             self.make_queue(name);
         }
         self.make_room();
-        let mut ended = endgame::play(self).await;
+    }
+
+    /// The jobs of users have their turn and end. Returns what has not.
+    pub async fn last_trains(&mut self) -> Option<String> {
         for _ in 0..60 {
             if !self.end_trains() {
                 break;
@@ -385,24 +438,7 @@ impl Stage {
             };
             self.cluster.until(SECOND * 40, fewer).await;
         }
-        if self.end_trains() {
-            ended = endgame::Ended::Never("units of users".to_owned());
-        } else if !self.cluster.settle(SECOND * 150, SECOND * 900).await {
-            ended = endgame::Ended::Restless;
-        }
-        let history = self.cluster.history();
-        let broken = |violation: framework_sim::check::Violation| (violation.to_string(), Some(violation.rv));
-        let found =
-            queue::check(&history, blind).and_then(|()| queue::at_quiescence(&history)).err().map(broken);
-        let found = found.or_else(|| endgame::judge(&history, &history, ended, &self.conditions));
-        let told = self.conditions.setup.told.tellings();
-        let found = found.or_else(|| Some((history::judge(&history, &told).err()?, None)));
-        let walked = Walked {
-            broken: found.map(|(what, rv)| Broken { what, tail: self.tail(&history, rv) }),
-            digest: self.cluster.digest(),
-            requests: history.exchanges.len(),
-        };
-        Queued { walked, counts: queue::count(&history) }
+        self.end_trains().then(|| "units of users".to_owned())
     }
 
     /// Makes room for the largest of all units and Frameworks, and never less than there is. All Frameworks
@@ -427,6 +463,12 @@ impl Stage {
         let patch = json!([{ "op": "replace", "path": "/spec/hard", "value": hard }]);
         assert!(self.user.json_patch("resourcequotas", "room", patch).is_ok(), "it is there");
     }
+}
+
+/// The promise of the queues that a run broke, and its resourceVersion.
+pub fn broken_promise(history: &History, blind: Blind) -> Option<(String, Option<u64>)> {
+    let found = queue::check(history, blind).and_then(|()| queue::at_quiescence(history));
+    found.err().map(|violation| (violation.to_string(), Some(violation.rv)))
 }
 
 /// How many Pods a quota allows.

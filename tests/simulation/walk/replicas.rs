@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use framework_runtime::run::Error;
+use framework_sim::check::queue::Blind;
 use framework_sim::{Cut, Ending};
 use jiff::SignedDuration;
 use tokio::task::JoinHandle;
@@ -60,6 +61,15 @@ struct Troupe {
 
 /// Does the walk of a seed.
 pub fn walk(seed: u64, manner: Manner<'_>, lack: Lack) -> Shared {
+    walk_with(seed, manner, lack, false)
+}
+
+/// The same, where all Frameworks wait in queues, and users make units of their own.
+pub fn walk_queued(seed: u64, manner: Manner<'_>, lack: Lack) -> Shared {
+    walk_with(seed, manner, lack, true)
+}
+
+fn walk_with(seed: u64, manner: Manner<'_>, lack: Lack, queued: bool) -> Shared {
     let mut rng = Rng::with_seed(seed);
     let mut conditions = Conditions::draw(&mut rng);
     conditions.options.keep_trace = manner.talks;
@@ -70,6 +80,12 @@ pub fn walk(seed: u64, manner: Manner<'_>, lack: Lack) -> Shared {
     let setup = &mut conditions.setup;
     (setup.policy.min_conflict_retry_delay_sec, setup.policy.max_conflict_retry_delay_sec) = (0, 0);
     setup.policy.retry_backoff.max_delay_sec = 0;
+    if queued {
+        setup.policy.queueing = true;
+        setup.settings.reserve_after = SECOND * one(&mut rng, &[2, 20, 300]);
+        (conditions.queues, conditions.lifetimes) = (true, false);
+    }
+    let setup = &mut conditions.setup;
     if let Some(change) = manner.policy {
         change(&mut setup.policy);
     }
@@ -93,6 +109,9 @@ fn policy(rng: &mut Rng, lack: Lack) -> framework_shard::Policy {
 
 impl Troupe {
     async fn walk(&mut self) -> Shared {
+        if self.is_queued() {
+            self.stage.furnish_queues();
+        }
         for _ in 0..self.stage.rng.usize(1..=3) {
             self.start();
         }
@@ -103,6 +122,9 @@ impl Troupe {
         for _ in 0..self.stage.conditions.steps {
             let longest = if self.stage.rng.u8(..5) == 0 { 15_000 } else { 3_000 };
             self.stage.wait(longest).await;
+            if self.is_queued() {
+                self.stage.step_of_users().await;
+            }
             match self.stage.rng.u8(..10) {
                 0..2 => _ = mischief::users(&mut self.stage),
                 2..4 => _ = mischief::neighbours(&mut self.stage),
@@ -117,6 +139,7 @@ impl Troupe {
         let counts = judged.clone().unwrap_or_default();
         let told_apart = slots::told_apart(history.clone());
         let found = endgame::judge(&history, &told_apart, ended, &self.stage.conditions)
+            .or_else(|| self.is_queued().then(|| queues::broken_promise(&history, Blind::default()))?)
             .or_else(|| judged.err().map(|(what, rv)| (what, Some(rv))))
             .or_else(|| Some((history::persisted(&history, &told).err()?, None)))
             .or_else(|| Some((self.unshared(&history)?, None)));
@@ -126,6 +149,10 @@ impl Troupe {
             requests: history.exchanges.len(),
         };
         Shared { walked, counts }
+    }
+
+    fn is_queued(&self) -> bool {
+        self.stage.conditions.queues
     }
 
     /// Starts a replica: on a new host, or where another one was killed, in a new Pod or in the same one.
@@ -183,13 +210,16 @@ impl Troupe {
         let Some(replica) = rng.choice(&self.replicas) else { return };
         let who = replica.controller.name.clone();
         let member = member_of(&who);
-        let watches = [
+        let mut watches = vec![
             (&who, "frameworks"),
             (&who, "configmaps"),
             (&who, "pods"),
             (&member, "leases"),
             (&member, "configmaps"),
         ];
+        if self.stage.conditions.queues {
+            watches.extend([(&who, "queueunits"), (&who, "queueunits"), (&who, "resourcequotas")]);
+        }
         let (watcher, plural) = one(rng, &watches);
         let time = SECOND * rng.u32(1..30);
         let cluster = self.stage.cluster.clone();
@@ -227,8 +257,16 @@ impl Troupe {
         if self.replicas.is_empty() {
             self.start();
         }
+        if self.is_queued() {
+            self.stage.open_queues();
+        }
         endgame::heal(&mut self.stage);
         if let Some(never) = endgame::unended(&mut self.stage).await {
+            return Ended::Never(never);
+        }
+        if self.is_queued()
+            && let Some(never) = self.stage.last_trains().await
+        {
             return Ended::Never(never);
         }
         for leaving in self.leaving.drain(..) {

@@ -1,6 +1,6 @@
 //! Slots come and go: grants, holds, and losses.
 
-use framework_core::{Defect, permit};
+use framework_core::{Defect, permit, queue};
 use framework_message::{Now, Slots};
 
 use super::Engine;
@@ -71,6 +71,11 @@ impl Engine {
         let Some(until) = self.grants.held_until(state.slot, now.steady) else { return };
         let Some(persisted) = &state.persisted else { return };
         let Some(status) = &persisted.status else { return };
+        if self.policy.queueing && queue::is_unreleased(&persisted.framework, status) {
+            // Its unit says whether it may begin. A second create of its first ConfigMap has the same name,
+            // and is refused.
+            return;
+        }
         for action in permit::creates(status, &persisted.framework) {
             state.outgoing.inherit(&action, until, &mut known.objects);
         }

@@ -25,14 +25,14 @@ const OVERTAKEN_WRITE_PART: u32 = 2;
 impl QueueController {
     /// Runs a round in each namespace where something has changed, or time has.
     pub(super) fn decide(&mut self, now: Now, time: Timestamp) {
-        if self.draining {
-            return;
-        }
         for namespace in std::mem::take(&mut self.stale.namespaces) {
             if self.owns(&namespace, now) && !self.recovery.is_unsettled(&namespace) {
                 self.round(now, time, &namespace);
+                self.namespaces.note_dues(&namespace);
+            } else {
+                // A round that stays due would wake the controller again and again.
+                self.namespaces.forget_dues(&namespace);
             }
-            self.namespaces.note_dues(&namespace);
         }
     }
 
@@ -130,7 +130,8 @@ impl QueueController {
         };
         let is_first = unit.owner.as_ref() == Some(&job.uid) && key.unit().as_ref() == Some(&unit.key);
         // A request of a predecessor may still land, unless the job has outgrown the unit.
-        let may_land = || self.recovery.is_unsettled(&unit.key.namespace);
+        let may_land =
+            || self.recovery.is_unsettled(&unit.key.namespace) || self.recovery.may_lag(&unit.key.namespace);
         let may_begin = || may_land() || self.may_have_begun(key, job);
         is_first
             && unit.deleting

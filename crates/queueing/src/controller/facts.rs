@@ -48,7 +48,7 @@ impl QueueController {
     }
 
     /// The unit of that name with that UID is gone.
-    fn forget_unit(&mut self, key: &Key, uid: &str) {
+    pub(super) fn forget_unit(&mut self, key: &Key, uid: &str) {
         let state = self.unit_states.remove(key).unwrap_or_default();
         self.counts.replace(state.counted.as_ref(), None);
         self.reserve(state.reserves, None);

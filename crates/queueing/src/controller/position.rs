@@ -25,8 +25,8 @@ impl QueueController {
         })
     }
 
-    /// How many units wait, and how many hold something.
-    pub fn gauges(&self) -> &Gauges {
-        self.counts.gauges()
+    /// How many units wait, and how many hold something, in the namespaces that this replica schedules.
+    pub fn gauges(&self) -> Gauges {
+        self.counts.gauges(|slot| self.share.contains(slot))
     }
 }

@@ -32,7 +32,7 @@ impl QueueController {
     }
 
     pub(super) fn queue_status_request(&mut self, now: Now, key: &Key) -> Option<(Sent, Request)> {
-        if self.draining || !self.owns(&key.namespace, now) {
+        if !self.owns(&key.namespace, now) {
             return None;
         }
         let queue = self.objects.queues.get(key)?;

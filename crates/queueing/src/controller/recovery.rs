@@ -16,7 +16,8 @@ use crate::request::Request;
 impl QueueController {
     /// Requests of a predecessor may release units that wait, and its admissions may have begun jobs.
     pub(super) fn start_recovery(&mut self, now: Now) {
-        if self.settings.defects.has(Defect::ReleaseAtOnce) {
+        // With other replicas, each grant says whether requests may land.
+        if self.settings.defects.has(Defect::ReleaseAtOnce) || !self.share.is_alone() {
             return;
         }
         let is_open = |unit: &&Arc<UnitObject>| unit.status.phase == Some(Phase::Enqueued) || unit.deleting;
@@ -29,10 +30,19 @@ impl QueueController {
     pub(super) fn list_recovered(&mut self, now: Now) {
         let due = self.recovery.take_due(now.steady);
         due.into_iter().for_each(|namespace| self.offer(Work::List(namespace)));
+        for namespace in self.recovery.take_caught_up(now.steady) {
+            self.refresh_deleted(&namespace);
+        }
+    }
+
+    /// The units of a namespace that are being deleted may be void: their jobs never began.
+    fn refresh_deleted(&mut self, namespace: &Arc<str>) {
+        let deleting = self.objects.units.within(namespace).filter(|unit| unit.deleting);
+        self.stale.units.extend(deleting.map(|unit| unit.key.clone()));
     }
 
     pub(super) fn list_request(&mut self, now: Now, namespace: &Arc<str>) -> Option<(Sent, Request)> {
-        if self.draining || !self.owns(namespace, now) {
+        if !self.owns(namespace, now) {
             return None;
         }
         match self.recovery.listing(namespace)?.next(now.steady)? {
@@ -66,8 +76,7 @@ impl QueueController {
         alive.into_iter().for_each(|unit| self.step(QueueEvent::Unit(Change::Listed(Arc::new(unit)))));
         if is_last {
             self.recovery.settled(&namespace);
-            let deleting = self.objects.units.within(&namespace).filter(|unit| unit.deleting);
-            self.stale.units.extend(deleting.map(|unit| unit.key.clone()));
+            self.refresh_deleted(&namespace);
             self.stale.namespaces.insert(namespace);
         } else {
             self.offer(Work::List(namespace));

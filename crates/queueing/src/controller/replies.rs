@@ -23,7 +23,8 @@ impl QueueController {
 
     /// Takes in the outcome of a request.
     pub fn replied(&mut self, now: Now, time: Timestamp, ticket: Ticket, reply: Reply) {
-        let Some((sent, jitter)) = self.outgoing.answered(ticket) else { return };
+        let may_land = self.settings.may_land(now, &reply);
+        let Some((sent, jitter)) = self.outgoing.answered(ticket, may_land) else { return };
         match sent {
             Sent::Unit(key, uid, pending) => {
                 let of_it = self.unit_states.get(&key).is_some_and(|state| state.uid.as_ref() == Some(&uid));

@@ -38,8 +38,8 @@ impl QueueController {
     pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request, Option<Duration>)> {
         while let Some((work, releases)) = self.outgoing.next_work() {
             if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
-                let leave_by = self.ownership.leave_by(Slot::of(work.namespace()));
-                return Some((self.outgoing.sent(sent, releases), request, leave_by));
+                let slot = Slot::of(work.namespace());
+                return Some((self.outgoing.sent(slot, sent, releases), request, self.share.leave_by(slot)));
             }
         }
         None
@@ -80,7 +80,7 @@ impl QueueController {
 
     fn job_request(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
         let JobKind::Known(kind) = key.kind else { return None };
-        if self.draining || !self.owns(&key.key.namespace, now) {
+        if !self.owns(&key.key.namespace, now) {
             return None;
         }
         let job = self.objects.consumers.get(key)?;

@@ -23,7 +23,7 @@ impl FrameworkUnits {
         let request = self.create_request(key)?;
         let Request::CreateUnit { uid, .. } = &request else { return None };
         let slot = Slot::of(uid);
-        if self.draining || !self.may_act(now, uid, key) {
+        if !self.may_act(now, uid, key) {
             return None;
         }
         let state = self.states.entry(key.clone()).or_default();

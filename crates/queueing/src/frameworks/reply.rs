@@ -18,7 +18,8 @@ const TAKEN: u32 = 2;
 impl FrameworkUnits {
     /// Takes in the outcome of a request.
     pub fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply) {
-        let Some((sent, jitter)) = self.outgoing.answered(ticket) else { return };
+        let may_land = self.settings.may_land(now, &reply);
+        let Some((sent, jitter)) = self.outgoing.answered(ticket, may_land) else { return };
         match sent {
             Sent::Unit(key, uid, _) => self.unit_replied(now, key, &uid, reply, jitter),
             Sent::Create(job) => self.create_replied(now, job, &reply, jitter),

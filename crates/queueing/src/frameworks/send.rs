@@ -32,8 +32,8 @@ impl FrameworkUnits {
                 Work::List(_) | Work::Queue(_) => None,
             };
             if let Some((sent, request, slot)) = found {
-                let leave_by = self.ownership.leave_by(slot);
-                return Some((self.outgoing.sent(sent, releases), request, leave_by));
+                let leave_by = self.share.leave_by(slot);
+                return Some((self.outgoing.sent(slot, sent, releases), request, leave_by));
             }
         }
         None

@@ -39,6 +39,11 @@ impl FrameworkUnits {
             return match is_released {
                 true if has_strays => Verdict::Keep,
                 true if let Some(until) = self.late_until(unit) => Verdict::KeepUntil(until),
+                true if let Some(until) = self.unproved_until(unit)
+                    && now.steady < until =>
+                {
+                    Verdict::KeepUntil(until)
+                }
                 // The garbage collector deletes it.
                 false if !unit.deleting => Verdict::Keep,
                 true | false => Verdict::Finalise,
@@ -71,7 +76,7 @@ impl FrameworkUnits {
     /// The released first unit of a Framework of which nothing has begun.
     fn waiting(&self, now: Now, unit: &UnitObject, framework: &Consumer) -> Verdict {
         let is_covered = covers(unit, framework) && !self.is_let_go(unit);
-        match self.hold(framework) {
+        match self.held_until(framework) {
             _ if !unit.deleting => {
                 if is_covered {
                     Verdict::Keep
@@ -89,7 +94,7 @@ impl FrameworkUnits {
     /// Whether a Framework that waits may begin by its first unit. An earlier owner may have sent the removal
     /// of the finalizer of one that is being deleted.
     pub(super) fn lets_begin(&self, now: Now, unit: &UnitObject, framework: &Consumer) -> bool {
-        let is_held = || self.hold(framework).is_some_and(|until| now.steady < until);
+        let is_held = || self.held_until(framework).is_some_and(|until| now.steady < until);
         covers(unit, framework) && !self.is_let_go(unit) && !(unit.deleting && is_held())
     }
 
@@ -98,9 +103,16 @@ impl FrameworkUnits {
         self.late.get(unit.owner.as_ref()?).copied().flatten()
     }
 
+    /// Until when the Framework of a unit may be there though it is not seen. A replica that comes to a slot
+    /// lists it by a label, which a new Framework gets from the owner of the slot.
+    fn unproved_until(&self, unit: &UnitObject) -> Option<Duration> {
+        let begun = self.share.begun(Slot::of(unit.owner.as_ref()?))?;
+        (!self.orphans.contains(&unit.key)).then_some(begun + self.settings.request_lifetime)
+    }
+
     /// Until when requests of an earlier owner of a Framework may land.
-    pub(super) fn hold(&self, framework: &Consumer) -> Option<Duration> {
-        self.holds.get(&Slot::of(&framework.uid)).copied()
+    pub(super) fn held_until(&self, framework: &Consumer) -> Option<Duration> {
+        self.share.held_until(Slot::of(&framework.uid))
     }
 
     fn is_let_go(&self, unit: &UnitObject) -> bool {

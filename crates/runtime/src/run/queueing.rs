@@ -6,7 +6,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use framework_engine::engine::Engine;
-use framework_message::{Key, Now, Reply, Ticket};
+use framework_engine::event as engine;
+use framework_message::{Key, Now, Ownership, Reply, Slots, Ticket};
 use framework_queueing::{
     Consumer, FrameworkUnits, Gauges, Object, Outcome, QueueController, QueueEvent, Settings,
 };
@@ -38,15 +39,21 @@ pub struct Queueing {
     pub answer_at: Option<Instant>,
 }
 
-fn sides(parts: &mut Parts) -> Option<Sides> {
+fn sides(parts: &mut Parts, ownership: Ownership, is_alone: bool) -> Option<Sides> {
     let settings = Settings {
         reserve_after: parts.settings.reserve_after,
         request_lifetime: parts.settings.request_lifetime,
         defects: parts.policy.defects,
     };
-    parts.policy.queueing.then(|| Sides {
-        frameworks: FrameworkUnits::new(settings, parts.seeds.draw() as u64),
-        queues: QueueController::new(settings, parts.seeds.draw() as u64),
+    if !parts.policy.queueing {
+        return None;
+    }
+    let frameworks =
+        FrameworkUnits::new(settings, parts.seeds.draw() as u64).with_ownership(ownership.clone());
+    let queues = QueueController::new(settings, parts.seeds.draw() as u64).with_ownership(ownership);
+    Some(match is_alone {
+        true => Sides { frameworks, queues },
+        false => Sides { frameworks: frameworks.without_slots(), queues: queues.without_slots() },
     })
 }
 
@@ -72,8 +79,10 @@ pub async fn next(
 }
 
 impl Queueing {
-    pub fn new(parts: &mut Parts) -> Self {
-        Queueing { sides: sides(parts), again: false, answer_at: None }
+    /// The queues, for the slots that `ownership` says it owns: from the start if the replica runs alone,
+    /// otherwise from their grants on.
+    pub fn new(parts: &mut Parts, ownership: Ownership, is_alone: bool) -> Self {
+        Queueing { sides: sides(parts, ownership, is_alone), again: false, answer_at: None }
     }
 
     /// Whether the next turn is to follow at once.
@@ -96,16 +105,45 @@ impl Queueing {
         self.sides.as_ref().is_none_or(|sides| sides.frameworks.is_settled() && sides.queues.is_settled())
     }
 
-    /// Begins no new work.
-    pub fn drain(&mut self) {
-        if let Some(Sides { frameworks, queues }) = &mut self.sides {
-            frameworks.drain();
-            queues.drain();
+    /// Takes in what becomes of the replica's slots.
+    pub fn shared(&mut self, now: Now, event: &engine::Event) {
+        let Some(Sides { frameworks, queues }) = &mut self.sides else { return };
+        match *event {
+            engine::Event::Hold { slots, until } => {
+                let until = now.steady + until.saturating_sub(now.boot);
+                frameworks.hold(slots, until);
+                queues.hold(slots, until);
+            }
+            engine::Event::Begin(slots) | engine::Event::Resume(slots) => {
+                frameworks.begin(now, slots);
+                queues.begin(now, slots);
+            }
+            engine::Event::Drain(slots) => {
+                frameworks.drain(slots);
+                queues.drain(slots);
+            }
+            engine::Event::Lost(slots) => {
+                frameworks.lost(slots);
+                queues.lost(slots);
+            }
+            _ => {}
         }
     }
 
+    /// The slots of requests that may still land.
+    pub fn unsettled(&mut self, now: Now) -> Slots {
+        let Some(Sides { frameworks, queues }) = &mut self.sides else { return Slots::NONE };
+        frameworks.unsettled(now).or(queues.unsettled(now))
+    }
+
+    /// When the next request without a reply can land no more.
+    pub fn settles_at(&self) -> Option<Duration> {
+        let Sides { frameworks, queues } = self.sides.as_ref()?;
+        frameworks.settles_at().into_iter().chain(queues.settles_at()).min()
+    }
+
     /// The gauges, if there are queues.
-    pub fn gauges(&self) -> Option<&Gauges> {
+    pub fn gauges(&self) -> Option<Gauges> {
         self.sides.as_ref().map(|sides| sides.queues.gauges())
     }
 

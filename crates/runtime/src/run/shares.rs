@@ -10,6 +10,7 @@ use framework_engine::engine::EngineSettings;
 use framework_engine::event::{self as engine, Kind};
 use framework_membership::{Command, Moved, Notice, Outcome};
 use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
+use framework_queueing::QueueEvent;
 use futures::FutureExt;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -37,6 +38,9 @@ pub struct Shares {
     notices: Receiver<Notice>,
     commands: Sender<Command>,
     selections: [watch::Sender<Selection>; 3],
+    units: Option<Units>,
+    /// The engine has listed these slots, but the units may be older than the grant.
+    listed: Slots,
     /// The selection of the LIST of each kind that began last.
     listing: [Selection; 3],
     /// The selection that the watches are to have.
@@ -49,8 +53,18 @@ pub struct Shares {
     exited: bool,
 }
 
-/// The selection of each kind's watch, as it changes.
-pub type Selected = [watch::Receiver<Selection>; 3];
+/// The LISTs of QueueUnits. Every replica watches all units, because a unit belongs to two slots. After each
+/// grant they are listed again: a release of the earlier owner may be newer than what the watch has shown.
+struct Units {
+    selection: watch::Sender<Selection>,
+    /// The grant of the LIST that began last.
+    listing: u64,
+    /// The grant of the LIST that was complete last.
+    listed: u64,
+}
+
+/// The selection of each kind's watch, as it changes: in [`ORDER`], and that of QueueUnits.
+pub type Selected = [watch::Receiver<Selection>; 4];
 
 /// Starts the membership, if the program is a member. Otherwise it owns every slot.
 pub fn start(
@@ -106,12 +120,14 @@ pub fn start(
         std::future::pending().await
     });
     let wanted = Selection { grant: 0, slots: Slots::NONE };
-    let selections = [wanted; 3].map(|wanted| watch::channel(wanted).0);
-    let selected = selections.each_ref().map(watch::Sender::subscribe);
+    let [frameworks, config_maps, pods, units] = [wanted; 4].map(|wanted| watch::channel(wanted).0);
+    let selected = [&frameworks, &config_maps, &pods, &units].map(watch::Sender::subscribe);
     let shares = Shares {
         notices: notified,
         commands: commanding,
-        selections,
+        selections: [frameworks, config_maps, pods],
+        units: parts.policy.queueing.then_some(Units { selection: units, listing: 0, listed: 0 }),
+        listed: Slots::NONE,
         listing: [wanted; 3],
         wanted,
         accompanied,
@@ -145,6 +161,9 @@ impl Shares {
             // The other kinds follow, each after the LIST of the one before.
             self.selections[0].send_replace(self.wanted);
         }
+        if let Some(units) = self.units.as_ref().filter(|_| self.wanted.grant != before.grant) {
+            units.selection.send_replace(Selection { grant: self.wanted.grant, slots: Slots::ALL });
+        }
         events
     }
 
@@ -157,6 +176,7 @@ impl Shares {
             }
             Notice::Lost(slots) => {
                 self.wanted.slots = self.wanted.slots.without(slots);
+                self.listed = self.listed.without(slots);
                 for begun in slots.iter().filter_map(|slot| self.draining.remove(&slot)) {
                     self.metrics.handed_over(now.steady.saturating_sub(begun));
                 }
@@ -215,15 +235,22 @@ impl Shares {
 
     /// Follows the LISTs: when one is complete, the next kind is selected.
     pub fn follow(&mut self, event: &Event) {
-        let Event::Engine(event) = event else { return };
         let complete = match event {
-            engine::Event::Selected(kind, selection) => {
+            Event::Engine(engine::Event::Selected(kind, selection)) => {
                 self.listing[place(*kind)] = *selection;
                 return;
             }
-            engine::Event::Framework(Change::Synced) => Kind::Frameworks,
-            engine::Event::ConfigMap(Change::Synced) => Kind::ConfigMaps,
-            engine::Event::Pod(Change::Synced) => Kind::Pods,
+            Event::ListsUnits(selection) => {
+                self.units.iter_mut().for_each(|units| units.listing = selection.grant);
+                return;
+            }
+            Event::Queue(QueueEvent::Unit(Change::Synced)) => {
+                self.units.iter_mut().for_each(|units| units.listed = units.listing);
+                return self.report_listed();
+            }
+            Event::Engine(engine::Event::Framework(Change::Synced)) => Kind::Frameworks,
+            Event::Engine(engine::Event::ConfigMap(Change::Synced)) => Kind::ConfigMaps,
+            Event::Engine(engine::Event::Pod(Change::Synced)) => Kind::Pods,
             _ => return,
         };
         let place = place(complete);
@@ -233,9 +260,19 @@ impl Shares {
         }
     }
 
-    /// The objects of these slots were listed.
-    pub fn listed(&self, slots: Slots) {
-        self.command(Command::Listed(slots));
+    /// The Frameworks, ConfigMaps and Pods of these slots were listed.
+    pub fn listed(&mut self, slots: Slots) {
+        self.listed = self.listed.or(slots);
+        self.report_listed();
+    }
+
+    /// The member learns of the slots that are listed once all units were listed since their grant.
+    fn report_listed(&mut self) {
+        let are_units_listed = self.units.as_ref().is_none_or(|units| units.listed >= self.wanted.grant);
+        if are_units_listed && !self.listed.is_empty() {
+            let listed = std::mem::replace(&mut self.listed, Slots::NONE);
+            self.command(Command::Listed(listed));
+        }
     }
 
     /// Nothing is on its way for these slots.

@@ -27,8 +27,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Starts the watches, each of which returns its name when it ends.
 pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, selected: Option<Selected>) {
-    let [frameworks_within, config_maps_within, pods_within] =
-        selected.map_or([const { None }; 3], |selected| selected.map(Some));
+    let [frameworks_within, config_maps_within, pods_within, units_within] =
+        selected.map_or([const { None }; 4], |selected| selected.map(Some));
     let [frameworks, config_maps, pods, queueing @ ..] = Turn::chain::<12>();
     let of = "the watch of Frameworks";
     start_share::<FrameworkText>(tasks, parts, sink, frameworks, of, frameworks_within);
@@ -36,7 +36,7 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, 
     start_share::<ConfigMapObject>(tasks, parts, sink, config_maps, of, config_maps_within);
     start_share::<PodObject>(tasks, parts, sink, pods, "the watch of Pods", pods_within);
     if parts.policy.queueing {
-        start_queueing(tasks, parts, sink, queueing);
+        start_queueing(tasks, parts, sink, queueing, units_within);
     }
 }
 
@@ -72,14 +72,20 @@ fn start_share<T: Kind>(
 
 /// Starts the watches. Units come after the jobs that they name, or these would read as gone; Pods after
 /// their owners, or they would count as others' use for a moment.
-fn start_queueing(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, turns: [Turn; 9]) {
+fn start_queueing(
+    tasks: &mut JoinSet<&'static str>,
+    parts: &mut Parts,
+    sink: &Sink,
+    turns: [Turn; 9],
+    units_within: Option<Receiver<Selection>>,
+) {
     let [attempts, jobs, sets, children, used, units, queues, quotas, classes] = turns;
     start_watch::<AttemptObject>(tasks, parts, sink, attempts, "the watch of ConfigMaps in queues");
     start_watch::<JobObject>(tasks, parts, sink, jobs, "the watch of Jobs");
     start_job_sets(tasks, parts, sink, sets);
     start_watch::<ChildJobObject>(tasks, parts, sink, children, "the watch of Jobs of JobSets");
     start_watch::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues");
-    start_watch::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits");
+    start_share::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits", units_within);
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
     start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");
     start_watch::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
-use framework_message::Change;
+use framework_message::{Change, Selection};
 use framework_queueing::{
     AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject,
     QuotaObject, UnitObject,
@@ -16,15 +16,19 @@ use crate::wire::{FrameworkText, Wire};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
-    /// Its name for the engine, if it is divided into slots.
-    const SHARED: Option<engine::Kind> = None;
+    /// The event that a LIST of a share begins; `None`: the kind is not divided into slots.
+    fn selected(_: Selection) -> Option<Event> {
+        None
+    }
 
     /// The event of a change. The compressor opens a compressed status.
     fn event(change: Change<Self>, compressor: &Compressor) -> Event;
 }
 
 impl Kind for FrameworkText {
-    const SHARED: Option<engine::Kind> = Some(engine::Kind::Frameworks);
+    fn selected(share: Selection) -> Option<Event> {
+        Some(Event::Engine(engine::Event::Selected(engine::Kind::Frameworks, share)))
+    }
 
     fn event(change: Change<Self>, compressor: &Compressor) -> Event {
         Event::Engine(engine::Event::Framework(match change {
@@ -38,7 +42,9 @@ impl Kind for FrameworkText {
 }
 
 impl Kind for ConfigMapObject {
-    const SHARED: Option<engine::Kind> = Some(engine::Kind::ConfigMaps);
+    fn selected(share: Selection) -> Option<Event> {
+        Some(Event::Engine(engine::Event::Selected(engine::Kind::ConfigMaps, share)))
+    }
 
     fn event(change: Change<Self>, _: &Compressor) -> Event {
         Event::Engine(engine::Event::ConfigMap(change))
@@ -46,7 +52,9 @@ impl Kind for ConfigMapObject {
 }
 
 impl Kind for PodObject {
-    const SHARED: Option<engine::Kind> = Some(engine::Kind::Pods);
+    fn selected(share: Selection) -> Option<Event> {
+        Some(Event::Engine(engine::Event::Selected(engine::Kind::Pods, share)))
+    }
 
     fn event(change: Change<Self>, _: &Compressor) -> Event {
         Event::Engine(engine::Event::Pod(change))
@@ -84,6 +92,10 @@ impl Kind for PodUse {
 }
 
 impl Kind for UnitObject {
+    fn selected(share: Selection) -> Option<Event> {
+        Some(Event::ListsUnits(share))
+    }
+
     fn event(change: Change<Self>, _: &Compressor) -> Event {
         Event::Queue(QueueEvent::Unit(change.map(Arc::new)))
     }

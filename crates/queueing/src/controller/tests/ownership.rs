@@ -55,10 +55,12 @@ fn a_granted_slot_is_taken_up_and_a_seized_one_is_listed_first() {
         assert_eq!(world.settle(), without);
         ownership.own(slot, None);
         assert_eq!(world.settle(), [""; 0], "nothing was listed since");
-        let until = Some(world.now().steady + LIFETIME);
+        let until = world.now().steady + LIFETIME;
         let slots: Slots = [slot].into_iter().collect();
-        world.frameworks.granted(slots, until);
-        world.controller.granted(slots, until);
+        world.frameworks.hold(slots, until);
+        world.frameworks.begin(world.now(), slots);
+        world.controller.hold(slots, until);
+        world.controller.begin(world.now(), slots);
         let released = "framework-a Dequeued Admitted".to_owned();
         let is_released_at_once = world.settle().contains(&released);
         assert_eq!(is_released_at_once, slot != Slot::of(SPACE));

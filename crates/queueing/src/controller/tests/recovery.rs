@@ -85,5 +85,5 @@ fn a_lost_page_is_requested_again_and_shows_no_deleted_unit() {
     world.reply(ticket, Reply::Object(Object::Page(page)));
     assert!(world.settle().is_empty());
     assert_eq!(world.controller.queue_position(&key("framework-a")), None);
-    assert_eq!(*world.controller.gauges(), Gauges::default());
+    assert_eq!(world.controller.gauges(), Gauges::default());
 }

@@ -1,0 +1,142 @@
+//! The slots for which one side of the queues acts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use framework_message::{MayAct, Now, Ownership, Slot, Slots};
+
+/// The slots for which one side of the queues acts. Ownership alone is not enough: the objects of a slot must
+/// have been listed since its grant, and the slot must not be in the course of being handed over.
+#[derive(Debug)]
+pub struct Share {
+    ownership: Ownership,
+    active: Slots,
+    /// When it began to act for each slot, on the steady clock.
+    begun: BTreeMap<Slot, Duration>,
+    /// By slot, until when requests of an earlier owner may land, on the steady clock.
+    holds: BTreeMap<Slot, Duration>,
+    /// It has every slot from the start, and learns of no grants.
+    is_alone: bool,
+}
+
+/// A controller that runs alone has every slot from the start.
+impl Default for Share {
+    fn default() -> Self {
+        Share {
+            ownership: Ownership::default(),
+            active: Slots::ALL,
+            begun: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            is_alone: true,
+        }
+    }
+}
+
+impl Share {
+    /// The same, of what `ownership` says is owned.
+    #[must_use]
+    pub fn with_ownership(self, ownership: Ownership) -> Self {
+        Share { ownership, ..self }
+    }
+
+    /// The same, before the first grant.
+    #[must_use]
+    pub fn without_slots(self) -> Self {
+        Share { active: Slots::NONE, is_alone: false, ..self }
+    }
+
+    /// Whether it learns of no grants: requests of a predecessor may land after its start.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// Requests of an earlier owner of these slots may land until then.
+    pub fn hold(&mut self, slots: Slots, until: Duration) {
+        self.holds.extend(slots.iter().map(|slot| (slot, until)));
+    }
+
+    /// It acts for these slots from now on.
+    pub fn begin(&mut self, now: Now, slots: Slots) {
+        self.active = self.active.or(slots);
+        self.begun.extend(slots.iter().map(|slot| (slot, now.steady)));
+    }
+
+    /// When it began to act for a slot; `None`: at its start.
+    pub fn begun(&self, slot: Slot) -> Option<Duration> {
+        self.begun.get(&slot).copied()
+    }
+
+    /// It sends nothing new for these slots.
+    pub fn drain(&mut self, slots: Slots) {
+        self.active = self.active.without(slots);
+    }
+
+    /// These slots are not owned any more.
+    pub fn lose(&mut self, slots: Slots) {
+        self.drain(slots);
+        self.holds.retain(|slot, _| !slots.contains(*slot));
+        self.begun.retain(|slot, _| !slots.contains(*slot));
+    }
+
+    /// Whether it acts for a slot.
+    pub fn may_act(&self, slot: Slot, now: Now) -> MayAct {
+        if self.active.contains(slot) { self.ownership.may_act(slot, now) } else { MayAct::No }
+    }
+
+    /// Whether it acted for a slot, and may do so again without another grant.
+    pub fn is_paused(&self, slot: Slot, now: Now) -> bool {
+        self.may_act(slot, now) == MayAct::Paused
+    }
+
+    /// The time on [`Now::boot`] until which a request for a slot may leave; `None`: no limit.
+    pub fn leave_by(&self, slot: Slot) -> Option<Duration> {
+        self.ownership.leave_by(slot)
+    }
+
+    /// Until when requests of an earlier owner of a slot may land.
+    pub fn held_until(&self, slot: Slot) -> Option<Duration> {
+        self.holds.get(&slot).copied()
+    }
+
+    /// Whether a slot is acted for, but for doubts about its ownership.
+    pub fn contains(&self, slot: Slot) -> bool {
+        self.active.contains(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    const NOW: Now = Now { steady: Duration::ZERO, boot: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
+
+    fn slots(slots: &[u8]) -> Slots {
+        slots.iter().copied().map(Slot).collect()
+    }
+
+    #[test]
+    fn an_owned_slot_is_acted_for_between_its_begin_and_its_drain() {
+        let mut share = Share::default().without_slots();
+        let mut answers = vec![share.may_act(Slot(1), NOW)];
+        share.begin(NOW, slots(&[1, 2]));
+        answers.push(share.may_act(Slot(1), NOW));
+        share.drain(slots(&[1]));
+        answers.extend([share.may_act(Slot(1), NOW), share.may_act(Slot(2), NOW)]);
+        assert_eq!(answers, [MayAct::No, MayAct::Yes, MayAct::No, MayAct::Yes]);
+    }
+
+    #[test]
+    fn a_hold_outlives_a_drain_that_is_called_off_and_ends_with_the_slot() {
+        let until = Duration::from_secs(1);
+        let mut share = Share::default().without_slots();
+        share.hold(slots(&[1]), until);
+        share.begin(NOW, slots(&[1]));
+        share.drain(slots(&[1]));
+        share.begin(NOW, slots(&[1]));
+        assert_eq!(share.held_until(Slot(1)), Some(until));
+        share.lose(slots(&[1]));
+        assert_eq!((share.held_until(Slot(1)), share.contains(Slot(1))), (None, false));
+    }
+}

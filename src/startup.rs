@@ -67,15 +67,15 @@ pub async fn ready(client: &Client, patience: Patience, health: &Health) -> Resu
     Ok(())
 }
 
-/// The StatefulSet of `deploy/base`, and its Pod.
+/// The StatefulSet that `deploy/base` had before it had a Deployment, and its Pod.
 const LONE: [(&str, &str); 2] = [
     ("StatefulSet", "/apis/apps/v1/namespaces/NAMESPACE/statefulsets/frameworkcontroller"),
     ("Pod", "/api/v1/namespaces/NAMESPACE/pods/frameworkcontroller-0"),
 ];
 
-/// Waits until no controller of `deploy/base` is left beside this one, which shares Frameworks with others by
-/// Leases. That controller knows none and acts on all Frameworks; `kubectl apply` of another folder leaves
-/// it there. `host` is the name of this Pod.
+/// Waits until no controller of an earlier `deploy/base` is left beside this one, which shares Frameworks with
+/// others by Leases. That controller knows none and acts on all Frameworks; `kubectl apply` leaves it
+/// there. `host` is the name of this Pod.
 pub async fn alone(client: &Client, host: &str, health: &Health) {
     let ordinal = host.strip_prefix("frameworkcontroller-");
     let is_its_own = ordinal.is_some_and(|ordinal| ordinal.parse::<u32>().is_ok());

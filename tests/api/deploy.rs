@@ -25,7 +25,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
 #[test]
 fn the_api_server_accepts_the_base_and_everything() {
     installed();
-    for folder in ["base", ".", "sharded"] {
+    for folder in ["base", "."] {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered(folder)}).to_string();
         let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"];
         kubectl(&strict, &list).unwrap_or_else(|refusal| panic!("{folder}: {refusal}"));
@@ -35,48 +35,27 @@ fn the_api_server_accepts_the_base_and_everything() {
 }
 
 #[test]
-fn there_is_exactly_one_replica() {
+fn two_replicas_share_are_spread_and_are_never_evicted_together() {
     let objects = rendered("base");
-    let sets = of_kind(&objects, "StatefulSet");
-    let replicas: Vec<&Value> = sets.iter().map(|set| &set["spec"]["replicas"]).collect();
-    assert_eq!(replicas, [1]);
-}
-
-#[test]
-fn the_replicas_of_the_overlay_share_and_are_spread() {
-    let (one, several) = (rendered("base"), rendered("sharded"));
-    assert!(of_kind(&several, "StatefulSet").is_empty());
-    let deployment = of_kind(&several, "Deployment")[0];
-    assert_eq!(deployment["spec"]["replicas"], 3);
+    let deployment = of_kind(&objects, "Deployment")[0];
+    assert_eq!(deployment["spec"]["replicas"], 2);
     assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
-    let (mut alone, mut shared) =
-        (of_kind(&one, "StatefulSet")[0]["spec"]["template"].clone(), deployment.clone());
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
     let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["labelSelector"];
-    let budget = &of_kind(&several, "PodDisruptionBudget")[0]["spec"]["selector"];
-    for selector in [spread, budget] {
+    let budget = &of_kind(&objects, "PodDisruptionBudget")[0]["spec"];
+    assert_eq!(budget["maxUnavailable"], 1);
+    for selector in [spread, &budget["selector"]] {
         for (key, value) in selector["matchLabels"].as_object().expect("labels") {
             assert_eq!(&labels[key], value);
         }
     }
-    // Apart from the spread and the name of the ConfigMap the Pods are alike.
-    let shared = &mut shared["spec"]["template"];
-    shared["spec"].as_object_mut().expect("a spec").remove("topologySpreadConstraints");
-    for pod in [&mut alone, shared] {
-        pod["spec"]["volumes"][0]["configMap"]["name"].take();
-    }
-    assert_eq!(&alone, shared);
-    let (alone, shared) = (config_text(&one), config_text(&several));
-    assert_eq!(alone.replace("\n# sharding: false\n", "\nsharding: true\n"), shared);
-    let config = config_of(&several);
-    assert!(config.sharding && config.queueing);
 }
 
 #[test]
 fn the_pod_listens_where_the_probes_and_the_network_policy_say() {
     installed();
     let objects = rendered("base");
-    let pod = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"];
+    let pod = &of_kind(&objects, "Deployment")[0]["spec"]["template"];
     let container = &pod["spec"]["containers"][0];
     let ports =
         json!([{"name": "metrics", "containerPort": 8080}, {"name": "probes", "containerPort": 8081}]);
@@ -99,7 +78,7 @@ fn the_pod_listens_where_the_probes_and_the_network_policy_say() {
 fn the_pod_is_within_the_restricted_standard() {
     installed();
     let objects = rendered("base");
-    let template = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"];
+    let template = &of_kind(&objects, "Deployment")[0]["spec"]["template"];
     let pod = |template: &Value| {
         let mut pod = template.clone();
         pod["apiVersion"] = "v1".into();
@@ -116,8 +95,7 @@ fn the_pod_is_within_the_restricted_standard() {
 
 /// The config file that the argument of the Pod names, in the ConfigMap that the Pod mounts.
 fn config_text(objects: &[Value]) -> &str {
-    let sets = of_kind(objects, "StatefulSet").into_iter().chain(of_kind(objects, "Deployment"));
-    let [controller] = sets.collect::<Vec<_>>()[..] else { panic!("one controller") };
+    let [controller] = of_kind(objects, "Deployment")[..] else { panic!("one controller") };
     let template = &controller["spec"]["template"]["spec"];
     let config = of_kind(objects, "ConfigMap")[0];
     assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);
@@ -134,7 +112,7 @@ fn config_of(objects: &[Value]) -> Config {
 #[test]
 fn the_pod_finds_its_config_file() {
     // The CRDs of queues are installed beside it.
-    let expected = Config { queueing: true, ..Config::default() };
+    let expected = Config { queueing: true, sharding: true, ..Config::default() };
     assert_eq!(config_of(&rendered("base")), expected);
 }
 

@@ -55,13 +55,10 @@ const COMMANDS: [(&str, Held); 19] = [
         "docker push registry.example.com/frameworkcontroller:0.1",
         Less("that registry does not exist", the_overlay_names_the_image),
     ),
+    ("kubectl apply --server-side -k overlay", Run("deployment.apps/frameworkcontroller serverside-applied")),
     (
-        "kubectl apply --server-side -k overlay",
-        Run("statefulset.apps/frameworkcontroller serverside-applied"),
-    ),
-    (
-        "kubectl -n frameworkcontroller rollout status statefulset/frameworkcontroller --timeout=120s",
-        Less("nothing makes Pods of StatefulSets on the test cluster", the_stateful_set_is_there),
+        "kubectl -n frameworkcontroller rollout status deployment/frameworkcontroller --timeout=120s",
+        Less("nothing makes Pods of Deployments on the test cluster", the_deployment_is_there),
     ),
     ("kubectl apply -f hello.yaml", Run("framework.frameworkcontroller.microsoft.com/hello created")),
     ("kubectl get fw", Run("hello")),
@@ -158,8 +155,7 @@ fn every_command_does_what_the_readme_says() {
             }
         }
     }
-    let image =
-        place.run("kubectl -n frameworkcontroller get statefulset frameworkcontroller -o yaml").stdout;
+    let image = place.run("kubectl -n frameworkcontroller get deployment frameworkcontroller -o yaml").stdout;
     let image = String::from_utf8_lossy(&image);
     assert!(image.contains("image: registry.example.com/frameworkcontroller:0.1"), "{image}");
 }
@@ -202,9 +198,9 @@ fn the_overlay_names_the_image() {
     assert_eq!(pushed, Some(named.as_str()));
 }
 
-fn the_stateful_set_is_there() {
-    let set = ["get", "statefulset/frameworkcontroller", "--namespace=frameworkcontroller", "--output=name"];
-    assert_eq!(cluster::kubectl(&set), "statefulset.apps/frameworkcontroller\n");
+fn the_deployment_is_there() {
+    let get = ["get", "deployment/frameworkcontroller", "--namespace=frameworkcontroller", "--output=name"];
+    assert_eq!(cluster::kubectl(&get), "deployment.apps/frameworkcontroller\n");
 }
 
 #[test]

@@ -29,9 +29,11 @@ fn the_crds_are_made_from_the_types() {
 }
 
 #[test]
-fn the_installed_config_file_is_the_default_one_with_queueing() {
+fn the_installed_config_file_is_the_default_one_with_queues_and_replicas() {
     let default = framework_api::pod_failure::DEFAULT_CONFIG;
-    let installed = default.replace("\n# queueing: false\n", "\nqueueing: true\n");
-    assert_ne!(installed, default);
+    let queueing = default.replace("\n# queueing: false\n", "\nqueueing: true\n");
+    assert_ne!(queueing, default);
+    let installed = queueing.replace("\n# sharding: false\n", "\nsharding: true\n");
+    assert_ne!(installed, queueing);
     check("deploy/base/frameworkcontroller.yaml", &installed);
 }

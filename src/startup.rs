@@ -73,8 +73,8 @@ const LONE: [(&str, &str); 2] = [
     ("Pod", "/api/v1/namespaces/NAMESPACE/pods/frameworkcontroller-0"),
 ];
 
-/// Waits until no controller of an earlier `deploy/base` is left beside this one, which shares Frameworks with
-/// others by Leases. That controller knows none and acts on all Frameworks; `kubectl apply` leaves it
+/// Waits until no controller of an earlier `deploy/base` is left beside this one, which shares Frameworks
+/// with others by Leases. That controller knows none and acts on all Frameworks; `kubectl apply` leaves it
 /// there. `host` is the name of this Pod.
 pub async fn alone(client: &Client, host: &str, health: &Health) {
     let ordinal = host.strip_prefix("frameworkcontroller-");

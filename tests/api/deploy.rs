@@ -95,7 +95,8 @@ fn the_pod_is_within_the_restricted_standard() {
 
 /// The config file that the argument of the Pod names, in the ConfigMap that the Pod mounts.
 fn config_text(objects: &[Value]) -> &str {
-    let [controller] = of_kind(objects, "Deployment")[..] else { panic!("one controller") };
+    let controllers = of_kind(objects, "StatefulSet").into_iter().chain(of_kind(objects, "Deployment"));
+    let [controller] = controllers.collect::<Vec<_>>()[..] else { panic!("one controller") };
     let template = &controller["spec"]["template"]["spec"];
     let config = of_kind(objects, "ConfigMap")[0];
     assert_eq!(template["volumes"][0]["configMap"]["name"], config["metadata"]["name"]);

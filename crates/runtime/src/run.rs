@@ -23,13 +23,13 @@ use framework_engine::engine::{Engine, EngineSettings};
 use framework_engine::event::{self as engine, Effect, QueuedFramework};
 use framework_engine::request::Request;
 use framework_membership::Notice;
-use framework_message::{Change, Key, Now, Ownership, Slots, Ticket};
+use framework_message::{Key, Now, Ownership, Slots, Ticket};
 use framework_queueing::{Consumer, Outcome};
 
 use crate::clock::Clock;
 use crate::compression::Compressor;
 use crate::event::Event;
-use crate::health::{Health, Synced};
+use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::position_query::PositionQuery;
 use crate::recorder::{Recorder, Subject};
@@ -310,7 +310,7 @@ impl Controller {
         let events = batch.len();
         self.health.turn_begins();
         for event in batch {
-            if let Some(kind) = synced(&event) {
+            if let Some(kind) = event.synced() {
                 self.health.set_synced(kind);
             }
             self.take_in(event);
@@ -392,15 +392,6 @@ impl Controller {
                 }
             }
         }
-    }
-}
-
-fn synced(event: &Event) -> Option<Synced> {
-    match event {
-        Event::Engine(engine::Event::Framework(Change::Synced)) => Some(Synced::Frameworks),
-        Event::Engine(engine::Event::ConfigMap(Change::Synced)) => Some(Synced::ConfigMaps),
-        Event::Engine(engine::Event::Pod(Change::Synced)) => Some(Synced::Pods),
-        _ => None,
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) struct State {
     /// Held by released units: the requests of their jobs, at most as much as they were given, and at least
     /// the use of the jobs' Pods.
     pub held: Uses,
-    /// The use of all other Pods that quotas count.
+    /// The use of all other Pods: of foreign ones as long as quotas count them.
     pub others: Uses,
     /// The limits of the quotas, as the quota controller has stored them.
     pub limit: Limit,
@@ -262,10 +262,12 @@ impl Books {
         let mut used: BTreeMap<&str, [Uses; 2]> = BTreeMap::new();
         let mut all = Uses::default();
         for (_, pod) in self.pods.iter().filter(|(key, _)| own(key)) {
-            let counted = if pod.is_counted { pod.uses } else { Uses::default() };
+            let job = self.controllers.get(&pod.controller).unwrap_or(&pod.controller);
+            // A Pod of a released job holds its share until it is gone, whatever becomes of the unit.
+            let counts = pod.is_counted || self.released.contains_key(job);
+            let counted = if counts { pod.uses } else { Uses::default() };
             all = plus(all, counted);
-            if !pod.controller.is_empty() {
-                let job = self.controllers.get(&pod.controller).unwrap_or(&pod.controller);
+            if !job.is_empty() {
                 let [uses, in_quotas] = used.entry(job).or_default();
                 (*uses, *in_quotas) = (plus(*uses, pod.uses), plus(*in_quotas, counted));
             }

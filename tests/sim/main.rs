@@ -13,5 +13,6 @@ mod lifetime;
 mod queue;
 mod replay;
 mod replicas;
+mod shared_queues;
 mod timers;
 mod walk;

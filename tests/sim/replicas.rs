@@ -31,13 +31,18 @@ fn policy() -> framework_shard::Policy {
 
 /// Starts the `incarnation`-th controller, on a host of its own.
 fn replica(cluster: &SimCluster, incarnation: usize) -> Controller {
+    replica_with(cluster, incarnation, Setup::default())
+}
+
+/// The same, set up like this.
+pub fn replica_with(cluster: &SimCluster, incarnation: usize, setup: Setup) -> Controller {
     let (host, pod) = (format!("host-{incarnation}"), format!("pod-{incarnation}"));
     let place = Some(Place { policy: policy(), host, pod, rate: 1000 });
-    Controller::start(cluster, incarnation, 7, &Setup { place, ..Setup::default() })
+    Controller::start(cluster, incarnation, 7, &Setup { place, ..setup })
 }
 
 /// Waits until these controllers have about equal shares.
-async fn shared(cluster: &SimCluster, of: &[&Controller]) {
+pub async fn shared(cluster: &SimCluster, of: &[&Controller]) {
     let mut waited = Duration::ZERO;
     loop {
         let shares = slots::shares(&cluster.history());

@@ -277,6 +277,13 @@ fn told(act: &Exchange) -> String {
     format!("{} ms: {} {:?} {}/{}", act.at.as_millis(), act.who, act.verb, act.plural, act.name)
 }
 
+/// The owner of a slot by the newest map, as the client of its controller.
+pub fn owner(history: &History, slot: Slot) -> Option<String> {
+    let map = history.of("configmaps").filter(|change| change.name == MAP).last()?;
+    let (owner, ..) = row(map.object(), slot)?;
+    Some(lives(history).remove(&owner?)?.who)
+}
+
 /// The owners of all slots by the newest map: how many each has, by the client of its controller. An error
 /// describes a slot that nobody owns.
 pub fn shares(history: &History) -> Result<BTreeMap<String, usize>, String> {

@@ -1,0 +1,131 @@
+//! The slot of a namespace goes from one replica to another while a unit of it is released: the new owner
+//! may not release the other unit, for which there is no room then.
+
+use std::time::Duration;
+
+use framework_message::Slot;
+use framework_sim::check::queue::Blind;
+use framework_sim::{Fault, NAMESPACE, Options, Rule, SimCluster, User, Verb};
+use serde_json::json;
+
+use crate::replicas::{replica_with, shared};
+use crate::simulation::controller::{Controller, Setup};
+use crate::simulation::life::calm;
+use crate::simulation::walk::queues::broken_promise;
+use crate::simulation::{SECOND, pass, simulate, slots};
+
+/// How the owner of the namespace goes.
+#[derive(Clone, Copy, Debug)]
+enum Leaves {
+    ByStop,
+    ByCrash,
+}
+
+/// Two replicas, a queue, and a quota whose only place is taken.
+struct Scene {
+    cluster: SimCluster,
+    user: User,
+    owner: Controller,
+    other: Controller,
+}
+
+impl Scene {
+    async fn new(cluster: SimCluster) -> Self {
+        let user = cluster.user();
+        let queue = json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue",
+            "metadata": { "name": "q" }, "spec": {} });
+        let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": { "name": "room" }, "spec": { "hard": { "pods": "1" } } });
+        for object in [queue, quota] {
+            user.create(object).expect("the name is free");
+        }
+        let mut setup = Setup::default();
+        setup.policy.queueing = true;
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        let owner = slots::owner(&cluster.history(), Slot::of(NAMESPACE)).expect("the slot has an owner");
+        let (owner, other) = if owner == one.name { (one, two) } else { (two, one) };
+        let scene = Scene { cluster, user, owner, other };
+        scene.unit("holder", 0).await;
+        assert!(scene.comes("holder", "Dequeued").await, "there is room for it");
+        scene
+    }
+
+    /// A user makes a unit, and it is in the queue.
+    async fn unit(&self, name: &str, priority: i32) {
+        let unit = json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit",
+            "metadata": { "name": name },
+            "spec": {
+                "consumerRef": { "apiVersion": "example.com/v1", "kind": "Train", "name": name },
+                "queue": "q", "priority": priority, "resource": { "pods": 1 },
+            } });
+        self.user.create(unit).expect("the name is free");
+        let name = name.to_owned();
+        let is_queued = move |user: &User| {
+            user.get("queueunits", &name).is_some_and(|unit| unit["status"]["phase"].is_string())
+        };
+        assert!(self.cluster.until(SECOND * 10, is_queued).await, "it is not taken in");
+    }
+
+    async fn comes(&self, name: &str, phase: &str) -> bool {
+        let (name, phase) = (name.to_owned(), phase.to_owned());
+        let is_there = move |user: &User| {
+            user.get("queueunits", &name).is_some_and(|unit| unit["status"]["phase"] == *phase)
+        };
+        self.cluster.until(SECOND * 10, is_there).await
+    }
+
+    /// There is room for one more unit.
+    fn make_room(&self) {
+        let hard = json!({ "spec": { "hard": { "pods": "2" } } });
+        self.user.patch("resourcequotas", "room", hard).expect("it is there");
+    }
+
+    /// The owner goes, the other one takes over, and in the end exactly one more unit is released.
+    async fn end(self, leaves: Leaves) {
+        match leaves {
+            Leaves::ByStop => self.owner.stop().await.expect("a stop is no error"),
+            Leaves::ByCrash => self.owner.crash().await,
+        }
+        shared(&self.cluster, &[&self.other]).await;
+        pass(SECOND * 60).await;
+        let history = self.cluster.history();
+        assert_eq!(broken_promise(&history, Blind::default()), None);
+        let released = |unit: &framework_sim::Object| unit["status"]["phase"] == "Dequeued";
+        assert_eq!(self.user.list("queueunits").iter().filter(|unit| released(unit)).count(), 2);
+    }
+}
+
+#[test]
+fn a_release_that_the_new_owners_watch_has_not_shown_counts() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let scene = Scene::new(cluster).await;
+        scene.unit("waits", 0).await;
+        scene.cluster.freeze_watches(&scene.other.name, "queueunits", SECOND * 100);
+        scene.unit("urgent", 10).await;
+        scene.make_room();
+        assert!(scene.comes("urgent", "Dequeued").await, "there is room for it");
+        scene.end(Leaves::ByStop).await;
+    });
+}
+
+/// The release of one unit hangs on its way. Then another unit comes to the front.
+#[test]
+fn a_release_that_lands_late_finds_its_room_after_a_stop_and_a_crash() {
+    for leaves in [Leaves::ByStop, Leaves::ByCrash] {
+        simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+            let scene = Scene::new(cluster).await;
+            scene.unit("first", 1).await;
+            scene.unit("second", 0).await;
+            pass(SECOND * 3).await;
+            let late = Rule::new(Fault::Hang(Some(SECOND * 12)));
+            let late = late.verb(Verb::UpdateStatus).plural("queueunits").who(&scene.owner.name).times(1);
+            scene.cluster.faults(|faults| faults.script(late));
+            scene.make_room();
+            pass(Duration::from_millis(500)).await;
+            let front = json!({ "spec": { "priority": 10 } });
+            scene.user.patch("queueunits", "second", front).expect("it waits");
+            scene.end(leaves).await;
+        });
+    }
+}

@@ -245,6 +245,10 @@ impl QueueController {
             // Not a moment too early: whole instants are compared.
             now.steady + wait + Duration::from_millis(1)
         };
+        if !self.objects.is_synced() {
+            // A turn would do nothing, again and again.
+            return None;
+        }
         let round = self.namespaces.round_at().map(on_the_wall);
         let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());

@@ -213,7 +213,7 @@ impl FrameworkUnits {
 
     /// When, on the steady clock, [`FrameworkUnits::turn`] must be called again though nothing happens.
     pub fn next_wake(&self) -> Option<Duration> {
-        self.outgoing.next_due()
+        self.outgoing.next_due().filter(|_| self.units.is_synced())
     }
 
     /// Whether no request is on its way.

@@ -28,15 +28,18 @@ impl QueueController {
         self.outgoing.offer(work, releases);
     }
 
-    /// Whether anything waits to be sent.
+    /// Whether anything waits to be sent. Before all kinds are listed nothing is: a part of the objects shows
+    /// too little.
     pub fn wants(&self) -> bool {
-        self.outgoing.wants()
+        self.objects.is_synced() && self.outgoing.wants()
     }
 
     /// The next request, if there is one, at the wall clock's `time`; and the latest time on [`Now::boot`] at
     /// which it may leave.
     pub fn next_request(&mut self, now: Now, time: Timestamp) -> Option<(Ticket, Request, Option<Duration>)> {
-        while let Some((work, releases)) = self.outgoing.next_work() {
+        while self.wants()
+            && let Some((work, releases)) = self.outgoing.next_work()
+        {
             if let Some((sent, request)) = self.request(now, Time::floor(time), &work) {
                 let slot = Slot::of(work.namespace());
                 return Some((self.outgoing.sent(slot, sent, releases), request, self.share.leave_by(slot)));

@@ -13,9 +13,9 @@ use crate::request::Request;
 use crate::unit::PendingRequest;
 
 impl FrameworkUnits {
-    /// Whether anything waits to be sent.
+    /// Whether anything waits to be sent. Before the units are listed nothing is.
     pub fn wants(&self) -> bool {
-        self.outgoing.wants()
+        self.units.is_synced() && self.outgoing.wants()
     }
 
     /// Whether a ticket is of one of these requests.
@@ -25,7 +25,9 @@ impl FrameworkUnits {
 
     /// The next request, if there is one, and the latest time on [`Now::boot`] at which it may leave.
     pub fn next_request(&mut self, now: Now) -> Option<(Ticket, Request, Option<Duration>)> {
-        while let Some((work, releases)) = self.outgoing.next_work() {
+        while self.wants()
+            && let Some((work, releases)) = self.outgoing.next_work()
+        {
             let found = match &work {
                 Work::Unit(unit) => self.unit_request(now, unit),
                 Work::Job(job) => self.create(now, job),

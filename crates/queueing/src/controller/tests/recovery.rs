@@ -87,3 +87,25 @@ fn a_lost_page_is_requested_again_and_shows_no_deleted_unit() {
     assert_eq!(world.controller.queue_position(&key("framework-a")), None);
     assert_eq!(world.controller.gauges(), Gauges::default());
 }
+
+/// The watches come one after the other, and a unit may change before the last kind is listed.
+#[test]
+fn before_every_kind_is_listed_nothing_is_sent_and_no_turn_is_wanted() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 2);
+    world.settle();
+    let mut first = world.server.units[&key("framework-a")].clone();
+    first.status.phase = Some(Phase::Enqueued);
+    first.status.overtaken = Some(Overtaken { since: Time::floor(at(0)), reserved: true });
+    let mut second = first.clone();
+    second.resource_version += 1;
+    second.status.overtaken = None;
+    let mut controller = QueueController::new(settings(), 1);
+    for unit in [first, second] {
+        controller.step(QueueEvent::Unit(Change::Applied(Arc::new(unit))));
+    }
+    let now = world.now();
+    controller.turn(now, now.wall);
+    assert_eq!(controller.next_request(now, now.wall).map(|(_, request, _)| summary(&request)), None);
+    assert_eq!(controller.next_wake(now, now.wall), None);
+}

@@ -33,7 +33,7 @@ impl Default for Share {
 }
 
 impl Share {
-    /// The same, of what `ownership` says is owned.
+    /// The same, of the slots that `ownership` says are owned.
     #[must_use]
     pub fn with_ownership(self, ownership: Ownership) -> Self {
         Share { ownership, ..self }

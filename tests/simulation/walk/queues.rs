@@ -345,7 +345,7 @@ impl Stage {
         self.make(pod, &name, json!({ "containers": [container] }), json!({}))
     }
 
-    /// What users do to queues that several replicas share.
+    /// A step of users, with queues that several replicas share.
     pub async fn step_of_users(&mut self) {
         match self.rng.u8(..8) {
             0 | 1 => {

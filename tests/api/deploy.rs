@@ -127,7 +127,7 @@ fn the_controller_may_do_what_it_must_and_nothing_else() {
     installed();
     let frameworks = "frameworks.frameworkcontroller.microsoft.com";
     let must: &[(&str, &[&str])] = &[
-        (frameworks, &["get", "list", "watch", "delete"]),
+        (frameworks, &["get", "list", "watch", "patch", "delete"]),
         ("configmaps", &["get", "list", "watch", "create", "patch", "delete"]),
         ("pods", &["get", "list", "watch", "create", "patch", "delete"]),
         ("events.events.k8s.io", &["create", "patch"]),

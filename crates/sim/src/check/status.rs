@@ -188,7 +188,7 @@ fn next_attempt(
     change: &Change,
     (ending, cut_short): (bool, bool),
 ) -> Result<(), String> {
-    let is_task = old.attempt().get("podName").is_some();
+    let is_task = old.0.get("index").is_some();
     let is_stored = if is_task { !old.completion().is_null() } else { old.is("AttemptCompleted") };
     if !is_stored {
         return Err(format!("it was retried from {}", old.state()));

@@ -177,7 +177,7 @@ fn poison(number: usize, bomb: &str) -> Poison {
     }
 }
 
-/// What is stored in place of the poison of that number, for the control: as many objects, and no poison.
+/// The object in place of the poison of that number, for the control: as many objects, and no poison.
 fn harmless(number: usize, bomb: &str) -> Poison {
     let name = format!("harmless{number}");
     let Poison { objects, deleted, .. } = poison(number, bomb);

@@ -85,7 +85,7 @@ pub struct UnitState {
     pub consumer: Option<ConsumerKey>,
     /// The facts that the schedule last received.
     pub facts: Option<UnitFacts>,
-    /// What these facts say that it reserves, and for which job.
+    /// Its reservation by these facts, and the job that it is for.
     pub reserves: Option<Reserves>,
     /// The count that it is part of.
     pub counted: Option<Counted>,

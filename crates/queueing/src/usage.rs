@@ -26,7 +26,7 @@ struct Job {
 }
 
 impl Job {
-    /// The part of the usage of quotas that its reservations contain. What is beyond them is others' use,
+    /// The part of the usage of quotas that its reservations contain. Usage beyond them is others' use,
     /// whatever owners a Pod names: otherwise it would be counted by nobody.
     fn own(&self) -> ResourceRequests {
         self.in_quotas.min(&self.reserved)

@@ -251,7 +251,7 @@ impl QueueController {
     }
 }
 
-/// What a unit reserves, if it was released.
+/// The reservation of a unit, if it was released.
 fn reservation(facts: &UnitFacts) -> Option<ResourceRequests> {
     match &facts.phase {
         UnitPhase::Released { usage } => Some(usage.clone()),

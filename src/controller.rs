@@ -15,6 +15,7 @@ use framework_runtime::metrics::Metrics;
 use framework_runtime::position_query::PositionClient;
 use framework_runtime::run::{self, MemberParts, Parts, run};
 use framework_runtime::seeds::Seeds;
+use framework_runtime::shards_query::ShardsClient;
 use framework_runtime::stall::{self, Threads};
 use futures::FutureExt;
 use tokio::net::TcpListener;
@@ -70,13 +71,14 @@ impl Controller {
         let clock = Clock::system();
         let (health, metrics) = (Arc::new(Health::new(clock)), Metrics::new());
         let (positions, position_queries) = PositionClient::new();
+        let (shards, shards_queries) = ShardsClient::new();
         let gate = if self.settings.config.metrics_authorization {
             Gate::new(self.client.clone(), clock)
         } else {
             warn!("metricsAuthorization is off: everybody who reaches the port reads metrics and positions");
             Gate::open(clock)
         };
-        let endpoints = admin::metrics(Arc::new(gate), clock, Arc::clone(&metrics), positions);
+        let endpoints = admin::metrics(Arc::new(gate), clock, Arc::clone(&metrics), positions, shards);
         let serving_probes = listener::serve(probe_port, admin::probes(Arc::clone(&health)));
         let serving_metrics = listener::serve(metrics_port, endpoints);
         let stop = stop.boxed().shared();
@@ -109,6 +111,7 @@ impl Controller {
                 journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
                 position_queries,
+                shards_queries,
                 member: self.member,
                 stop: stop.clone().boxed(),
             };

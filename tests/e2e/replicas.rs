@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_sim::check::queue::{self as promises, Blind};
 use kube::api::PostParams;
+use serde_json::Value;
 
 use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::replicas::Replicas;
 use crate::cluster::{self, block_on, completed, frameworks, kubectl, log_of, manifest};
+use crate::lifetime::metrics;
 use crate::queue::{QUEUEING, furnish};
 use crate::queue_history;
 
@@ -17,6 +19,13 @@ const FRAMEWORKS: usize = 24;
 
 fn name(index: usize) -> String {
     format!("job{index:02}")
+}
+
+/// What a replica shows at `/debug/shards`.
+fn shards(name: &str) -> Value {
+    let reply = metrics::read(name, "/debug/shards");
+    let body = reply.split_once("\r\n\r\n").map(|(_, body)| body).expect("a body");
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {reply}"))
 }
 
 /// Frameworks of three Tasks that run for some seconds, some of which fail once.
@@ -56,6 +65,19 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
         replicas.await_shares()
     });
     println!("a second replica had its share after {took:?}");
+    let [a, b] = ["a", "b"].map(shards);
+    assert_eq!(a["leader"].as_str(), a["incarnation"].as_str().filter(|_| a["isLeader"] == true), "{a:#}");
+    assert_eq!((&b["leader"], &b["map"]["version"]), (&a["leader"], &a["map"]["version"]), "{a:#}\n{b:#}");
+    let held = |view: &Value| {
+        let rows = view["slots"].as_array().expect("rows").iter();
+        rows.filter(|row| row["phase"] == "Held").filter_map(|row| row["count"].as_u64()).sum::<u64>()
+    };
+    assert_eq!(held(&a) + held(&b), 256, "{a:#}\n{b:#}");
+    let metrics = metrics::scrape("b");
+    for line in ["leader_info{member=\"frameworkcontroller-member-a\"} 1", "lease_writes_total{lease=\"own\""]
+    {
+        assert!(metrics.contains(&format!("frameworkcontroller_{line}")), "{line} is not in\n{metrics}");
+    }
     let ns = namespace("replicas-crash");
     let took = run(&ns, || {
         replicas.kill("a");

@@ -126,7 +126,7 @@ fn missing_rights_are_named_until_they_are_given(cluster: &Cluster) {
 fn metrics_are_for_those_whom_the_api_server_lets_read_them(cluster: &Cluster, program: &mut Running) {
     let (admin, controller) =
         (cluster.kubeconfig_path(), cluster.kubeconfig_for("controller").expect("a user"));
-    for path in ["/metrics", "/queueunits/default/framework-a"] {
+    for path in ["/metrics", "/debug/shards", "/queueunits/default/framework-a"] {
         let reply = get(program, "serving metrics", path, "");
         assert!(reply.starts_with("HTTP/1.1 401"), "{reply}");
         let reply = get(program, "serving metrics", path, "authorization: Bearer nonsense\r\n");
@@ -135,11 +135,15 @@ fn metrics_are_for_those_whom_the_api_server_lets_read_them(cluster: &Cluster, p
     let reply = read(program, "/metrics", controller);
     let words = "user \"controller\" may not get the nonResourceURL /metrics";
     assert!(reply.starts_with("HTTP/1.1 403") && reply.contains(words), "{reply}");
+    let reply = read(program, "/debug/shards", controller);
+    assert!(reply.starts_with("HTTP/1.1 403") && reply.contains(words), "{reply}");
     let reply = read(program, "/metrics", admin);
     assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("frameworkcontroller_"), "{reply}");
-    // This controller serves no queues: 503 is its own answer, behind the gate.
+    // This controller shares no slots and serves no queues: 503 is its own answer, behind the gate.
     let reply = read(program, "/queueunits/default/framework-a", admin);
     assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("queues are not served here"), "{reply}");
+    let reply = read(program, "/debug/shards", admin);
+    assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("shares no slots"), "{reply}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A controller's answer at `/metrics`.
+//! A controller's answers at the port of metrics.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,6 +8,11 @@ use crate::cluster::log_of;
 
 /// All metrics of the controller that was started last under this name.
 pub fn scrape(controller: &str) -> String {
+    read(controller, "/metrics")
+}
+
+/// The answer at a path of its port of metrics.
+pub fn read(controller: &str, path: &str) -> String {
     let mut address = None;
     until("the controller says where its metrics are", || {
         let log = log_of(controller);
@@ -16,7 +21,7 @@ pub fn scrape(controller: &str) -> String {
         address.is_some()
     });
     let mut stream = TcpStream::connect(address.expect("it was told")).expect("it listens");
-    write!(stream, "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("it answers");
     reply

@@ -115,6 +115,7 @@ impl Controller {
             journal: setup.told.journal(cluster),
             instance: name.clone(),
             position_queries: framework_runtime::position_query::PositionClient::new().1,
+            shards_queries: framework_runtime::shards_query::ShardsClient::new().1,
             member,
             // A controller whose handle is dropped runs on.
             stop: async move {

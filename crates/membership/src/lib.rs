@@ -12,7 +12,8 @@ mod store;
 mod watch;
 
 pub use framework_shard::event::Outcome;
+pub use framework_shard::member::view::{Figures, View};
 pub use lease::lease_name;
 pub use map::MAP;
-pub use message::{Command, Moved, Notice};
+pub use message::{Command, Moved, Notice, ViewQuery, Whose};
 pub use run::Parts;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use framework_message::Slots;
 use framework_shard::event::Outcome;
+use framework_shard::member::view::{Figures, View};
 use framework_shard::moves::Move;
+use tokio::sync::oneshot;
 
 /// A message of the controller to the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,20 @@ pub enum Command {
     Labelled(bool),
     /// The program is to end; [`Notice::Exit`] follows.
     Stop,
+}
+
+/// A query for what the member knows; takes the answer.
+pub type ViewQuery = oneshot::Sender<View>;
+
+/// The Lease that a write is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// This replica's own.
+    Own,
+    /// The leader's.
+    Leader,
+    /// Another member's, which is emptied.
+    Other,
 }
 
 /// A message of the member to the controller.
@@ -41,8 +57,10 @@ pub enum Notice {
     Accompanied(bool),
     /// Whether this replica is the leader.
     Leads(bool),
-    /// The end of a write of this replica's Leases: its own, that of the leader, or one that it empties.
-    LeaseWritten(Outcome),
+    /// The end of a write of a Lease.
+    LeaseWritten(Whose, Outcome),
+    /// The figures of the member have changed.
+    Figures(Figures),
     /// This replica changed the owners of slots.
     Moved(Moved),
     /// Everything was handed over: the program can end.

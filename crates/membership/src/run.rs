@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framework_message::{Now, Ownership, Slot, Slots};
+use framework_message::{Now, Ownership, Slot, Slots, Ticket};
 use framework_shard::event::{Effect, Event, Outcome};
 use framework_shard::lease::LeaseRecord;
 use framework_shard::map::SlotMap;
+use framework_shard::member::view::Figures;
 use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::moves::{Move, moves};
 use framework_shard::{Incarnation, Policy, Seen};
@@ -21,7 +22,7 @@ use tracing::{error, info, warn};
 
 use crate::lease::{self, lease_name};
 use crate::map::MAP;
-use crate::message::{Command, Moved, Notice};
+use crate::message::{Command, Moved, Notice, ViewQuery, Whose};
 use crate::store::{Store, map_of};
 use crate::watch::{Shown, watch};
 
@@ -47,6 +48,8 @@ pub struct Parts {
     pub commands: Receiver<Command>,
     /// Notices to the controller.
     pub notices: Sender<Notice>,
+    /// Queries for what the member knows.
+    pub queries: Receiver<ViewQuery>,
 }
 
 /// Objects that a watch has shown and the member has not seen; a watch with more waits.
@@ -58,14 +61,17 @@ type Answered = (u64, Vec<Ended>);
 /// The end of a request, for the member and for the controller.
 enum Ended {
     Event(Event),
+    LeaseWritten(Whose, Ticket, Outcome),
     Moved(Vec<Move>),
 }
 
-/// The leader, as far as it is reported.
+/// What was reported last, and the names that reports need.
 #[derive(Default)]
-struct Leader {
-    is_me: bool,
-    /// The UID of its Lease; empty: not seen yet.
+struct Reported {
+    /// Whether this replica is the leader.
+    leads: bool,
+    figures: Figures,
+    /// The UID of the leader's Lease; empty: not seen yet.
     lease_uid: String,
 }
 
@@ -84,7 +90,7 @@ struct Driver {
     /// Whether every Framework has its label.
     labelled: bool,
     accompanied: bool,
-    leader: Leader,
+    reported: Reported,
     over: bool,
     /// The controller does not take notices.
     deaf: bool,
@@ -132,6 +138,10 @@ pub async fn run(parts: Parts) -> bool {
             },
             Some(shown) = leases_shown.recv() => driver.lease_shown(shown),
             Some(shown) = map_shown.recv() => driver.map_shown(shown),
+            Some(query) = driver.parts.queries.recv() => {
+                // Nobody may wait for the answer any more.
+                let _ = query.send(driver.member.view((driver.parts.clock)()));
+            }
         }
     }
     !driver.deaf
@@ -155,7 +165,7 @@ impl Driver {
             map: None,
             labelled: false,
             accompanied: false,
-            leader: Leader::default(),
+            reported: Reported::default(),
             over: false,
             deaf: false,
         }
@@ -167,7 +177,7 @@ impl Driver {
                 let Some(seen) = lease::read(&lease) else { return };
                 let name = lease.metadata.name.unwrap_or_default();
                 if name == LEADER_LEASE {
-                    self.leader.lease_uid = lease.metadata.uid.unwrap_or_default();
+                    self.reported.lease_uid = lease.metadata.uid.unwrap_or_default();
                 }
                 (name, seen)
             }
@@ -209,15 +219,14 @@ impl Driver {
     fn ended(&mut self, life: u64, ended: Vec<Ended>) {
         for ended in ended {
             match ended {
-                Ended::Event(event) => {
-                    if let Event::LeaseWritten { outcome, .. } = event {
-                        self.notify(Notice::LeaseWritten(outcome));
-                    }
-                    self.answered(life, event);
+                Ended::Event(event) => self.answered(life, event),
+                Ended::LeaseWritten(whose, ticket, outcome) => {
+                    self.notify(Notice::LeaseWritten(whose, outcome));
+                    self.answered(life, Event::LeaseWritten { ticket, outcome });
                 }
                 Ended::Moved(moves) => {
                     let namespace = self.parts.client.default_namespace().to_owned();
-                    let uid = self.leader.lease_uid.clone();
+                    let uid = self.reported.lease_uid.clone();
                     self.notify(Notice::Moved(Moved { moves, lease: LEADER_LEASE, namespace, uid }));
                 }
             }
@@ -246,8 +255,13 @@ impl Driver {
             }
         }
         let leads = self.member.leads((self.parts.clock)().boot);
-        if leads != std::mem::replace(&mut self.leader.is_me, leads) {
+        if leads != std::mem::replace(&mut self.reported.leads, leads) {
             self.notify(Notice::Leads(leads));
+        }
+        let figures = self.member.figures();
+        if figures != self.reported.figures {
+            self.reported.figures = figures.clone();
+            self.notify(Notice::Figures(figures));
         }
     }
 
@@ -272,7 +286,8 @@ impl Driver {
             | Effect::ReadMap => {
                 let (store, life) = (self.store.clone(), self.life);
                 let before = self.map.as_ref().and_then(|map| map.value.clone());
-                self.requests.spawn(async move { (life, exchange(store, now, effect, before).await) });
+                let own = self.me.lease().to_owned();
+                self.requests.spawn(async move { (life, exchange(store, now, effect, &own, before).await) });
             }
             Effect::List(slots) => self.notify(Notice::Granted(slots)),
             Effect::Own { slots, until } => self.own(now, slots, until),
@@ -323,12 +338,17 @@ fn incarnation(parts: &mut Parts) -> Incarnation {
     Incarnation::new(&lease_name(&parts.host), &random)
 }
 
-/// Does a read or a write. `before` is the map as it was seen last.
-async fn exchange(store: Store, now: Now, effect: Effect, before: Option<SlotMap>) -> Vec<Ended> {
+/// Does a read or a write. `own` is the name of this replica's Lease, `before` the map as it was seen last.
+async fn exchange(store: Store, now: Now, effect: Effect, own: &str, before: Option<SlotMap>) -> Vec<Ended> {
     let event = match effect {
         Effect::WriteLease { name, base, record, ticket } => {
             let outcome = store.write_lease(&name, base, &record, now.wall).await;
-            Some(Event::LeaseWritten { ticket, outcome })
+            let whose = match name.as_str() {
+                LEADER_LEASE => Whose::Leader,
+                name if name == own => Whose::Own,
+                _ => Whose::Other,
+            };
+            return vec![Ended::LeaseWritten(whose, ticket, outcome)];
         }
         Effect::ReadLease(name) => store.read_lease(&name).await.map(|seen| Event::LeaseSeen { name, seen }),
         Effect::DeleteLease { name, base } => {

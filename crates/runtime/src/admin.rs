@@ -1,6 +1,7 @@
 //! The HTTP endpoints. Probes have a port of their own: `/healthz`, `/livez`, `/readyz`. The other port has
-//! `/metrics` for Prometheus, and `/queueunits/{namespace}/{name}`, which gives the position of a unit, both
-//! for readers that the [`Gate`] lets in.
+//! `/metrics` for Prometheus, `/debug/shards`, which shows the division of the slots, and
+//! `/queueunits/{namespace}/{name}`, which gives the position of a unit. Its readers are those that the
+//! [`Gate`] lets in.
 //!
 //! They only read: no endpoint changes the behaviour of the controller.
 
@@ -19,6 +20,7 @@ use crate::clock::Clock;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::position_query::PositionClient;
+use crate::shards_query::ShardsClient;
 
 /// Probes, open to everybody: they say nothing about any Framework.
 pub fn probes(health: Arc<Health>) -> Router {
@@ -33,8 +35,14 @@ pub fn probes(health: Arc<Health>) -> Router {
         .route("/readyz", get(ready))
 }
 
-/// Metrics and positions, which name Queues and namespaces.
-pub fn metrics(gate: Arc<Gate>, clock: Clock, metrics: Arc<Metrics>, positions: PositionClient) -> Router {
+/// Metrics, the division of the slots, and positions, which name Queues and namespaces.
+pub fn metrics(
+    gate: Arc<Gate>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    positions: PositionClient,
+    shards: ShardsClient,
+) -> Router {
     let read_metrics = {
         let gate = Arc::clone(&gate);
         move |headers: HeaderMap| async move {
@@ -42,6 +50,15 @@ pub fn metrics(gate: Arc<Gate>, clock: Clock, metrics: Arc<Metrics>, positions: 
                 let content_type = "text/plain; version=0.0.4; charset=utf-8";
                 ([(header::CONTENT_TYPE, content_type)], metrics.text(clock.now()))
             })
+        }
+    };
+    let read_shards = {
+        let gate = Arc::clone(&gate);
+        move |headers: HeaderMap| async move {
+            match gate.check(&headers, &Wanted::Metrics).await {
+                Ok(()) => division(shards.clone()).await,
+                Err(refusal) => refusal.into_response(),
+            }
         }
     };
     let read_position = move |Path((namespace, name)): UnitPath, headers: HeaderMap| async move {
@@ -53,11 +70,22 @@ pub fn metrics(gate: Arc<Gate>, clock: Clock, metrics: Arc<Metrics>, positions: 
     };
     Router::new()
         .route("/metrics", get(read_metrics))
+        .route("/debug/shards", get(read_shards))
         .route("/queueunits/{namespace}/{name}", get(read_position))
 }
 
 /// Namespace and name in a path.
 type UnitPath = Path<(String, String)>;
+
+async fn division(shards: ShardsClient) -> Response {
+    match shards.ask().await {
+        Ok(view) => {
+            let text = serde_json::to_string_pretty(&view).unwrap_or_default() + "\n";
+            ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+        }
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
 
 async fn queue_position(positions: PositionClient, unit: Key) -> Response {
     let (code, text) = match positions.ask(unit.clone()).await {
@@ -102,7 +130,16 @@ mod tests {
 
     /// The endpoints for a gate that lets everybody in.
     fn open(clock: Clock, positions: PositionClient) -> Router {
-        super::metrics(Arc::new(Gate::open(clock)), clock, Metrics::new(), positions)
+        open_to_all(clock, Metrics::new(), positions, ShardsClient::new().0)
+    }
+
+    fn open_to_all(
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        positions: PositionClient,
+        shards: ShardsClient,
+    ) -> Router {
+        super::metrics(Arc::new(Gate::open(clock)), clock, metrics, positions, shards)
     }
 
     #[tokio::test]
@@ -113,8 +150,8 @@ mod tests {
         });
         let gate = Arc::new(Gate::new(kube::Client::new(service, "default"), clock));
         let (positions, _queries) = PositionClient::new();
-        let closed = super::metrics(gate, clock, Metrics::new(), positions);
-        for path in ["/metrics", "/queueunits/team/framework-a"] {
+        let closed = super::metrics(gate, clock, Metrics::new(), positions, ShardsClient::new().0);
+        for path in ["/metrics", "/debug/shards", "/queueunits/team/framework-a"] {
             let words = "a bearer token of this cluster is needed\n".to_owned();
             assert_eq!(ask(&closed, path).await, (401, words));
             assert_eq!(ask(&probes(Arc::new(Health::new(clock))), path).await.0, 404);
@@ -171,6 +208,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_division_is_json_and_without_a_member_refused() {
+        let (clock, shards) = (Clock::system(), ShardsClient::new());
+        let (client, mut queries) = shards;
+        let router = open_to_all(clock, Metrics::new(), PositionClient::new().0, client);
+        let view = framework_membership::View {
+            incarnation: "a/1".to_owned(),
+            leader: None,
+            is_leader: false,
+            stopping: false,
+            acts_for_sec: 1.5,
+            renewed_sec_ago: None,
+            map: None,
+            leases: Vec::new(),
+            leases_left_out: 0,
+            slots: Vec::new(),
+        };
+        let answering = tokio::spawn(async move {
+            let query = queries.recv().await.unwrap();
+            query.send(view).unwrap();
+        });
+        let (code, text) = ask(&router, "/debug/shards").await;
+        let shown: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((code, &shown["incarnation"], &shown["actsForSec"]), (200, &"a/1".into(), &1.5.into()));
+        answering.await.unwrap();
+        let refused = "this replica shares no slots with others, or too many queries wait\n".to_owned();
+        assert_eq!(ask(&router, "/debug/shards").await, (503, refused));
+    }
+
+    #[tokio::test]
     async fn a_query_is_refused_without_queues_and_when_too_many_wait() {
         let clock = Clock::system();
         let (positions, mut queries) = PositionClient::new();
@@ -196,8 +262,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let clock = Clock::system();
-        let gate = Arc::new(Gate::open(clock));
-        let router = super::metrics(gate, clock, metrics, PositionClient::new().0);
+        let router = open_to_all(clock, metrics, PositionClient::new().0, ShardsClient::new().0);
         let serving = tokio::spawn(crate::listener::serve(listener, router));
         let client = crate::client::connect(kube::Config::new(url.parse().unwrap()), "test").unwrap();
         let request = http::Request::get("/metrics").body(kube::client::Body::empty()).unwrap();

@@ -31,6 +31,7 @@ pub mod request;
 pub mod run;
 pub mod seeds;
 pub mod send;
+pub mod shards_query;
 pub mod stall;
 pub mod stderr;
 pub mod watch;

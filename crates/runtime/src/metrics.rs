@@ -14,6 +14,7 @@ use prometheus::{
 use framework_api::queue::Reason;
 use framework_engine::event::Measure;
 use framework_engine::gauges::Gauges;
+use framework_membership::Figures;
 use framework_message::Now;
 use framework_queueing::Wait;
 
@@ -140,6 +141,7 @@ impl Metrics {
 
     /// All metrics at `now`, by name.
     fn families(&self, now: Now) -> Vec<MetricFamily> {
+        self.shares.grow_old(now);
         let mut families = self.registry.gather();
         families.extend(self.lifetimes.remaining.collect(now));
         families.sort_by(|one, other| one.name().cmp(other.name()));
@@ -175,8 +177,13 @@ impl Metrics {
     }
 
     /// A write of a Lease ended.
-    pub fn lease_written(&self, outcome: &str) {
-        self.shares.lease_writes.with_label_values(&[outcome]).inc();
+    pub fn lease_written(&self, lease: &str, outcome: &str) {
+        self.shares.lease_writes.with_label_values(&[lease, outcome]).inc();
+    }
+
+    /// The figures of the member have changed.
+    pub fn member(&self, figures: &Figures) {
+        self.shares.member(figures);
     }
 
     /// This replica changed the owner of so many slots.
@@ -355,6 +362,24 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_age_of_the_lease_grows_until_a_renewal_is_applied() {
+        let metrics = Metrics::new();
+        let has = |line: &str| metrics.text(now()).lines().any(|found| found == line);
+        assert!(has("frameworkcontroller_lease_age_seconds 0"), "it is no member");
+        let leader = |name: &str| Some(name.to_owned());
+        let renewed = Some(Duration::from_secs(37));
+        metrics.member(&Figures { renewed, epoch: 1_790_000_000_000, leader: leader("a") });
+        assert!(has("frameworkcontroller_lease_age_seconds 3"), "{}", metrics.text(now()));
+        assert!(has("frameworkcontroller_slot_epoch 1790000000000"));
+        assert!(has(r#"frameworkcontroller_leader_info{member="a"} 1"#));
+        // Another life begins, which has not renewed yet.
+        metrics.member(&Figures { renewed: None, epoch: 0, leader: leader("b") });
+        assert!(has("frameworkcontroller_lease_age_seconds 3"));
+        assert!(has(r#"frameworkcontroller_leader_info{member="b"} 1"#));
+        assert!(!metrics.text(now()).contains(r#"member="a""#), "there is one leader");
     }
 
     #[test]

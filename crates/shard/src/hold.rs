@@ -23,6 +23,11 @@ impl Holds {
         self.0.get(&slot).is_some_and(|until| at < *until)
     }
 
+    /// How long that goes on, if it does.
+    pub fn left(&self, slot: Slot, at: Duration) -> Option<Duration> {
+        self.0.get(&slot).and_then(|until| until.checked_sub(at)).filter(|left| !left.is_zero())
+    }
+
     /// The slot is not owned any more.
     pub fn forget(&mut self, slot: Slot) {
         self.0.remove(&slot);
@@ -38,6 +43,7 @@ mod tests {
         let mut holds = Holds::default();
         holds.begin(Slot(1), Duration::from_secs(5));
         assert_eq!([4, 5].map(|at| holds.lasts(Slot(1), Duration::from_secs(at))), [true, false]);
+        assert_eq!([4, 5].map(|at| holds.left(Slot(1), Duration::from_secs(at)).is_some()), [true, false]);
         assert!(!holds.lasts(Slot(2), Duration::ZERO));
         holds.forget(Slot(1));
         assert!(!holds.lasts(Slot(1), Duration::ZERO));

@@ -21,6 +21,7 @@ use crate::renewal::{Renewal, Standing};
 use crate::version::Version;
 
 mod slots;
+pub mod view;
 
 /// The name of the leader's Lease.
 pub const LEADER_LEASE: &str = "frameworkcontroller-leader";

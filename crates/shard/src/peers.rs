@@ -49,6 +49,11 @@ impl Peers {
         }
     }
 
+    /// The Leases, by name.
+    pub fn leases(&self) -> impl Iterator<Item = (&String, &WatchedLease)> {
+        self.leases.iter()
+    }
+
     /// A life is proved gone.
     pub fn prove(&mut self, Gone(life): Gone) {
         self.gone.insert(life);

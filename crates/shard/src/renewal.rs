@@ -228,6 +228,11 @@ impl Renewal {
         self.seen.as_ref().map(|seen| Seen { version: seen.version(), value: seen.record().cloned() })
     }
 
+    /// The same, with the times at which it was seen.
+    pub fn watched(&self) -> Option<&WatchedLease> {
+        self.seen.as_ref()
+    }
+
     /// Whether `ticket` is the write that is on the way.
     pub fn awaits(&self, ticket: Ticket) -> bool {
         self.in_flight == Some(ticket)

@@ -1,6 +1,11 @@
 //! Metrics of the share of a replica.
 
-use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use framework_membership::Figures;
+use framework_message::Now;
+use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::maker::Maker;
 
@@ -13,6 +18,11 @@ pub struct Shares {
     pub lease_writes: IntCounterVec,
     pub moved: IntCounter,
     pub handover_seconds: Histogram,
+    leader_info: IntGaugeVec,
+    epoch: IntGauge,
+    lease_age: Gauge,
+    /// When the last renewal was sent that was applied, in this life or an earlier one.
+    renewed: Mutex<Option<Duration>>,
 }
 
 /// From a hand-over without a request on its way to one that waits for the life of a request.
@@ -30,8 +40,8 @@ impl Shares {
             leader: maker.whole_gauge("leader", "1 if this replica is the leader, otherwise 0."),
             lease_writes: maker.counters(
                 "lease_writes_total",
-                "Writes of Leases by this replica, by outcome: done, refused or unknown.",
-                &["outcome"],
+                "Writes by this replica of its own Lease, the leader's, or one that it empties, by outcome.",
+                &["lease", "outcome"],
             ),
             moved: maker.counter("slots_moved_total", "Slots whose owner this replica changed in the map."),
             handover_seconds: maker.histogram(
@@ -39,6 +49,37 @@ impl Shares {
                 "Seconds from the begin of a slot's drain to its loss.",
                 &HANDOVER_BUCKETS,
             ),
+            leader_info: maker.gauges(
+                "leader_info",
+                "Constant 1, labelled with the Lease of the leader as this replica sees it.",
+                &["member"],
+            ),
+            epoch: maker.whole_gauge("slot_epoch", "The highest epoch of this replica's slots."),
+            lease_age: maker.gauge(
+                "lease_age_seconds",
+                "Seconds since this replica sent the last renewal of its own Lease that was applied.",
+            ),
+            renewed: Mutex::default(),
         }
+    }
+
+    /// Takes in the figures of the member.
+    pub fn member(&self, figures: &Figures) {
+        // A replica has one leader at a time.
+        self.leader_info.reset();
+        if let Some(leader) = &figures.leader {
+            self.leader_info.with_label_values(&[leader]).set(1);
+        }
+        self.epoch.set(i64::try_from(figures.epoch).unwrap_or(i64::MAX));
+        if figures.renewed.is_some() {
+            *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = figures.renewed;
+        }
+    }
+
+    /// Sets the age of the Lease at `now`.
+    pub fn grow_old(&self, now: Now) {
+        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = renewed.map_or(Duration::ZERO, |renewed| now.boot.saturating_sub(renewed));
+        self.lease_age.set(age.as_secs_f64());
     }
 }

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 
 use framework_core::Policy;
 use framework_engine::engine::EngineSettings;
+use framework_membership::ViewQuery;
 
 use crate::clock::Clock;
 use crate::health::Health;
@@ -37,6 +38,8 @@ pub struct Parts {
     pub instance: String,
     /// Queries for the position of a unit.
     pub position_queries: mpsc::Receiver<PositionQuery>,
+    /// Queries for the division of the slots.
+    pub shards_queries: mpsc::Receiver<ViewQuery>,
     /// Its membership of the replicas that share the slots; `None`: it owns every slot for ever.
     pub member: Option<MemberParts>,
     /// When this is done, the controller stops gracefully.

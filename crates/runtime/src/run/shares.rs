@@ -8,7 +8,7 @@ use std::time::Duration;
 use framework_core::plan::Report;
 use framework_engine::engine::EngineSettings;
 use framework_engine::event::{self as engine, Kind};
-use framework_membership::{Command, Moved, Notice, Outcome};
+use framework_membership::{Command, Moved, Notice, Outcome, Whose};
 use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
 use framework_queueing::QueueEvent;
 use futures::FutureExt;
@@ -87,6 +87,7 @@ pub fn start(
         ownership: ownership.clone(),
         commands,
         notices,
+        queries: std::mem::replace(&mut parts.shards_queries, channel(1).1),
     });
     tasks.spawn(async move {
         if membership.await {
@@ -202,12 +203,24 @@ impl Shares {
                 self.metrics.leads(leads);
                 return None;
             }
-            Notice::LeaseWritten(outcome) => {
-                self.metrics.lease_written(match outcome {
-                    Outcome::Done(_) => "done",
-                    Outcome::Refused => "refused",
-                    Outcome::Unknown => "unknown",
-                });
+            Notice::LeaseWritten(whose, outcome) => {
+                let lease = match whose {
+                    Whose::Own => "own",
+                    Whose::Leader => "leader",
+                    Whose::Other => "other",
+                };
+                self.metrics.lease_written(
+                    lease,
+                    match outcome {
+                        Outcome::Done(_) => "done",
+                        Outcome::Refused => "refused",
+                        Outcome::Unknown => "unknown",
+                    },
+                );
+                return None;
+            }
+            Notice::Figures(figures) => {
+                self.metrics.member(&figures);
                 return None;
             }
             Notice::Moved(moved) => {

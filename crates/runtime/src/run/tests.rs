@@ -162,6 +162,7 @@ impl Stage {
             journal: Arc::clone(&self.journal) as Arc<dyn Journal>,
             instance: "fc-0".to_owned(),
             position_queries: crate::position_query::PositionClient::new().1,
+            shards_queries: crate::shards_query::ShardsClient::new().1,
             member: None,
             stop: tokio::time::sleep(stop_after).boxed(),
         }

@@ -2,6 +2,7 @@
 
 use framework_engine::event as engine;
 use framework_message::{Change, Selection};
+use framework_queueing::QueueEvent;
 
 use crate::health::Synced;
 
@@ -11,7 +12,7 @@ pub enum Event {
     /// To the engine.
     Engine(engine::Event),
     /// To the controller of QueueUnits.
-    Queue(framework_queueing::QueueEvent),
+    Queue(QueueEvent),
     /// A LIST of the QueueUnits begins, after this grant of slots.
     ListsUnits(Selection),
 }
@@ -23,7 +24,22 @@ impl Event {
             Event::Engine(engine::Event::Framework(Change::Synced)) => Some(Synced::Frameworks),
             Event::Engine(engine::Event::ConfigMap(Change::Synced)) => Some(Synced::ConfigMaps),
             Event::Engine(engine::Event::Pod(Change::Synced)) => Some(Synced::Pods),
+            Event::Queue(event) => synced_queues(event),
             _ => None,
         }
+    }
+}
+
+fn synced_queues(event: &QueueEvent) -> Option<Synced> {
+    match event {
+        QueueEvent::Attempt(Change::Synced) => Some(Synced::ConfigMapsInQueues),
+        QueueEvent::Job(Change::Synced) => Some(Synced::Jobs),
+        QueueEvent::ChildJob(Change::Synced) => Some(Synced::ChildJobs),
+        QueueEvent::Pod(Change::Synced) => Some(Synced::PodsInQueues),
+        QueueEvent::Unit(Change::Synced) => Some(Synced::QueueUnits),
+        QueueEvent::Queue(Change::Synced) => Some(Synced::Queues),
+        QueueEvent::Quota(Change::Synced) => Some(Synced::ResourceQuotas),
+        QueueEvent::Class(Change::Synced) => Some(Synced::PriorityClasses),
+        _ => None,
     }
 }

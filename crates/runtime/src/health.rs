@@ -19,17 +19,59 @@ pub enum Synced {
     ConfigMaps,
     /// Of Pods.
     Pods,
+    /// Of ConfigMaps with the label of a queue.
+    ConfigMapsInQueues,
+    /// Of Jobs with the label of a queue.
+    Jobs,
+    /// Of Jobs of JobSets.
+    ChildJobs,
+    /// Of Pods with the label of a queue.
+    PodsInQueues,
+    /// Of QueueUnits.
+    QueueUnits,
+    /// Of Queues.
+    Queues,
+    /// Of ResourceQuotas.
+    ResourceQuotas,
+    /// Of PriorityClasses.
+    PriorityClasses,
 }
 
 impl Synced {
-    const ALL: [Synced; 3] = [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods];
+    /// All kinds, in the order in which they are listed. JobSets are missing: not every cluster has them, and
+    /// one that has them lists them before the units.
+    const ALL: [Synced; 11] = [
+        Synced::Frameworks,
+        Synced::ConfigMaps,
+        Synced::Pods,
+        Synced::ConfigMapsInQueues,
+        Synced::Jobs,
+        Synced::ChildJobs,
+        Synced::PodsInQueues,
+        Synced::QueueUnits,
+        Synced::Queues,
+        Synced::ResourceQuotas,
+        Synced::PriorityClasses,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Synced::Frameworks => "frameworks",
             Synced::ConfigMaps => "configmaps",
             Synced::Pods => "pods",
+            Synced::ConfigMapsInQueues => "configmaps in queues",
+            Synced::Jobs => "jobs",
+            Synced::ChildJobs => "jobs of jobsets",
+            Synced::PodsInQueues => "pods in queues",
+            Synced::QueueUnits => "queueunits",
+            Synced::Queues => "queues",
+            Synced::ResourceQuotas => "resourcequotas",
+            Synced::PriorityClasses => "priorityclasses",
         }
+    }
+
+    fn is_of_queueing(self) -> bool {
+        !matches!(self, Synced::Frameworks | Synced::ConfigMaps | Synced::Pods)
     }
 }
 
@@ -37,7 +79,9 @@ impl Synced {
 #[derive(Debug)]
 pub struct Health {
     clock: Clock,
-    synced: [AtomicBool; 3],
+    synced: [AtomicBool; Synced::ALL.len()],
+    /// Whether the kinds of queueing are awaited, too.
+    queueing: AtomicBool,
     stopping: AtomicBool,
     /// The reason why the start-up checks wait.
     waiting: Mutex<Option<String>>,
@@ -51,10 +95,16 @@ impl Health {
         Health {
             clock,
             synced: Default::default(),
+            queueing: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             waiting: Mutex::new(None),
             turn: AtomicU64::new(IDLE),
         }
+    }
+
+    /// The kinds of queueing are watched: without their LISTs nothing is released from a queue.
+    pub fn await_queueing(&self) {
+        self.queueing.store(true, Ordering::Release);
     }
 
     /// A LIST of that kind is complete.
@@ -90,8 +140,10 @@ impl Health {
         if let Some(reason) = &*self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
             return Some(reason.clone());
         }
+        let queueing = self.queueing.load(Ordering::Acquire);
         let missing: Vec<&str> = Synced::ALL
             .into_iter()
+            .filter(|kind| queueing || !kind.is_of_queueing())
             .filter(|kind| !self.synced[*kind as usize].load(Ordering::Acquire))
             .map(Synced::name)
             .collect();
@@ -139,5 +191,21 @@ mod tests {
         assert_eq!(health.not_ready().unwrap(), "no API server");
         health.set_stopping();
         assert_eq!(health.not_ready().unwrap(), "stopping");
+    }
+
+    #[test]
+    fn the_kinds_of_queueing_are_awaited_if_they_are_watched() {
+        let health = Health::new(Clock::system());
+        for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
+            health.set_synced(kind);
+        }
+        assert_eq!(health.not_ready(), None);
+        health.await_queueing();
+        for kind in Synced::ALL.into_iter().filter(|kind| *kind != Synced::ResourceQuotas) {
+            health.set_synced(kind);
+        }
+        assert_eq!(health.not_ready().unwrap(), "not listed yet: resourcequotas");
+        health.set_synced(Synced::ResourceQuotas);
+        assert_eq!(health.not_ready(), None);
     }
 }

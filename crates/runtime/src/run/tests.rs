@@ -27,8 +27,15 @@ enum Writes {
     Unanswered,
 }
 
-/// An API server that holds one Framework, sends no watch event, and records the requests.
-fn server(asked: &Asked, clock: Clock, writes: Writes, status: Value) -> kube::Client {
+/// An API server that holds one Framework, sends no watch event, and records the requests. The LIST of an
+/// unreadable kind has no form that anybody knows.
+fn server(
+    asked: &Asked,
+    clock: Clock,
+    writes: Writes,
+    status: Value,
+    unreadable: &'static str,
+) -> kube::Client {
     let asked = Arc::clone(asked);
     let service = tower::service_fn(move |request: Request<Body>| {
         let (asked, status) = (Arc::clone(&asked), status.clone());
@@ -46,8 +53,11 @@ fn server(asked: &Asked, clock: Clock, writes: Writes, status: Value) -> kube::C
             if is_watch || head.method != Method::GET && writes == Writes::Unanswered {
                 return std::future::pending().await;
             }
-            let answer =
-                if head.method == Method::GET { list(&uri, &status) } else { accepted(&body, version)? };
+            let answer = match head.method {
+                Method::GET if uri.contains(&format!("/{unreadable}?")) => json!({"items": "none"}),
+                Method::GET => list(&uri, &status),
+                _ => accepted(&body, version)?,
+            };
             Ok::<_, BoxError>(Response::new(Body::from(answer.to_string().into_bytes())))
         }
     });
@@ -135,6 +145,8 @@ struct Stage {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     writes: Writes,
+    /// The plural of the kind of which no LIST can be read.
+    unreadable: &'static str,
 }
 
 impl Stage {
@@ -142,7 +154,8 @@ impl Stage {
         let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap());
         let health = Arc::new(Health::new(clock));
         let (journal, asked) = (Arc::default(), Asked::default());
-        Stage { journal, status: Value::Null, asked, clock, health, metrics: Metrics::new(), writes }
+        let (status, metrics) = (Value::Null, Metrics::new());
+        Stage { journal, status, asked, clock, health, metrics, writes, unreadable: "none" }
     }
 
     /// Runs a controller that is stopped after a while.
@@ -152,7 +165,7 @@ impl Stage {
 
     fn parts(&self, stop_after: Duration) -> Parts {
         Parts {
-            client: server(&self.asked, self.clock, self.writes, self.status.clone()),
+            client: server(&self.asked, self.clock, self.writes, self.status.clone(), self.unreadable),
             settings: EngineSettings::default(),
             policy: Arc::new(Policy::new(Classifier::new(&[]).unwrap())),
             clock: self.clock,
@@ -187,6 +200,34 @@ async fn a_framework_that_is_listed_gets_its_status_and_its_config_map() {
         stage.metrics.text(Clock::system().now()).contains("frameworkcontroller_frameworks{state="),
         "the gauges are taken"
     );
+}
+
+/// The reason why a controller with queues is not ready after some time.
+async fn not_ready_with_queues(unreadable: &'static str) -> Option<String> {
+    let stage = Stage { unreadable, ..Stage::new(Writes::Accepted) };
+    let mut parts = stage.parts(Duration::ZERO);
+    Arc::make_mut(&mut parts.policy).queueing = true;
+    let (health, seen) = (Arc::clone(&stage.health), Arc::new(Mutex::new(None)));
+    let kept = Arc::clone(&seen);
+    parts.stop = async move {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        *kept.lock().unwrap() = health.not_ready();
+    }
+    .boxed();
+    run(parts).await.unwrap();
+    seen.lock().unwrap().take()
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_ready_once_each_kind_of_queueing_is_listed_that_is_served() {
+    assert_eq!(not_ready_with_queues("none").await, None, "JobSets are not served");
+    for (plural, missing) in [
+        ("priorityclasses", "priorityclasses"),
+        ("queues", "queues, resourcequotas, priorityclasses"),
+        ("queueunits", "queueunits, queues, resourcequotas, priorityclasses"),
+    ] {
+        assert_eq!(not_ready_with_queues(plural).await.unwrap(), format!("not listed yet: {missing}"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

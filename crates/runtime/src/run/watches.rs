@@ -36,6 +36,7 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, 
     start_share::<ConfigMapObject>(tasks, parts, sink, config_maps, of, config_maps_within);
     start_share::<PodObject>(tasks, parts, sink, pods, "the watch of Pods", pods_within);
     if parts.policy.queueing {
+        parts.health.await_queueing();
         start_queueing(tasks, parts, sink, queueing, units_within);
     }
 }

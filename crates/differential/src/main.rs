@@ -34,6 +34,7 @@ mod report;
 mod rest;
 mod side;
 mod snapshot;
+mod take_over;
 #[cfg(test)]
 mod tests;
 
@@ -80,6 +81,12 @@ struct Arguments {
     /// Play the examples of this checkout of the original instead, as they are written.
     #[arg(long, value_name = "DIR")]
     examples: Option<PathBuf>,
+    /// Take a live cluster over from the reference to ours, and back, in the middle of running Frameworks.
+    #[arg(long, conflicts_with_all = ["examples", "seeds", "all_rules"])]
+    take_over: bool,
+    /// How many Frameworks there are at each exchange of controllers.
+    #[arg(long, requires = "take_over", default_value_t = 50, value_parser = at_least_ten)]
+    frameworks: usize,
     /// How many seeds to play; with --examples, how many fates of each: in the first, all Pods succeed.
     #[arg(long)]
     seeds: Option<u64>,
@@ -110,6 +117,11 @@ async fn run(arguments: &Arguments) -> Result<()> {
         (Some(program), Some(checkout)) => original(program, checkout, !examples.is_empty())?,
         _ => ours.clone(),
     };
+    if arguments.take_over {
+        let dir = cluster_home().join("differential/take-over");
+        eprintln!("starting a control plane; the controllers log below {}", dir.display());
+        return take_over::run(&reference, &ours, dir, arguments.frameworks).await;
+    }
     if arguments.all_rules {
         let checkout = arguments.checkout.as_deref().context("--all-rules needs --checkout")?;
         reference.config = with_comments(&shipped(checkout)?);
@@ -154,6 +166,12 @@ async fn run(arguments: &Arguments) -> Result<()> {
     print!("{}", report.text(began.elapsed()));
     ensure!(report.is_clean(), "the two differ without a reason: see above");
     Ok(())
+}
+
+/// Reads the number of Frameworks of a take-over, which has at least one of each phase.
+fn at_least_ten(text: &str) -> Result<usize, String> {
+    let number: usize = text.parse().map_err(|error| format!("{error}"))?;
+    if number < 10 { Err("at least 10, one of each kind".to_owned()) } else { Ok(number) }
 }
 
 fn ours(arguments: &Arguments) -> Result<Controller> {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use framework_api::State;
 use framework_testcluster::Component;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 
 use crate::cluster::lease::{Alone, namespace};
@@ -17,7 +18,7 @@ use crate::cluster::{
     manifest, state,
 };
 use crate::disturbance::relay::Relay;
-use crate::disturbance::{Crashed, record};
+use crate::disturbance::{Crashed, record, restart};
 
 /// The replicas that there are between injections, and those that come for a while.
 const ALWAYS: [&str; 3] = ["a", "b", "c"];
@@ -205,9 +206,11 @@ impl Chaos {
             }
             Etcd => {
                 let begun = Instant::now();
-                let restarted = installed().stop(Component::Etcd);
-                restarted.and_then(|()| installed().launch(Component::Etcd)).expect("it starts");
+                restart(Component::Etcd).expect("it starts");
                 await_frameworks_by(&client());
+                // kwok never repeats a PATCH that was answered with 500, as a kubelet would: its Pod would
+                // stay pending. A new kwok lists all Pods.
+                restart(Component::Kwok).expect("it starts");
                 self.replicas.await_shares();
                 begun.elapsed()
             }
@@ -264,7 +267,8 @@ impl Chaos {
                     None => break None,
                     Some(seen) if state(&seen) == Some(State::Completed) => break Some(code(&seen).0),
                     Some(_) if Instant::now() > deadline => {
-                        self.findings.stuck.push(format!("{namespace}/{name} ({fate:?})"));
+                        let pods = phases(namespace, name);
+                        self.findings.stuck.push(format!("{namespace}/{name} ({fate:?}), its Pods: {pods}"));
                         break None;
                     }
                     Some(_) => {
@@ -302,6 +306,18 @@ impl Chaos {
         );
         assert!(all.is_empty(), "{all:#?}");
     }
+}
+
+/// The Pods of a Framework with their phases.
+fn phases(namespace: &str, framework: &str) -> String {
+    let of_it = ListParams::default().labels(&format!("FC_FRAMEWORK_NAME={framework}"));
+    let pods = block_on(cluster::pods(namespace).list(&of_it)).expect("a list").items;
+    let phase = |pod: Pod| {
+        let status = pod.status.unwrap_or_default();
+        let (name, phase) = (pod.metadata.name.unwrap_or_default(), status.phase.unwrap_or_default());
+        format!("{name} is {phase}")
+    };
+    pods.into_iter().map(phase).collect::<Vec<_>>().join(", ")
 }
 
 /// The lines by which a replica sees the API server through a relay.

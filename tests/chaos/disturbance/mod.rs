@@ -116,6 +116,12 @@ impl Drop for Stopped {
     }
 }
 
+/// Kills a program of the control plane and starts it again.
+pub fn restart(component: Component) -> Result<(), framework_testcluster::Error> {
+    installed().stop(component)?;
+    installed().launch(component)
+}
+
 /// The API server, killed: its port is closed.
 ///
 /// The control plane's other programs are started again after it, as they end without it where they have
@@ -133,12 +139,8 @@ impl Crashed {
 
 impl Drop for Crashed {
     fn drop(&mut self) {
-        let begin = |component| {
-            installed().stop(component)?;
-            installed().launch(component)
-        };
         let others = [Component::ControllerManager, Component::Scheduler, Component::Kwok];
-        let begun = installed().start_apiserver().and_then(|()| others.into_iter().try_for_each(begin));
+        let begun = installed().start_apiserver().and_then(|()| others.into_iter().try_for_each(restart));
         match begun {
             Err(error) => eprintln!("the control plane does not start again: {error}"),
             Ok(()) if std::thread::panicking() => {}

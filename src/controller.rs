@@ -55,6 +55,8 @@ pub struct Controller {
     pub settings: Settings,
     /// The client of the API server.
     pub client: kube::Client,
+    /// Its metrics, to which the client adds what it receives.
+    pub metrics: Arc<Metrics>,
     /// Receives the history.
     pub journal: Arc<dyn Journal>,
     /// The name of this replica.
@@ -69,7 +71,7 @@ impl Controller {
         let probe_port = listen("probes", "probeAddress", self.settings.probe_address).await?;
         let metrics_port = listen("metrics", "metricsAddress", self.settings.metrics_address).await?;
         let clock = Clock::system();
-        let (health, metrics) = (Arc::new(Health::new(clock)), Metrics::new());
+        let (health, metrics) = (Arc::new(Health::new(clock)), Arc::clone(&self.metrics));
         let (positions, position_queries) = PositionClient::new();
         let (shards, shards_queries) = ShardsClient::new();
         let gate = if self.settings.config.metrics_authorization {

@@ -14,6 +14,7 @@ pub mod startup;
 use std::sync::Arc;
 
 use framework_runtime::client;
+use framework_runtime::metrics::Metrics;
 use framework_runtime::run::MemberParts;
 use framework_runtime::seeds::Seeds;
 use framework_runtime::stderr::Stderr;
@@ -77,12 +78,13 @@ async fn work(settings: Settings, environment: &Environment, stderr: &Stderr) ->
     let incarnation = format!("{:08x}", Seeds::system().draw() as u32);
     let config = access::find(&settings.config, environment).await?;
     info!(version = env!("CARGO_PKG_VERSION"), incarnation, server = %config.cluster_url, "starting");
-    let client = client::connect(config.clone(), &incarnation)?;
+    let metrics = Metrics::new();
+    let client = client::connect(config.clone(), &incarnation, &metrics)?;
     let host = environment.host.as_deref().unwrap_or("frameworkcontroller");
     let member = match settings.member {
         None => None,
         Some(policy) => Some(MemberParts {
-            client: client::connect(config, &incarnation)?,
+            client: client::connect(config, &incarnation, &metrics)?,
             policy,
             host: host.to_owned(),
             // Without a Pod, no later program proves by its UID that this one has ended.
@@ -90,7 +92,7 @@ async fn work(settings: Settings, environment: &Environment, stderr: &Stderr) ->
         }),
     };
     let (journal, instance) = (Arc::new(stderr.clone()), format!("{host}-{incarnation}"));
-    let controller = Controller { settings, client, journal, instance, member };
+    let controller = Controller { settings, client, metrics, journal, instance, member };
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let running = controller.run(async {
         // An error means that the sender is gone, which ends the program as well.

@@ -24,6 +24,21 @@ impl Scrape {
         Scrape { samples }
     }
 
+    /// The sums of these scrapes, metric by metric and label set by label set.
+    pub fn sum_of(scrapes: &[Scrape]) -> Scrape {
+        let mut sum = Scrape::default();
+        for (name, samples) in scrapes.iter().flat_map(|scrape| &scrape.samples) {
+            let known = sum.samples.entry(name.clone()).or_default();
+            for (labels, value) in samples {
+                match known.iter_mut().find(|(same, _)| same == labels) {
+                    Some((_, total)) => *total += value,
+                    None => known.push((labels.clone(), *value)),
+                }
+            }
+        }
+        sum
+    }
+
     /// The sum of a metric over the wanted label sets; `None` if there is no such metric.
     pub fn sum(&self, name: &str, wanted: impl Fn(&Labels) -> bool) -> Option<f64> {
         let samples = self.samples.get(name)?;

@@ -103,6 +103,7 @@ pub fn figures(run: &Run) -> Vec<Figure> {
         ("bytes of status writes", run.bytes.status_writes.map(|bytes| bytes as f64)),
         ("growth of the store", run.bytes.store_growth.map(|bytes| bytes as f64)),
         ("bytes of watch events", run.bytes.watch_events.map(|bytes| bytes as f64)),
+        ("bytes that the controller received", run.received()),
         (ALLOCATED, run.bytes.api_server_allocated_per_task),
     ];
     all.extend(

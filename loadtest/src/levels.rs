@@ -87,6 +87,7 @@ mod tests {
             requests,
             bytes,
             processes,
+            replicas: Vec::new(),
             levels,
             series,
         }

@@ -26,6 +26,7 @@ pub mod phase_names;
 pub mod plan;
 pub mod process;
 pub mod render;
+pub mod replicas;
 pub mod report;
 pub mod requests;
 pub mod run;

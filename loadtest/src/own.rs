@@ -24,13 +24,24 @@ impl Run {
             }
     }
 
-    /// The process of the system.
+    /// The process of the system; the sum of several replicas.
     pub fn controller(&self) -> Option<&Process> {
         self.process(match self.system.as_str() {
             "batch/v1 Job" => "kube-controller-manager",
             "floor client" => "loadtest",
             _ => "frameworkcontroller",
         })
+    }
+
+    /// The number of replicas of the controller: 1 if it is not known.
+    pub fn replica_count(&self) -> usize {
+        self.replicas.len().max(1)
+    }
+
+    /// The bytes that all replicas received; `None` if one of them is not known.
+    pub fn received(&self) -> Option<f64> {
+        let each = self.replicas.iter().map(|replica| replica.received_bytes.map(|bytes| bytes as f64));
+        each.reduce(|one, other| Some(one? + other?)).flatten()
     }
 
     /// The process of this name.

@@ -15,7 +15,7 @@ use crate::report::Report;
 use crate::saved;
 use demand::Demand;
 use estimate::{Estimate, estimates, remarks};
-use source::sources;
+use source::{of_replicas, sources};
 
 /// The arguments of `loadtest plan`.
 #[derive(clap::Args)]
@@ -62,7 +62,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let demand = Demand { frameworks, tasks, churn, replicas: arguments.replicas };
     let found = sources(&reports, &arguments.system, arguments.profile.as_deref());
-    ensure!(!found.is_empty(), "no report has a run of {} to plan with", arguments.system);
+    let found = of_replicas(&found, arguments.replicas.get());
+    ensure!(
+        !found.is_empty(),
+        "no report has a run of {} with {} or 1 replica to plan with",
+        arguments.system,
+        arguments.replicas
+    );
     let estimates = estimates(&demand, &found)?;
     println!("{}", demand.sentence());
     for remark in remarks(&demand, &found) {

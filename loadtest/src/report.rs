@@ -79,8 +79,11 @@ pub struct Run {
     pub requests: Requests,
     /// The bytes that were written.
     pub bytes: Bytes,
-    /// The resource use of processes.
+    /// The resource use of processes; those of one name are added.
     pub processes: Vec<Process>,
+    /// Each replica of the controller, as far as its process or its metrics are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Replica>,
     /// The service levels, and whether they are met.
     pub levels: Vec<Level>,
     /// The course of the run.
@@ -227,6 +230,31 @@ pub struct Process {
     /// The most memory in RAM during the run, or since the start of the process if the kernel refused a
     /// reset.
     pub rss_peak_bytes: u64,
+}
+
+impl Process {
+    /// Adds another process of the same name. The peaks are added as if they had been at one time.
+    pub fn add(&mut self, other: &Process) {
+        self.cpu_seconds += other.cpu_seconds;
+        self.cpu_milliseconds_per_task += other.cpu_milliseconds_per_task;
+        self.rss_before_bytes += other.rss_before_bytes;
+        self.rss_after_bytes += other.rss_after_bytes;
+        self.rss_peak_bytes += other.rss_peak_bytes;
+    }
+}
+
+/// One replica of the controller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Replica {
+    /// Its process.
+    pub process: Option<Process>,
+    /// The slots that it had at the end, of 256; 0 without sharding.
+    pub slots: Option<usize>,
+    /// The bytes of responses and watch events that it received.
+    pub received_bytes: Option<u64>,
+    /// Its own requests on jobs, ConfigMaps and Pods, as it counted them.
+    pub requests: Option<usize>,
 }
 
 /// A service level.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::report::{RequestRow, Requests, Series};
 use crate::scenario::Scenario;
-use crate::system::System;
+use crate::system::{SLOT_MAP, System};
 
 /// The requests of one run, counted.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ impl Counted {
         let second = record.received.duration_since(start).as_secs();
         *self.by_second.entry(client.clone()).or_default().entry(second).or_default() += 1;
         let resource = match record.subresource.as_str() {
+            _ if record.name == SLOT_MAP => "configmaps (slot map)".to_owned(),
             "" => record.resource.clone(),
             subresource => format!("{}/{subresource}", record.resource),
         };
@@ -147,6 +148,13 @@ mod tests {
         ] {
             writeln!(file, "{}", line(agent, verb, resource, code, 1)).unwrap();
         }
+        let map = line("frameworkcontroller/1 (x)", "get", "configmaps", 200, 9);
+        writeln!(
+            file,
+            "{}",
+            map.replace("\"configmaps\"", "\"configmaps\",\"name\":\"frameworkcontroller-slots\"")
+        )
+        .unwrap();
         let log = Log::new(file.path().to_owned());
         let start = "2026-11-21T09:00:00Z".parse().unwrap();
         let counted = Counted::read(&log, Mark::default(), start, System::Framework).unwrap();
@@ -155,7 +163,8 @@ mod tests {
         assert_eq!((requests.own, requests.refused, requests.reads, counted.pods), (3, 1, 1, 1));
         assert_eq!((requests.floor, requests.unreconciled), (Some(15), Some(1)));
         assert_eq!((requests.write_efficiency, requests.per_task), (Some(5.0), 1.5));
-        assert_eq!(requests.rows.len(), 6);
+        assert_eq!(requests.rows.len(), 7);
+        assert!(requests.rows.iter().any(|row| row.resource == "configmaps (slot map)"));
         let series = counted.series(2.0);
         assert_eq!(series[0].points, [(0.0, 0.0), (1.0, 5.0), (2.0, 0.0)]);
     }

@@ -23,9 +23,10 @@ use crate::number::count;
 use crate::partial_status::Phase;
 use crate::phase_names::{JOBS, UNITS};
 use crate::process::Watched;
+use crate::replicas::{self, Metrics, Scrapes};
 use crate::report::{Bytes, Requests, Run, Totals};
 use crate::requests::Counted;
-use crate::sampler::{self, Metrics, Sampler, counted_requests, growth};
+use crate::sampler::{self, Sampler, counted_requests, growth};
 use crate::scenario::{Queues, Scenario};
 use crate::system::System;
 use crate::tracker::{Tracker, latency};
@@ -52,7 +53,7 @@ pub struct Setup {
     pub namespace: Namespace,
     /// The API server's audit log, if it can be read here.
     pub audit_log: Option<PathBuf>,
-    /// The controller's metrics, if they can be reached.
+    /// The metrics of the controller's replicas, if they can be reached.
     pub metrics: Option<Metrics>,
     /// Processes on this machine to watch.
     pub processes: Vec<Watched>,
@@ -67,7 +68,7 @@ pub struct Setup {
 /// The counters before the run.
 struct Before {
     api_server: Option<Scrape>,
-    controller: Option<Scrape>,
+    controller: Option<Scrapes>,
     mark: Mark,
     wall: Timestamp,
     start: Instant,
@@ -158,6 +159,9 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
         deletions: Arc::new(Semaphore::new(AT_ONCE)),
     };
     generator.rehearse().await?;
+    if let Some(metrics) = &setup.metrics {
+        metrics.await_shares().await?;
+    }
     let log = setup.audit_log.clone().map(Log::new);
     let before = Before {
         api_server: sampler::scrape(&setup.namespace.client).await.ok(),
@@ -179,7 +183,7 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
     compile(setup, &tracked, &sampler, &before, log.as_ref(), elapsed, given_up).await
 }
 
-async fn scrape(metrics: Option<&Metrics>) -> Result<Option<Scrape>> {
+async fn scrape(metrics: Option<&Metrics>) -> Result<Option<Scrapes>> {
     match metrics {
         Some(metrics) => Ok(Some(metrics.scrape().await?)),
         None => Ok(None),
@@ -246,14 +250,14 @@ fn print_progress(setup: &Setup, tracked: &SharedTracker, start: Instant) {
 /// The counters after they have come to rest.
 struct Settled {
     counted: Option<Counted>,
-    controller: Option<Scrape>,
+    controller: Option<Scrapes>,
     controller_count: Option<usize>,
 }
 
 /// Waits until the controller's counters are stable and the log has all requests that they count.
 async fn settle(setup: &Setup, before: &Before, log: Option<&Log>) -> Result<Settled> {
     let deadline = Instant::now() + SETTLE_TIMEOUT;
-    let count_of = |scrape: &Scrape| counted_requests(scrape, setup.system);
+    let count_of = |scrapes: &Scrapes| counted_requests(&scrapes.sum, setup.system);
     let count_before = before.controller.as_ref().and_then(count_of);
     let mut last = None;
     loop {
@@ -301,20 +305,15 @@ async fn compile(
     let lag = settled.counted.as_ref().map(Counted::node_lag).unwrap_or_default();
     latencies.extend(latency("Pod stored → taken up", "fake nodes", lag));
     series.extend(tracker.series(before.start, elapsed));
-    let written = growth(
-        before.controller.as_ref(),
-        settled.controller.as_ref(),
-        "frameworkcontroller_status_write_bytes_total",
-    );
+    let (first, last) = (before.controller.as_ref(), settled.controller.as_ref());
+    let (earlier, later) = (first.map(|all| &all.sum), last.map(|all| &all.sum));
+    let written = growth(earlier, later, "frameworkcontroller_status_write_bytes_total");
     let store = growth(before.api_server.as_ref(), api_server.as_ref(), "apiserver_storage_size_bytes");
     let per_task = |counter: &str| {
         let allocated = growth(before.api_server.as_ref(), api_server.as_ref(), counter)?;
         Some(allocated / scenario.tasks().max(1) as f64)
     };
-    let turns = |share| {
-        let after = settled.controller.as_ref()?;
-        after.bound(before.controller.as_ref(), "frameworkcontroller_turn_duration_seconds", share)
-    };
+    let turns = |share| later?.bound(earlier, "frameworkcontroller_turn_duration_seconds", share);
     let mut run = Run {
         system: setup.name.clone(),
         profile: setup.profile.clone(),
@@ -337,6 +336,12 @@ async fn compile(
             api_server_objects_per_task: per_task(sampler::ALLOCATED_OBJECTS),
         },
         processes,
+        replicas: replicas::rows(
+            sampler.processes("frameworkcontroller", scenario.tasks()),
+            first,
+            last,
+            setup.system,
+        ),
         levels: Vec::new(),
         series,
     };

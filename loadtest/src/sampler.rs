@@ -1,36 +1,17 @@
 //! Samples the watched processes and the controller's metrics once a second during a run.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use http::Request;
 use kube::client::Body;
 
 use crate::exposition::Scrape;
 use crate::process::{Usage, Watched};
+use crate::replicas::Metrics;
 use crate::report::{Process, Series};
 use crate::system::System;
-
-/// The metrics endpoint of the controller.
-#[derive(Clone)]
-pub struct Metrics(kube::Client);
-
-impl Metrics {
-    /// The endpoint at this URL without its path: `http://127.0.0.1:8080`.
-    /// `token` is the file of the token that is sent.
-    pub fn of(url: &http::Uri, token: Option<&Path>) -> Result<Metrics> {
-        let mut config = kube::Config::new(url.clone());
-        config.auth_info.token_file = token.map(|file| file.display().to_string());
-        Ok(Metrics(framework_access::client::connect(config, "loadtest")?))
-    }
-
-    /// The current values.
-    pub async fn scrape(&self) -> Result<Scrape> {
-        scrape(&self.0).await.context("reading the controller's metrics")
-    }
-}
 
 /// Reads `/metrics` of a server.
 pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
@@ -78,12 +59,10 @@ impl Sampler {
         self.samples.push((self.start.elapsed(), usage));
         if let Some(metrics) = &self.metrics {
             // A busy controller may miss a scrape; the run goes on.
-            if let Ok(scrape) = metrics.scrape().await {
-                let age = scrape.total("frameworkcontroller_oldest_event_age_seconds");
-                self.queue_age = match (self.queue_age, age) {
-                    (Some(before), Some(now)) => Some(before.max(now)),
-                    (before, now) => before.or(now),
-                };
+            if let Ok(scrapes) = metrics.scrape().await {
+                let age = |scrape: &Scrape| scrape.total("frameworkcontroller_oldest_event_age_seconds");
+                let ages = scrapes.each.iter().filter_map(age).chain(self.queue_age);
+                self.queue_age = ages.reduce(f64::max);
             }
         }
         Ok(())
@@ -94,31 +73,53 @@ impl Sampler {
         self.queue_age
     }
 
-    /// The use of each process, in total and over time.
+    /// The use of the processes in total, those of one name added, and of each over time.
     pub fn report(&self, tasks: usize) -> (Vec<Process>, Vec<Series>) {
-        let (mut processes, mut series) = (Vec::new(), Vec::new());
+        let (mut sums, mut series) = (Vec::<Process>::new(), Vec::new());
         for (index, watched) in self.watched.iter().enumerate() {
-            let before = self.before[index];
-            let Some((_, last)) = self.samples.last() else { continue };
-            let cpu = last[index].cpu.saturating_sub(before.cpu).as_secs_f64();
-            processes.push(Process {
-                name: watched.name.clone(),
-                cpu_seconds: cpu,
-                cpu_milliseconds_per_task: cpu * 1000.0 / tasks.max(1) as f64,
-                rss_before_bytes: before.rss,
-                rss_after_bytes: last[index].rss,
-                rss_peak_bytes: last[index].peak,
-            });
+            let process = self.process(index, tasks);
+            match sums.iter_mut().find(|sum| sum.name == process.name) {
+                Some(sum) => sum.add(&process),
+                None => sums.push(process),
+            }
+            let alike = |other: &&Watched| other.name == watched.name;
+            let name = match self.watched.iter().filter(alike).count() {
+                1 => watched.name.clone(),
+                _ => {
+                    let before = self.watched[..index].iter().filter(alike).count();
+                    format!("{} {}", watched.name, before + 1)
+                }
+            };
             let busy = self.samples.windows(2).map(|pair| {
                 let ((from, then), (to, now)) = (&pair[0], &pair[1]);
                 let used = now[index].cpu.saturating_sub(then[index].cpu).as_secs_f64();
                 (to.as_secs_f64(), used / to.saturating_sub(*from).as_secs_f64().max(0.001))
             });
-            series.push(Series::new("processors", &watched.name, "processors", busy));
+            series.push(Series::new("processors", &name, "processors", busy));
             let memory = self.samples.iter().map(|(at, usage)| (at.as_secs_f64(), usage[index].rss as f64));
-            series.push(Series::new("memory", &watched.name, "bytes", memory));
+            series.push(Series::new("memory", &name, "bytes", memory));
         }
-        (processes, series)
+        (sums, series)
+    }
+
+    /// The use of each process of this name.
+    pub fn processes(&self, name: &str, tasks: usize) -> Vec<Process> {
+        let alike = (0..self.watched.len()).filter(|index| self.watched[*index].name == name);
+        alike.map(|index| self.process(index, tasks)).collect()
+    }
+
+    fn process(&self, index: usize, tasks: usize) -> Process {
+        let before = self.before[index];
+        let last = self.samples.last().map_or(before, |(_, usage)| usage[index]);
+        let cpu = last.cpu.saturating_sub(before.cpu).as_secs_f64();
+        Process {
+            name: self.watched[index].name.clone(),
+            cpu_seconds: cpu,
+            cpu_milliseconds_per_task: cpu * 1000.0 / tasks.max(1) as f64,
+            rss_before_bytes: before.rss,
+            rss_after_bytes: last.rss,
+            rss_peak_bytes: last.peak,
+        }
     }
 }
 

@@ -12,9 +12,10 @@ use crate::namespace::Namespace;
 use crate::number::{count, rate, short, size, time, whole};
 use crate::output;
 use crate::process::Watched;
+use crate::replicas::Metrics;
 use crate::report::{Report, Run, SCHEMA};
 use crate::run::{Setup, run};
-use crate::sampler::{Metrics, controller_version};
+use crate::sampler::controller_version;
 use crate::scenario::Scenario;
 use crate::system::{FLOOR_AGENT, System};
 
@@ -50,13 +51,15 @@ pub struct Arguments {
     /// The API server's audit log, the source of all counts of requests.
     #[arg(long, value_name = "FILE")]
     audit_log: Option<PathBuf>,
-    /// The address of the controller's metrics, such as http://127.0.0.1:8080.
+    /// The address of the controller's metrics, such as http://127.0.0.1:8080. With several replicas, give it
+    /// once for each.
     #[arg(long, value_name = "URL")]
-    controller_metrics: Option<http::Uri>,
+    controller_metrics: Vec<http::Uri>,
     /// The file of the token that is sent to them.
     #[arg(long, value_name = "FILE")]
     controller_metrics_token: Option<PathBuf>,
-    /// A process on this machine to measure, such as etcd=4711. Can be repeated.
+    /// A process on this machine to measure, such as etcd=4711. Can be repeated. Processes of one name are
+    /// added; those named frameworkcontroller are also reported one by one.
     #[arg(long, value_name = "NAME=PID")]
     process: Vec<Watched>,
     /// Apply the levels of the scenario; only to a controller of Frameworks.
@@ -118,8 +121,8 @@ async fn report(arguments: &Arguments) -> Result<Report> {
 }
 
 fn metrics(arguments: &Arguments) -> Result<Option<Metrics>> {
-    let token = arguments.controller_metrics_token.as_deref();
-    arguments.controller_metrics.as_ref().map(|url| Metrics::of(url, token)).transpose()
+    let (urls, token) = (&arguments.controller_metrics, arguments.controller_metrics_token.as_deref());
+    if urls.is_empty() { Ok(None) } else { Metrics::of(urls, token).map(Some) }
 }
 
 async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
@@ -159,7 +162,7 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
 
 async fn versions(setup: &Setup) -> Result<std::collections::BTreeMap<String, String>> {
     let mut versions = match &setup.metrics {
-        Some(metrics) => controller_version(&metrics.scrape().await?),
+        Some(metrics) => controller_version(&metrics.scrape().await?.sum),
         None => Default::default(),
     };
     let version =
@@ -208,6 +211,18 @@ fn print(run: &Run) {
             time(process.cpu_milliseconds_per_task / 1000.0),
             size(process.rss_peak_bytes as f64)
         );
+    }
+    if run.replicas.len() > 1 {
+        for (at, replica) in run.replicas.iter().enumerate() {
+            let known = [
+                replica.slots.map(|slots| count(slots, "slot")),
+                replica.requests.map(|requests| count(requests, "request")),
+                replica.received_bytes.map(|bytes| format!("{} received", size(bytes as f64))),
+                replica.process.as_ref().map(|process| time(process.cpu_seconds)),
+                replica.process.as_ref().map(|process| size(process.rss_peak_bytes as f64)),
+            ];
+            println!("replica {}: {}", at + 1, known.into_iter().flatten().collect::<Vec<_>>().join(", "));
+        }
     }
     for level in &run.levels {
         let measured = level.measured.map_or("not measured".into(), short);

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::{Group, Scenario};
 
+/// The ConfigMap by which replicas share the slots. Reads and writes of it grow with time, not with the work.
+pub const SLOT_MAP: &str = "frameworkcontroller-slots";
+
 /// A system that runs jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 pub enum System {
@@ -45,7 +48,7 @@ impl System {
                     && (record.verb != "create" || record.resource != "frameworks")
             }
         };
-        of_work && self.counts(&record.resource) && record.verb != "watch"
+        of_work && self.counts(&record.resource) && record.verb != "watch" && record.name != SLOT_MAP
     }
 
     /// Whether requests on this resource are part of the work.

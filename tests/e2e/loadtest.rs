@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use framework_loadtest::namespace::Namespace;
 use framework_loadtest::process::Watched;
+use framework_loadtest::replicas::Metrics;
 use framework_loadtest::report::{Latency, Level, Run};
 use framework_loadtest::run::{Setup, run};
-use framework_loadtest::sampler::Metrics;
 use framework_loadtest::scenario::Scenario;
 use framework_loadtest::system::System;
 use framework_testcluster::{Component, audit_log};
@@ -106,7 +106,7 @@ fn metrics(name: &str) -> Metrics {
         if let Some(rest) = line.and_then(|line| line.split("address=").nth(1)) {
             let address = rest.split_whitespace().next().unwrap_or_default();
             let url = format!("http://{address}").parse().expect("a URL");
-            return block_on(async { Metrics::of(&url, None) }).expect("a client");
+            return block_on(async { Metrics::of(&[url], None) }).expect("a client");
         }
         assert!(Instant::now() < deadline, "the controller serves no metrics\n{log}");
         std::thread::sleep(Duration::from_millis(50));

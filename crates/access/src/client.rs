@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use http_body_util::BodyExt;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -36,7 +37,16 @@ pub enum Error {
 }
 
 /// A client for the API server of `config`, with the User-Agent `agent`.
-pub fn connect(mut config: kube::Config, agent: &str) -> Result<kube::Client, Error> {
+pub fn connect(config: kube::Config, agent: &str) -> Result<kube::Client, Error> {
+    connect_counting(config, agent, |_| ())
+}
+
+/// The same; `received` gets the length of each part of a response's body, in bytes, as it arrives.
+pub fn connect_counting(
+    mut config: kube::Config,
+    agent: &str,
+    received: impl Fn(usize) + Clone + Send + Sync + 'static,
+) -> Result<kube::Client, Error> {
     let agent = HeaderValue::from_str(agent).map_err(|_| Error::BadAgent(agent.to_owned()))?;
     config.headers.push((USER_AGENT, agent));
 
@@ -47,7 +57,16 @@ pub fn connect(mut config: kube::Config, agent: &str) -> Result<kube::Client, Er
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
         .build::<_, Body>(connector)
-        .map_err(BoxError::from);
+        .map_err(BoxError::from)
+        .map_response(move |response| {
+            let received = received.clone();
+            response.map(|body| {
+                body.map_frame(move |frame| {
+                    received(frame.data_ref().map_or(0, |data| data.len()));
+                    frame
+                })
+            })
+        });
     let service = config.extra_headers_layer().map_err(Error::Credentials)?.layer(service);
     let service = option_layer(config.auth_layer().map_err(Error::Credentials)?).layer(service);
     let service = config.base_uri_layer().layer(service);
@@ -69,6 +88,10 @@ fn connector() -> HttpConnector {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -111,6 +134,25 @@ mod tests {
         };
         let (reply, _stream) = tokio::join!(client.send(get("/version")), server);
         assert_eq!(reply.unwrap().status(), 503, "the caller sees the refusal");
+    }
+
+    #[tokio::test]
+    async fn the_bytes_of_a_response_are_counted_without_its_head() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = kube::Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let counted = Arc::new(AtomicUsize::new(0));
+        let sum = Arc::clone(&counted);
+        let client =
+            connect_counting(config, "a1b2", move |bytes| _ = sum.fetch_add(bytes, Relaxed)).unwrap();
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut vec![0; 4096]).await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello").await.unwrap();
+            stream
+        };
+        let (reply, _stream) = tokio::join!(client.send(get("/version")), server);
+        assert_eq!(reply.unwrap().into_body().collect_bytes().await.unwrap(), "hello");
+        assert_eq!(counted.load(Relaxed), 5);
     }
 
     #[tokio::test]

@@ -4,23 +4,20 @@
 //! counts. The audit log has no bodies there, as on clusters that carry load.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use framework_api::crd;
-use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_programs::workspace::{build_optimised, root};
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
 
+use controllers::{HOSTS, by_its_name, metrics_address, start, start_replica};
+
+mod controllers;
 mod missed;
 mod suite;
 
-/// How long a controller may take until it serves its metrics.
-const READY: Duration = Duration::from_secs(60);
-const EVERY: Duration = Duration::from_millis(50);
 const NODES: usize = 10;
 const CONTROLLER: &str = "frameworkcontroller";
 
@@ -47,6 +44,16 @@ pub(crate) struct Arguments {
     /// own.
     #[arg(long, default_value_t = 5000)]
     qps: u32,
+    /// The numbers of replicas of this project's controller; with several, one run after another for each.
+    /// More than one share the Frameworks by Leases.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "1",
+        value_name = "NUMBERS",
+        value_parser = clap::value_parser!(u8).range(1..=HOSTS.len() as i64)
+    )]
+    replicas: Vec<u8>,
     /// The program of the original controller, for `--as reference`.
     #[arg(long, value_name = "PROGRAM")]
     reference: Option<PathBuf>,
@@ -89,10 +96,23 @@ const RECOMMENDED: &str = "largeFrameworkCompression: true\nlargeFrameworkCompre
 struct Task {
     scenario: String,
     systems: Vec<System>,
+    /// The numbers of replicas that our controller runs it with.
+    replicas: Vec<u8>,
     shorten: f64,
-    /// The requests that a controller of Frameworks may send in a second.
+    /// The requests that a controller of Frameworks may send in a second, all its replicas together.
     qps: u32,
     out: PathBuf,
+}
+
+impl Task {
+    /// Each system with each number of replicas that it can have.
+    fn variants(&self) -> Vec<(System, u8)> {
+        let of = |system: &System| match system {
+            System::Framework | System::Recommended => self.replicas.iter().map(|n| (*system, *n)).collect(),
+            System::Reference | System::Job | System::Floor => vec![(*system, 1)],
+        };
+        self.systems.iter().flat_map(of).collect()
+    }
 }
 
 /// The programs that a scenario needs.
@@ -113,7 +133,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let tasks = match &arguments.scenario {
         Some(scenario) => {
             let (scenario, systems) = (scenario.clone(), arguments.systems.clone());
-            vec![Task { scenario, systems, shorten: arguments.shorten, qps: arguments.qps, out }]
+            let (replicas, shorten, qps) = (arguments.replicas.clone(), arguments.shorten, arguments.qps);
+            vec![Task { scenario, systems, replicas, shorten, qps, out }]
         }
         None => suite::tasks(&out, arguments.reference.is_some()),
     };
@@ -172,10 +193,13 @@ fn status_cost(programs: &Programs, crds: &Path, arguments: &[&str]) -> Result<(
 fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Vec<String>> {
     let mut reports = Vec::new();
     let mut missed = Vec::new();
-    for system in &task.systems {
-        let dir = match task.systems.len() {
-            1 => task.out.clone(),
-            _ => task.out.join(format!("{system:?}").to_lowercase()),
+    let variants = task.variants();
+    for (system, replicas) in &variants {
+        let name = format!("{system:?}").to_lowercase();
+        let dir = match (variants.len(), task.replicas.len()) {
+            (1, _) => task.out.clone(),
+            (_, 1) => task.out.join(name),
+            _ => task.out.join(format!("{name}-{replicas}")),
         };
         fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
         let report = dir.join("report.json");
@@ -183,7 +207,7 @@ fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Ve
         if report.exists() {
             fs::remove_file(&report).with_context(|| format!("removing {}", report.display()))?;
         }
-        if !perform(*system, task, arguments, programs, &dir)? {
+        if !perform((*system, *replicas), task, arguments, programs, &dir)? {
             let what = missed::of(&report)?;
             missed.push(format!("{} by {system:?}: {}", task.scenario, what.join("; ")));
         }
@@ -192,7 +216,7 @@ fn compare(task: &Task, arguments: &Arguments, programs: &Programs) -> Result<Ve
             reports.push(report);
         }
     }
-    if task.systems.len() > 1 {
+    if variants.len() > 1 {
         let mut merge = std::process::Command::new(&programs.loadtest);
         let merged = merge.arg("merge").args(&reports).arg("--out").arg(&task.out).status();
         ensure!(merged.context("starting the load test")?.success(), "the reports could not be merged");
@@ -239,7 +263,7 @@ fn programs(arguments: &Arguments) -> Result<Programs> {
 
 /// Runs the scenario by one system. Returns whether all service levels were kept.
 fn perform(
-    system: System,
+    (system, replicas): (System, u8),
     task: &Task,
     arguments: &Arguments,
     programs: &Programs,
@@ -270,11 +294,21 @@ fn perform(
                 _ if has_queues(&task.scenario)? => ("queueing: true\n", "queueing"),
                 _ => ("", "drop-in defaults"),
             };
-            let pid = start(&cluster, &programs.controller, config, task.qps)?;
-            let address = metrics_address(&cluster)?;
-            command.args(["--controller-metrics", &format!("http://{address}")]);
-            command.args(["--process", &format!("{CONTROLLER}={pid}")]);
-            command.args(["--profile", &format!("{profile}, kubeClientQps {}", task.qps)]);
+            let mut pids = Vec::new();
+            let names = if replicas == 1 { vec![CONTROLLER] } else { HOSTS[..replicas.into()].to_vec() };
+            for name in &names {
+                pids.push(match replicas {
+                    1 => start(&cluster, &programs.controller, config, task.qps)?,
+                    _ => start_replica(&cluster, &programs.controller, name, config, task.qps)?,
+                });
+            }
+            for (name, pid) in names.iter().zip(pids) {
+                let address = metrics_address(&cluster, name)?;
+                command.args(["--controller-metrics", &format!("http://{address}")]);
+                command.args(["--process", &format!("{CONTROLLER}={pid}")]);
+            }
+            let shared = if replicas == 1 { String::new() } else { format!(", {replicas} replicas") };
+            command.args(["--profile", &format!("{profile}{shared}, kubeClientQps {}", task.qps)]);
         }
         System::Reference => {
             let program = arguments.reference.as_deref().context("--reference is needed")?;
@@ -297,46 +331,11 @@ fn perform(
         }
     }
     let kept = watch(&cluster, command)?;
-    let _ = fs::copy(cluster.dir().join(format!("{CONTROLLER}.log")), out.join("controller.log"));
-    Ok(kept)
-}
-
-/// A link to the program under the name of a controller: its user agent has the name of its file, and its
-/// requests are counted by it.
-fn by_its_name(program: &Path, dir: &Path) -> Result<PathBuf> {
-    let found = program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
-    let named = dir.join("reference").join(CONTROLLER);
-    fs::create_dir_all(dir.join("reference")).context("making a directory for the program")?;
-    symlink(found, &named).context("naming the program")?;
-    Ok(named)
-}
-
-/// Starts a controller of Frameworks in the directory with its config file: the original reads it there.
-fn start(cluster: &Cluster, program: &Path, config: &str, qps: u32) -> Result<u32> {
-    let text = format!(
-        "kubeClientQps: {qps}\nkubeClientBurst: {qps}\n{config}metricsAddress: 127.0.0.1:0\n\
-         metricsAuthorization: false\n{}",
-        &DEFAULT_CONFIG
-            [DEFAULT_CONFIG.find("\npodFailureSpec:").context("the default config has rules")?..]
-    );
-    fs::write(cluster.dir().join("frameworkcontroller.yaml"), text).context("writing the config file")?;
-    Ok(cluster.host(CONTROLLER, program, &[], cluster.dir())?)
-}
-
-/// The address of the controller's metrics, by its log.
-fn metrics_address(cluster: &Cluster) -> Result<String> {
-    let path = cluster.dir().join(format!("{CONTROLLER}.log"));
-    let deadline = Instant::now() + READY;
-    loop {
-        let log = fs::read_to_string(&path).unwrap_or_default();
-        let line = log.lines().find(|line| line.contains("serving metrics"));
-        if let Some(address) = line.and_then(|line| line.split("address=").nth(1)) {
-            return Ok(address.split_whitespace().next().unwrap_or_default().to_owned());
-        }
-        cluster.check()?;
-        ensure!(Instant::now() < deadline, "the controller does not serve its metrics:\n{log}");
-        std::thread::sleep(EVERY);
+    for (name, copy) in [(CONTROLLER, "controller")].into_iter().chain(HOSTS.map(|host| (host, host))) {
+        // Those that did not run have no log.
+        let _ = fs::copy(cluster.dir().join(format!("{name}.log")), out.join(format!("{copy}.log")));
     }
+    Ok(kept)
 }
 
 /// Waits for the load test, also after an interrupt: the load test handles it and writes a report.
@@ -348,20 +347,4 @@ fn watch(cluster: &Cluster, mut command: tokio::process::Command) -> Result<bool
         cluster.check()?;
         Ok(status.success())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reference_controller_is_started_under_the_name_of_ours() {
-        let dir = tempfile::tempdir().unwrap();
-        let program = dir.path().join("the-original");
-        fs::write(&program, "x").unwrap();
-        let named = by_its_name(&program, dir.path()).unwrap();
-        assert_eq!(named.file_name().unwrap(), CONTROLLER);
-        assert_eq!(fs::read_to_string(named).unwrap(), "x");
-        assert!(by_its_name(Path::new("/nowhere"), dir.path()).is_err());
-    }
 }

@@ -21,7 +21,7 @@ fn programs() -> &'static Path {
 }
 
 /// Runs three Frameworks of two Tasks, with these service levels.
-fn bench(dir: &Path, levels: &str) -> Output {
+fn bench(dir: &Path, levels: &str, more: &[&str]) -> Output {
     let file = dir.join("tiny.yaml");
     let text = format!(
         "description: A few.\n\
@@ -32,7 +32,7 @@ fn bench(dir: &Path, levels: &str) -> Output {
     std::fs::write(&file, text).unwrap();
     let mut program = Command::new(env!("CARGO_BIN_EXE_framework-bench"));
     program.arg("bench").arg("--scenario").arg(&file).arg("--out").arg(dir.join("out"));
-    program.arg("--programs").arg(programs()).stdin(Stdio::null()).output().unwrap()
+    program.arg("--programs").arg(programs()).args(more).stdin(Stdio::null()).output().unwrap()
 }
 
 fn report(dir: &Path) -> Value {
@@ -42,7 +42,7 @@ fn report(dir: &Path) -> Value {
 #[test]
 fn a_scenario_that_keeps_its_levels_succeeds_and_leaves_a_report() {
     let dir = tempfile::tempdir().unwrap();
-    let output = bench(dir.path(), "{writeEfficiency: 0.5, refused: 0, reads: 0, unreconciled: 0}");
+    let output = bench(dir.path(), "{writeEfficiency: 0.5, refused: 0, reads: 0, unreconciled: 0}", &[]);
     let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}\n{noise}");
     let report = report(dir.path());
@@ -57,12 +57,34 @@ fn a_scenario_that_keeps_its_levels_succeeds_and_leaves_a_report() {
 }
 
 #[test]
+fn replicas_run_it_as_one_controller_does_and_the_report_has_each_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let levels = "{refused: 0, unreconciled: 0}";
+    let output = bench(dir.path(), levels, &["--replicas", "1,3"]);
+    let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{noise}");
+    let report = report(dir.path());
+    let runs = report["runs"].as_array().unwrap();
+    let of = |run: &Value| run["replicas"].as_array().unwrap().clone();
+    assert_eq!(runs.iter().map(|run| of(run).len()).collect::<Vec<_>>(), [1, 3], "{report}");
+    assert!(runs[1]["profile"].as_str().unwrap().contains("3 replicas"));
+    assert!(runs.iter().all(|run| run["totals"]["outcomes"]["Succeeded"] == 3), "{report}");
+    let replicas = of(&runs[1]);
+    let sum = |key: &str| replicas.iter().map(|replica| replica[key].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum("slots"), 256);
+    assert_eq!(sum("requests"), runs[1]["requests"]["own"].as_u64().unwrap());
+    assert!(replicas.iter().all(|replica| replica["receivedBytes"].as_u64().unwrap() > 0), "{report}");
+    assert!(told.contains("replica 3: 8"), "{told}");
+    assert!(dir.path().join("out/framework-3/replica-3.log").exists());
+}
+
+#[test]
 fn a_missed_level_fails_the_command_by_name_after_the_report() {
     let dir = tempfile::tempdir().unwrap();
     // A report of an earlier run must not be taken for this one's.
     std::fs::create_dir(dir.path().join("out")).unwrap();
     std::fs::write(dir.path().join("out/report.json"), "{}").unwrap();
-    let output = bench(dir.path(), "{writeEfficiency: 9, refused: 0}");
+    let output = bench(dir.path(), "{writeEfficiency: 9, refused: 0}", &[]);
     let (told, noise) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success(), "{told}\n{noise}");
     let missed = noise.split_once("error: not all was kept:").map(|(_, missed)| missed);

@@ -264,7 +264,8 @@ mod tests {
         let clock = Clock::system();
         let router = open_to_all(clock, metrics, PositionClient::new().0, ShardsClient::new().0);
         let serving = tokio::spawn(crate::listener::serve(listener, router));
-        let client = crate::client::connect(kube::Config::new(url.parse().unwrap()), "test").unwrap();
+        let client =
+            crate::client::connect(kube::Config::new(url.parse().unwrap()), "test", &Metrics::new()).unwrap();
         let request = http::Request::get("/metrics").body(kube::client::Body::empty()).unwrap();
         let reply = client.send(request).await.unwrap();
         let body = reply.into_body().collect_bytes().await.unwrap();

@@ -42,6 +42,7 @@ pub struct Metrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     status_bytes: IntCounter,
+    received_bytes: IntCounter,
     watches: Watches,
     shares: Shares,
     turn_seconds: Histogram,
@@ -86,6 +87,8 @@ impl Metrics {
                 REQUEST_BUCKETS,
             ),
             status_bytes: maker.counter("status_write_bytes_total", "Bytes of status writes that were sent."),
+            received_bytes: maker
+                .counter("received_bytes_total", "Bytes of the API server's replies and watch events."),
             watches: Watches::new(&maker),
             shares: Shares::new(&maker),
             turn_seconds: maker.histogram(
@@ -153,6 +156,11 @@ impl Metrics {
         let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         self.requests.with_label_values(&[verb, resource, &code]).inc();
         self.request_seconds.with_label_values(&[verb, resource]).observe(took.as_secs_f64());
+    }
+
+    /// That many bytes of a response's body came in.
+    pub fn received(&self, bytes: usize) {
+        self.received_bytes.inc_by(bytes as u64);
     }
 
     /// A status write of that many bytes is sent.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::number::{count, short, size, time, whole};
-use crate::report::{Latency, Level, Process, Report, RequestRow, Run};
+use crate::report::{Latency, Level, Process, Replica, Report, RequestRow, Run};
 
 use super::headline::FEW;
 use super::html::{Cell, Html, of_class, plain, table, tag, text};
@@ -17,6 +17,7 @@ pub fn of_run(report: &Report, run: &Run) -> Html {
         titled("Levels", levels(run)),
         titled("Latencies", latencies(run)),
         titled("Processes", processes(run)),
+        titled("Replicas", replicas(run)),
         titled("Totals", totals(run)),
         titled("Requests", requests(run)),
     ];
@@ -108,6 +109,7 @@ fn totals(run: &Run) -> Html {
     );
     rows.extend(bytes.store_growth.map(|bytes| ("growth of the store".into(), size(bytes as f64))));
     rows.extend(bytes.watch_events.map(|bytes| ("bytes of watch events".into(), size(bytes as f64))));
+    rows.extend(run.received().map(|bytes| ("bytes that the controller received".into(), size(bytes))));
     let allocated =
         [bytes.api_server_allocated_per_task.map(size), bytes.api_server_objects_per_task.map(short)];
     if let [Some(bytes), Some(objects)] = allocated {
@@ -185,4 +187,26 @@ fn processes(run: &Run) -> Html {
     };
     let titles = ["process", "processor time", "memory before", "after", "peak"];
     table(&titles, run.processes.iter().map(row).collect())
+}
+
+/// A row for each replica of the controller; empty if there is one.
+fn replicas(run: &Run) -> Html {
+    if run.replicas.len() < 2 {
+        return Html::default();
+    }
+    let cell = |shown: Option<String>| Cell::number(shown.unwrap_or_else(|| "not known".into()));
+    let row = |(at, replica): (usize, &Replica)| {
+        let process = replica.process.as_ref();
+        vec![
+            Cell::words(format!("replica {}", at + 1)),
+            cell(replica.slots.map(whole)),
+            cell(replica.requests.map(whole)),
+            cell(replica.received_bytes.map(|bytes| size(bytes as f64))),
+            cell(process.map(|process| time(process.cpu_seconds))),
+            cell(process.map(|process| size(process.rss_before_bytes as f64))),
+            cell(process.map(|process| size(process.rss_peak_bytes as f64))),
+        ]
+    };
+    let titles = ["", "slots", "own requests", "received", "processor time", "memory before", "peak"];
+    table(&titles, run.replicas.iter().enumerate().map(row).collect())
 }

@@ -7,7 +7,7 @@ use crate::report::Report;
 
 use super::demand::Demand;
 use super::estimate::{Estimate, estimates};
-use super::source::{Source, fastest, sources};
+use super::source::{Source, fastest, of_replicas, sources};
 
 /// The line before the generated part of the document.
 pub const BEGIN: &str = "<!-- Generated from docs/reports by \
@@ -27,7 +27,7 @@ const PROFILE: &str = "drop-in defaults";
 
 /// The generated part.
 pub fn generated(reports: &[Report]) -> String {
-    let mut found = sources(reports, SYSTEM, None);
+    let mut found = of_replicas(&sources(reports, SYSTEM, None), 1);
     let is_default = |source: &Source| source.run.profile.starts_with(PROFILE);
     if found.iter().any(is_default) {
         found.retain(is_default);

@@ -143,10 +143,11 @@ fn memory(demand: &Demand, sources: &[Source]) -> Result<Estimate> {
     let Some((source, tasks, (idle, peak))) = fullest(sources, demand, known) else {
         return Ok(unknown(name, FULL));
     };
+    let measured = source.run.replica_count() as f64;
     let (wanted, share) = (demand.tasks_at_once() / replicas, (peak - idle).max(0.0) / tasks);
-    let value = format!("{} ({} for each Task)", size(idle + share * wanted), size(share));
+    let value = format!("{} ({} for each Task)", size(idle / measured + share * wanted), size(share));
     let from = source.name();
-    let mut distance = distance(&name, &from, wanted, tasks, "Tasks at one time")?;
+    let mut distance = distance(&name, &from, wanted, tasks / measured, "Tasks at one time")?;
     if let Some(size) = other_size(&name, source, demand)? {
         distance += &format!(", {size}");
     }
@@ -201,11 +202,11 @@ pub fn remarks(demand: &Demand, sources: &[Source]) -> Vec<String> {
             short(asked),
         ));
     }
-    if demand.replicas.get() > 1 {
+    let asked = demand.replicas.get() as usize;
+    if sources.iter().any(|source| source.run.replica_count() != asked) {
         all.push(format!(
-            "One replica does all the work today. The shares of {} replicas are an even split that no run \
-             has shown.",
-            demand.replicas
+            "The shares of {asked} replicas are an even split of a run with one: no report is of a run with \
+             {asked}."
         ));
     }
     all

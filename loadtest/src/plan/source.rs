@@ -34,6 +34,15 @@ pub fn sources<'a>(reports: &'a [Report], system: &str, profile: Option<&str>) -
     .collect()
 }
 
+/// The runs of that many replicas of the controller; if there is none, all runs of one replica.
+pub fn of_replicas<'a>(sources: &[Source<'a>], replicas: u32) -> Vec<Source<'a>> {
+    let of = |number: usize| -> Vec<Source> {
+        sources.iter().copied().filter(|source| source.run.replica_count() == number).collect()
+    };
+    let found = of(replicas as usize);
+    if found.is_empty() { of(1) } else { found }
+}
+
 impl Source<'_> {
     /// The scenario with its size, and the profile.
     pub fn name(&self) -> String {

@@ -46,6 +46,18 @@ fn a_page_names_every_problem() {
 }
 
 #[test]
+fn a_page_has_a_row_for_each_of_several_replicas() {
+    let mut report = sample::report();
+    report.runs[0].replicas = vec![sample::replica()];
+    assert!(!page(&report).contains("<h3>Replicas</h3>"), "one replica is the controller");
+    report.runs[0].replicas = vec![sample::replica(); 3];
+    report.runs[0].replicas[2].process = None;
+    let page = page(&report);
+    assert_says(&page, &["<h3>Replicas</h3>", "replica 3", "2,600", "11.8 MiB", "not known"]);
+    assert_says(&page, &["bytes that the controller received", "35.3 MiB"]);
+}
+
+#[test]
 fn a_page_holds_no_markup_of_its_report() {
     let page = page(&sample::odd_report());
     assert!(!page.contains("<script"), "text became markup");

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use framework_loadtest::plan::demand::Demand;
 use framework_loadtest::plan::estimate::{Estimate, estimates, remarks};
-use framework_loadtest::plan::source::sources;
+use framework_loadtest::plan::source::{of_replicas, sources};
 use framework_loadtest::report::Report;
 
 use crate::sample;
@@ -167,6 +167,24 @@ fn replicas_share_the_work_which_the_plan_says_no_run_has_shown() {
     assert_eq!(of(&plan, "controller: processors, each replica").value, "0.025");
     assert_eq!(of(&plan, "own requests/s").value, "526");
     let said = remarks(&shared, &sources(&reports, SYSTEM, None)).join("\n");
-    assert!(said.contains("an even split that no run has shown"), "{said}");
+    assert!(said.contains("no report is of a run with 4."), "{said}");
     assert!(said.contains("200 are asked for, which no run has shown"), "{said}");
+}
+
+#[test]
+fn a_plan_for_replicas_is_made_from_a_run_of_as_many_if_there_is_one() {
+    let (one, mut four) = (sample::report(), sample::report());
+    four.runs[0].replicas = vec![sample::replica(); 4];
+    four.runs[0].processes[0].cpu_seconds *= 2.0;
+    let reports = [one, four];
+    let all = sources(&reports, SYSTEM, None);
+    let shared = Demand { replicas: NonZeroU32::new(4).expect("it is 4"), ..demand() };
+    let with_four = of_replicas(&all, 4);
+    let plan = estimates(&shared, &with_four).expect("a plan");
+    // Twice the processor time in all, for four.
+    assert_eq!(of(&plan, "controller: processors, each replica").value, "0.05");
+    let said = remarks(&shared, &with_four).join("\n");
+    assert!(!said.contains("even split"), "{said}");
+    assert_eq!(of_replicas(&all, 1).len(), 1);
+    assert_eq!(of_replicas(&all, 3)[0].run.replica_count(), 1);
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use framework_loadtest::report::{
-    Bytes, Latency, Level, Machine, Process, Queue, Report, RequestRow, Requests, Run, SCHEMA, Series, Totals,
+    Bytes, Latency, Level, Machine, Process, Queue, Replica, Report, RequestRow, Requests, Run, SCHEMA,
+    Series, Totals,
 };
 use framework_loadtest::scenario::Scenario;
 
@@ -134,6 +135,7 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             process("kube-apiserver", 36.0 * factor, 600),
             process("etcd", 6.0 * factor, 120),
         ],
+        replicas: Vec::new(),
         levels: vec![
             level("writeEfficiency", "≥ 0.95", Some(0.969), true),
             level("refused", "≤ 0", Some(0.0), true),
@@ -202,6 +204,16 @@ fn process(name: &str, seconds: f64, mebibytes: u64) -> Process {
         rss_before_bytes: mebibytes * MIB / 2,
         rss_after_bytes: mebibytes * MIB * 3 / 4,
         rss_peak_bytes: mebibytes * MIB,
+    }
+}
+
+/// A replica with a quarter of the slots.
+pub fn replica() -> Replica {
+    Replica {
+        process: Some(process("frameworkcontroller", 0.5, 20)),
+        slots: Some(64),
+        received_bytes: Some(12_345_678),
+        requests: Some(2600),
     }
 }
 

@@ -60,7 +60,14 @@ pub(super) fn tasks(out: &Path, has_reference: bool) -> Vec<Task> {
         if let Peers::All = peers {
             systems.extend(has_reference.then_some(System::Reference));
         }
-        Task { scenario: scenario.to_owned(), systems, shorten, qps, out: out.join(scenario) }
+        Task {
+            scenario: scenario.to_owned(),
+            systems,
+            replicas: vec![1],
+            shorten,
+            qps,
+            out: out.join(scenario),
+        }
     };
     SUITE.map(task).into()
 }

@@ -268,7 +268,8 @@ async fn a_refused_connection_means_not_sent_and_a_broken_one_unknown() {
     use tokio::io::AsyncReadExt;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url: http::Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let client = crate::client::connect(kube::Config::new(url), "test").unwrap();
+    let client =
+        crate::client::connect(kube::Config::new(url), "test", &crate::metrics::Metrics::new()).unwrap();
     let get = || http::Request::get("/version").body(kube::client::Body::empty()).unwrap();
     let server = async {
         let (mut stream, _) = listener.accept().await.unwrap();

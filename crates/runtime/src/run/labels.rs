@@ -5,7 +5,8 @@
 //! Frameworks of another one would provoke conflicts.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use framework_api::{Framework, name};
 use framework_message::{Key, MayAct, Ownership, Slot};
@@ -21,6 +22,7 @@ use tracing::{debug, info};
 
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
+use crate::metrics::Metrics;
 use crate::pace::paced;
 
 /// The parts of the task.
@@ -31,6 +33,8 @@ pub struct Labels {
     pub ownership: Ownership,
     /// Shows the time.
     pub clock: Clock,
+    /// Counts the requests.
+    pub metrics: Arc<Metrics>,
     /// Whether there are other replicas.
     pub accompanied: watch::Receiver<bool>,
     /// Set while every Framework has its label, as far as the watch shows.
@@ -129,8 +133,15 @@ impl Labels {
         }});
         let (key, api) = (key.clone(), Api::<Framework>::namespaced(self.client.clone(), &key.namespace));
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
-        let patching = api.patch_metadata(&key.name, &parameters, &patch);
-        match timeout(REPLY_TIMEOUT, patching).await {
+        let begun = Instant::now();
+        let answer = timeout(REPLY_TIMEOUT, api.patch_metadata(&key.name, &parameters, &patch)).await;
+        let code = match &answer {
+            Ok(Ok(_)) => Some(200),
+            Ok(Err(kube::Error::Api(status))) => Some(status.code),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        self.metrics.request_ended("patch", "frameworks", code, begun.elapsed());
+        match answer {
             Ok(Ok(_)) => _ = unlabelled.remove(&key),
             // A version that is newer, or the absence of the Framework, comes by the watch.
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {

@@ -103,6 +103,7 @@ pub fn start(
             client: parts.client.clone(),
             ownership: ownership.clone(),
             clock: parts.clock,
+            metrics: Arc::clone(&parts.metrics),
             accompanied: is_accompanied,
             complete,
             per_second: parts.settings.qps * LABELS,

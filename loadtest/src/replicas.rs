@@ -1,0 +1,142 @@
+//! The replicas of a controller: their metrics, and the use of each.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::exposition::Scrape;
+use crate::report::{Process, Replica};
+use crate::sampler::{counted_requests, growth, scrape};
+use crate::system::System;
+
+/// How long replicas may take until each has its share of the slots.
+const SHARES_TIMEOUT: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_millis(200);
+/// The number of slots of all replicas together.
+const SLOTS: f64 = 256.0;
+
+const SLOTS_HELD: &str = "frameworkcontroller_slots";
+const RECEIVED: &str = "frameworkcontroller_received_bytes_total";
+
+/// The metrics endpoints of the controller, one for each replica.
+#[derive(Clone)]
+pub struct Metrics(Vec<kube::Client>);
+
+/// What all of them answered.
+pub struct Scrapes {
+    /// Those of each replica.
+    pub each: Vec<Scrape>,
+    /// Their sums.
+    pub sum: Scrape,
+}
+
+impl Metrics {
+    /// The endpoints at these URLs without their paths: `http://127.0.0.1:8080`.
+    /// `token` is the file of the token that is sent.
+    pub fn of(urls: &[http::Uri], token: Option<&Path>) -> Result<Metrics> {
+        let client = |url: &http::Uri| {
+            let mut config = kube::Config::new(url.clone());
+            config.auth_info.token_file = token.map(|file| file.display().to_string());
+            Ok(framework_access::client::connect(config, "loadtest")?)
+        };
+        Ok(Metrics(urls.iter().map(client).collect::<Result<_>>()?))
+    }
+
+    /// The current values. An error if one replica does not answer.
+    pub async fn scrape(&self) -> Result<Scrapes> {
+        let mut each = Vec::new();
+        for client in &self.0 {
+            each.push(scrape(client).await.context("reading the controller's metrics")?);
+        }
+        let sum = Scrape::sum_of(&each);
+        Ok(Scrapes { each, sum })
+    }
+
+    /// Waits until several replicas share all slots about equally: no run begins while slots still move.
+    pub async fn await_shares(&self) -> Result<()> {
+        let deadline = Instant::now() + SHARES_TIMEOUT;
+        while self.0.len() > 1 {
+            let scrapes = self.scrape().await?;
+            let slots: Vec<f64> =
+                scrapes.each.iter().map(|scrape| scrape.total(SLOTS_HELD).unwrap_or(0.0)).collect();
+            if are_shared(&slots) {
+                break;
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "the replicas have {slots:?} of {SLOTS} slots after {} s: give --controller-metrics once for \
+                 each running replica",
+                SHARES_TIMEOUT.as_secs()
+            );
+            tokio::time::sleep(EVERY).await;
+        }
+        Ok(())
+    }
+}
+
+/// Whether these are all slots, in shares that differ by a tenth of a share at most, rounded up.
+fn are_shared(slots: &[f64]) -> bool {
+    let share = SLOTS / slots.len() as f64;
+    let is_fair = |held: &f64| (held - share).abs() <= (share / 10.0).ceil();
+    slots.iter().sum::<f64>() == SLOTS && slots.iter().all(is_fair)
+}
+
+/// A row for each replica: its process and its metrics, each in the order in which they were named.
+pub fn rows(
+    processes: Vec<Process>,
+    before: Option<&Scrapes>,
+    after: Option<&Scrapes>,
+    system: System,
+) -> Vec<Replica> {
+    let (earlier, later) = (before.map_or(&[][..], |all| &all.each), after.map_or(&[][..], |all| &all.each));
+    let count = processes.len().max(later.len());
+    let mut processes = processes.into_iter();
+    let row = |index: usize| {
+        let (before, after) = (earlier.get(index), later.get(index));
+        let requests = |scrape: Option<&Scrape>| counted_requests(scrape?, system);
+        Replica {
+            process: processes.next(),
+            slots: after.and_then(|after| after.total(SLOTS_HELD)).map(|slots| slots as usize),
+            received_bytes: growth(before, after, RECEIVED).map(|bytes| bytes as u64),
+            requests: requests(after).map(|all| all.saturating_sub(requests(before).unwrap_or(0))),
+        }
+    };
+    (0..count).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrapes(texts: [&str; 2]) -> Scrapes {
+        let each = texts.map(Scrape::parse).to_vec();
+        Scrapes { sum: Scrape::sum_of(&each), each }
+    }
+
+    #[test]
+    fn counters_of_replicas_are_added_by_labels_and_reported_for_each() {
+        let before = scrapes(["frameworkcontroller_received_bytes_total 100\n", ""]);
+        let one = "frameworkcontroller_received_bytes_total 400\n\
+            frameworkcontroller_api_requests_total{verb=\"create\",resource=\"pods\",code=\"201\"} 7\n";
+        let other = "frameworkcontroller_received_bytes_total 50\n\
+            frameworkcontroller_api_requests_total{verb=\"create\",resource=\"pods\",code=\"201\"} 2\n\
+            frameworkcontroller_api_requests_total{verb=\"create\",resource=\"pods\",code=\"409\"} 1\n";
+        let after = scrapes([one, other]);
+        assert_eq!(after.sum.total(RECEIVED), Some(450.0));
+        let created = |labels: &crate::exposition::Labels| labels["code"] == "201";
+        assert_eq!(after.sum.sum("frameworkcontroller_api_requests_total", created), Some(9.0));
+        let rows = rows(Vec::new(), Some(&before), Some(&after), System::Framework);
+        assert_eq!(rows.iter().map(|row| row.received_bytes).collect::<Vec<_>>(), [Some(300), Some(50)]);
+        assert_eq!(rows.iter().map(|row| row.requests).collect::<Vec<_>>(), [Some(7), Some(3)]);
+    }
+
+    #[test]
+    fn a_run_waits_for_equal_shares_of_all_slots() {
+        assert!(are_shared(&[86.0, 85.0, 85.0]));
+        assert!(are_shared(&[140.0, 116.0]), "within a tenth of a share");
+        assert!(!are_shared(&[142.0, 114.0]), "too far apart");
+        assert!(!are_shared(&[86.0, 85.0, 84.0]), "one slot has no owner");
+        assert!(!are_shared(&[256.0, 0.0]));
+    }
+}

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_message::{Change, Key, MayAct, Now, Ownership, Slot, Slots};
+use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::cache::ObjectCache;
@@ -88,18 +88,10 @@ impl QueueController {
         }
     }
 
-    /// The same, for the namespaces whose slots `ownership` says it owns.
+    /// The same, for the namespaces of this share.
     #[must_use]
-    pub fn with_ownership(mut self, ownership: Ownership) -> Self {
-        self.share = self.share.with_ownership(ownership);
-        self
-    }
-
-    /// The same, before the first slot was granted.
-    #[must_use]
-    pub fn without_slots(mut self) -> Self {
-        self.share = self.share.without_slots();
-        self
+    pub fn with_share(self, share: Share) -> Self {
+        QueueController { share, ..self }
     }
 
     /// Requests of an earlier owner of these slots may land until then, on the steady clock: nothing is
@@ -151,9 +143,8 @@ impl QueueController {
 
     /// The namespaces of these slots with units or Queues.
     fn known_namespaces(&self, slots: Slots) -> BTreeSet<Arc<str>> {
-        let units = self.objects.units.iter().map(|unit| &unit.key.namespace);
-        let queues = self.objects.queues.iter().map(|queue| &queue.key.namespace);
-        units.chain(queues).filter(|namespace| slots.contains(Slot::of(namespace))).cloned().collect()
+        let all = self.objects.units.namespaces().chain(self.objects.queues.namespaces());
+        all.filter(|namespace| slots.contains(Slot::of(namespace))).cloned().collect()
     }
 
     /// Takes in a change that a watch shows.

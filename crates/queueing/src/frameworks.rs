@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_message::{Change, Key, MayAct, Now, Ownership, Slot, Slots};
+use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
 
 use crate::consumer::{Consumer, ConsumerKey};
 use crate::object::UnitObject;
@@ -91,18 +91,10 @@ impl FrameworkUnits {
         }
     }
 
-    /// The same, for the slots that `ownership` says it owns.
+    /// The same, for the Frameworks of this share.
     #[must_use]
-    pub fn with_ownership(mut self, ownership: Ownership) -> Self {
-        self.share = self.share.with_ownership(ownership);
-        self
-    }
-
-    /// The same, before the first slot was granted.
-    #[must_use]
-    pub fn without_slots(mut self) -> Self {
-        self.share = self.share.without_slots();
-        self
+    pub fn with_share(self, share: Share) -> Self {
+        FrameworkUnits { share, ..self }
     }
 
     /// Requests of an earlier owner of these slots may land until then, on the steady clock.

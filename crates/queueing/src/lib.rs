@@ -51,3 +51,4 @@ pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;
 pub use request::{Request, UNGUARDED};
 pub use settings::Settings;
+pub use share::Share;

@@ -7,7 +7,7 @@ use framework_message::{MayAct, Now, Ownership, Slot, Slots};
 
 /// The slots for which one side of the queues acts. Ownership alone is not enough: the objects of a slot must
 /// have been listed since its grant, and the slot must not be in the course of being handed over.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Share {
     ownership: Ownership,
     active: Slots,
@@ -33,10 +33,9 @@ impl Default for Share {
 }
 
 impl Share {
-    /// The same, of the slots that `ownership` says are owned.
-    #[must_use]
-    pub fn with_ownership(self, ownership: Ownership) -> Self {
-        Share { ownership, ..self }
+    /// The slots that `ownership` says are owned, all of which it has from the start.
+    pub fn of(ownership: Ownership) -> Self {
+        Share { ownership, ..Share::default() }
     }
 
     /// The same, before the first grant.

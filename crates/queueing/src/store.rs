@@ -60,6 +60,14 @@ impl<T: Stored> Store<T> {
         first.take_while(move |(key, _)| within(key)).map(|(_, kept)| &kept.object)
     }
 
+    /// The namespaces of all objects, in order. Each takes one search, whatever the number of its objects.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Arc<str>> {
+        let first = |from: Key| Some(&self.kept.range(from..).next()?.0.namespace);
+        // The least name that is greater: names of namespaces contain no NUL.
+        let next = move |last: &&Arc<str>| first(Key::new(&format!("{last}\0"), ""));
+        std::iter::successors(first(Key::new("", "")), next)
+    }
+
     /// Takes in a change that the watch shows. Returns the names of the objects that changed.
     pub fn apply(&mut self, change: Change<T>) -> Vec<Key> {
         match change {
@@ -162,6 +170,16 @@ mod tests {
 
     fn versions(store: &Store<Thing>) -> Vec<u128> {
         store.iter().map(|thing| thing.1).collect()
+    }
+
+    #[test]
+    fn each_namespace_is_named_once_in_order() {
+        let mut store = Store::default();
+        for (namespace, name) in [("b", "x"), ("a", "z"), ("a-b", "x"), ("a", "x"), ("b", "y")] {
+            store.apply(Change::Applied(Thing(Key::new(namespace, name), 1)));
+        }
+        assert_eq!(store.namespaces().map(|name| &**name).collect::<Vec<_>>(), ["a", "a-b", "b"]);
+        assert_eq!(Store::<Thing>::default().namespaces().count(), 0);
     }
 
     #[test]

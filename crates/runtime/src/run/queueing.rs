@@ -9,7 +9,7 @@ use framework_engine::engine::Engine;
 use framework_engine::event as engine;
 use framework_message::{Key, Now, Ownership, Reply, Slots, Ticket};
 use framework_queueing::{
-    Consumer, FrameworkUnits, Gauges, Object, Outcome, QueueController, QueueEvent, Settings,
+    Consumer, FrameworkUnits, Gauges, Object, Outcome, QueueController, QueueEvent, Settings, Share,
 };
 
 use super::parts::Parts;
@@ -48,12 +48,11 @@ fn sides(parts: &mut Parts, ownership: Ownership, is_alone: bool) -> Option<Side
     if !parts.policy.queueing {
         return None;
     }
-    let frameworks =
-        FrameworkUnits::new(settings, parts.seeds.draw() as u64).with_ownership(ownership.clone());
-    let queues = QueueController::new(settings, parts.seeds.draw() as u64).with_ownership(ownership);
-    Some(match is_alone {
-        true => Sides { frameworks, queues },
-        false => Sides { frameworks: frameworks.without_slots(), queues: queues.without_slots() },
+    let share = Share::of(ownership);
+    let share = if is_alone { share } else { share.without_slots() };
+    Some(Sides {
+        frameworks: FrameworkUnits::new(settings, parts.seeds.draw() as u64).with_share(share.clone()),
+        queues: QueueController::new(settings, parts.seeds.draw() as u64).with_share(share),
     })
 }
 

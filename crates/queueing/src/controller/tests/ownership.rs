@@ -1,14 +1,15 @@
 //! The slots of the two sides: that of the Framework's UID, and that of the namespace.
 
-use framework_message::{Slot, Slots};
+use framework_message::{Ownership, Slot, Slots};
 
 use super::*;
+use crate::share::Share;
 
 /// A world whose two sides own what this says, with a job that fits.
 fn owned(ownership: &Ownership) -> World {
     let mut world = World::new(1, 10);
-    world.controller = QueueController::new(settings(), 1).with_ownership(ownership.clone());
-    world.frameworks = FrameworkUnits::new(settings(), 1).with_ownership(ownership.clone());
+    world.controller = QueueController::new(settings(), 1).with_share(Share::of(ownership.clone()));
+    world.frameworks = FrameworkUnits::new(settings(), 1).with_share(Share::of(ownership.clone()));
     world.listed();
     world.submit("a", 8);
     world

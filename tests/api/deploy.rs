@@ -5,6 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use framework_api::config::Config;
+use framework_testcluster::shared;
+use k8s_openapi::api::flowcontrol::v1::FlowSchema;
+use kube::Api;
+use kube::api::ListParams;
+use kube::client::Body;
 use serde_json::{Value, json};
 
 use crate::cluster::{installed, kubectl};
@@ -248,6 +253,42 @@ fn users_may_do_with_units_and_queues_what_their_role_says() {
         for resource in [units, queues] {
             assert!(!asks("patch", resource, "status"), "{name} may not release {resource}");
         }
+    }
+}
+
+/// The name of the FlowSchema by which the API server classifies this GET of the controller's account.
+async fn flow_schema_of(path: &str) -> String {
+    let client = shared().client();
+    let account = ACCOUNT.strip_prefix("--as=").expect("an argument");
+    let get = http::Request::get(path).header("Impersonate-User", account).body(Body::empty());
+    let response = client.send(get.expect("a request")).await.expect("a response");
+    assert!(response.status().is_success(), "{path}: {}", response.status());
+    let uid = response.headers()["x-kubernetes-pf-flowschema-uid"].to_str().expect("text").to_owned();
+    let schemas: Api<FlowSchema> = Api::all(client);
+    let all = schemas.list(&ListParams::default()).await.expect("a list").items;
+    let found = all.into_iter().find(|schema| schema.metadata.uid.as_ref() == Some(&uid));
+    found.and_then(|schema| schema.metadata.name).unwrap_or_default()
+}
+
+#[test]
+fn work_has_a_level_of_its_own_and_leases_never_wait_for_it() {
+    installed();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/frameworkcontroller/leases?limit=1";
+    let expected = [
+        ("/api/v1/pods?limit=1", "frameworkcontroller"),
+        ("/apis/frameworkcontroller.microsoft.com/v1/frameworks?limit=1", "frameworkcontroller"),
+        (leases, "frameworkcontroller-leases"),
+    ];
+    // The API server takes new FlowSchemas over after a moment.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let found = expected.map(|(path, _)| runtime.block_on(flow_schema_of(path)));
+        if found == expected.map(|(_, schema)| schema) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{found:?}");
+        std::thread::sleep(Duration::from_millis(200));
     }
 }
 

@@ -12,6 +12,7 @@ use framework_programs::{Binaries, OLDEST_KUBERNETES_VERSION};
 use crate::took::Took;
 
 mod flakes;
+mod fuzz;
 
 /// The soak test to run.
 #[derive(clap::Args)]
@@ -24,6 +25,8 @@ pub(crate) struct Arguments {
 enum Test {
     /// Run every end-to-end program many times over, and list the tests that failed even once.
     Flakes(flakes::Arguments),
+    /// Play more inputs on the fuzz target of each decoder.
+    Fuzz(fuzz::Arguments),
     /// Run a Framework of 10,000 Tasks on a real control plane, and print its cost.
     Large {
         /// How many Tasks it has.
@@ -137,6 +140,7 @@ const ON_THE_OLDEST: [(&[&str], &[&str]); 2] = [
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.test {
         Test::Flakes(arguments) => flakes::run(arguments),
+        Test::Fuzz(arguments) => fuzz::run(arguments),
         Test::Oldest { test } => oldest(test),
         test => soak(&test.run()),
     }
@@ -215,7 +219,7 @@ impl Test {
                 environment.extend(frameworks.map(|count| ("FRAMEWORK_WAVE_FRAMEWORKS", count.to_string())));
                 Run { programs: &["e2e"], tests: &["wave::"], environment, optimised: true }
             }
-            Test::Flakes(_) | Test::Oldest { .. } => Run::default(),
+            Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } => Run::default(),
         }
     }
 }

@@ -26,4 +26,6 @@ pub(crate) use meta::describe_holder;
 pub use resource::{Read, Resource, Unreadable, Watched, Wire, decode, page};
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod poison;

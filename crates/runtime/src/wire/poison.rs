@@ -15,7 +15,7 @@ use framework_queueing::{
 use super::{Resource, Watched, Wire, decode, page};
 
 /// A sound object of a kind.
-fn sound(resource: &Resource, name: &str) -> Value {
+pub(super) fn sound(resource: &Resource, name: &str) -> Value {
     let at = "2026-01-01T00:00:00Z";
     let container = json!({"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}});
     let pod = json!({"containers": [container], "priorityClassName": "high"});
@@ -123,7 +123,7 @@ fn list<T: Wire>(items: &[&str]) -> Vec<Watched<T>> {
 }
 
 /// Reads the JSON of an object in every way in which it may come.
-fn read_in_a_list<T: Wire>(object: &str) -> Option<T> {
+pub(super) fn read_in_a_list<T: Wire>(object: &str) -> Option<T> {
     let good = |name| sound(&T::RESOURCE, name).to_string();
     let mut items = list::<T>(&[&good("first"), object, &good("last")]);
     assert!(items[0].object.is_some() && items[2].object.is_some(), "the neighbours of {object}");

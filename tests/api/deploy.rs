@@ -79,6 +79,54 @@ fn the_pod_listens_where_the_probes_and_the_network_policy_say() {
     assert_eq!(policy["spec"]["ingress"][0]["ports"][0]["port"], "metrics");
 }
 
+/// The section on the admission policies in docs/security.md.
+fn policies_page() -> &'static str {
+    let page = include_str!("../../docs/security.md");
+    let section = page.split("## The admission policies\n").nth(1).expect("the section");
+    section.split("\n## ").next().expect("its text")
+}
+
+#[test]
+fn each_policy_fails_as_the_page_says_and_is_asked_about_no_status() {
+    let objects = rendered("base");
+    let policies = of_kind(&objects, "ValidatingAdmissionPolicy");
+    let rows: Vec<&str> = policies_page().lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(rows.len(), policies.len(), "each policy has a row");
+    for policy in policies {
+        let name = policy["metadata"]["name"].as_str().expect("a name");
+        let row = rows.iter().find(|row| row.contains(&format!("`{name}`"))).expect(name);
+        let passes = row.contains("the request passes");
+        assert_eq!(policy["spec"]["failurePolicy"], if passes { "Ignore" } else { "Fail" }, "{name}");
+        let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().expect("rules");
+        let resources = rules.iter().flat_map(|rule| rule["resources"].as_array().expect("a list"));
+        for resource in resources.map(|resource| resource.as_str().expect("a name")) {
+            assert!(!resource.contains(['/', '*']), "{name}: {resource} includes a status");
+        }
+    }
+}
+
+#[test]
+fn an_overlay_leaves_a_policy_out_by_the_patch_of_the_page() {
+    let patch = policies_page().split("```yaml\n").nth(1).and_then(|block| block.split("```").next());
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/base");
+    let overlay = tempfile::tempdir().expect("a directory");
+    // A path relative to the overlay: kustomize takes no other one.
+    let up = "../".repeat(overlay.path().components().count() - 1);
+    let text = format!("resources: [{up}{}]\n{}", base.display(), patch.expect("a patch"));
+    std::fs::write(overlay.path().join("kustomization.yaml"), text).expect("the file is written");
+    let kustomize = ["kustomize", overlay.path().to_str().expect("a path in UTF-8")];
+    let objects: Vec<Value> =
+        serde_saphyr::from_multiple(&kubectl(&kustomize, "").expect("it renders")).expect("YAML");
+    let names = |objects: &[Value]| -> Vec<String> {
+        let bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding");
+        bindings.iter().map(|binding| binding["metadata"]["name"].to_string()).collect()
+    };
+    let mut expected = names(&rendered("base"));
+    expected.retain(|name| name != "\"frameworkcontroller-framework\"");
+    assert_eq!(names(&objects), expected);
+    assert!(expected.len() > 2, "{expected:?}");
+}
+
 #[test]
 fn the_pod_is_within_the_restricted_standard() {
     installed();

@@ -1,7 +1,8 @@
-//! Benchmarks of the assignment of slots: the hash ring, and the owner of each slot after a change of members.
+//! Benchmarks of the assignment of slots: the hash ring, and the owner of each slot after a change of
+//! members.
 //!
-//! `cargo bench --bench ring -- FILTER` measures. No benchmark fails because it is slow. The leader computes an
-//! assignment several times in each renewal interval, mostly at rest.
+//! `cargo bench --bench ring -- FILTER` measures. No benchmark fails because it is slow. The leader computes
+//! an assignment several times in each renewal interval, mostly at rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;

@@ -70,7 +70,7 @@ mod tests {
     use jiff::Timestamp;
 
     fn run(efficiency: Option<f64>, unreconciled: Option<i64>) -> Run {
-        let (totals, latencies, bytes, processes, levels, series) = Default::default();
+        let (totals, latencies, bytes, used, levels, series) = Default::default();
         let requests = Requests { write_efficiency: efficiency, unreconciled, ..Requests::default() };
         Run {
             system: "s".into(),
@@ -86,8 +86,7 @@ mod tests {
             queue: None,
             requests,
             bytes,
-            processes,
-            replicas: Vec::new(),
+            used,
             levels,
             series,
         }

@@ -35,18 +35,18 @@ impl Run {
 
     /// The number of replicas of the controller: 1 if it is not known.
     pub fn replica_count(&self) -> usize {
-        self.replicas.len().max(1)
+        self.used.replicas.len().max(1)
     }
 
     /// The bytes that all replicas received; `None` if one of them is not known.
     pub fn received(&self) -> Option<f64> {
-        let each = self.replicas.iter().map(|replica| replica.received_bytes.map(|bytes| bytes as f64));
+        let each = self.used.replicas.iter().map(|replica| replica.received_bytes.map(|bytes| bytes as f64));
         each.reduce(|one, other| Some(one? + other?)).flatten()
     }
 
     /// The process of this name.
     pub fn process(&self, name: &str) -> Option<&Process> {
-        self.processes.iter().find(|process| process.name == name)
+        self.used.processes.iter().find(|process| process.name == name)
     }
 
     /// The system and its profile.

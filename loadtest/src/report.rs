@@ -79,11 +79,9 @@ pub struct Run {
     pub requests: Requests,
     /// The bytes that were written.
     pub bytes: Bytes,
-    /// The resource use of processes; those of one name are added.
-    pub processes: Vec<Process>,
-    /// Each replica of the controller, as far as its process or its metrics are known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub replicas: Vec<Replica>,
+    /// The resource use of processes and replicas.
+    #[serde(flatten)]
+    pub used: Used,
     /// The service levels, and whether they are met.
     pub levels: Vec<Level>,
     /// The course of the run.
@@ -211,6 +209,17 @@ pub struct Bytes {
     /// The objects that it allocated for each Task.
     #[serde(default)]
     pub api_server_objects_per_task: Option<f64>,
+}
+
+/// The resource use of processes and replicas.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Used {
+    /// The resource use of processes; those of one name are added.
+    pub processes: Vec<Process>,
+    /// Each replica of the controller, as far as its process or its metrics are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Replica>,
 }
 
 /// The resource use of a process.

@@ -23,10 +23,11 @@ use crate::number::count;
 use crate::partial_status::Phase;
 use crate::phase_names::{JOBS, UNITS};
 use crate::process::Watched;
-use crate::replicas::{self, Metrics, Scrapes};
-use crate::report::{Bytes, Requests, Run, Totals};
+
+use crate::metrics::{Metrics, Scrapes, counted_requests, growth, rows, scrape as scrape_server};
+use crate::report::{Bytes, Requests, Run, Totals, Used};
 use crate::requests::Counted;
-use crate::sampler::{self, Sampler, counted_requests, growth};
+use crate::sampler::{self, Sampler};
 use crate::scenario::{Queues, Scenario};
 use crate::system::System;
 use crate::tracker::{Tracker, latency};
@@ -164,7 +165,7 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
     }
     let log = setup.audit_log.clone().map(Log::new);
     let before = Before {
-        api_server: sampler::scrape(&setup.namespace.client).await.ok(),
+        api_server: scrape_server(&setup.namespace.client).await.ok(),
         controller: scrape(setup.metrics.as_ref()).await?,
         mark: log.as_ref().map(Log::mark).transpose()?.unwrap_or_default(),
         wall: Timestamp::now(),
@@ -293,7 +294,7 @@ async fn compile(
 ) -> Result<Run> {
     let scenario = &setup.scenario;
     let settled = settle(setup, before, log).await?;
-    let api_server = sampler::scrape(&setup.namespace.client).await.ok();
+    let api_server = scrape_server(&setup.namespace.client).await.ok();
     let (processes, mut series) = sampler.report(scenario.tasks());
     let requests = match &settled.counted {
         Some(counted) => counted.report(scenario, setup.system, settled.controller_count),
@@ -335,13 +336,15 @@ async fn compile(
             api_server_allocated_per_task: per_task(sampler::ALLOCATED_BYTES),
             api_server_objects_per_task: per_task(sampler::ALLOCATED_OBJECTS),
         },
-        processes,
-        replicas: replicas::rows(
-            sampler.processes("frameworkcontroller", scenario.tasks()),
-            first,
-            last,
-            setup.system,
-        ),
+        used: Used {
+            processes,
+            replicas: rows(
+                sampler.processes("frameworkcontroller", scenario.tasks()),
+                first,
+                last,
+                setup.system,
+            ),
+        },
         levels: Vec::new(),
         series,
     };

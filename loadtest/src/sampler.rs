@@ -4,35 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use http::Request;
-use kube::client::Body;
 
 use crate::exposition::Scrape;
+use crate::metrics::Metrics;
 use crate::process::{Usage, Watched};
-use crate::replicas::Metrics;
+
 use crate::report::{Process, Series};
-use crate::system::System;
-
-/// Reads `/metrics` of a server.
-pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
-    let response = client.send(Request::get("/metrics").body(Body::empty())?).await?;
-    anyhow::ensure!(response.status().is_success(), "/metrics answers {}", response.status());
-    let text = response.into_body().collect_bytes().await?;
-    Ok(Scrape::parse(&String::from_utf8_lossy(&text)))
-}
-
-/// The number of requests on the resources of its work that the controller counted itself.
-pub fn counted_requests(scrape: &Scrape, system: System) -> Option<usize> {
-    let counted = scrape.sum("frameworkcontroller_api_requests_total", |labels| {
-        let resource = labels.get("resource").map_or("", String::as_str);
-        let resource = resource.split('/').next().unwrap_or_default();
-        system.counts(resource)
-            && labels.get("verb").is_none_or(|verb| verb != "watch")
-            // Without a response it is not known whether the request reached the API server.
-            && labels.get("code").is_none_or(|code| code != "none")
-    });
-    counted.map(|count| count as usize)
-}
 
 /// The samples of a run.
 pub struct Sampler {
@@ -127,11 +104,6 @@ impl Sampler {
 pub const ALLOCATED_BYTES: &str = "go_memstats_alloc_bytes_total";
 /// The counter of the objects that it allocated.
 pub const ALLOCATED_OBJECTS: &str = "go_memstats_mallocs_total";
-
-/// The growth of a counter between two scrapes.
-pub fn growth(before: Option<&Scrape>, after: Option<&Scrape>, name: &str) -> Option<f64> {
-    Some(after?.total(name)? - before?.total(name).unwrap_or(0.0))
-}
 
 /// The bytes of watch events of Frameworks, ConfigMaps and Pods that the API server sent between two scrapes.
 pub fn watched_bytes(before: Option<&Scrape>, after: Option<&Scrape>) -> Option<u64> {

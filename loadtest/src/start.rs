@@ -8,11 +8,11 @@ use framework_access::Directions;
 use framework_access::proxy::Variables;
 
 use crate::machine;
+use crate::metrics::Metrics;
 use crate::namespace::Namespace;
 use crate::number::{count, rate, short, size, time, whole};
 use crate::output;
 use crate::process::Watched;
-use crate::replicas::Metrics;
 use crate::report::{Report, Run, SCHEMA};
 use crate::run::{Setup, run};
 use crate::sampler::controller_version;
@@ -203,7 +203,7 @@ fn print(run: &Run) {
             rate(queue.releases_per_second, "unit")
         );
     }
-    for process in &run.processes {
+    for process in &run.used.processes {
         println!(
             "{}: {} of processor time, {} for each {task}, at most {} of memory",
             process.name,
@@ -212,8 +212,8 @@ fn print(run: &Run) {
             size(process.rss_peak_bytes as f64)
         );
     }
-    if run.replicas.len() > 1 {
-        for (at, replica) in run.replicas.iter().enumerate() {
+    if run.used.replicas.len() > 1 {
+        for (at, replica) in run.used.replicas.iter().enumerate() {
             let known = [
                 replica.slots.map(|slots| count(slots, "slot")),
                 replica.requests.map(|requests| count(requests, "request")),

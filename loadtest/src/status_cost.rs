@@ -21,10 +21,11 @@ use crate::exposition::Scrape;
 use crate::floor::{compress, status_of};
 use crate::follow::{SharedTracker, follow};
 use crate::job::Job;
+use crate::metrics::{growth, scrape};
 use crate::namespace::Namespace;
 use crate::number::{size, whole};
 use crate::process::Watched;
-use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS, growth, scrape};
+use crate::sampler::{ALLOCATED_BYTES, ALLOCATED_OBJECTS};
 use crate::scenario::Scenario;
 use crate::system::System;
 

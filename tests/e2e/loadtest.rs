@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use framework_loadtest::metrics::Metrics;
 use framework_loadtest::namespace::Namespace;
 use framework_loadtest::process::Watched;
-use framework_loadtest::replicas::Metrics;
 use framework_loadtest::report::{Latency, Level, Run};
 use framework_loadtest::run::{Setup, run};
 use framework_loadtest::scenario::Scenario;
@@ -148,7 +148,7 @@ fn a_run_counts_what_was_requested_and_every_job_ends_as_planned() {
     let acted =
         |latency: &&Latency| ["deadline → exceeded", "expiry → deletion"].contains(&&*latency.transition);
     assert!(done.latencies.iter().filter(acted).all(|latency| latency.p50 >= 0.0));
-    assert!(done.processes[0].cpu_seconds > 0.0 && done.bytes.status_writes > Some(10_000));
+    assert!(done.used.processes[0].cpu_seconds > 0.0 && done.bytes.status_writes > Some(10_000));
     for plot in ["jobs", "latency", "requests", "processors", "memory"] {
         assert!(done.series.iter().any(|series| series.plot == plot), "nothing to plot of {plot}");
     }

@@ -12,14 +12,13 @@ use framework_programs::workspace::{build_optimised, root};
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
 
-use controllers::{HOSTS, by_its_name, metrics_address, start, start_replica};
+use controllers::{CONTROLLER, HOSTS, by_its_name, metrics_address, start, start_replica};
 
 mod controllers;
 mod missed;
 mod suite;
 
 const NODES: usize = 10;
-const CONTROLLER: &str = "frameworkcontroller";
 
 /// The scenario, the systems that run it, and the directory of the report.
 #[derive(clap::Args)]

@@ -87,8 +87,7 @@ impl Metrics {
                 REQUEST_BUCKETS,
             ),
             status_bytes: maker.counter("status_write_bytes_total", "Bytes of status writes that were sent."),
-            received_bytes: maker
-                .counter("received_bytes_total", "Bytes of the API server's replies and watch events."),
+            received_bytes: maker.counter("received_bytes_total", "Bytes of the API server's replies."),
             watches: Watches::new(&maker),
             shares: Shares::new(&maker),
             turn_seconds: maker.histogram(

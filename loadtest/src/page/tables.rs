@@ -186,12 +186,12 @@ fn processes(run: &Run) -> Html {
         ]
     };
     let titles = ["process", "processor time", "memory before", "after", "peak"];
-    table(&titles, run.processes.iter().map(row).collect())
+    table(&titles, run.used.processes.iter().map(row).collect())
 }
 
 /// A row for each replica of the controller; empty if there is one.
 fn replicas(run: &Run) -> Html {
-    if run.replicas.len() < 2 {
+    if run.used.replicas.len() < 2 {
         return Html::default();
     }
     let cell = |shown: Option<String>| Cell::number(shown.unwrap_or_else(|| "not known".into()));
@@ -208,5 +208,5 @@ fn replicas(run: &Run) -> Html {
         ]
     };
     let titles = ["", "slots", "own requests", "received", "processor time", "memory before", "peak"];
-    table(&titles, run.replicas.iter().enumerate().map(row).collect())
+    table(&titles, run.used.replicas.iter().enumerate().map(row).collect())
 }

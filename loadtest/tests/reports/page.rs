@@ -48,10 +48,10 @@ fn a_page_names_every_problem() {
 #[test]
 fn a_page_has_a_row_for_each_of_several_replicas() {
     let mut report = sample::report();
-    report.runs[0].replicas = vec![sample::replica()];
+    report.runs[0].used.replicas = vec![sample::replica()];
     assert!(!page(&report).contains("<h3>Replicas</h3>"), "one replica is the controller");
-    report.runs[0].replicas = vec![sample::replica(); 3];
-    report.runs[0].replicas[2].process = None;
+    report.runs[0].used.replicas = vec![sample::replica(); 3];
+    report.runs[0].used.replicas[2].process = None;
     let page = page(&report);
     assert_says(&page, &["<h3>Replicas</h3>", "replica 3", "2,600", "11.8 MiB", "not known"]);
     assert_says(&page, &["bytes that the controller received", "35.3 MiB"]);

@@ -128,7 +128,7 @@ fn jobs_of_several_sizes_are_named_by_their_totals() {
 fn a_figure_that_no_report_has_is_not_known() {
     let mut report = sample::report();
     let run = &mut report.runs[0];
-    run.processes.clear();
+    run.used.processes.clear();
     run.totals.peak_tasks = None;
     run.bytes = Default::default();
     run.requests.rows.clear();
@@ -174,8 +174,8 @@ fn replicas_share_the_work_which_the_plan_says_no_run_has_shown() {
 #[test]
 fn a_plan_for_replicas_is_made_from_a_run_of_as_many_if_there_is_one() {
     let (one, mut four) = (sample::report(), sample::report());
-    four.runs[0].replicas = vec![sample::replica(); 4];
-    four.runs[0].processes[0].cpu_seconds *= 2.0;
+    four.runs[0].used.replicas = vec![sample::replica(); 4];
+    four.runs[0].used.processes[0].cpu_seconds *= 2.0;
     let reports = [one, four];
     let all = sources(&reports, SYSTEM, None);
     let shared = Demand { replicas: NonZeroU32::new(4).expect("it is 4"), ..demand() };

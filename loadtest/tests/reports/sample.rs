@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use framework_loadtest::report::{
     Bytes, Latency, Level, Machine, Process, Queue, Replica, Report, RequestRow, Requests, Run, SCHEMA,
-    Series, Totals,
+    Series, Totals, Used,
 };
 use framework_loadtest::scenario::Scenario;
 
@@ -128,14 +128,16 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             store_growth: Some(60_000_000),
             watch_events: Some(120_000_000),
         },
-        processes: vec![
-            process("frameworkcontroller", 2.0 * factor, 40),
-            process("kube-controller-manager", 3.0 * factor, 80),
-            process("loadtest", 4.0 * factor, 50),
-            process("kube-apiserver", 36.0 * factor, 600),
-            process("etcd", 6.0 * factor, 120),
-        ],
-        replicas: Vec::new(),
+        used: Used {
+            processes: vec![
+                process("frameworkcontroller", 2.0 * factor, 40),
+                process("kube-controller-manager", 3.0 * factor, 80),
+                process("loadtest", 4.0 * factor, 50),
+                process("kube-apiserver", 36.0 * factor, 600),
+                process("etcd", 6.0 * factor, 120),
+            ],
+            replicas: Vec::new(),
+        },
         levels: vec![
             level("writeEfficiency", "≥ 0.95", Some(0.969), true),
             level("refused", "≤ 0", Some(0.0), true),

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use framework_api::pod_failure::DEFAULT_CONFIG;
 use framework_testcluster::Cluster;
 
-use super::CONTROLLER;
-
+/// The name of the controller's program.
+pub(super) const CONTROLLER: &str = "frameworkcontroller";
 /// How long a controller may take until it serves its metrics.
 const READY: Duration = Duration::from_secs(60);
 const EVERY: Duration = Duration::from_millis(50);

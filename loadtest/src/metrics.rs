@@ -1,13 +1,14 @@
-//! The replicas of a controller: their metrics, and the use of each.
+//! The metrics of the API server and of the controller's replicas.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use http::Request;
+use kube::client::Body;
 
 use crate::exposition::Scrape;
 use crate::report::{Process, Replica};
-use crate::sampler::{counted_requests, growth, scrape};
 use crate::system::System;
 
 /// How long replicas may take until each has its share of the slots.
@@ -103,6 +104,32 @@ pub fn rows(
         }
     };
     (0..count).map(row).collect()
+}
+
+/// Reads `/metrics` of a server.
+pub async fn scrape(client: &kube::Client) -> Result<Scrape> {
+    let response = client.send(Request::get("/metrics").body(Body::empty())?).await?;
+    anyhow::ensure!(response.status().is_success(), "/metrics answers {}", response.status());
+    let text = response.into_body().collect_bytes().await?;
+    Ok(Scrape::parse(&String::from_utf8_lossy(&text)))
+}
+
+/// The number of requests on the resources of its work that the controller counted itself.
+pub fn counted_requests(scrape: &Scrape, system: System) -> Option<usize> {
+    let counted = scrape.sum("frameworkcontroller_api_requests_total", |labels| {
+        let resource = labels.get("resource").map_or("", String::as_str);
+        let resource = resource.split('/').next().unwrap_or_default();
+        system.counts(resource)
+            && labels.get("verb").is_none_or(|verb| verb != "watch")
+            // Without a response it is not known whether the request reached the API server.
+            && labels.get("code").is_none_or(|code| code != "none")
+    });
+    counted.map(|count| count as usize)
+}
+
+/// The growth of a counter between two scrapes.
+pub fn growth(before: Option<&Scrape>, after: Option<&Scrape>, name: &str) -> Option<f64> {
+    Some(after?.total(name)? - before?.total(name).unwrap_or(0.0))
 }
 
 #[cfg(test)]

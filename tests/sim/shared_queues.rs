@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use framework_core::Defect;
 use framework_message::Slot;
 use framework_sim::check::queue::Blind;
 use framework_sim::{Fault, NAMESPACE, Options, Rule, SimCluster, User, Verb};
@@ -30,7 +31,8 @@ struct Scene {
 }
 
 impl Scene {
-    async fn new(cluster: SimCluster) -> Self {
+    /// `lack` is the rule that the replicas lack.
+    async fn new(cluster: SimCluster, lack: Option<Defect>) -> Self {
         let user = cluster.user();
         let queue = json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue",
             "metadata": { "name": "q" }, "spec": {} });
@@ -41,6 +43,7 @@ impl Scene {
         }
         let mut setup = Setup::default();
         setup.policy.queueing = true;
+        lack.into_iter().for_each(|rule| setup.policy.defects.insert(rule));
         let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
         shared(&cluster, &[&one, &two]).await;
         let owner = slots::owner(&cluster.history(), Slot::of(NAMESPACE)).expect("the slot has an owner");
@@ -82,50 +85,74 @@ impl Scene {
     }
 
     /// The owner goes, the other one takes over, and in the end exactly one more unit is released.
-    async fn end(self, leaves: Leaves) {
+    async fn end(self, leaves: Leaves) -> Result<(), String> {
         match leaves {
             Leaves::ByStop => self.owner.stop().await.expect("a stop is no error"),
             Leaves::ByCrash => self.owner.crash().await,
         }
         shared(&self.cluster, &[&self.other]).await;
         pass(SECOND * 60).await;
-        let history = self.cluster.history();
-        assert_eq!(broken_promise(&history, Blind::default()), None);
+        broken_promise(&self.cluster.history(), Blind::default()).map_or(Ok(()), |(what, _)| Err(what))?;
         let released = |unit: &framework_sim::Object| unit["status"]["phase"] == "Dequeued";
-        assert_eq!(self.user.list("queueunits").iter().filter(|unit| released(unit)).count(), 2);
+        let count = self.user.list("queueunits").iter().filter(|unit| released(unit)).count();
+        if count == 2 { Ok(()) } else { Err(format!("{count} units are released")) }
     }
 }
 
-#[test]
-fn a_release_that_the_new_owners_watch_has_not_shown_counts() {
+/// The watch of the other replica does not show a release.
+fn unshown(lack: Option<Defect>) -> Result<(), String> {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
-        let scene = Scene::new(cluster).await;
+        let scene = Scene::new(cluster, lack).await;
         scene.unit("waits", 0).await;
         scene.cluster.freeze_watches(&scene.other.name, "queueunits", SECOND * 100);
         scene.unit("urgent", 10).await;
         scene.make_room();
         assert!(scene.comes("urgent", "Dequeued").await, "there is room for it");
-        scene.end(Leaves::ByStop).await;
-    });
+        scene.end(Leaves::ByStop).await
+    })
 }
 
 /// The release of one unit hangs on its way. Then another unit comes to the front.
+fn late(leaves: Leaves, lack: Option<Defect>) -> Result<(), String> {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let scene = Scene::new(cluster, lack).await;
+        scene.unit("first", 1).await;
+        scene.unit("second", 0).await;
+        pass(SECOND * 3).await;
+        let late = Rule::new(Fault::Hang(Some(SECOND * 12)));
+        let late = late.verb(Verb::UpdateStatus).plural("queueunits").who(&scene.owner.name).times(1);
+        scene.cluster.faults(|faults| faults.script(late));
+        scene.make_room();
+        pass(Duration::from_millis(500)).await;
+        let front = json!({ "spec": { "priority": 10 } });
+        scene.user.patch("queueunits", "second", front).expect("it waits");
+        scene.end(leaves).await
+    })
+}
+
+#[test]
+fn a_release_that_the_new_owners_watch_has_not_shown_counts() {
+    assert_eq!(unshown(None), Ok(()));
+}
+
 #[test]
 fn a_release_that_lands_late_finds_its_room_after_a_stop_and_a_crash() {
     for leaves in [Leaves::ByStop, Leaves::ByCrash] {
-        simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
-            let scene = Scene::new(cluster).await;
-            scene.unit("first", 1).await;
-            scene.unit("second", 0).await;
-            pass(SECOND * 3).await;
-            let late = Rule::new(Fault::Hang(Some(SECOND * 12)));
-            let late = late.verb(Verb::UpdateStatus).plural("queueunits").who(&scene.owner.name).times(1);
-            scene.cluster.faults(|faults| faults.script(late));
-            scene.make_room();
-            pass(Duration::from_millis(500)).await;
-            let front = json!({ "spec": { "priority": 10 } });
-            scene.user.patch("queueunits", "second", front).expect("it waits");
-            scene.end(leaves).await;
-        });
+        assert_eq!(late(leaves, None), Ok(()), "{leaves:?}");
+    }
+}
+
+/// A release in the shadow of the old owner: each of the three rules closes one way to it.
+#[test]
+fn each_rule_of_shared_queues_that_is_switched_off_is_missed() {
+    let found = [
+        (Defect::ReleaseUnlisted, unshown(Some(Defect::ReleaseUnlisted))),
+        (Defect::HandOverEarly, late(Leaves::ByStop, Some(Defect::HandOverEarly))),
+        (Defect::ForgetHold, late(Leaves::ByCrash, Some(Defect::ForgetHold))),
+    ];
+    for (rule, found) in found {
+        let what = found.expect_err("without a rule nothing goes wrong");
+        eprintln!("{rule:?}: {what}");
+        assert!(what.contains("3 are held and 0 used by others, of 2"), "{rule:?}: {what}");
     }
 }

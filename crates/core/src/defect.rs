@@ -41,8 +41,10 @@ pub enum Defect {
     ReturnAtEnd,
     /// B1: creates of an earlier owner of a slot are not waited for.
     ForgetHold,
-    /// B7: a slot is handed over while a create without a reply may still land.
+    /// B7: a slot is handed over while a create or a release without a reply may still land.
     HandOverEarly,
+    /// Units are not listed again after a grant.
+    ReleaseUnlisted,
 }
 
 /// The rules that are switched off. Unless [`SWITCHABLE`], it behaves as [`Defects::NONE`].

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_core::Defect;
 use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
 use jiff::Timestamp;
 
@@ -97,7 +98,9 @@ impl QueueController {
     /// Requests of an earlier owner of these slots may land until then, on the steady clock: nothing is
     /// released there before the units were listed after that.
     pub fn hold(&mut self, slots: Slots, until: Duration) {
-        self.share.hold(slots, until);
+        if !self.settings.defects.has(Defect::ForgetHold) {
+            self.share.hold(slots, until);
+        }
     }
 
     /// The namespaces of these slots are scheduled from now on: all units were listed since the grant, or the
@@ -253,7 +256,8 @@ impl QueueController {
 
     /// The slots of requests that may still land.
     pub fn unsettled(&mut self, now: Now) -> Slots {
-        self.outgoing.unsettled(now.steady)
+        let waits = !self.settings.defects.has(Defect::HandOverEarly);
+        if waits { self.outgoing.unsettled(now.steady) } else { Slots::NONE }
     }
 
     /// When, on the steady clock, the next request without a reply can land no more.

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_core::Defect;
 use framework_core::plan::Report;
 use framework_engine::engine::EngineSettings;
 use framework_engine::event::{self as engine, Kind};
@@ -61,6 +62,20 @@ struct Units {
     listing: u64,
     /// The grant of the LIST that was complete last.
     listed: u64,
+    /// Whether they are listed again after each grant: always, but for a test without this rule.
+    relist: bool,
+}
+
+impl Units {
+    /// Whether they are to be listed for this grant.
+    fn are_due(&self) -> bool {
+        self.relist || self.selection.borrow().grant == 0
+    }
+
+    /// Whether they were listed since this grant.
+    fn are_listed(&self, grant: u64) -> bool {
+        self.listed >= grant || (!self.relist && self.listed > 0)
+    }
 }
 
 /// The selection of each kind's watch, as it changes: in [`ORDER`], and that of QueueUnits.
@@ -124,11 +139,12 @@ pub fn start(
     let wanted = Selection { grant: 0, slots: Slots::NONE };
     let [frameworks, config_maps, pods, units] = [wanted; 4].map(|wanted| watch::channel(wanted).0);
     let selected = [&frameworks, &config_maps, &pods, &units].map(watch::Sender::subscribe);
+    let relist = !parts.policy.defects.has(Defect::ReleaseUnlisted);
     let shares = Shares {
         notices: notified,
         commands: commanding,
         selections: [frameworks, config_maps, pods],
-        units: parts.policy.queueing.then_some(Units { selection: units, listing: 0, listed: 0 }),
+        units: parts.policy.queueing.then_some(Units { selection: units, listing: 0, listed: 0, relist }),
         listed: Slots::NONE,
         listing: [wanted; 3],
         wanted,
@@ -163,7 +179,8 @@ impl Shares {
             // The other kinds follow, each after the LIST of the one before.
             self.selections[0].send_replace(self.wanted);
         }
-        if let Some(units) = self.units.as_ref().filter(|_| self.wanted.grant != before.grant) {
+        let is_granted = self.wanted.grant != before.grant;
+        if let Some(units) = self.units.as_ref().filter(|units| is_granted && units.are_due()) {
             units.selection.send_replace(Selection { grant: self.wanted.grant, slots: Slots::ALL });
         }
         events
@@ -282,7 +299,7 @@ impl Shares {
 
     /// The member learns of the slots that are listed once all units were listed since their grant.
     fn report_listed(&mut self) {
-        let are_units_listed = self.units.as_ref().is_none_or(|units| units.listed >= self.wanted.grant);
+        let are_units_listed = self.units.as_ref().is_none_or(|units| units.are_listed(self.wanted.grant));
         if are_units_listed && !self.listed.is_empty() {
             let listed = std::mem::replace(&mut self.listed, Slots::NONE);
             self.command(Command::Listed(listed));

@@ -48,7 +48,7 @@ async fn take_in<T: Kind>(engine: &mut Engine, synthetic: &SyntheticCluster) {
     let now =
         Now { steady: Duration::from_secs(1), boot: Duration::from_secs(1), wall: Timestamp::UNIX_EPOCH };
     let (sender, mut receiver) = mpsc::channel(4096);
-    let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
     let rng = fastrand::Rng::with_seed(1);
     let watching =
         tokio::spawn(watch::<T>(synthetic.client(), Selector::of::<T>(), sink, Turn::default(), rng));

@@ -14,5 +14,6 @@ mod queue;
 mod replay;
 mod replicas;
 mod shared_queues;
+mod slot_labels;
 mod timers;
 mod walk;

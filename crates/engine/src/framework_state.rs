@@ -73,11 +73,11 @@ impl FrameworkState {
         state
     }
 
-    /// Whether the Framework has the label by which replicas select it.
+    /// Whether the Framework has the label by which the owner of its slot selects it.
     pub fn is_labelled(&self) -> bool {
         let labels =
             self.persisted.as_ref().and_then(|persisted| persisted.framework.metadata.labels.as_ref());
-        labels.is_some_and(|labels| labels.contains_key(SLOT_LABEL))
+        labels.and_then(|labels| labels.get(SLOT_LABEL)).is_some_and(|label| *label == self.slot.to_string())
     }
 
     /// An event concerns the Framework: it is to be evaluated.

@@ -65,14 +65,13 @@ const FLUSH: Duration = Duration::from_secs(1);
 pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let (sink, mut events) = mpsc::channel(EVENTS);
     let compressor = Arc::new(Compressor::new(parts.settings.compression));
-    let sink =
-        Sink { events: sink, metrics: Arc::clone(&parts.metrics), compressor: Arc::clone(&compressor) };
+    let sink = Sink::new(sink, Arc::clone(&parts.metrics), Arc::clone(&compressor));
     let (recorder, writer) =
         Recorder::new(parts.client.clone(), parts.clock, &parts.instance, Arc::clone(&parts.metrics));
     let mut recording = JoinSet::new();
     recording.spawn(writer.run());
     let mut tasks = JoinSet::new();
-    let (shares, ownership, selected) = shares::start(&mut tasks, &mut parts, &recorder);
+    let (shares, ownership, selected) = shares::start(&mut tasks, &mut parts, &recorder, &sink.mislabelled);
     watches::start(&mut tasks, &mut parts, &sink, selected);
     drop(sink);
 

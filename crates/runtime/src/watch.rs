@@ -26,9 +26,11 @@ use crate::pace::paced;
 use crate::wire::{Unreadable, Watched, Wire};
 
 mod kind;
+mod mislabelled;
 mod selector;
 
 pub use kind::Kind;
+pub use mislabelled::{Mislabelled, Wrong};
 pub use selector::Selector;
 
 type Stream<T> = BoxStream<'static, watcher::Result<watcher::Event<Watched<T>>>>;
@@ -45,6 +47,15 @@ pub struct Sink {
     pub metrics: Arc<Metrics>,
     /// Opens compressed statuses.
     pub compressor: Arc<Compressor>,
+    /// Frameworks with a wrong slot label.
+    pub mislabelled: Arc<Mislabelled>,
+}
+
+impl Sink {
+    /// A sink whose watches have shown nothing.
+    pub fn new(events: mpsc::Sender<Event>, metrics: Arc<Metrics>, compressor: Arc<Compressor>) -> Self {
+        Sink { events, metrics, compressor, mislabelled: Arc::default() }
+    }
 }
 
 /// When a watch may begin, and the watch that may begin after its first LIST.
@@ -104,7 +115,7 @@ pub async fn watch<T: Kind>(
                     backoff.reset();
                 }
                 left_out::<T>(&event, &sink.metrics);
-                to_event::<T>(event, &sink.compressor)
+                to_event::<T>(event, &sink)
             }
             Err(error) => {
                 sink.metrics.watch_failed(T::RESOURCE.plural);
@@ -160,7 +171,7 @@ fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
     }
 }
 
-fn to_event<T: Kind>(event: watcher::Event<Watched<T>>, compressor: &Compressor) -> Option<Event> {
+fn to_event<T: Kind>(event: watcher::Event<Watched<T>>, sink: &Sink) -> Option<Event> {
     let change = match event {
         watcher::Event::Init => Change::Restarted,
         watcher::Event::InitApply(watched) => Change::Listed(alive(watched.object?)),
@@ -172,7 +183,8 @@ fn to_event<T: Kind>(event: watcher::Event<Watched<T>>, compressor: &Compressor)
         }
         watcher::Event::Delete(watched) => return Some(unowned(watched.unowned?)),
     };
-    Some(T::event(change, compressor))
+    T::note(&change, &sink.mislabelled);
+    Some(T::event(change, &sink.compressor))
 }
 
 /// Counts an object that cannot be decoded. It hides no other, and the watch goes on after it.

@@ -1,15 +1,16 @@
 //! Gives Frameworks the label by which replicas select them, once there are several replicas.
 //!
 //! The API server sets UIDs after admission, so no policy can do it. Every replica watches the metadata of
-//! the Frameworks without the label, and labels those whose slot it owns: a replica that labelled the
-//! Frameworks of another one would provoke conflicts.
+//! the Frameworks whose label names no slot, and labels those whose slot it owns: a replica that labelled the
+//! Frameworks of another one would provoke conflicts. A label that names a wrong slot, such as that of a copy,
+//! is put right by the replica that owns the named slot, because no other one sees the Framework.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use framework_api::{Framework, name};
-use framework_message::{Key, MayAct, Ownership, Slot};
+use framework_message::{Key, MayAct, Ownership, Slot, Slots};
 use futures::StreamExt;
 use kube::api::{Patch, PatchParams};
 use kube::core::PartialObjectMeta;
@@ -24,6 +25,7 @@ use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::pace::paced;
+use crate::watch::{Mislabelled, Wrong};
 
 /// The parts of the task.
 pub struct Labels {
@@ -35,6 +37,8 @@ pub struct Labels {
     pub clock: Clock,
     /// Counts the requests.
     pub metrics: Arc<Metrics>,
+    /// The Frameworks with the label of another slot.
+    pub mislabelled: Arc<Mislabelled>,
     /// Whether there are other replicas.
     pub accompanied: watch::Receiver<bool>,
     /// Set while every Framework has its label, as far as the watch shows.
@@ -43,18 +47,21 @@ pub struct Labels {
     pub per_second: f64,
 }
 
-/// A Framework without the label.
-#[derive(Debug)]
+/// A version of a Framework that is to get the label.
+#[derive(Clone, Debug)]
 struct Unlabelled {
     uid: String,
     resource_version: String,
 }
 
+impl From<Wrong> for Unlabelled {
+    fn from(wrong: Wrong) -> Self {
+        Unlabelled { uid: wrong.uid.to_string(), resource_version: wrong.resource_version.to_string() }
+    }
+}
+
 /// The pause after a failure of the watch, and while the Frameworks without a label are of other replicas.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// Selects Frameworks without the label.
-const SELECTOR: &str = "!frameworkcontroller.microsoft.com/slot";
 
 /// Labels Frameworks whenever there are several replicas. It ends with the program.
 pub async fn run(mut labels: Labels) {
@@ -76,7 +83,7 @@ pub async fn run(mut labels: Labels) {
 async fn label(labels: &mut Labels) {
     // A watch that is not answered ends: no other one shows the Frameworks without the label.
     let api: Api<PartialObjectMeta<Framework>> = Api::all(paced(labels.client.clone(), || ()));
-    let only = watcher::Config::default().labels(SELECTOR);
+    let only = watcher::Config::default().labels(&no_slot());
     let mut shown = watcher(api, only).boxed();
     let mut unlabelled: BTreeMap<Key, Unlabelled> = BTreeMap::new();
     let mut turns = interval(Duration::from_secs_f64(1.0 / labels.per_second.max(1.0)));
@@ -100,17 +107,24 @@ async fn label(labels: &mut Labels) {
                 }
                 None => return,
             },
-            _ = turns.tick(), if !unlabelled.is_empty() => {
+            () = labels.mislabelled.changed() => {}
+            _ = turns.tick(), if !unlabelled.is_empty() || !labels.mislabelled.is_empty() => {
                 if !labels.label_one(&mut unlabelled).await {
                     // The rest is of other replicas, until slots come to this one.
                     turns.reset_after(PAUSE);
                 }
             }
         }
-        let is_complete = is_listed && unlabelled.is_empty();
+        let is_complete = is_listed && unlabelled.is_empty() && labels.mislabelled.is_empty();
         // Each report makes the member take a step, which looks at every slot.
         labels.complete.send_if_modified(|complete| std::mem::replace(complete, is_complete) != is_complete);
     }
+}
+
+/// Selects the Frameworks whose label names no slot, and those without it: `notin` selects both.
+fn no_slot() -> String {
+    let slots: Vec<String> = Slots::ALL.iter().map(|slot| slot.to_string()).collect();
+    format!("{} notin ({})", name::SLOT_LABEL, slots.join(","))
 }
 
 fn found(object: &PartialObjectMeta<Framework>) -> (Key, Unlabelled) {
@@ -124,14 +138,19 @@ impl Labels {
     /// next turn tries again. Returns whether there was one.
     async fn label_one(&self, unlabelled: &mut BTreeMap<Key, Unlabelled>) -> bool {
         let now = self.clock.now();
-        let mine = |one: &Unlabelled| self.ownership.may_act(Slot::of(&one.uid), now) == MayAct::Yes;
-        let Some((key, one)) = unlabelled.iter().find(|(_, one)| mine(one)) else { return false };
+        let owns = |slot| self.ownership.may_act(slot, now) == MayAct::Yes;
+        let mine = unlabelled.iter().find(|(_, one)| owns(Slot::of(&one.uid)));
+        let mine = mine.map(|(key, one)| (key.clone(), one.clone()));
+        let seen = || self.mislabelled.first(|wrong| owns(wrong.label));
+        let Some((key, one)) = mine.or_else(|| seen().map(|(key, wrong)| (key, wrong.into()))) else {
+            return false;
+        };
         let patch = json!({"metadata": {
             "uid": one.uid,
             "resourceVersion": one.resource_version,
             "labels": {name::SLOT_LABEL: Slot::of(&one.uid).to_string()},
         }});
-        let (key, api) = (key.clone(), Api::<Framework>::namespaced(self.client.clone(), &key.namespace));
+        let api = Api::<Framework>::namespaced(self.client.clone(), &key.namespace);
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
         let begun = Instant::now();
         let answer = timeout(REPLY_TIMEOUT, api.patch_metadata(&key.name, &parameters, &patch)).await;
@@ -141,12 +160,16 @@ impl Labels {
             Ok(Err(_)) | Err(_) => None,
         };
         self.metrics.request_ended("patch", "frameworks", code, begun.elapsed());
+        let mut forget = || {
+            unlabelled.remove(&key);
+            self.mislabelled.forget(&key, &one.resource_version);
+        };
         match answer {
-            Ok(Ok(_)) => _ = unlabelled.remove(&key),
+            Ok(Ok(_)) => forget(),
             // A version that is newer, or the absence of the Framework, comes by the watch.
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                 debug!(framework = %key, code = status.code, "the label waits for the watch");
-                unlabelled.remove(&key);
+                forget();
             }
             Ok(Err(error)) => debug!(framework = %key, %error, "a label was not set"),
             Err(_) => debug!(framework = %key, "no answer to a label"),

@@ -24,6 +24,7 @@ use super::parts::Parts;
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::recorder::{Recorder, Subject};
+use crate::watch::Mislabelled;
 
 /// The kinds in the order of their LISTs: in another one, objects would seem to have vanished.
 const ORDER: [Kind; 3] = [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods];
@@ -86,6 +87,7 @@ pub fn start(
     tasks: &mut JoinSet<&'static str>,
     parts: &mut Parts,
     recorder: &Recorder,
+    mislabelled: &Arc<Mislabelled>,
 ) -> (Option<Shares>, Ownership, Option<Selected>) {
     let Some(member) = parts.member.take() else { return (None, Ownership::default(), None) };
     let ownership = Ownership::none();
@@ -119,6 +121,7 @@ pub fn start(
             ownership: ownership.clone(),
             clock: parts.clock,
             metrics: Arc::clone(&parts.metrics),
+            mislabelled: Arc::clone(mislabelled),
             accompanied: is_accompanied,
             complete,
             per_second: parts.settings.qps * LABELS,

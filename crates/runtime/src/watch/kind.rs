@@ -10,6 +10,7 @@ use framework_queueing::{
     QuotaObject, UnitObject,
 };
 
+use super::mislabelled::Mislabelled;
 use crate::compression::Compressor;
 use crate::event::Event;
 use crate::wire::{FrameworkText, Wire};
@@ -21,6 +22,9 @@ pub trait Kind: Wire {
         None
     }
 
+    /// Notes whether the change shows a wrong slot label. Only Frameworks have labels that others set.
+    fn note(_: &Change<Self>, _: &Mislabelled) {}
+
     /// The event of a change. The compressor opens a compressed status.
     fn event(change: Change<Self>, compressor: &Compressor) -> Event;
 }
@@ -28,6 +32,10 @@ pub trait Kind: Wire {
 impl Kind for FrameworkText {
     fn selected(share: Selection) -> Option<Event> {
         Some(Event::Engine(engine::Event::Selected(engine::Kind::Frameworks, share)))
+    }
+
+    fn note(change: &Change<Self>, mislabelled: &Mislabelled) {
+        mislabelled.note(change);
     }
 
     fn event(change: Change<Self>, compressor: &Compressor) -> Event {

@@ -78,7 +78,7 @@ fn gone() -> Value {
 /// Watches Pods by the script until nothing happens any more, and returns a summary of the changes.
 async fn seen(script: &Script) -> Vec<String> {
     let (sender, mut receiver) = mpsc::channel(4);
-    let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
     let rng = fastrand::Rng::with_seed(1);
     let watching = tokio::spawn(watch::<PodObject>(
         script.client(),
@@ -173,7 +173,7 @@ async fn lists_begin_one_after_the_other() {
     let [first, second, third] = Turn::chain();
     assert!(first.after.is_none() && first.then.is_some());
     let (sender, mut receiver) = mpsc::channel(64);
-    let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
     let empty = || Script::new(vec![list("10", "", &[])]);
     let (frameworks, maps, pods) = (empty(), Script::default(), empty());
     let rng = || fastrand::Rng::with_seed(1);
@@ -215,7 +215,7 @@ async fn lists_begin_one_after_the_other() {
 async fn a_changed_selector_begins_a_new_list() {
     let script = Script::new(vec![list("10", "", &[pod("a", "3", "job-attempt")])]);
     let (sender, _receiver) = mpsc::channel(64);
-    let sink = Sink { events: sender, metrics: Metrics::new(), compressor: Arc::default() };
+    let sink = Sink::new(sender, Metrics::new(), Arc::default());
     let share = |slot| Selection { grant: 1, slots: [Slot(slot)].into_iter().collect() };
     let (shares, within) = tokio::sync::watch::channel(share(1));
     let selector = Selector::of::<PodObject>().within(within);

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use framework_api::{Framework, FrameworkSpec, FrameworkStatus, name, unset};
 use framework_engine::object::{Content, Form, FrameworkObject, Unreadable};
-use framework_message::Key;
+use framework_message::{Key, Slot};
 
 use super::meta::Meta;
 use super::resource::{Read, Resource, Wire};
@@ -28,6 +28,8 @@ pub struct FrameworkText {
     pub uid: Arc<str>,
     /// `metadata.resourceVersion`.
     pub resource_version: u128,
+    /// The slot that its label names, if it names one.
+    pub label: Option<Slot>,
     wire: FrameworkWire,
 }
 
@@ -60,6 +62,7 @@ impl Wire for FrameworkText {
             key: Key::new(&meta.namespace, &meta.name),
             uid: meta.uid.as_str().into(),
             resource_version: meta.version(),
+            label: meta.labelled_slot(),
             wire,
         };
         Ok(Read::of(meta.resource_version, text))
@@ -75,7 +78,7 @@ impl FrameworkText {
     /// Decodes the rest; a compressed status stays compressed.
     pub fn decoded(self) -> FrameworkObject {
         let bytes = self.status_bytes();
-        let FrameworkText { key, uid, resource_version, wire } = self;
+        let FrameworkText { key, uid, resource_version, wire, .. } = self;
         let content = wire.content();
         FrameworkObject {
             key,

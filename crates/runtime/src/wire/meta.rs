@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use framework_api::Time;
 use framework_api::name::SLOT_LABEL;
 use framework_core::observed::Deletion;
+use framework_message::Slot;
 
 use super::time::whole_seconds;
 
@@ -36,11 +37,14 @@ pub struct Owner {
     controller: Option<bool>,
 }
 
-/// Whether the slot label is among the labels; the other labels are not kept.
+/// The slot label, if it is among the labels; the other labels are not kept.
 #[derive(Debug, Default)]
 pub struct Labels {
-    has_slot: bool,
+    slot: Option<SlotValue>,
 }
+
+/// The value of the slot label; `None`: it names no slot in the way in which we write it.
+type SlotValue = Option<Slot>;
 
 impl Owner {
     /// Whether it controls the object.
@@ -61,7 +65,12 @@ impl Meta {
     }
 
     pub fn has_slot_label(&self) -> bool {
-        self.labels.as_ref().is_some_and(|labels| labels.has_slot)
+        self.labels.as_ref().is_some_and(|labels| labels.slot.is_some())
+    }
+
+    /// The slot that the label names; `None`: there is no label, or it names none.
+    pub fn labelled_slot(&self) -> Option<Slot> {
+        self.labels.as_ref()?.slot?
     }
 
     pub fn deletion(&self) -> Option<Deletion> {
@@ -98,14 +107,31 @@ impl<'de> Deserialize<'de> for Labels {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
                 let mut labels = Labels::default();
-                while let Some((key, IgnoredAny)) = map.next_entry::<Key, IgnoredAny>()? {
-                    labels.has_slot |= key.is_slot;
+                while let Some(key) = map.next_key::<Key>()? {
+                    if key.is_slot {
+                        labels.slot = Some(match map.next_value()? {
+                            LabelText::Text(text) => {
+                                text.parse().map(Slot).ok().filter(|slot| slot.to_string() == text)
+                            }
+                            LabelText::Other(IgnoredAny) => None,
+                        });
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
                 }
                 Ok(labels)
             }
         }
         deserializer.deserialize_map(Keys)
     }
+}
+
+/// The value of a label, which is text in every object that the API server takes.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LabelText {
+    Text(String),
+    Other(IgnoredAny),
 }
 
 /// A label's key, compared in place.

@@ -1,0 +1,117 @@
+//! Frameworks whose slot label names another slot than theirs, such as copies made with `kubectl get -o yaml`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use framework_message::{Change, Key, Slot};
+use tokio::sync::Notify;
+
+use crate::wire::FrameworkText;
+
+/// A Framework with a wrong label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The slot that its label names. The replica that owns it sees the Framework; the owner of its own slot
+    /// does not.
+    pub label: Slot,
+    /// Its UID.
+    pub uid: Arc<str>,
+    /// The version with this label.
+    pub resource_version: u128,
+}
+
+/// The Frameworks with a wrong label that the watch shows. There are never more than Frameworks.
+#[derive(Debug, Default)]
+pub struct Mislabelled {
+    found: Mutex<BTreeMap<Key, Wrong>>,
+    changed: Notify,
+}
+
+impl Mislabelled {
+    /// Takes in a change that the watch shows.
+    pub fn note(&self, change: &Change<FrameworkText>) {
+        match change {
+            Change::Restarted => self.found().clear(),
+            Change::Listed(text) | Change::Applied(text) => {
+                let wrong = text.label.filter(|label| *label != Slot::of(&text.uid));
+                let before = match wrong {
+                    Some(label) => {
+                        let (uid, resource_version) = (Arc::clone(&text.uid), text.resource_version);
+                        self.found().insert(text.key.clone(), Wrong { label, uid, resource_version })
+                    }
+                    None => self.found().remove(&text.key),
+                };
+                if wrong.is_some() || before.is_some() {
+                    self.changed.notify_one();
+                }
+            }
+            Change::Deleted(text) => drop(self.found().remove(&text.key)),
+            Change::Synced => {}
+        }
+    }
+
+    /// Waits for a change.
+    pub async fn changed(&self) {
+        self.changed.notified().await
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.found().is_empty()
+    }
+
+    /// The first one that is wanted.
+    pub fn first(&self, wanted: impl Fn(&Wrong) -> bool) -> Option<(Key, Wrong)> {
+        self.found().iter().find(|(_, wrong)| wanted(wrong)).map(|(key, wrong)| (key.clone(), wrong.clone()))
+    }
+
+    /// This version is not to be looked at again.
+    pub fn forget(&self, key: &Key, version: &str) {
+        let mut found = self.found();
+        if found.get(key).is_some_and(|wrong| wrong.resource_version.to_string() == version) {
+            found.remove(key);
+        }
+    }
+
+    fn found(&self) -> MutexGuard<'_, BTreeMap<Key, Wrong>> {
+        // The map is whole at every time, also after a panic elsewhere.
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use serde_json::value::to_raw_value;
+
+    use super::*;
+    use crate::wire::Wire;
+
+    fn text(uid: &str, label: Option<&str>, version: u32) -> FrameworkText {
+        let labels = label.map(|label| json!({framework_api::name::SLOT_LABEL: label}));
+        let metadata = json!({
+            "namespace": "ns", "name": "job", "uid": uid, "resourceVersion": version.to_string(),
+            "labels": labels,
+        });
+        let raw = to_raw_value(&json!({ "metadata": metadata })).unwrap();
+        FrameworkText::read(&raw).unwrap().object.unwrap()
+    }
+
+    #[test]
+    fn a_framework_is_mislabelled_while_its_label_names_another_slot() {
+        let (right, wrong) = (Slot::of("u").0, Slot::of("u").0.wrapping_add(1));
+        let all = Mislabelled::default();
+        for label in [None, Some(right.to_string()), Some("none".into()), Some(format!("0{wrong}"))] {
+            all.note(&Change::Applied(text("u", label.as_deref(), 1)));
+            assert!(all.is_empty(), "{label:?}: the watch of invalid labels shows it, if anything is wrong");
+        }
+        all.note(&Change::Listed(text("u", Some(&wrong.to_string()), 7)));
+        let expected = Wrong { label: Slot(wrong), uid: "u".into(), resource_version: 7 };
+        assert_eq!(all.first(|_| true), Some((Key::new("ns", "job"), expected)));
+        assert_eq!(all.first(|one| one.label == Slot(right)), None);
+        all.forget(&Key::new("ns", "job"), "6");
+        assert!(!all.is_empty(), "another version");
+        all.note(&Change::Applied(text("u", Some(&right.to_string()), 8)));
+        assert!(all.is_empty());
+    }
+}

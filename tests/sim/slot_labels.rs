@@ -1,0 +1,82 @@
+//! Slot labels that others set: copies of manifests have that of another Framework, and users edit them.
+
+use framework_message::Slot;
+use framework_sim::{Options, SimCluster, User, check};
+use serde_json::{Value, json};
+
+use crate::replicas::{replica_with, shared};
+use crate::simulation::controller::Setup;
+use crate::simulation::life::calm;
+use crate::simulation::manifest::{SLOT, framework};
+use crate::simulation::{SECOND, pass, simulate, slots};
+
+/// The label of every Framework is that of its UID.
+fn are_right(user: &User) -> bool {
+    let slot = |framework: &framework_sim::Object| {
+        Slot::of(framework["metadata"]["uid"].as_str().expect("a UID")).to_string()
+    };
+    user.list("frameworks").iter().all(|one| one["metadata"]["labels"][SLOT] == slot(one))
+}
+
+/// A label that names a slot of a replica other than that of the Framework.
+fn foreign(cluster: &SimCluster, uid: &str) -> Value {
+    let history = cluster.history();
+    let own = slots::owner(&history, Slot::of(uid));
+    let other =
+        Slot::all().find(|slot| slots::owner(&history, *slot) != own).expect("there are two replicas");
+    other.to_string().into()
+}
+
+#[test]
+fn a_framework_with_the_label_of_another_slot_is_found_and_run() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        // Each slot's number, so that half of the labels name a slot of another replica; and no numbers.
+        let labels =
+            (0..10).map(|n| (n * 25).to_string()).chain(["none", "256", "007", ""].map(str::to_owned));
+        for (number, label) in labels.enumerate() {
+            let mut copy = framework(&format!("f{number}")).role("w", 1).value();
+            copy["metadata"]["labels"][SLOT] = label.into();
+            user.create(copy).expect("the name is free");
+        }
+        let over =
+            |user: &User| user.list("frameworks").iter().all(|one| one["status"]["state"] == "Completed");
+        assert!(cluster.until(SECOND * 60, over).await, "not all have run");
+        assert!(are_right(&user));
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}
+
+#[test]
+fn a_label_that_is_edited_while_its_framework_runs_is_put_right() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        framework("f").role("w", 2).told("run-ms", "20000").create(&user);
+        let runs = |user: &User| {
+            user.get("frameworks", "f").is_some_and(|one| one["status"]["state"] == "AttemptRunning")
+        };
+        assert!(cluster.until(SECOND * 60, runs).await, "it never runs");
+        let uid = user.get("frameworks", "f").expect("it is there")["metadata"]["uid"].clone();
+        for _ in 0..3 {
+            let edited = foreign(&cluster, uid.as_str().expect("text"));
+            user.patch("frameworks", "f", json!({"metadata": {"labels": {SLOT: edited}}}))
+                .expect("it is there");
+            pass(SECOND * 2).await;
+            assert!(are_right(&user));
+        }
+        let over = |user: &User| {
+            user.get("frameworks", "f").is_some_and(|one| one["status"]["state"] == "Completed")
+        };
+        assert!(cluster.until(SECOND * 60, over).await, "it does not end");
+        let made = cluster.history().of("pods").filter(|change| change.creates()).count();
+        assert_eq!(made, 2, "no Task runs twice");
+        pass(SECOND * 10).await;
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}

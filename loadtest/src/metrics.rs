@@ -24,7 +24,7 @@ const RECEIVED: &str = "frameworkcontroller_received_bytes_total";
 #[derive(Clone)]
 pub struct Metrics(Vec<kube::Client>);
 
-/// What all of them answered.
+/// The answers of all replicas.
 pub struct Scrapes {
     /// Those of each replica.
     pub each: Vec<Scrape>,

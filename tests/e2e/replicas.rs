@@ -21,7 +21,7 @@ fn name(index: usize) -> String {
     format!("job{index:02}")
 }
 
-/// What a replica shows at `/debug/shards`.
+/// The answer of a replica at `/debug/shards`.
 fn shards(name: &str) -> Value {
     let reply = metrics::read(name, "/debug/shards");
     let body = reply.split_once("\r\n\r\n").map(|(_, body)| body).expect("a body");

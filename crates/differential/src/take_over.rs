@@ -56,7 +56,7 @@ struct TakeOver {
     pods: Api<Pod>,
 }
 
-/// What was there when one controller had ended and the other was not started yet.
+/// The objects after one controller had ended and before the other was started.
 struct Exchange {
     frameworks: Frameworks,
     running: Uids,

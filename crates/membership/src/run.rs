@@ -65,7 +65,7 @@ enum Ended {
     Moved(Vec<Move>),
 }
 
-/// What was reported last, and the names that reports need.
+/// The last report, and the names that reports need.
 #[derive(Default)]
 struct Reported {
     /// Whether this replica is the leader.
@@ -139,7 +139,7 @@ pub async fn run(parts: Parts) -> bool {
             Some(shown) = leases_shown.recv() => driver.lease_shown(shown),
             Some(shown) = map_shown.recv() => driver.map_shown(shown),
             Some(query) = driver.parts.queries.recv() => {
-                // Nobody may wait for the answer any more.
+                // The client may have given up waiting for the answer.
                 let _ = query.send(driver.member.view((driver.parts.clock)()));
             }
         }

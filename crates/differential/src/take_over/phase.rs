@@ -19,7 +19,7 @@ const STOP: &str = "40s";
 const FAILED: usize = 120;
 const MESSAGE: usize = 4000;
 
-/// What a Framework is in the middle of.
+/// The change that a Framework is in the middle of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Three Tasks run without an end.

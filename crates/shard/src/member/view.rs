@@ -17,7 +17,7 @@ use crate::map::Entry;
 /// Leases that are shown.
 const LEASES: usize = 256;
 
-/// What a member knows.
+/// The knowledge of a member.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct View {
@@ -95,7 +95,7 @@ pub struct SlotRow {
     pub holds_for_sec: Option<f64>,
 }
 
-/// What is equal in all slots of a row.
+/// The part that all slots of a row have in common.
 type Kind<'a> = (&'a Entry, Option<&'static str>, Option<Duration>);
 
 /// The figures of a member that metrics show.
@@ -110,7 +110,7 @@ pub struct Figures {
 }
 
 impl Member {
-    /// What it knows at `now`.
+    /// Its knowledge at `now`.
     pub fn view(&self, now: Now) -> View {
         let at = self.policy.clock(now);
         let shown = self.peers.leases().take(LEASES);

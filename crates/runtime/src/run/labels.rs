@@ -6,6 +6,7 @@
 //! is put right by the replica that owns the named slot, because no other one sees the Framework.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{self, Excluded, Unbounded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ pub struct Labels {
     pub complete: watch::Sender<bool>,
     /// Labels a second, at most.
     pub per_second: f64,
+    /// The Framework that was labelled last.
+    pub last: Option<Key>,
 }
 
 /// A version of a Framework that is to get the label.
@@ -134,17 +137,29 @@ fn found(object: &PartialObjectMeta<Framework>) -> (Key, Unlabelled) {
 }
 
 impl Labels {
-    /// Labels the first Framework whose slot is owned. If that fails, the watch shows a newer version, or the
-    /// next turn tries again. Returns whether there was one.
-    async fn label_one(&self, unlabelled: &mut BTreeMap<Key, Unlabelled>) -> bool {
+    /// The first Framework with a greater name that is to be labelled: its slot is owned, or it is seen because
+    /// the slot that its label names is.
+    fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
         let now = self.clock.now();
         let owns = |slot| self.ownership.may_act(slot, now) == MayAct::Yes;
-        let mine = unlabelled.iter().find(|(_, one)| owns(Slot::of(&one.uid)));
+        let mine = unlabelled.range((after, Unbounded)).find(|(_, one)| owns(Slot::of(&one.uid)));
         let mine = mine.map(|(key, one)| (key.clone(), one.clone()));
-        let seen = || self.mislabelled.first(|wrong| owns(wrong.label));
-        let Some((key, one)) = mine.or_else(|| seen().map(|(key, wrong)| (key, wrong.into()))) else {
+        let wrong = self.mislabelled.first(after, |wrong| owns(wrong.label));
+        mine.into_iter()
+            .chain(wrong.map(|(key, wrong)| (key, wrong.into())))
+            .min_by(|(one, _), (other, _)| one.cmp(other))
+    }
+
+    /// Labels the next Framework in the order of names, so that one that changes all the time, or cannot be
+    /// written, delays no other. If that fails, the watch shows a newer version, or another turn tries again.
+    /// Returns whether there was one.
+    async fn label_one(&mut self, unlabelled: &mut BTreeMap<Key, Unlabelled>) -> bool {
+        let after = self.last.as_ref().map_or(Unbounded, Excluded);
+        let Some((key, one)) = self.next(unlabelled, after).or_else(|| self.next(unlabelled, Unbounded))
+        else {
             return false;
         };
+        self.last = Some(key.clone());
         let patch = json!({"metadata": {
             "uid": one.uid,
             "resourceVersion": one.resource_version,

@@ -125,6 +125,7 @@ pub fn start(
             accompanied: is_accompanied,
             complete,
             per_second: parts.settings.qps * LABELS,
+            last: None,
         })
         .map(|()| "the task that labels Frameworks"),
     );

@@ -1,6 +1,7 @@
 //! Frameworks whose slot label names another slot than theirs, such as copies made with `kubectl get -o yaml`.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{self, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use framework_message::{Change, Key, Slot};
@@ -60,9 +61,11 @@ impl Mislabelled {
         self.found().is_empty()
     }
 
-    /// The first one that is wanted.
-    pub fn first(&self, wanted: impl Fn(&Wrong) -> bool) -> Option<(Key, Wrong)> {
-        self.found().iter().find(|(_, wrong)| wanted(wrong)).map(|(key, wrong)| (key.clone(), wrong.clone()))
+    /// The first one with a greater name that is wanted.
+    pub fn first(&self, after: Bound<&Key>, wanted: impl Fn(&Wrong) -> bool) -> Option<(Key, Wrong)> {
+        let found = self.found();
+        let mut rest = found.range((after, Unbounded));
+        rest.find(|(_, wrong)| wanted(wrong)).map(|(key, wrong)| (key.clone(), wrong.clone()))
     }
 
     /// This version is not to be looked at again.
@@ -107,8 +110,9 @@ mod tests {
         }
         all.note(&Change::Listed(text("u", Some(&wrong.to_string()), 7)));
         let expected = Wrong { label: Slot(wrong), uid: "u".into(), resource_version: 7 };
-        assert_eq!(all.first(|_| true), Some((Key::new("ns", "job"), expected)));
-        assert_eq!(all.first(|one| one.label == Slot(right)), None);
+        assert_eq!(all.first(Unbounded, |_| true), Some((Key::new("ns", "job"), expected)));
+        assert_eq!(all.first(Unbounded, |one| one.label == Slot(right)), None);
+        assert_eq!(all.first(Bound::Excluded(&Key::new("ns", "job")), |_| true), None);
         all.forget(&Key::new("ns", "job"), "6");
         assert!(!all.is_empty(), "another version");
         all.note(&Change::Applied(text("u", Some(&right.to_string()), 8)));

@@ -10,6 +10,7 @@ mod compression;
 mod defects;
 mod lifecycle;
 mod lifetime;
+mod outage;
 mod queue;
 mod replay;
 mod replicas;

@@ -197,6 +197,21 @@ fn a_second_replica_of_the_same_name_waits() {
 }
 
 #[test]
+fn a_live_holder_whose_lease_is_emptied_or_deleted_begins_another_life() {
+    for empty in [true, false] {
+        let mut world = settled(&["a", "b"]);
+        let old = owner(&world);
+        match empty {
+            true => world.empty_by_hand(old.lease()),
+            false => world.delete_lease(old.lease()),
+        }
+        until(&mut world, 10, |world| world.replicas.values().all(|one| one.me != old));
+        run(&mut world, 60);
+        world.is_settled().unwrap();
+    }
+}
+
+#[test]
 fn an_api_server_that_counts_back_ends_the_life_of_a_member() {
     let mut world = settled(&["a"]);
     let old = owner(&world);

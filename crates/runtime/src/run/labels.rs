@@ -1,9 +1,9 @@
 //! Gives Frameworks the label by which replicas select them, once there are several replicas.
 //!
 //! The API server sets UIDs after admission, so no policy can do it. Every replica watches the metadata of
-//! the Frameworks whose label names no slot, and labels those whose slot it owns: a replica that labelled the
-//! Frameworks of another one would provoke conflicts. A label that names a wrong slot, such as that of a copy,
-//! is put right by the replica that owns the named slot, because no other one sees the Framework.
+//! the Frameworks whose label names no slot, and labels those whose slot it owns: a replica that labelled
+//! the Frameworks of another one would provoke conflicts. A label that names a wrong slot, such as that of
+//! a copy, is put right by the replica that owns the named slot: no other one sees the Framework.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Unbounded};
@@ -137,8 +137,8 @@ fn found(object: &PartialObjectMeta<Framework>) -> (Key, Unlabelled) {
 }
 
 impl Labels {
-    /// The first Framework with a greater name that is to be labelled: its slot is owned, or it is seen because
-    /// the slot that its label names is.
+    /// The first Framework with a greater name that is to be labelled: its slot is owned, or it is seen
+    /// because the slot that its label names is.
     fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
         let now = self.clock.now();
         let owns = |slot| self.ownership.may_act(slot, now) == MayAct::Yes;

@@ -1,4 +1,4 @@
-//! Frameworks whose slot label names another slot than theirs, such as copies made with `kubectl get -o yaml`.
+//! Frameworks whose slot label names another slot than theirs, such as copies by `kubectl get -o yaml`.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Unbounded};

@@ -105,18 +105,22 @@ fn each_policy_fails_as_the_page_says_and_is_asked_about_no_status() {
     }
 }
 
-#[test]
-fn an_overlay_leaves_a_policy_out_by_the_patch_of_the_page() {
-    let patch = policies_page().split("```yaml\n").nth(1).and_then(|block| block.split("```").next());
-    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/base");
+/// The objects of an overlay with these lines; in them `deploy` leads to that folder.
+fn overlaid(lines: &str) -> Vec<Value> {
     let overlay = tempfile::tempdir().expect("a directory");
     // A path relative to the overlay: kustomize takes no other one.
     let up = "../".repeat(overlay.path().components().count() - 1);
-    let text = format!("resources: [{up}{}]\n{}", base.display(), patch.expect("a patch"));
+    let deploy = format!("{up}{}", Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").display());
+    let text = lines.replace("deploy/", &format!("{deploy}/"));
     std::fs::write(overlay.path().join("kustomization.yaml"), text).expect("the file is written");
     let kustomize = ["kustomize", overlay.path().to_str().expect("a path in UTF-8")];
-    let objects: Vec<Value> =
-        serde_saphyr::from_multiple(&kubectl(&kustomize, "").expect("it renders")).expect("YAML");
+    serde_saphyr::from_multiple(&kubectl(&kustomize, "").expect("it renders")).expect("YAML")
+}
+
+#[test]
+fn an_overlay_leaves_a_policy_out_by_the_patch_of_the_page() {
+    let patch = policies_page().split("```yaml\n").nth(1).and_then(|block| block.split("```").next());
+    let objects = overlaid(&format!("resources: [deploy/base]\n{}", patch.expect("a patch")));
     let names = |objects: &[Value]| -> Vec<String> {
         let bindings = of_kind(objects, "ValidatingAdmissionPolicyBinding");
         bindings.iter().map(|binding| binding["metadata"]["name"].to_string()).collect()
@@ -125,6 +129,43 @@ fn an_overlay_leaves_a_policy_out_by_the_patch_of_the_page() {
     expected.retain(|name| name != "\"frameworkcontroller-framework\"");
     assert_eq!(names(&objects), expected);
     assert!(expected.len() > 2, "{expected:?}");
+}
+
+#[test]
+fn the_components_are_where_the_controller_is_and_the_scraper_may_read() {
+    installed();
+    let both = "components: [deploy/network-policy, deploy/monitoring]";
+    let objects = overlaid(&format!("resources: [deploy/base]\n{both}\n"));
+    let mut added = 0;
+    for kind in ["NetworkPolicy", "PodMonitor", "PrometheusRule", "Secret", "ServiceAccount"] {
+        for object in of_kind(&objects, kind) {
+            assert_eq!(object["metadata"]["namespace"], "frameworkcontroller", "{kind}");
+            added += 1;
+        }
+    }
+    assert_eq!(added, 6, "with the account of the controller");
+    let monitor = &of_kind(&objects, "PodMonitor")[0]["spec"];
+    let pod = &of_kind(&objects, "Deployment")[0]["spec"]["template"];
+    for (key, value) in monitor["selector"]["matchLabels"].as_object().expect("labels") {
+        assert_eq!(&pod["metadata"]["labels"][key], value);
+    }
+    let endpoint = &monitor["podMetricsEndpoints"][0];
+    assert_eq!(endpoint["port"], pod["spec"]["containers"][0]["ports"][0]["name"]);
+    let secret = of_kind(&objects, "Secret")[0];
+    assert_eq!(endpoint["authorization"]["credentials"]["name"], secret["metadata"]["name"]);
+    // The API server knows all kinds but the operator's.
+    let known = objects.iter().filter(|object| object["apiVersion"] != "monitoring.coreos.com/v1");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": known.collect::<Vec<_>>()}).to_string();
+    kubectl(&["apply", "--server-side", "-f=-"], &list).expect("they are installed");
+    let scraper = "--as=system:serviceaccount:frameworkcontroller:frameworkcontroller-scraper";
+    let may = |what: &[&str]| kubectl(&[&["auth", "can-i"], what, &[scraper]].concat(), "").is_ok();
+    // A binding comes into force a little later.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !may(&["get", "/metrics"]) {
+        assert!(Instant::now() < deadline, "the scraper may not read metrics");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(!may(&["list", "pods", "--all-namespaces"]), "it has that right alone");
 }
 
 #[test]

@@ -73,6 +73,7 @@ const ROOMS: [Room; 21] = [
             "framework-barrier",
             "framework-loadtest",
             "framework-message",
+            "framework-programs",
             "framework-queue",
             "framework-queueing",
             "framework-sim",

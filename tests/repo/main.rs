@@ -1,6 +1,7 @@
 //! The repository itself: its architecture, its style, its documents, and its generated files. Nothing is
-//! started.
+//! started but promtool, which checks the alerts.
 
+mod alerts;
 mod architecture;
 mod circles;
 mod documents;

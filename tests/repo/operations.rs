@@ -10,6 +10,7 @@ use frameworkcontroller::args::Args;
 const DOCUMENT: &str = include_str!("../../docs/operations.md");
 const METRICS: &str = concat!(
     include_str!("../../crates/runtime/src/metrics.rs"),
+    include_str!("../../crates/runtime/src/metrics/attempts.rs"),
     include_str!("../../crates/runtime/src/metrics/lifetimes.rs"),
     include_str!("../../crates/runtime/src/metrics/remaining.rs"),
     include_str!("../../crates/runtime/src/metrics/shares.rs"),
@@ -147,13 +148,25 @@ fn the_exit_codes_are_those_of_the_help() {
     assert_eq!(table("exit code").len(), 4);
 }
 
-#[test]
-fn the_table_has_every_metric_and_no_other() {
+/// The metrics that the source makes, without the prefix.
+pub fn metrics() -> BTreeSet<&'static str> {
     // Those with labels are not in the text before they are counted, so only the source lists them all.
     let made = METRICS.split("maker.").skip(1).filter(|rest| !rest.starts_with("registry"));
+    let made = made.filter(|rest| !rest.starts_with("process()"));
     // One histogram is made for each scrape, without the maker.
     let scraped = METRICS.split("HistogramOpts::new(").skip(1);
-    let made: BTreeSet<&str> = made.chain(scraped).filter_map(|rest| rest.split('"').nth(1)).collect();
+    made.chain(scraped).filter_map(|rest| rest.split('"').nth(1)).collect()
+}
+
+/// The name of such a metric as it is scraped.
+pub fn full_name(metric: &str) -> String {
+    let promised = metric.starts_with("framework_");
+    if promised { metric.to_owned() } else { format!("frameworkcontroller_{metric}") }
+}
+
+#[test]
+fn the_table_has_every_metric_and_no_other() {
+    let made = metrics();
     assert!(made.contains("build_info") && made.len() > 10, "{made:?}");
     assert_eq!(first_cells("metric"), made);
 }

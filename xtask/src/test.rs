@@ -68,7 +68,7 @@ impl Step {
         let mut failed = Vec::new();
         if self == Step::Programs {
             say("programs: looking for the programs of the test cluster");
-            if let Err(error) = Binaries::locate() {
+            if let Err(error) = build_programs() {
                 say(&error.to_string());
                 failed.push(self.commands()[0]);
             }
@@ -111,8 +111,7 @@ impl Outcome {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.leashed {
         end_with_input();
-        Binaries::locate()?;
-        return Ok(());
+        return Ok(build_programs()?);
     }
     let began = Instant::now();
     let outcomes = match arguments.only {
@@ -120,6 +119,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         None => gate()?,
     };
     conclude(&outcomes, began.elapsed())
+}
+
+/// Builds the programs that tests start and the cache lacks.
+fn build_programs() -> Result<(), framework_programs::Error> {
+    Binaries::locate()?;
+    Binaries::promtool(&framework_programs::say).map(drop)
 }
 
 fn gate() -> Result<Vec<Outcome>> {

@@ -14,6 +14,7 @@ use framework_message::{Change, Key, Selection, Slots, Ticket};
 
 use crate::history::Line;
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, Reply, UnownedPod};
+use crate::outcomes::Outcomes;
 use crate::request::Request;
 
 /// An input that can wake the engine.
@@ -107,7 +108,7 @@ pub enum Effect {
         /// Whether the Framework before went while Pods of it were yet to be seen.
         left_creates: bool,
     },
-    /// Count the end of a lifetime.
+    /// Count the end of a lifetime, or of attempts.
     Measure(Measure),
     /// Write lines of the history.
     WriteHistory {
@@ -144,7 +145,7 @@ pub struct QueuedFramework {
     pub demands: Vec<UnitDemand>,
 }
 
-/// The end of a lifetime, as metrics count it.
+/// The end of a lifetime, or of attempts, as metrics count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// The API server accepted the deletion of a Framework whose `ttlSecondsAfterFinished` had passed.
@@ -154,4 +155,6 @@ pub enum Measure {
     },
     /// A persisted status records that a Framework ran past its `activeDeadlineSeconds`.
     DeadlineExceeded,
+    /// A persisted status records that attempts ended or were retried.
+    Attempts(Outcomes),
 }

@@ -28,6 +28,7 @@ pub mod last_seen;
 pub mod object;
 pub mod object_cache;
 pub mod outbox;
+pub mod outcomes;
 pub mod outgoing;
 pub mod paused;
 pub mod persisted;

@@ -33,10 +33,13 @@ pub enum Program {
     Kubectl,
     /// Simulates nodes and kubelets.
     Kwok,
+    /// Checks metrics and alerts. No cluster runs it.
+    Promtool,
 }
 
 impl Program {
-    /// All programs, in the order in which they are built; those of one module stand together.
+    /// All programs of a test cluster, in the order in which they are built; those of one module stand
+    /// together.
     pub const ALL: [Program; 6] = [
         Program::Etcd,
         Program::KubeApiserver,
@@ -64,6 +67,7 @@ impl Program {
             Program::KubeScheduler => "kube-scheduler",
             Program::Kubectl => "kubectl",
             Program::Kwok => "kwok",
+            Program::Promtool => "promtool",
         }
     }
 
@@ -71,6 +75,7 @@ impl Program {
         match self {
             Program::Etcd => "go.etcd.io/etcd/server/v3".into(),
             Program::Kwok => "sigs.k8s.io/kwok/cmd/kwok".into(),
+            Program::Promtool => "github.com/prometheus/prometheus/cmd/promtool".into(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
     }
@@ -79,6 +84,7 @@ impl Program {
         match self {
             Program::Etcd => &MODULES[0],
             Program::Kwok => &MODULES[1],
+            Program::Promtool => &PROMTOOL,
             _ => &MODULES[2],
         }
     }
@@ -93,6 +99,8 @@ impl Program {
 /// A Go module of ours that pins the sources of some programs.
 struct Module {
     name: &'static str,
+    /// The build tags.
+    tags: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
 }
@@ -100,16 +108,19 @@ struct Module {
 static MODULES: [Module; 3] = [
     Module {
         name: "etcd",
+        tags: "",
         go_mod: include_str!("../go/etcd/go.mod"),
         go_sum: include_str!("../go/etcd/go.sum"),
     },
     Module {
         name: "kwok",
+        tags: "",
         go_mod: include_str!("../go/kwok/go.mod"),
         go_sum: include_str!("../go/kwok/go.sum"),
     },
     Module {
         name: "kubernetes",
+        tags: "",
         go_mod: include_str!("../go/kubernetes/go.mod"),
         go_sum: include_str!("../go/kubernetes/go.sum"),
     },
@@ -117,8 +128,18 @@ static MODULES: [Module; 3] = [
 
 static OLDEST: Module = Module {
     name: "kubernetes-oldest",
+    tags: "",
     go_mod: include_str!("../go/kubernetes-oldest/go.mod"),
     go_sum: include_str!("../go/kubernetes-oldest/go.sum"),
+};
+
+/// Not one of [`MODULES`]: another version of it moves no program of the cluster.
+static PROMTOOL: Module = Module {
+    name: "promtool",
+    // Without the clients of every cloud that Prometheus can discover targets in.
+    tags: "remove_all_sd",
+    go_mod: include_str!("../go/promtool/go.mod"),
+    go_sum: include_str!("../go/promtool/go.sum"),
 };
 
 /// Takes a line of progress.
@@ -176,6 +197,17 @@ impl Binaries {
             if aged.is_empty() { Ok(()) } else { oldest.build(&root, &aged, &OLDEST, &flags, &say) }
         })?;
         Ok(oldest)
+    }
+
+    /// The file of promtool; builds it if the cache lacks it, in about four minutes of CPU.
+    pub fn promtool(report: Report<'_>) -> Result<PathBuf, Error> {
+        let root =
+            cache_root()?.join(hash([PROMTOOL.go_mod, PROMTOOL.go_sum, STRIPPED, std::env::consts::ARCH]));
+        let cached = Binaries { dir: root.join("bin") };
+        cached.complete(&root, &[Program::Promtool], report, |missing| {
+            cached.build(&root, missing, &PROMTOOL, STRIPPED, report)
+        })?;
+        Ok(cached.path(Program::Promtool))
     }
 
     /// Those of the wanted programs that [`with`](Self::with) would have to build.
@@ -249,7 +281,8 @@ impl Binaries {
         report(&format!("building {names} ..."));
         let began = Instant::now();
         let built = Command::new("go")
-            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o"])
+            .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", module.tags])
+            .args(["-ldflags", flags, "-o"])
             .arg(&output)
             .args(programs.iter().map(|program| program.package()))
             .current_dir(&source)
@@ -295,6 +328,9 @@ fn linker_flags() -> String {
     version_flags(KUBERNETES_VERSION, "36")
 }
 
+/// No symbols.
+const STRIPPED: &str = "-s -w";
+
 /// No symbols, and the version that `go build` outside of Kubernetes' own tree cannot know.
 fn version_flags(version: &str, minor: &str) -> String {
     let stamps = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"].map(|package| {
@@ -303,7 +339,7 @@ fn version_flags(version: &str, minor: &str) -> String {
              -X {package}.gitTreeState=clean"
         )
     });
-    format!("-s -w {}", stamps.join(" "))
+    format!("{STRIPPED} {}", stamps.join(" "))
 }
 
 fn version_hash() -> String {
@@ -343,7 +379,7 @@ mod tests {
 
     #[test]
     fn every_program_is_a_tool_of_its_module() {
-        for program in Program::ALL {
+        for program in Program::ALL.into_iter().chain([Program::Promtool]) {
             let (module, package) = (program.module(), program.package());
             assert!(module.go_mod.contains(&package), "{package} is no tool of {}", module.name);
         }

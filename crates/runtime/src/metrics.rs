@@ -12,12 +12,14 @@ use prometheus::{
 };
 
 use framework_api::queue::Reason;
+use framework_core::snapshot::Trigger;
 use framework_engine::event::Measure;
 use framework_engine::gauges::Gauges;
 use framework_membership::Figures;
 use framework_message::Now;
 use framework_queueing::Wait;
 
+use attempts::Attempts;
 use lifetimes::Lifetimes;
 use maker::{Maker, whole};
 use shares::Shares;
@@ -25,6 +27,7 @@ use stalls::Stalls;
 use units::Units;
 use watches::Watches;
 
+mod attempts;
 mod lifetimes;
 mod maker;
 mod remaining;
@@ -58,6 +61,7 @@ pub struct Metrics {
     frameworks: IntGaugeVec,
     held: IntGaugeVec,
     oldest_event: Gauge,
+    attempts: Attempts,
     lifetimes: Lifetimes,
     units: Units,
 }
@@ -72,9 +76,10 @@ impl Metrics {
     /// Metrics at zero.
     pub fn new() -> Arc<Self> {
         let maker = Maker::default();
+        maker.process();
         let build = maker.gauges("build_info", "Constant 1, labelled with the version.", &["version"]);
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        Arc::new(Metrics {
+        let metrics = Metrics {
             requests: maker.counters(
                 "api_requests_total",
                 "Requests to the API server that ended; code is the HTTP status, or none.",
@@ -127,10 +132,16 @@ impl Metrics {
                 "oldest_event_age_seconds",
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
             ),
+            attempts: Attempts::new(&maker),
             lifetimes: Lifetimes::new(&maker),
             units: Units::new(&maker),
             registry: maker.registry,
-        })
+        };
+        // A series that begins at its first increase shows no increase.
+        for trigger in Trigger::ALL {
+            metrics.snapshots_dropped.with_label_values(&[trigger.name()]);
+        }
+        Arc::new(metrics)
     }
 
     /// The text that `/metrics` answers with at `now`.
@@ -144,8 +155,9 @@ impl Metrics {
     /// All metrics at `now`, by name.
     fn families(&self, now: Now) -> Vec<MetricFamily> {
         self.shares.grow_old(now);
+        let remaining = self.lifetimes.remaining.collect(now);
         let mut families = self.registry.gather();
-        families.extend(self.lifetimes.remaining.collect(now));
+        families.extend(remaining);
         families.sort_by(|one, other| one.name().cmp(other.name()));
         families
     }
@@ -205,7 +217,7 @@ impl Metrics {
 
     /// A watch is opened.
     pub fn watch_started(&self, resource: &str) {
-        self.watches.starts.with_label_values(&[resource]).inc();
+        self.watches.started(resource);
     }
 
     /// A LIST or a watch failed.
@@ -290,9 +302,13 @@ impl Metrics {
         self.lifetimes.set(gauges);
     }
 
-    /// A lifetime has ended.
-    pub fn lifetime_ended(&self, measure: Measure) {
-        self.lifetimes.ended(measure);
+    /// A lifetime, or attempts, have ended.
+    pub fn ended(&self, measure: Measure) {
+        match measure {
+            Measure::Attempts(outcomes) => self.attempts.ended(&outcomes),
+            Measure::TtlDeletion { late } => self.lifetimes.deleted(late),
+            Measure::DeadlineExceeded => self.lifetimes.exceeded(),
+        }
     }
 
     /// How many QueueUnits wait, and how many are released.
@@ -324,8 +340,8 @@ mod tests {
     #[test]
     fn lifetimes_have_the_metric_names_that_were_promised() {
         let metrics = Metrics::new();
-        metrics.lifetime_ended(Measure::TtlDeletion { late: Duration::from_millis(300) });
-        metrics.lifetime_ended(Measure::DeadlineExceeded);
+        metrics.ended(Measure::TtlDeletion { late: Duration::from_millis(300) });
+        metrics.ended(Measure::DeadlineExceeded);
         let mut time = ServerTime::default();
         let at = |second| framework_api::Time::floor(jiff::Timestamp::from_second(second).unwrap());
         time.heard(at(1000), Duration::from_secs(10), Now { steady: Duration::from_secs(10), ..now() });
@@ -343,8 +359,40 @@ mod tests {
             r#"framework_active_deadline_remaining_seconds_bucket{le="60"} 2"#,
             r#"framework_active_deadline_remaining_seconds_bucket{le="+Inf"} 3"#,
             "framework_active_deadline_remaining_seconds_count 3",
+            "frameworkcontroller_nearest_deadline_seconds -1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_alerts_look_for_is_there_before_it_happens() {
+        let metrics = Metrics::new();
+        metrics.watch_started("pods");
+        let text = metrics.text(now());
+        for line in [
+            r#"frameworkcontroller_attempts_completed_total{kind="Task",type="FailedTransient"} 0"#,
+            r#"frameworkcontroller_objects_left_out_total{resource="pods"} 0"#,
+            r#"frameworkcontroller_retries_total{kind="Framework"} 0"#,
+            r#"frameworkcontroller_snapshots_dropped_total{trigger="OnTaskRetry"} 0"#,
+            r#"frameworkcontroller_watch_failures_total{resource="pods"} 0"#,
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn without_a_deadline_the_nearest_is_infinitely_far() {
+        let text = Metrics::new().text(now());
+        assert!(text.contains("frameworkcontroller_nearest_deadline_seconds inf"), "{text}");
+    }
+
+    #[test]
+    fn the_text_has_the_figures_of_the_process() {
+        let text = Metrics::new().text(now());
+        for name in ["cpu_seconds_total", "open_fds", "resident_memory_bytes", "start_time_seconds"] {
+            let line = text.lines().find(|line| line.starts_with(&format!("process_{name} ")));
+            assert!(line.is_some(), "process_{name} is not in\n{text}");
         }
     }
 
@@ -406,7 +454,8 @@ mod tests {
             let name = family.name();
             let promised = name.starts_with("framework_ttl_")
                 || name.starts_with("framework_deadline_")
-                || name.starts_with("framework_active_deadline_");
+                || name.starts_with("framework_active_deadline_")
+                || name.starts_with("process_");
             assert!(promised || name.starts_with("frameworkcontroller_"), "{name}");
             let counter = family.get_field_type() == prometheus::proto::MetricType::COUNTER;
             assert_eq!(counter, name.ends_with("_total"), "{name}");

@@ -354,7 +354,7 @@ impl Controller {
                 });
                 self.queueing.framework(key, consumer, has_strays, left_creates);
             }
-            Effect::Measure(measure) => self.metrics.lifetime_ended(measure),
+            Effect::Measure(measure) => self.metrics.ended(measure),
             Effect::WriteHistory { lines, before } => self.history.append(self.clock.now(), lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(

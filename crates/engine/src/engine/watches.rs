@@ -7,13 +7,14 @@ use tracing::debug;
 
 use super::Engine;
 use crate::cache::{Listing, News};
-use crate::event::{Effect, Kind};
+use crate::event::{Effect, Kind, Measure};
 use crate::expectations;
 use crate::framework_state::FrameworkState;
 use crate::history::{Gap, Line};
 use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
+use crate::outcomes::Outcomes;
 use framework_message::{Change, Key, Now, Slot, Slots};
 
 impl Engine {
@@ -88,8 +89,11 @@ impl Engine {
             (News::None, _) => {}
             (News::Newer, Some(state)) => {
                 state.epoch = state.epoch.max(epoch);
+                let before = state.status().cloned();
                 reports = state.advance(object, source, &self.policy);
                 expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
+                let outcomes = Outcomes::between(before.as_deref(), state.status().map(|status| &**status));
+                self.effects.extend(outcomes.map(|outcomes| Effect::Measure(Measure::Attempts(outcomes))));
                 match source {
                     Source::Watch => state.event(now.steady),
                     Source::Reply => state.schedule.mark_dirty(now.steady),

@@ -1,8 +1,9 @@
 //! Metrics of `activeDeadlineSeconds` and `ttlSecondsAfterFinished`, under names that users were promised.
 
+use std::time::Duration;
+
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Opts};
 
-use framework_engine::event::Measure;
 use framework_engine::gauges::Gauges;
 
 use super::maker::{Maker, whole};
@@ -43,7 +44,7 @@ impl Lifetimes {
                 "framework_deadline_exceeded_total",
                 "Frameworks that ran past their activeDeadlineSeconds.",
             ))),
-            remaining: Remaining::default(),
+            remaining: Remaining::new(maker),
         }
     }
 
@@ -53,14 +54,14 @@ impl Lifetimes {
         self.remaining.set(gauges.deadlines.clone(), gauges.time);
     }
 
-    /// A lifetime has ended.
-    pub fn ended(&self, measure: Measure) {
-        match measure {
-            Measure::TtlDeletion { late } => {
-                self.ttl_deletions.inc();
-                self.ttl_deletion_seconds.observe(late.as_secs_f64());
-            }
-            Measure::DeadlineExceeded => self.deadlines_exceeded.inc(),
-        }
+    /// The deletion of a Framework was accepted, so late after the end of its TTL.
+    pub fn deleted(&self, late: Duration) {
+        self.ttl_deletions.inc();
+        self.ttl_deletion_seconds.observe(late.as_secs_f64());
+    }
+
+    /// A Framework ran past its deadline.
+    pub fn exceeded(&self) {
+        self.deadlines_exceeded.inc();
     }
 }

@@ -1,6 +1,7 @@
 //! Makes metrics. All share a prefix, except those whose names users were promised.
 
 use prometheus::core::Collector;
+use prometheus::process_collector::ProcessCollector;
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
@@ -28,6 +29,12 @@ impl Maker {
         let collector = made.expect("a metric of a constant name can be made");
         self.registry.register(Box::new(collector.clone())).expect("each metric is registered once");
         collector
+    }
+
+    /// Registers the figures of this process under their usual names, `process_*`.
+    pub fn process(&self) {
+        let process = ProcessCollector::for_self();
+        self.registry.register(Box::new(process)).expect("the figures of the process are registered once");
     }
 
     pub fn counter(&self, name: &str, help: &str) -> IntCounter {

@@ -6,41 +6,63 @@ use std::sync::{Mutex, PoisonError};
 
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
-use prometheus::{Histogram, HistogramOpts};
+use prometheus::{Gauge, Histogram, HistogramOpts};
 
 use framework_api::Time;
 use framework_engine::server_time::ServerTime;
 use framework_message::Now;
+
+use super::maker::Maker;
 
 /// Seconds: past, 1 min, 5 min, 15 min, 1 h, 4 h, 12 h, 1 d, 3 d, 1 week, 30 d.
 const BUCKETS: &[f64] =
     &[0.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 259_200.0, 604_800.0, 2_592_000.0];
 
 /// Deadlines that have not passed yet or are about to be enforced, and the clock that they follow.
-#[derive(Debug, Default)]
-pub struct Remaining(Mutex<(Vec<Time>, ServerTime)>);
+#[derive(Debug)]
+pub struct Remaining {
+    deadlines: Mutex<(Vec<Time>, ServerTime)>,
+    nearest: Gauge,
+}
 
 impl Remaining {
-    /// Replaces the deadlines.
-    pub fn set(&self, deadlines: Vec<Time>, time: ServerTime) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (deadlines, time);
+    pub fn new(maker: &Maker) -> Self {
+        Remaining {
+            deadlines: Mutex::default(),
+            nearest: maker.gauge(
+                "nearest_deadline_seconds",
+                "Time left, at the scrape, to the nearest activeDeadlineSeconds of a Framework that has not \
+                 completed; +Inf without one.",
+            ),
+        }
     }
 
-    /// The histogram as of `now`. It is made for each scrape, because one that is registered only grows.
+    /// Replaces the deadlines.
+    pub fn set(&self, deadlines: Vec<Time>, time: ServerTime) {
+        *self.deadlines.lock().unwrap_or_else(PoisonError::into_inner) = (deadlines, time);
+    }
+
+    /// Sets the gauge, and returns the histogram as of `now`. That is made for each scrape, because one that
+    /// is registered only grows.
     pub fn collect(&self, now: Now) -> Vec<MetricFamily> {
         let opts = HistogramOpts::new(
             "framework_active_deadline_remaining_seconds",
             "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
-             Not cumulative over time: it shows those of now.",
+             Not cumulative over time: it shows those of now. Deprecated: see \
+             frameworkcontroller_nearest_deadline_seconds.",
         );
         let histogram = Histogram::with_opts(opts.buckets(BUCKETS.to_vec()))
             .expect("a metric of a constant name can be made");
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
         let (deadlines, time) = &*state;
         let now = Time::floor(time.now(now)).unix();
+        let mut nearest = f64::INFINITY;
         for deadline in deadlines {
-            histogram.observe(deadline.unix().saturating_sub(now) as f64);
+            let left = deadline.unix().saturating_sub(now) as f64;
+            histogram.observe(left);
+            nearest = nearest.min(left);
         }
+        self.nearest.set(nearest);
         histogram.collect()
     }
 }

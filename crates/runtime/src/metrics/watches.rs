@@ -27,4 +27,11 @@ impl Watches {
             ),
         }
     }
+
+    /// A watch is opened. Its other series begin at 0, so that the first failure shows in a rate.
+    pub fn started(&self, resource: &str) {
+        self.starts.with_label_values(&[resource]).inc();
+        self.failures.with_label_values(&[resource]);
+        self.left_out.with_label_values(&[resource]);
+    }
 }

@@ -6,6 +6,8 @@ use framework_api::State;
 use framework_core::plan::Report;
 
 use super::cluster::{Cluster, policy};
+use crate::event::Measure;
+use crate::outcomes::{Attempt, End, Outcomes};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,6 +50,35 @@ fn a_framework_runs_to_its_end_within_the_write_floor() {
     }
 }
 
+/// The attempts that ended and the retries, as metrics count them.
+fn outcomes(cluster: &Cluster) -> Vec<Outcomes> {
+    let measured = cluster.measured.iter().filter_map(|measure| match measure {
+        Measure::Attempts(outcomes) => Some(*outcomes),
+        _ => None,
+    });
+    measured.collect()
+}
+
+fn ended(cluster: &Cluster) -> Vec<(Attempt, End, u64)> {
+    outcomes(cluster).iter().flat_map(Outcomes::ended).collect()
+}
+
+fn retried(cluster: &Cluster) -> Vec<(Attempt, u64)> {
+    outcomes(cluster).iter().flat_map(Outcomes::retried).collect()
+}
+
+#[test]
+fn each_attempt_that_ends_is_counted_once() {
+    let mut cluster = Cluster::new(policy());
+    succeed(&mut cluster, "job", 2);
+    let (mut ended, retried) = (ended(&cluster), retried(&cluster));
+    ended.sort_by_key(|(attempt, ..)| *attempt as usize);
+    let tasks: u64 = ended.iter().filter(|(attempt, ..)| *attempt == Attempt::Task).map(|end| end.2).sum();
+    assert_eq!(ended[0], (Attempt::Framework, End::Succeeded, 1));
+    assert!(ended[1..].iter().all(|end| (end.0, end.1) == (Attempt::Task, End::Succeeded)), "{ended:?}");
+    assert_eq!((tasks, retried), (2, vec![]));
+}
+
 #[test]
 fn a_quiet_engine_wants_no_turn_soon() {
     let mut cluster = Cluster::new(policy());
@@ -87,6 +118,8 @@ fn a_failed_task_is_retried_with_a_new_pod() {
     assert_ne!(cluster.pods["job-w-1"].facts.uid, first);
     assert_eq!(cluster.count("create job-w-1"), 1);
     assert_eq!(cluster.state("job"), State::AttemptRunning);
+    assert_eq!(ended(&cluster), [(Attempt::Task, End::Failed, 1)]);
+    assert_eq!(retried(&cluster), [(Attempt::Task, 1)]);
 }
 
 #[test]

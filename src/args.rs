@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::logging::Format;
+
 /// Runs Frameworks on a Kubernetes cluster.
 ///
 /// Exits with 0 after SIGTERM or SIGINT, 2 for a bad argument or config file, 3 when the
@@ -19,6 +21,9 @@ pub struct Args {
     /// The log level, or directives as in RUST_LOG, which overrides this [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
+    /// The form of the log's lines; the history keeps its own
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub log_format: Format,
 }
 
 #[cfg(test)]

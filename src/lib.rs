@@ -33,6 +33,9 @@ pub enum Error {
     /// The settings are not valid.
     #[error(transparent)]
     Settings(#[from] settings::Error),
+    /// The log filter is not valid.
+    #[error(transparent)]
+    Filter(#[from] logging::BadFilter),
     /// No API server is configured.
     #[error(transparent)]
     Access(#[from] framework_access::Error),
@@ -54,7 +57,7 @@ impl Error {
     /// The exit code of the program.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Settings(_) | Error::Access(_) => 2,
+            Error::Settings(_) | Error::Filter(_) | Error::Access(_) => 2,
             Error::Controller(controller::Error::NotReady(_)) => 3,
             Error::Client(_) | Error::System(_) | Error::Controller(_) | Error::Forced => 1,
         }
@@ -63,7 +66,8 @@ impl Error {
 
 /// Runs the program until a signal stops it.
 pub fn start(args: &Args, environment: &Environment) -> Result<(), Error> {
-    let log = Log::start(args.log_level.as_deref())?;
+    let filter = logging::filter(environment.log.as_deref(), args.log_level.as_deref())?;
+    let log = Log::start(filter, args.log_format)?;
     let settings = Settings::load(args)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // The loop stays on this thread; the runtime's workers decode its input and send its requests.

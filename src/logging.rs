@@ -1,10 +1,12 @@
-//! The log: plain lines on standard error.
+//! The log on standard error: plain lines, or one JSON object a line.
 
 use std::io::{self, IsTerminal, Write};
+use std::str::FromStr;
 use std::time::Duration;
 
 use framework_runtime::stderr::Stderr;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Dependencies whose `info` lines help only their authors.
 const QUIET: &str = "kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn";
@@ -15,12 +17,56 @@ const FLUSH: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Log(Stderr);
 
+/// The form of a line of the log. The history keeps its own form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Time, level, message and fields, for people.
+    #[default]
+    Text,
+    /// One JSON object, for log collectors.
+    Json,
+}
+
+/// A log filter that cannot be obeyed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{origin}: {value:?} is no log filter; allowed are error, warn, info, debug, trace, off, or directives such \
+     as info,framework_core=debug"
+)]
+pub struct BadFilter {
+    /// The flag or the variable that has it.
+    pub origin: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
+/// The filter of the log: that of the variable, else that of the flag, else `info`.
+///
+/// Each directive is a level, or a target of the program's code with one: a word alone would be the name of a
+/// target that nothing logs under, so that a misspelt level would log nothing at all.
+pub fn filter(variable: Option<&str>, flag: Option<&str>) -> Result<EnvFilter, BadFilter> {
+    let (origin, value, rest) = match (variable.filter(|value| !value.is_empty()), flag) {
+        (Some(value), _) => ("RUST_LOG", value, value.to_owned()),
+        (None, level) => {
+            let level = level.unwrap_or("info");
+            ("--log-level", level, format!("{QUIET},{level}"))
+        }
+    };
+    let refused = || BadFilter { origin, value: value.to_owned() };
+    let is_known = |directive: &str| {
+        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level).trim();
+        !level.is_empty() && LevelFilter::from_str(level).is_ok()
+    };
+    if !value.split(',').all(is_known) {
+        return Err(refused());
+    }
+    EnvFilter::try_new(rest).map_err(|_| refused())
+}
+
 impl Log {
-    /// Starts logging: by `RUST_LOG`, else by `level`, else at `info`. Only the first log of a process
-    /// receives log lines; history lines go to each, at any level.
-    pub fn start(level: Option<&str>) -> io::Result<Log> {
-        let filter = EnvFilter::try_from_default_env()
-            .unwrap_or_else(|_| EnvFilter::new(format!("{QUIET},{}", level.unwrap_or("info"))));
+    /// Starts logging. Only the first log of a process receives log lines; history lines go to each, at any
+    /// level.
+    pub fn start(filter: EnvFilter, format: Format) -> io::Result<Log> {
         let stderr = Stderr::start()?;
         let writer = stderr.clone();
         let lines = tracing_subscriber::fmt()
@@ -29,7 +75,10 @@ impl Log {
             .with_ansi(io::stderr().is_terminal())
             .with_target(false);
         // A test may have started it before: then that one stays.
-        let _ = lines.try_init();
+        let _ = match format {
+            Format::Text => lines.try_init(),
+            Format::Json => lines.json().flatten_event(true).with_current_span(false).try_init(),
+        };
         Ok(Log(stderr))
     }
 
@@ -56,5 +105,34 @@ impl Write for Lines {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(variable: Option<&str>, flag: Option<&str>) -> Option<String> {
+        filter(variable, flag).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_wrong_filter_is_refused_with_what_is_allowed() {
+        for bad in ["verbose", "info,framework_core=loud", "inf", "info,,debug", "=info=", "framework_core"] {
+            let said = refusal(None, Some(bad)).unwrap_or_else(|| panic!("{bad} is taken"));
+            assert!(said.starts_with(&format!("--log-level: {bad:?} is no log filter")), "{said}");
+            assert!(said.contains("error, warn, info, debug, trace"), "{said}");
+        }
+        let said = refusal(Some("verbose"), Some("info")).expect("the variable takes precedence");
+        assert!(said.starts_with("RUST_LOG: "), "{said}");
+    }
+
+    #[test]
+    fn levels_and_directives_are_taken() {
+        for good in ["info", "WARN", "off", "debug,framework_core=trace", "warn,[turn]=debug"] {
+            assert_eq!(refusal(None, Some(good)), None);
+            assert_eq!(refusal(Some(good), None), None);
+        }
+        assert_eq!(refusal(Some(""), None), None, "an empty variable counts as none");
     }
 }

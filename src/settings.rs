@@ -40,6 +40,8 @@ pub struct Environment {
     pub host: Option<String>,
     /// `POD_UID`: the UID of the Pod, by the downward API.
     pub pod_uid: Option<String>,
+    /// `RUST_LOG`: the filter of the log.
+    pub log: Option<String>,
 }
 
 impl Environment {
@@ -54,6 +56,7 @@ impl Environment {
             proxies: Variables::read(text),
             host: text("HOSTNAME"),
             pod_uid: text("POD_UID"),
+            log: text("RUST_LOG"),
         }
     }
 }

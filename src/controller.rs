@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::job_kind;
 use framework_runtime::access_review::Gate;
 use framework_runtime::admin;
 use framework_runtime::clock::Clock;
@@ -112,6 +113,7 @@ impl Controller {
                 health: Arc::clone(&health),
                 journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
+                job_kinds: job_kind::in_force(&self.settings.config.queue_job_kinds),
                 position_queries,
                 shards_queries,
                 member: self.member,

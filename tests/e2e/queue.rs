@@ -58,7 +58,7 @@ fn quota(namespace: &str, hard: &[(&str, &str)]) {
 }
 
 /// A Framework in a queue whose Tasks run until they are stopped.
-fn gang(namespace: &str, name: &str, tasks: u32) -> Framework {
+pub fn gang(namespace: &str, name: &str, tasks: u32) -> Framework {
     let mut framework = cluster::manifest(name).role("a", tasks, &[]).object();
     framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
     block_on(frameworks(namespace).create(&PostParams::default(), &framework)).expect("it is accepted")
@@ -68,12 +68,12 @@ fn units(namespace: &str) -> Api<QueueUnit> {
     Api::namespaced(client(), namespace)
 }
 
-fn unit(namespace: &str, name: &str) -> Option<QueueUnit> {
+pub fn unit(namespace: &str, name: &str) -> Option<QueueUnit> {
     block_on(units(namespace).get_opt(name)).expect("units are served")
 }
 
 /// Waits until a unit is in that phase, with that reason.
-fn stands(namespace: &str, name: &str, phase: Phase, reason: &str) -> QueueUnit {
+pub fn stands(namespace: &str, name: &str, phase: Phase, reason: &str) -> QueueUnit {
     until(&format!("{name} is {phase:?} for {reason}"), || {
         let unit = unit(namespace, name)?;
         let status = unit.status.clone()?;
@@ -92,7 +92,7 @@ fn filled(namespace: &str, name: &str, waiting: i32, released: i32) {
 }
 
 /// Waits until a Framework says so of its queue.
-fn queued(namespace: &str, name: &str, status: &str, reason: &str) -> Framework {
+pub fn queued(namespace: &str, name: &str, status: &str, reason: &str) -> Framework {
     wait(namespace, name, &format!("Queued={status} for {reason}"), |framework| {
         let conditions = framework.status.iter().flat_map(|status| &status.conditions);
         let mut queued = conditions.filter(|condition| condition.type_ == "Queued");

@@ -114,6 +114,7 @@ impl Controller {
             health: Arc::new(Health::new(clock)),
             journal: setup.told.journal(cluster),
             instance: name.clone(),
+            job_kinds: Vec::new(),
             position_queries: framework_runtime::position_query::PositionClient::new().1,
             shards_queries: framework_runtime::shards_query::ShardsClient::new().1,
             member,

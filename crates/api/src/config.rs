@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::Deserialize;
 
+use crate::job_kind::JobKindRow;
 use crate::pod_failure::{self, PodFailureRule};
 
 /// The settings of the config file. Fields are named for its keys.
@@ -56,6 +57,8 @@ pub struct Config {
     pub pod_failure_spec: Vec<PodFailureRule>,
     /// Whether a Framework that names a queue waits to be released from it.
     pub queueing: bool,
+    /// Kinds of jobs that wait in queues, beside the built-in ones.
+    pub queue_job_kinds: Vec<JobKindRow>,
     /// Whether several replicas may share the Frameworks.
     pub sharding: bool,
     /// Seconds for which a replica keeps its Lease after the last renewal.
@@ -160,6 +163,7 @@ impl Default for Config {
             log_object_snapshot: LogObjectSnapshot::default(),
             pod_failure_spec: pod_failure::default_rules(),
             queueing: false,
+            queue_job_kinds: Vec::new(),
             sharding: false,
             lease_duration_sec: 10,
             lease_renew_interval_sec: 2,
@@ -277,6 +281,7 @@ mod tests {
             },
             pod_failure_spec: config.pod_failure_spec.clone(),
             queueing: true,
+            queue_job_kinds: config.queue_job_kinds.clone(),
             sharding: true,
             lease_duration_sec: 20,
             lease_renew_interval_sec: 10,
@@ -285,7 +290,7 @@ mod tests {
             probe_address: Some("127.0.0.1:0".parse().unwrap()),
         };
         assert_eq!(config, expected);
-        assert_eq!(config.pod_failure_spec.len(), 1);
+        assert_eq!((config.pod_failure_spec.len(), config.queue_job_kinds.len()), (1, 1));
     }
 
     #[test]

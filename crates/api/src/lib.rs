@@ -10,6 +10,7 @@ pub mod codec;
 pub mod config;
 pub mod crd;
 pub mod framework;
+pub mod job_kind;
 pub mod name;
 mod null;
 pub mod pod_failure;

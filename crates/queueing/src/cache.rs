@@ -7,7 +7,9 @@ use framework_api::queue::ConsumerKind;
 use framework_message::{Change, Key};
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
-use crate::object::{ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject};
+use crate::object::{
+    ClassObject, DeclaredObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+};
 use crate::owners::Owners;
 use crate::store::Store;
 
@@ -28,6 +30,8 @@ pub struct ObjectCache {
     pub jobs: Store<JobObject>,
     /// JobSets with the label of a queue. Not all clusters have them.
     pub job_sets: Store<JobSetObject>,
+    /// Jobs of the kinds that the config file declares, once they are served.
+    pub declared: BTreeMap<JobKind, Store<DeclaredObject>>,
     /// The objects between Pods and jobs.
     pub owners: Owners,
     /// Jobs and JobSets, by namespace and UID.
@@ -55,8 +59,14 @@ impl ObjectCache {
         match kind {
             JobKind::Known(ConsumerKind::Job) => true,
             JobKind::Known(ConsumerKind::JobSet) => self.job_sets.is_synced(),
-            JobKind::Known(ConsumerKind::Framework) | JobKind::Other(_) | JobKind::Itself => false,
+            JobKind::Other { .. } => self.declared.get(kind).is_some_and(Store::is_synced),
+            JobKind::Known(ConsumerKind::Framework) | JobKind::Itself => false,
         }
+    }
+
+    /// Whether jobs of that kind are watched, or will be once they are listed.
+    pub fn watches(&self, kind: &JobKind) -> bool {
+        matches!(kind, JobKind::Known(ConsumerKind::Job | ConsumerKind::JobSet)) || self.sees(kind)
     }
 
     /// The Job or JobSet with this UID is known by this name, or no longer. Returns its Pods.
@@ -93,8 +103,8 @@ impl ObjectCache {
     }
 
     /// The names of the units of all jobs of a kind.
-    pub fn units_of_kind(&self, kind: ConsumerKind) -> impl Iterator<Item = &Key> {
-        let of_kind = move |job: &ConsumerKey| job.kind == JobKind::Known(kind);
+    pub fn units_of_kind(&self, kind: &JobKind) -> impl Iterator<Item = &Key> {
+        let of_kind = move |job: &ConsumerKey| job.kind == *kind;
         self.units_of.iter().filter(move |(job, _)| of_kind(job)).flat_map(|(_, units)| units)
     }
 
@@ -163,7 +173,7 @@ mod tests {
         }
         cache.link(set.clone(), unit("set-a"));
         assert_eq!(cache.units_of(&framework).count(), 2);
-        assert_eq!(cache.units_of_kind(ConsumerKind::JobSet).collect::<Vec<_>>(), [&unit("set-a")]);
+        assert_eq!(cache.units_of_kind(&set.kind).collect::<Vec<_>>(), [&unit("set-a")]);
         cache.unlink(&framework, &unit("a"));
         assert_eq!(cache.units_of(&framework).collect::<Vec<_>>(), [&unit("a-2")]);
         cache.unlink(&set, &unit("set-a"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use framework_api::Framework;
 use framework_api::PodTemplate;
+use framework_api::job_kind::{self, JobKindRow};
 use framework_api::queue::{ConsumerKind, ConsumerRef, growth_unit_name};
 use framework_core::growth::UnitDemand;
 use framework_core::queue::Stage;
@@ -16,13 +17,46 @@ use serde::Deserialize;
 
 use framework_message::Key;
 
+/// The kind of a job as the objects that name it write it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NamedKind {
+    /// A kind with code of its own.
+    Known(ConsumerKind),
+    /// A kind of the config file.
+    Declared(Arc<JobKindRow>),
+}
+
+impl NamedKind {
+    /// Its `apiVersion`.
+    pub fn api_version(&self) -> &str {
+        match self {
+            NamedKind::Known(kind) => kind.api_version(),
+            NamedKind::Declared(row) => &row.api_version,
+        }
+    }
+
+    /// Its `kind`.
+    pub fn kind(&self) -> &str {
+        match self {
+            NamedKind::Known(kind) => kind.kind(),
+            NamedKind::Declared(row) => &row.kind,
+        }
+    }
+}
+
 /// The kind of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
     /// A kind whose units the controller creates.
     Known(ConsumerKind),
-    /// Any other kind. The creator of its units also deletes them.
-    Other(Arc<str>),
+    /// Any other kind: its group and its kind. The controller creates units for those that the config file
+    /// declares. The creator of other units also deletes them.
+    Other {
+        /// Of any version.
+        group: Arc<str>,
+        /// Its `kind`.
+        kind: Arc<str>,
+    },
     /// No kind: the unit names no job and stands for itself. Its creator deletes it.
     Itself,
 }
@@ -30,8 +64,18 @@ pub enum JobKind {
 impl JobKind {
     /// The kind that an object reference names.
     pub fn of(reference: &ConsumerRef) -> Self {
-        let other = || JobKind::Other(format!("{} {}", reference.api_version, reference.kind).into());
+        let other = || JobKind::other(&reference.api_version, &reference.kind);
         ConsumerKind::of(reference).map_or_else(other, JobKind::Known)
+    }
+
+    /// The kind of a row of the config file.
+    pub fn declared(row: &JobKindRow) -> Self {
+        JobKind::other(&row.api_version, &row.kind)
+    }
+
+    fn other(api_version: &str, kind: &str) -> Self {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        JobKind::Other { group: group.into(), kind: kind.into() }
     }
 }
 
@@ -60,15 +104,14 @@ impl ConsumerKey {
         ConsumerKey { kind: JobKind::Known(kind), key }
     }
 
-    /// Whether it is a Job or a JobSet.
-    pub fn is_watched_job(&self) -> bool {
-        matches!(self.kind, JobKind::Known(ConsumerKind::Job | ConsumerKind::JobSet))
-    }
-
-    /// The unit that the controller makes for it.
+    /// The unit that the controller makes for it, if it makes units for that kind.
     pub fn unit(&self) -> Option<Key> {
-        let JobKind::Known(kind) = self.kind else { return None };
-        Some(Key::new(&self.key.namespace, &kind.unit_name(&self.key.name)))
+        let name = match &self.kind {
+            JobKind::Known(kind) => kind.unit_name(&self.key.name),
+            JobKind::Other { kind, .. } => job_kind::unit_name(kind, &self.key.name),
+            JobKind::Itself => return None,
+        };
+        Some(Key::new(&self.key.namespace, &name))
     }
 
     /// The unit that the controller creates for a growth.

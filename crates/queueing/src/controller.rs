@@ -14,12 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::queue::ConsumerKind;
 use framework_core::Defect;
 use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::cache::ObjectCache;
-use crate::consumer::ConsumerKey;
+use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::Counts;
 use crate::job::JobState;
 use crate::namespaces::Namespaces;
@@ -205,9 +206,10 @@ impl QueueController {
                 let keys = self.objects.job_sets.apply(change);
                 keys.into_iter().for_each(|key| self.job_set_changed(&key));
                 if seen != self.objects.job_sets.is_synced() {
-                    self.job_sets_are_seen();
+                    self.kind_is_seen(&JobKind::Known(ConsumerKind::JobSet));
                 }
             }
+            QueueEvent::Declared(kind, change) => self.declared_changed(kind, change),
         }
     }
 

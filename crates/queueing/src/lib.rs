@@ -10,9 +10,9 @@
 //!
 //! The two sides may be two replicas and share nothing but the stored units. [`FrameworkUnits`] creates and
 //! deletes the units of Frameworks, removes their finalizers, and says when a Framework may begin.
-//! [`QueueController`] writes the status of all units and of Queues, and does the rest for Jobs and JobSets.
-//! The order and the arithmetic are [`framework_queue`]'s. Both are synchronous and deterministic: they do no
-//! I/O, read no clock and draw no random numbers.
+//! [`QueueController`] writes the status of all units and of Queues, and does the rest for Jobs, JobSets and
+//! the kinds that the config file declares. The order and the arithmetic are [`framework_queue`]'s. Both are
+//! synchronous and deterministic: they do no I/O, read no clock and draw no random numbers.
 
 mod cache;
 mod consumer;
@@ -39,13 +39,14 @@ mod store;
 mod unit;
 mod usage;
 
-pub use consumer::{Consumer, ConsumerKey, Growth, JobKind};
+pub use consumer::{Consumer, ConsumerKey, Growth, JobKind, NamedKind};
 pub use controller::QueueController;
 pub use counts::{Gauges, QueueCounts};
 pub use frameworks::FrameworkUnits;
 pub use object::{
-    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, Object, Overtaken, OwnerLink, Page,
-    PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
+    AttemptObject, ChildJobObject, ClassObject, DeclaredObject, JobObject, JobSetObject, Object, Overtaken,
+    OwnerLink, Page, PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes,
+    UnitObject, UnitStatus,
 };
 pub use outcome::{Outcome, Wait};
 pub use position::QueuePosition;

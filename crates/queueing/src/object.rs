@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use framework_api::Time;
+use framework_api::job_kind::JobKindRow;
 use framework_api::queue::{FINALIZER, Phase, QueuePolicy, Reason};
 use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
-use crate::consumer::ConsumerKey;
+use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::QueueCounts;
 use framework_message::{Change, Key};
 
@@ -32,6 +33,8 @@ pub enum QueueEvent {
     Job(Change<JobObject>),
     /// A change of a JobSet with the label of a queue.
     JobSet(Change<JobSetObject>),
+    /// A change of a job of a kind that the config file declares.
+    Declared(JobKind, Change<DeclaredObject>),
 }
 
 /// An object that a response shows.
@@ -243,6 +246,18 @@ pub struct JobSetObject {
     pub job: JobObject,
     /// For each of `spec.replicatedJobs`, the place for the labels of its Pods.
     pub templates: Vec<TemplateMetadata>,
+}
+
+/// A job of a kind that the config file declares, with or without the label of a queue: a unit that a user
+/// makes may name it.
+#[derive(Clone, Debug)]
+pub struct DeclaredObject {
+    /// The fields that every job has.
+    pub job: JobObject,
+    /// The row by which it was read.
+    pub row: Arc<JobKindRow>,
+    /// The JSON pointer of each Pod template, and the place in it for the label.
+    pub templates: Vec<(String, TemplateMetadata)>,
 }
 
 /// The part of a template's metadata that exists. A JSON patch has to add the rest.

@@ -42,7 +42,7 @@ impl Work {
     /// After all others.
     fn last() -> Work {
         let key = Key::new("\u{10ffff}", "\u{10ffff}");
-        Work::Job(ConsumerKey { kind: JobKind::Other("\u{10ffff}".into()), key })
+        Work::Job(ConsumerKey { kind: JobKind::Itself, key })
     }
 }
 

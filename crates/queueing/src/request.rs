@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use framework_api::queue::ConsumerKind;
+use framework_api::job_kind::JobKindRow;
 use framework_core::SWITCHABLE;
 use framework_message::Key;
 use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
+use crate::consumer::NamedKind;
 use crate::counts::QueueCounts;
 use crate::object::{TemplateMetadata, UnitStatus};
 
@@ -20,7 +21,7 @@ pub enum Request {
         /// The unit's name.
         unit: Key,
         /// The kind of the job.
-        kind: ConsumerKind,
+        kind: NamedKind,
         /// Its name.
         job: Key,
         /// Its UID.
@@ -125,6 +126,22 @@ pub enum Request {
         queue: Arc<str>,
         /// The metadata that each template has already.
         templates: Vec<TemplateMetadata>,
+    },
+    /// JSON patch that lets a suspended job of a declared kind begin, guarded by UID and resourceVersion. Its
+    /// Pods get the label.
+    ResumeDeclared {
+        /// Its kind.
+        row: Arc<JobKindRow>,
+        /// Its name.
+        job: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The label.
+        queue: Arc<str>,
+        /// The place of each template, and the metadata that it has already.
+        templates: Vec<(String, TemplateMetadata)>,
     },
 }
 

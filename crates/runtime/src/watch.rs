@@ -12,51 +12,32 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use kube::Api;
 use kube::runtime::watcher;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
 use framework_engine::event as engine;
 use framework_engine::object::UnownedPod;
 use framework_message::Change;
 
-use crate::compression::Compressor;
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
-use crate::wire::{Unreadable, Watched, Wire};
+use crate::wire::{Resource, Unreadable, Watched, Wire};
 
 mod kind;
 mod mislabelled;
 mod selector;
+mod sink;
 
 pub use kind::Kind;
 pub use mislabelled::{Mislabelled, Wrong};
 pub use selector::Selector;
+pub use sink::Sink;
 
 type Stream<T> = BoxStream<'static, watcher::Result<watcher::Event<Watched<T>>>>;
 
 /// How long the API server keeps a watch open.
 const WATCH_SECONDS: u32 = 290;
-
-/// Takes the changes that a watch sees.
-#[derive(Clone, Debug)]
-pub struct Sink {
-    /// Takes the events; when it is full, the watch waits.
-    pub events: mpsc::Sender<Event>,
-    /// Counts starts and failures.
-    pub metrics: Arc<Metrics>,
-    /// Opens compressed statuses.
-    pub compressor: Arc<Compressor>,
-    /// Frameworks with a wrong slot label.
-    pub mislabelled: Arc<Mislabelled>,
-}
-
-impl Sink {
-    /// A sink whose watches have shown nothing.
-    pub fn new(events: mpsc::Sender<Event>, metrics: Arc<Metrics>, compressor: Arc<Compressor>) -> Self {
-        Sink { events, metrics, compressor, mislabelled: Arc::default() }
-    }
-}
 
 /// When a watch may begin, and the watch that may begin after its first LIST.
 #[derive(Debug, Default)]
@@ -78,7 +59,8 @@ impl Turn {
     }
 }
 
-/// Watches the objects of one kind that `selector` selects, until the receiver of the events is gone.
+/// Watches the objects of one kind that `selector` selects, until the receiver of the events is gone. That of
+/// a declared kind ends, too, when its resource is not served any more.
 pub async fn watch<T: Kind>(
     client: kube::Client,
     mut selector: Selector,
@@ -92,7 +74,8 @@ pub async fn watch<T: Kind>(
         return;
     }
     let metrics = Arc::clone(&sink.metrics);
-    let client = paced(client, move || metrics.watch_started(T::RESOURCE.plural));
+    let resource = sink.resource::<T>();
+    let client = paced(client, move || metrics.watch_started(resource.plural));
     let mut backoff = Backoff::new(rng);
     let Some(mut stream) = begin::<T>(&client, &mut selector, &sink).await else { return };
     loop {
@@ -114,13 +97,16 @@ pub async fn watch<T: Kind>(
                 if !matches!(event, watcher::Event::Init | watcher::Event::InitApply(_)) {
                     backoff.reset();
                 }
-                left_out::<T>(&event, &sink.metrics);
+                left_out(resource.plural, &event, &sink.metrics);
                 to_event::<T>(event, &sink)
             }
             Err(error) => {
-                sink.metrics.watch_failed(T::RESOURCE.plural);
+                sink.metrics.watch_failed(resource.plural);
+                if sink.declared.is_some() && is_not_served(&error) {
+                    return;
+                }
                 let delay = backoff.delay();
-                report::<T>(&error, delay);
+                report(resource.plural, &error, delay);
                 tokio::time::sleep(delay).await;
                 continue;
             }
@@ -150,18 +136,28 @@ async fn begin<T: Kind>(client: &kube::Client, selector: &mut Selector, sink: &S
     if let Some(event) = share.and_then(T::selected) {
         sink.events.send(event).await.ok()?;
     }
-    Some(watched::<T>(client, selector.labels(share)))
+    Some(watched::<T>(client, sink.resource::<T>(), selector.labels(share)))
 }
 
 /// The LIST and the watches of the objects that these labels select.
-fn watched<T: Kind>(client: &kube::Client, labels: Option<String>) -> Stream<T> {
-    let mut config = watcher::Config::default().page_size(T::RESOURCE.page).timeout(WATCH_SECONDS);
+fn watched<T: Kind>(client: &kube::Client, resource: Resource, labels: Option<String>) -> Stream<T> {
+    let mut config = watcher::Config::default().page_size(resource.page).timeout(WATCH_SECONDS);
     config.label_selector = labels;
-    watcher(Api::all(client.clone()), config).boxed()
+    watcher(Api::all_with(client.clone(), &resource), config).boxed()
 }
 
-fn report<T: Wire>(error: &watcher::Error, delay: Duration) {
-    let resource = T::RESOURCE.plural;
+/// Whether a watch failed because its resource is gone, or because the rights for it are.
+fn is_not_served(error: &watcher::Error) -> bool {
+    let code = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code,
+        watcher::Error::WatchError(status) => status.code,
+        _ => return false,
+    };
+    code == 404 || code == 403
+}
+
+fn report(resource: &str, error: &watcher::Error, delay: Duration) {
     match error {
         // This is normal: the API server's history was compacted.
         watcher::Error::WatchError(status) if status.code == 410 => {
@@ -184,11 +180,11 @@ fn to_event<T: Kind>(event: watcher::Event<Watched<T>>, sink: &Sink) -> Option<E
         watcher::Event::Delete(watched) => return Some(unowned(watched.unowned?)),
     };
     T::note(&change, &sink.mislabelled);
-    Some(T::event(change, &sink.compressor))
+    T::event(change, sink)
 }
 
 /// Counts an object that cannot be decoded. It hides no other, and the watch goes on after it.
-fn left_out<T: Wire>(event: &watcher::Event<Watched<T>>, metrics: &Metrics) {
+fn left_out<T: Wire>(resource: &str, event: &watcher::Event<Watched<T>>, metrics: &Metrics) {
     let (watcher::Event::InitApply(watched)
     | watcher::Event::Apply(watched)
     | watcher::Event::Delete(watched)) = event
@@ -196,7 +192,6 @@ fn left_out<T: Wire>(event: &watcher::Event<Watched<T>>, metrics: &Metrics) {
         return;
     };
     if let Some(Unreadable { key, error }) = &watched.unreadable {
-        let resource = T::RESOURCE.plural;
         metrics.object_left_out(resource);
         warn!(resource, object = %key, %error, "an object cannot be decoded and is left out");
     }

@@ -5,9 +5,11 @@
 //! by the name of its controller, is left out.
 
 mod config_map;
+mod declared;
 mod framework;
 mod job;
 mod job_set;
+mod json;
 mod meta;
 mod owner_link;
 mod pod;
@@ -20,6 +22,7 @@ mod resource_quota;
 mod time;
 mod typed;
 
+pub use declared::{DeclaredKind, DeclaredText};
 pub use framework::FrameworkText;
 pub(crate) use framework::acknowledged;
 pub(crate) use meta::describe_holder;

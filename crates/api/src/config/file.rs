@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_saphyr as yaml;
 
 use super::{CompressionCodec, Config, Error};
+use crate::job_kind::{self, JobKindRow};
 use crate::pod_failure::PodFailureRule;
 
 /// The keys of the config file.
@@ -33,6 +34,8 @@ pub(super) struct FileConfig {
     log_object_snapshot: Option<Snapshots>,
     pod_failure_spec: Option<Vec<PodFailureRule>>,
     queueing: Option<bool>,
+    #[serde(deserialize_with = "job_kind::own")]
+    queue_job_kinds: Option<Vec<JobKindRow>>,
     sharding: Option<bool>,
     lease_duration_sec: Option<Whole<4, 3_600>>,
     lease_renew_interval_sec: Option<Whole<1, 1_800>>,
@@ -152,6 +155,7 @@ impl FileConfig {
             kube_api_server_address: self.kube_api_server_address,
             kube_config_file_path: self.kube_config_file_path,
             pod_failure_spec: self.pod_failure_spec.unwrap_or_default(),
+            queue_job_kinds: self.queue_job_kinds.unwrap_or_default(),
             probe_address: self.probe_address.map(SocketAddr::from),
             ..Config::default()
         };

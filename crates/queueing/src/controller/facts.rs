@@ -9,12 +9,12 @@ use framework_core::queue::Stage;
 use framework_queue::{QueueFacts, ResourceRequests, UnitFacts, UnitPhase};
 
 use super::QueueController;
-use crate::consumer::{Consumer, ConsumerKey};
+use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::counts::Counted;
-use crate::object::{JobObject, UnitObject};
+use crate::object::{DeclaredObject, JobObject, UnitObject};
 use crate::outgoing::Work;
 use crate::unit::{UnitDecision, UnitState};
-use framework_message::{Key, Now};
+use framework_message::{Change, Key, Now};
 
 impl QueueController {
     pub(super) fn unit_changed(&mut self, key: Key) {
@@ -123,9 +123,24 @@ impl QueueController {
         self.consumer_changed(ConsumerKey::new(ConsumerKind::JobSet, key.clone()), consumer);
     }
 
-    /// JobSets are listed: units that name a missing JobSet are known from now on.
-    pub(super) fn job_sets_are_seen(&mut self) {
-        self.stale.units.extend(self.objects.units_of_kind(ConsumerKind::JobSet).cloned());
+    /// A kind is listed: units that name a missing job of it are known from now on.
+    pub(super) fn kind_is_seen(&mut self, kind: &JobKind) {
+        self.stale.units.extend(self.objects.units_of_kind(kind).cloned());
+    }
+
+    pub(super) fn declared_changed(&mut self, kind: JobKind, change: Change<DeclaredObject>) {
+        let store = self.objects.declared.entry(kind.clone()).or_default();
+        let seen = store.is_synced();
+        let keys = store.apply(change);
+        let is_news = seen != store.is_synced();
+        for key in keys {
+            let job = self.objects.declared.get(&kind).and_then(|store| store.get(&key));
+            let consumer = job.map(|object| consumer_of(&object.job));
+            self.consumer_changed(ConsumerKey { kind: kind.clone(), key }, consumer);
+        }
+        if is_news {
+            self.kind_is_seen(&kind);
+        }
     }
 
     pub(super) fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {

@@ -9,7 +9,8 @@ use framework_core::Defect;
 use jiff::Timestamp;
 
 use super::QueueController;
-use crate::consumer::{ConsumerKey, JobKind};
+use crate::cache::ObjectCache;
+use crate::consumer::{Consumer, ConsumerKey, JobKind, NamedKind};
 use crate::outgoing::{Sent, Work};
 use crate::request::Request;
 use crate::unit::{PendingRequest, UnitDecision};
@@ -82,7 +83,6 @@ impl QueueController {
     }
 
     fn job_request(&mut self, now: Now, key: &ConsumerKey) -> Option<(Sent, Request)> {
-        let JobKind::Known(kind) = key.kind else { return None };
         if !self.owns(&key.key.namespace, now) {
             return None;
         }
@@ -102,7 +102,7 @@ impl QueueController {
                 // A template that cannot be read asks for nothing that is known.
                 let request = Request::CreateUnit {
                     unit: key.unit()?,
-                    kind,
+                    kind: named_kind(&self.objects, key)?,
                     job: key.key.clone(),
                     uid: Arc::clone(&job.uid),
                     queue: Arc::clone(job.queue.as_ref()?),
@@ -114,17 +114,7 @@ impl QueueController {
                 (Sent::Create(key.clone()), request)
             }
             Some(unit) if begins && job.waits_to_begin() => {
-                let (name, uid, queue) = (key.key.clone(), Arc::clone(&job.uid), Arc::clone(&unit.queue));
-                let resource_version = job.resource_version;
-                let request = match kind {
-                    ConsumerKind::Framework => return None,
-                    ConsumerKind::Job => Request::ResumeJob { job: name, uid, resource_version, queue },
-                    ConsumerKind::JobSet => {
-                        let templates = self.objects.job_sets.get(&name)?.templates.clone();
-                        Request::ResumeJobSet { job: name, uid, resource_version, queue, templates }
-                    }
-                };
-                (Sent::Resume(key.clone()), request)
+                (Sent::Resume(key.clone()), resume_request(&self.objects, key, job, &unit.queue)?)
             }
             _ => return None,
         };
@@ -133,5 +123,42 @@ impl QueueController {
             state.resumed = Some((Arc::clone(&job.uid), job.resource_version));
         }
         Some((sent, request))
+    }
+}
+
+/// The kind of a job, as its unit names it.
+fn named_kind(objects: &ObjectCache, job: &ConsumerKey) -> Option<NamedKind> {
+    match &job.kind {
+        JobKind::Known(kind) => Some(NamedKind::Known(*kind)),
+        kind => {
+            let object = objects.declared.get(kind)?.get(&job.key)?;
+            Some(NamedKind::Declared(Arc::clone(&object.row)))
+        }
+    }
+}
+
+/// The request that resumes a job of a known or declared kind, in the version that is known.
+fn resume_request(
+    objects: &ObjectCache,
+    key: &ConsumerKey,
+    job: &Consumer,
+    queue: &Arc<str>,
+) -> Option<Request> {
+    let (name, uid, queue) = (key.key.clone(), Arc::clone(&job.uid), Arc::clone(queue));
+    let resource_version = job.resource_version;
+    match &key.kind {
+        JobKind::Known(ConsumerKind::Framework) | JobKind::Itself => None,
+        JobKind::Known(ConsumerKind::Job) => {
+            Some(Request::ResumeJob { job: name, uid, resource_version, queue })
+        }
+        JobKind::Known(ConsumerKind::JobSet) => {
+            let templates = objects.job_sets.get(&name)?.templates.clone();
+            Some(Request::ResumeJobSet { job: name, uid, resource_version, queue, templates })
+        }
+        kind => {
+            let object = objects.declared.get(kind)?.get(&name)?;
+            let (row, templates) = (Arc::clone(&object.row), object.templates.clone());
+            Some(Request::ResumeDeclared { row, job: name, uid, resource_version, queue, templates })
+        }
     }
 }

@@ -75,7 +75,7 @@ impl QueueController {
         if !unit.deleting || unit.is_of_framework() {
             return false;
         }
-        let is_watched = unit.consumer.is_watched_job();
+        let is_watched = self.objects.watches(&unit.consumer.kind);
         usage.is_empty() || !is_watched || self.is_void(unit)
     }
 }

@@ -21,6 +21,7 @@ use crate::{Consumer, FrameworkUnits};
 use framework_message::{Rejection, Ticket};
 
 mod changes;
+mod declared;
 mod growth;
 mod overtaken;
 mod ownership;

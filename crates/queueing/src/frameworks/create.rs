@@ -7,7 +7,7 @@ use framework_core::queue::Stage;
 use framework_message::{Key, Now, Slot};
 
 use super::FrameworkUnits;
-use crate::consumer::{Consumer, ConsumerKey, Growth};
+use crate::consumer::{Consumer, ConsumerKey, Growth, NamedKind};
 use crate::outgoing::{Sent, Work};
 use crate::request::Request;
 
@@ -53,7 +53,7 @@ impl FrameworkUnits {
         let state = self.states.get(&job.key);
         Some(Request::CreateUnit {
             unit: job.unit()?,
-            kind: ConsumerKind::Framework,
+            kind: NamedKind::Known(ConsumerKind::Framework),
             job: job.key.clone(),
             uid: Arc::clone(&framework.uid),
             queue: Arc::clone(framework.queue.as_ref()?),
@@ -80,7 +80,7 @@ impl FrameworkUnits {
         let first = first.filter(|unit| unit.owner.as_ref() == Some(&framework.uid));
         Some(Request::CreateUnit {
             unit,
-            kind: ConsumerKind::Framework,
+            kind: NamedKind::Known(ConsumerKind::Framework),
             job: job.key.clone(),
             uid: Arc::clone(&framework.uid),
             queue: Arc::clone(framework.queue.as_ref()?),

@@ -11,6 +11,7 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Erro
     | Request::RemoveFinalizer { .. }
     | Request::ResumeJob { .. }
     | Request::ResumeJobSet { .. }
+    | Request::ResumeDeclared { .. }
     | Request::PatchQueue { .. } = request
     {
         return Ok(Reply::Done);

@@ -5,16 +5,17 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
 
+use framework_api::job_kind::JobKindRow;
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::{
     self, ConsumerKind, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, NAMESPACE_SLOT_LABEL,
     OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
 };
 use framework_message::{Key, Slot};
-use framework_queueing::{Request, UNGUARDED, UnitObject, UnitStatus};
+use framework_queueing::{NamedKind, Request, UNGUARDED, UnitObject, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
-use super::job_set;
+use super::{declared, job_set};
 use crate::wire::Wire;
 
 /// Renders a request.
@@ -28,7 +29,7 @@ pub fn render(request: &Request) -> Call {
             if let Some(priority) = priority {
                 spec["priority"] = json!(priority);
             }
-            create(unit, *kind, job, uid, *enqueued, spec)
+            create(unit, kind, job, uid, *enqueued, spec)
         }
         Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         Request::GetUnit { unit } => one(unit).get(),
@@ -67,6 +68,14 @@ pub fn render(request: &Request) -> Call {
             let path = format!("/apis/{api_version}/namespaces/{}/jobsets/{}", job.namespace, job.name);
             let body = job_set::resume(uid, *resource_version, queue, templates).to_string();
             let target = Target { path, resource: "jobsets" };
+            target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
+        }
+        Request::ResumeDeclared { row, job, uid, resource_version, queue, templates } => {
+            let JobKindRow { api_version, plural, .. } = &**row;
+            let path = format!("/apis/{api_version}/namespaces/{}/{plural}/{}", job.namespace, job.name);
+            let body = declared::resume(row, uid, *resource_version, queue, templates).to_string();
+            // Requests are counted by resource, and names of the config file bound the number of these.
+            let target = Target { path, resource: "declared jobs" };
             target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
         }
     }
@@ -116,7 +125,7 @@ fn one(unit: &Key) -> Target {
     target
 }
 
-fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, enqueued: Timestamp, mut spec: Value) -> Call {
+fn create(unit: &Key, of: &NamedKind, job: &Key, uid: &str, enqueued: Timestamp, mut spec: Value) -> Call {
     let (api_version, kind) = (of.api_version(), of.kind());
     let (namespace, name): (&str, &str) = (&job.namespace, &job.name);
     spec["consumerRef"] = json!({
@@ -126,7 +135,7 @@ fn create(unit: &Key, of: ConsumerKind, job: &Key, uid: &str, enqueued: Timestam
     let mut labels = json!({
         QUEUE_NAME_LABEL: spec["queue"], NAMESPACE_SLOT_LABEL: Slot::of(namespace).to_string(),
     });
-    if of == ConsumerKind::Framework {
+    if *of == NamedKind::Known(ConsumerKind::Framework) {
         labels[SLOT_LABEL] = json!(Slot::of(uid).to_string());
     }
     let body = json!({

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
+use framework_api::job_kind::JobKindRow;
 use framework_core::Policy;
 use framework_engine::engine::EngineSettings;
 use framework_membership::ViewQuery;
@@ -36,6 +37,8 @@ pub struct Parts {
     pub journal: Arc<dyn Journal>,
     /// Names this replica in Kubernetes Events.
     pub instance: String,
+    /// Kinds of jobs in queues that have no code of their own.
+    pub job_kinds: Vec<JobKindRow>,
     /// Queries for the position of a unit.
     pub position_queries: mpsc::Receiver<PositionQuery>,
     /// Queries for the division of the slots.

@@ -1,25 +1,29 @@
 //! The watches of a controller, in the order in which they begin.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use kube::Api;
+use kube::api::ListParams;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tracing::debug;
+use tracing::{debug, info};
 
 use framework_api::queue::ConsumerKind;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Selection;
 use framework_queueing::{
-    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
-    UnitObject,
+    AttemptObject, ChildJobObject, ClassObject, JobKind, JobObject, JobSetObject, PodUse, QueueObject,
+    QuotaObject, UnitObject,
 };
 
 use super::parts::Parts;
 use super::shares::Selected;
 use crate::client::REPLY_TIMEOUT;
 use crate::watch::{Kind, Selector, Sink, Turn, watch};
-use crate::wire::{FrameworkText, Wire};
+use crate::wire::{DeclaredKind, DeclaredText, FrameworkText, Resource, Watched, Wire};
 
 /// The pause between checks whether JobSets are served: the first one, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -90,6 +94,55 @@ fn start_queueing(
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
     start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");
     start_watch::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses");
+    start_declared(tasks, parts, sink);
+}
+
+/// Watches the jobs of each declared kind while it is served. Of rows for several versions of a kind, the
+/// first that is served counts. No other watch waits for these.
+fn start_declared(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
+    let mut kinds: BTreeMap<JobKind, Vec<Sink>> = BTreeMap::new();
+    for row in parts.job_kinds.drain(..) {
+        let kind = Arc::new(DeclaredKind::new(row));
+        kinds.entry(kind.kind.clone()).or_default().push(sink.clone().of_kind(kind));
+    }
+    for versions in kinds.into_values() {
+        tasks.spawn(watch_declared(parts.client.clone(), versions, parts.seeds.generator()));
+    }
+}
+
+async fn watch_declared(client: kube::Client, versions: Vec<Sink>, mut rng: fastrand::Rng) -> &'static str {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        for sink in &versions {
+            let Some(kind) = &sink.declared else { continue };
+            let is_served = is_served(&client, &kind.row.api_version, &kind.row.plural).await;
+            if is_served && is_listed(&client, kind.resource).await {
+                debug!(resource = kind.resource.plural, "a kind of jobs is served");
+                let (turn, selector) = (Turn::default(), Selector::of::<DeclaredText>());
+                watch::<DeclaredText>(client.clone(), selector, sink.clone(), turn, rng.fork()).await;
+                pause = FIRST_PAUSE;
+            }
+        }
+        if versions.iter().any(|sink| sink.events.is_closed()) {
+            return "the watch of a declared kind";
+        }
+        sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Whether a LIST of a kind is answered: the rights for it are there. A failure counts as no.
+async fn is_listed(client: &kube::Client, resource: Resource) -> bool {
+    let api = Api::<Watched<DeclaredText>>::all_with(client.clone(), &resource);
+    let one = ListParams::default().limit(1);
+    match timeout(REPLY_TIMEOUT, api.list(&one)).await {
+        Ok(Ok(_)) => true,
+        unknown => {
+            let unknown = unknown.map(|listed| listed.map(|_| ()));
+            info!(resource = resource.plural, ?unknown, "a kind of jobs is served and cannot be listed");
+            false
+        }
+    }
 }
 
 /// Watches JobSets once they are served. A cluster without them costs a request now and then.
@@ -103,7 +156,7 @@ fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
             return name;
         }
         let mut pause = FIRST_PAUSE;
-        while !are_job_sets_served(&client).await {
+        while !is_served(&client, ConsumerKind::JobSet.api_version(), JobSetObject::RESOURCE.plural).await {
             // The next watches need not wait for a kind that is not there.
             if let Some(then) = turn.then.take() {
                 let _ = then.send(());
@@ -116,16 +169,13 @@ fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
     });
 }
 
-/// Whether the API server serves that version of JobSets; a failure counts as no.
-async fn are_job_sets_served(client: &kube::Client) -> bool {
-    let version = ConsumerKind::JobSet.api_version();
-    match timeout(REPLY_TIMEOUT, client.list_api_group_resources(version)).await {
-        Ok(Ok(found)) => {
-            found.resources.iter().any(|resource| resource.name == JobSetObject::RESOURCE.plural)
-        }
+/// Whether the API server serves a resource; a failure counts as no.
+async fn is_served(client: &kube::Client, api_version: &str, plural: &str) -> bool {
+    match timeout(REPLY_TIMEOUT, client.list_api_group_resources(api_version)).await {
+        Ok(Ok(found)) => found.resources.iter().any(|resource| resource.name == plural),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => false,
         unknown => {
-            debug!(?unknown, "it is not known whether JobSets are served");
+            debug!(?unknown, resource = plural, "it is not known whether a kind of jobs is served");
             false
         }
     }

@@ -9,11 +9,12 @@ use framework_queueing::{
     AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject,
     QuotaObject, UnitObject,
 };
+use tracing::warn;
 
 use super::mislabelled::Mislabelled;
-use crate::compression::Compressor;
+use super::sink::Sink;
 use crate::event::Event;
-use crate::wire::{FrameworkText, Wire};
+use crate::wire::{DeclaredText, FrameworkText, Wire};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
@@ -25,8 +26,8 @@ pub trait Kind: Wire {
     /// Notes whether the change shows a wrong slot label. Only Frameworks have labels that others set.
     fn note(_: &Change<Self>, _: &Mislabelled) {}
 
-    /// The event of a change. The compressor opens a compressed status.
-    fn event(change: Change<Self>, compressor: &Compressor) -> Event;
+    /// The event of a change; `None`: there is nothing to say. The sink knows how to read the object.
+    fn event(change: Change<Self>, sink: &Sink) -> Option<Event>;
 }
 
 impl Kind for FrameworkText {
@@ -38,14 +39,15 @@ impl Kind for FrameworkText {
         mislabelled.note(change);
     }
 
-    fn event(change: Change<Self>, compressor: &Compressor) -> Event {
-        Event::Engine(engine::Event::Framework(match change {
+    fn event(change: Change<Self>, sink: &Sink) -> Option<Event> {
+        let compressor = &sink.compressor;
+        Some(Event::Engine(engine::Event::Framework(match change {
             Change::Restarted => Change::Restarted,
             Change::Listed(text) => Change::Listed(compressor.read(text)),
             Change::Synced => Change::Synced,
             Change::Applied(text) => Change::Applied(compressor.read(text)),
             Change::Deleted(text) => Change::Deleted(compressor.read(text)),
-        }))
+        })))
     }
 }
 
@@ -54,8 +56,8 @@ impl Kind for ConfigMapObject {
         Some(Event::Engine(engine::Event::Selected(engine::Kind::ConfigMaps, share)))
     }
 
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Engine(engine::Event::ConfigMap(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Engine(engine::Event::ConfigMap(change)))
     }
 }
 
@@ -64,38 +66,38 @@ impl Kind for PodObject {
         Some(Event::Engine(engine::Event::Selected(engine::Kind::Pods, share)))
     }
 
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Engine(engine::Event::Pod(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Engine(engine::Event::Pod(change)))
     }
 }
 
 impl Kind for JobObject {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Job(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::Job(change)))
     }
 }
 
 impl Kind for JobSetObject {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::JobSet(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::JobSet(change)))
     }
 }
 
 impl Kind for AttemptObject {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Attempt(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::Attempt(change)))
     }
 }
 
 impl Kind for ChildJobObject {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::ChildJob(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::ChildJob(change)))
     }
 }
 
 impl Kind for PodUse {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Pod(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::Pod(change)))
     }
 }
 
@@ -104,25 +106,49 @@ impl Kind for UnitObject {
         Some(Event::ListsUnits(share))
     }
 
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Unit(change.map(Arc::new)))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::Unit(change.map(Arc::new))))
     }
 }
 
 impl Kind for QueueObject {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Queue(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::Queue(change)))
     }
 }
 
 impl Kind for QuotaObject {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Quota(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::Quota(change)))
     }
 }
 
 impl Kind for ClassObject {
-    fn event(change: Change<Self>, _: &Compressor) -> Event {
-        Event::Queue(QueueEvent::Class(change))
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::Class(change)))
+    }
+}
+
+impl Kind for DeclaredText {
+    fn event(change: Change<Self>, sink: &Sink) -> Option<Event> {
+        let kind = sink.declared.as_ref()?;
+        let read = |text: DeclaredText| match text.read(&kind.row) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                let (resource, object) = (kind.resource.plural, &text.key);
+                sink.metrics.object_left_out(resource);
+                warn!(resource, %object, %error, "an object cannot be decoded and is left out");
+                None
+            }
+        };
+        let change = match change {
+            Change::Restarted => Change::Restarted,
+            Change::Synced => Change::Synced,
+            Change::Listed(text) => Change::Listed(read(text)?),
+            Change::Applied(text) => Change::Applied(read(text)?),
+            // The last version of an object need not be sound.
+            Change::Deleted(text) => Change::Deleted(text.named(&kind.row)),
+        };
+        Some(Event::Queue(QueueEvent::Declared(kind.kind.clone(), change)))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use http::{Request, Response};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tower::BoxError;
 
 use framework_engine::object::{ConfigMapObject, PodObject};

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
-use framework_queueing::JobObject;
+use framework_queueing::{JobObject, TemplateMetadata};
 
 use super::resource::{Read, Resource, Wire};
 use super::typed::{ConditionWire, Metadata, PodSpecWire, given};
@@ -50,6 +50,15 @@ pub struct TemplateMetaWire {
 #[serde(default)]
 pub struct StatusWire {
     conditions: Option<Vec<ConditionWire>>,
+}
+
+/// The part of a template's metadata that exists.
+pub fn template_metadata(template: &PodTemplateWire) -> TemplateMetadata {
+    match &template.metadata {
+        None => TemplateMetadata::Missing,
+        Some(metadata) if metadata.labels.is_none() => TemplateMetadata::WithoutLabels,
+        Some(_) => TemplateMetadata::WithLabels,
+    }
 }
 
 impl StatusWire {

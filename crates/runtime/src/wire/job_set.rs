@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
-use framework_queueing::{JobObject, JobSetObject, TemplateMetadata};
+use framework_queueing::{JobObject, JobSetObject};
 
-use super::job::{JobSpecWire, StatusWire, at_a_time};
+use super::job::{JobSpecWire, StatusWire, at_a_time, template_metadata};
 use super::resource::{Read, Resource, Wire};
 use super::typed::{Metadata, given};
 
@@ -66,11 +66,7 @@ fn job_set_of(set: JobSet) -> JobSetObject {
         let job = replicated.template.spec.unwrap_or_default();
         let replicas = u64::try_from(replicated.replicas).unwrap_or(0);
         let pods = replicas.saturating_mul(at_a_time(&job));
-        templates.push(match &job.template.metadata {
-            None => TemplateMetadata::Missing,
-            Some(metadata) if metadata.labels.is_none() => TemplateMetadata::WithoutLabels,
-            Some(_) => TemplateMetadata::WithLabels,
-        });
+        templates.push(template_metadata(&job.template));
         let pod = job.template.spec.unwrap_or_default();
         class = class.or(given(pod.priority_class_name.as_ref()));
         let one = ResourceRequests::pod(&pod.asks());
@@ -96,6 +92,7 @@ fn job_set_of(set: JobSet) -> JobSetObject {
 
 #[cfg(test)]
 mod tests {
+    use framework_queueing::TemplateMetadata;
     use serde_json::{Value, json};
 
     use super::*;

@@ -127,23 +127,23 @@ fn rescue<T>(json: &RawValue, error: &serde_json::Error) -> (Read<T>, Option<Unr
 }
 
 impl<T: Wire> kube::Resource for Watched<T> {
-    type DynamicType = ();
+    type DynamicType = Resource;
     type Scope = NamespaceResourceScope;
 
-    fn kind((): &()) -> Cow<'_, str> {
-        T::RESOURCE.kind.into()
+    fn kind(of: &Resource) -> Cow<'_, str> {
+        of.kind.into()
     }
 
-    fn group((): &()) -> Cow<'_, str> {
-        T::RESOURCE.group.into()
+    fn group(of: &Resource) -> Cow<'_, str> {
+        of.group.into()
     }
 
-    fn version((): &()) -> Cow<'_, str> {
-        T::RESOURCE.version.into()
+    fn version(of: &Resource) -> Cow<'_, str> {
+        of.version.into()
     }
 
-    fn plural((): &()) -> Cow<'_, str> {
-        T::RESOURCE.plural.into()
+    fn plural(of: &Resource) -> Cow<'_, str> {
+        of.plural.into()
     }
 
     fn meta(&self) -> &ObjectMeta {

@@ -1,6 +1,7 @@
 //! The API server that the controller meets.
 
 use super::*;
+use crate::consumer::{JobKind, NamedKind};
 use crate::object::{Page, UnitNotes};
 
 /// The stored objects, and counts of the requests.
@@ -133,6 +134,8 @@ impl Server {
                 let after = units.last().filter(|_| units.len() == 3).map(|unit| unit.key.name.to_string());
                 return Reply::Object(Object::Page(Page { units, after }));
             }
+            // The job shows it later.
+            Request::ResumeDeclared { .. } => return Reply::Done,
             Request::ResumeJob { .. } | Request::ResumeJobSet { .. } => unreachable!("there are no Jobs"),
         };
         self.changed(&name);
@@ -154,7 +157,13 @@ impl Server {
             deleting: false,
             finalizers: vec![FINALIZER.to_owned()],
             owner: Some(Arc::clone(uid)),
-            consumer: ConsumerKey::new(*kind, job.clone()),
+            consumer: ConsumerKey {
+                kind: match kind {
+                    NamedKind::Known(kind) => JobKind::Known(*kind),
+                    NamedKind::Declared(row) => JobKind::declared(row),
+                },
+                key: job.clone(),
+            },
             notes: UnitNotes { enqueued: Some(*enqueued), held: None },
             consumer_uid: Some(Arc::clone(uid)),
             queue: Arc::clone(queue),

@@ -422,6 +422,9 @@ pub(super) fn summary(request: &Request) -> String {
         Request::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
         Request::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),
         Request::ListUnits { after, .. } => format!("list after {after:?}"),
+        Request::ResumeDeclared { job, resource_version, .. } => {
+            format!("resume {} at {resource_version}", job.name)
+        }
         other => format!("{other:?}"),
     }
 }

@@ -1,0 +1,221 @@
+//! Kinds of jobs without code of their own, on the real API server: each waits by the row that declares it.
+
+use std::sync::Once;
+
+use framework_api::queue::{Phase, QUEUE_NAME_LABEL};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+};
+use serde_json::{Value, json};
+
+use crate::cluster::lease::Shared;
+use crate::cluster::{self, block_on, client, completed, kubectl, pods, running, until};
+use crate::queue::{QUEUEING, furnish, gang, queued, stands, unit};
+
+/// The page for users, whose example is used here.
+const PAGE: &str = include_str!("../../docs/manual/queue-kinds.md");
+
+/// The row that the page adds to the config file.
+fn own_row() -> &'static str {
+    let blocks = PAGE.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+    blocks.into_iter().find(|block| block.starts_with("queueJobKinds:")).expect("the example of the page")
+}
+
+/// Rights on the built-in kinds, from the shipped component, and on the kind of the page.
+fn permit() {
+    static PERMITTED: Once = Once::new();
+    PERMITTED.call_once(|| {
+        let component = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds/cluster_role.yaml");
+        kubectl(&["apply", "--server-side", "-f", component]);
+        let rules = json!([{
+            "apiGroups": ["example.com"], "resources": ["sweeps"], "verbs": ["get", "list", "watch", "patch"],
+        }]);
+        let role = serde_json::from_value(json!({"metadata": {"name": "sweeps"}, "rules": rules}));
+        let roles: Api<ClusterRole> = Api::all(client());
+        let role = role.expect("a ClusterRole");
+        block_on(roles.create(&PostParams::default(), &role)).expect("it is accepted");
+        for role in ["frameworkcontroller-job-kinds", "sweeps"] {
+            let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
+            kubectl(&["create", "clusterrolebinding", &name, &role, "--user=controller"]);
+        }
+    });
+}
+
+/// A controller with the row of the page.
+fn controller() -> Shared {
+    permit();
+    let config: &'static str = Box::leak(format!("{QUEUEING}\n{}", own_row()).into());
+    Shared::controller("job-kinds", config)
+}
+
+/// A kind of which the API server checks nothing.
+struct Served {
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+}
+
+impl Served {
+    fn install(&self) {
+        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{}.{}", self.plural, self.group)},
+            "spec": {
+                "group": self.group, "scope": "Namespaced",
+                "names": {"kind": self.kind, "plural": self.plural},
+                "versions": [{
+                    "name": self.version, "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {
+                        "type": "object", "properties": {"spec": anything, "status": anything},
+                    }},
+                }],
+            },
+        });
+        let crds: Api<CustomResourceDefinition> = Api::all(client());
+        let definition = serde_json::from_value(definition).expect("a CRD");
+        block_on(crds.create(&PostParams::default(), &definition)).expect("it is accepted");
+    }
+
+    fn jobs(&self, namespace: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
+        Api::namespaced_with(client(), namespace, &ApiResource::from_gvk_with_plural(&kind, self.plural))
+    }
+
+    /// Creates a job in the queue, as soon as the kind is served.
+    fn create(&self, namespace: &str, name: &str, spec: &Value) -> DynamicObject {
+        let job = json!({
+            "apiVersion": format!("{}/{}", self.group, self.version), "kind": self.kind,
+            "metadata": {"name": name, "labels": {QUEUE_NAME_LABEL: "q"}}, "spec": spec,
+        });
+        let job: DynamicObject = serde_json::from_value(job).expect("an object");
+        let jobs = self.jobs(namespace);
+        until("the kind is served", || block_on(jobs.create(&PostParams::default(), &job)).ok())
+    }
+}
+
+fn template(cpu: &str) -> Value {
+    let resources = json!({"requests": {"cpu": cpu}});
+    json!({"spec": {"containers": [{"name": "main", "image": "busybox", "resources": resources}]}})
+}
+
+fn spec(jobs: &Api<DynamicObject>, name: &str) -> Value {
+    block_on(jobs.get(name)).expect("it is there").data["spec"].clone()
+}
+
+/// Creates a Pod as an operator does: from the stored template, controlled by the job.
+fn operate(namespace: &str, pod: &str, job: &DynamicObject, template: &Value) {
+    let types = job.types.clone().expect("it has a kind");
+    let owner = json!({
+        "apiVersion": types.api_version, "kind": types.kind, "name": job.metadata.name,
+        "uid": job.metadata.uid, "controller": true,
+    });
+    let labels = &template["metadata"]["labels"];
+    let object = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": pod, "labels": labels, "ownerReferences": [owner]}, "spec": template["spec"],
+    });
+    let object: Pod = serde_json::from_value(object).expect("a Pod");
+    block_on(pods(namespace).create(&PostParams::default(), &object)).expect("it is accepted");
+}
+
+#[test]
+fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
+    let _controller = controller();
+    let ns = "pytorch";
+    furnish(ns, 5);
+    // Without the CRD nothing is delayed.
+    gang(ns, "first", 2);
+    running(ns, "first", 2);
+    let kind = Served { group: "kubeflow.org", version: "v1", kind: "PyTorchJob", plural: "pytorchjobs" };
+    kind.install();
+    let jobs = kind.jobs(ns);
+    kind.create(ns, "malformed", &json!({"runPolicy": {"suspend": true}, "pytorchReplicaSpecs": "none"}));
+    let replicas = json!({
+        "Master": {"template": template("1")}, "Worker": {"replicas": 3, "template": template("500m")},
+    });
+    let waits = json!({"runPolicy": {"suspend": true}, "pytorchReplicaSpecs": replicas});
+    let job = kind.create(ns, "train", &waits);
+    let waiting = stands(ns, "pytorchjob-train", Phase::Enqueued, "InsufficientQuota");
+    let asks: Vec<_> =
+        waiting.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect();
+    assert_eq!(asks, ["cpu: 2500m", "pods: 4"]);
+    assert_eq!(spec(&jobs, "train")["runPolicy"]["suspend"], true);
+    assert!(unit(ns, "pytorchjob-malformed").is_none(), "it has no request that is known");
+
+    cluster::execute(ns, "first", "Stop");
+    completed(ns, "first");
+    until("it goes on", || (spec(&jobs, "train")["runPolicy"]["suspend"] == false).then_some(()));
+    stands(ns, "pytorchjob-train", Phase::Dequeued, "Admitted");
+    let released = spec(&jobs, "train")["pytorchReplicaSpecs"].clone();
+    for role in ["Master", "Worker"] {
+        let labels = &released[role]["template"]["metadata"]["labels"];
+        assert_eq!(labels[QUEUE_NAME_LABEL], "q", "its Pods will carry the label: {released}");
+    }
+    operate(ns, "train-master-0", &job, &released["Master"]["template"]);
+    let ends = Patch::Merge(json!({"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}));
+    gang(ns, "second", 2);
+    queued(ns, "second", "True", "InsufficientQuota");
+    block_on(jobs.patch_status("train", &PatchParams::default(), &ends)).expect("a status");
+    // Its Pod still uses one of five.
+    running(ns, "second", 2);
+    gang(ns, "third", 3);
+    queued(ns, "third", "True", "InsufficientQuota");
+    block_on(pods(ns).delete("train-master-0", &DeleteParams::default())).expect("it is there");
+    running(ns, "third", 3);
+
+    block_on(jobs.delete("train", &DeleteParams::default())).expect("it is there");
+    until("its unit is gone", || unit(ns, "pytorchjob-train").is_none().then_some(()));
+}
+
+#[test]
+fn a_kind_nobody_has_heard_of_waits_by_ten_lines_of_config() {
+    let _controller = controller();
+    assert!(own_row().lines().count() <= 11, "ten lines and the key");
+    let ns = "sweeps";
+    furnish(ns, 7);
+    let kind = Served { group: "example.com", version: "v1", kind: "Sweep", plural: "sweeps" };
+    kind.install();
+    let trials = json!([
+        {"parallel": 2, "pod": template("1")}, {"parallel": 4, "total": 3, "pod": template("2")},
+    ]);
+    let first = kind.create(ns, "first", &json!({"paused": true, "trials": trials}));
+    let jobs = kind.jobs(ns);
+    let found = stands(ns, "sweep-first", Phase::Dequeued, "Admitted");
+    let asks: Vec<_> =
+        found.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect();
+    assert_eq!(asks, ["cpu: 8", "pods: 5"]);
+    until("it goes on", || (spec(&jobs, "first")["paused"] == false).then_some(()));
+
+    // A unit by hand, for a job without the label, follows that job.
+    let unlabelled = json!({
+        "apiVersion": "example.com/v1", "kind": "Sweep", "metadata": {"name": "second"},
+        "spec": {"paused": true, "trials": [{"parallel": 3, "pod": template("1")}]},
+    });
+    cluster::apply(ns, &unlabelled.to_string());
+    let by_hand = json!({
+        "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit", "metadata": {"name": "by-hand"},
+        "spec": {
+            "consumerRef": {"apiVersion": "example.com/v1", "kind": "Sweep", "name": "second"},
+            "queue": "q", "resource": {"cpu": 3, "pods": 3},
+        },
+    });
+    cluster::apply(ns, &by_hand.to_string());
+    stands(ns, "by-hand", Phase::Enqueued, "InsufficientQuota");
+    let ends = |name: &str| {
+        let status = Patch::Merge(json!({"status": {"phase": "Done"}}));
+        block_on(jobs.patch_status(name, &PatchParams::default(), &status)).expect("a status");
+    };
+    assert!(first.metadata.uid.is_some());
+    ends("first");
+    stands(ns, "by-hand", Phase::Dequeued, "Admitted");
+    assert_eq!(spec(&jobs, "second")["paused"], true, "its creator starts it");
+    gang(ns, "third", 6);
+    queued(ns, "third", "True", "InsufficientQuota");
+    ends("second");
+    running(ns, "third", 6);
+}

@@ -174,20 +174,35 @@ fn two_appliers_own_a_task_role_each() {
 }
 
 #[test]
-fn kubectl_shows_state_attempt_tasks_and_age() {
+fn kubectl_shows_state_attempt_tasks_reason_result_and_age() {
     let space = Space::new("columns");
     space.create(&framework("job", &[role("worker", 20)])).unwrap();
-    let mut status = space::status("job");
-    status.tasks = Some("3/20".into());
-    space.put_status("job", &serde_json::to_value(&status).unwrap()).unwrap();
+    let mut status = serde_json::to_value(space::status("job")).unwrap();
+    status["tasks"] = json!("3/20");
+    status["taskCounts"] =
+        json!({"total": 20, "pending": 16, "running": 2, "succeeded": 1, "failed": 1, "addressed": 4});
+    status["conditions"] = json!([{
+        "type": "Running", "status": "False", "reason": "NameConflict", "message": "a Pod has its name",
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    }]);
+    space.put_status("job", &status).unwrap();
     let cells = |arguments: &[&str]| -> Vec<Vec<String>> {
         let text = space.text(arguments);
         text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     let table = cells(&["get", "fw"]);
-    assert_eq!(table[0], ["NAME", "STATE", "ATTEMPT", "TASKS", "AGE"]);
-    assert_eq!(table[1][..4], ["job", "AttemptCreationPending", "0", "3/20"]);
-    assert!(table[1][4].ends_with('s'), "an age: {:?}", table[1]);
+    assert_eq!(table[0], ["NAME", "STATE", "ATTEMPT", "TASKS", "REASON", "RESULT", "AGE"]);
+    assert_eq!(table[1][..5], ["job", "AttemptCreationPending", "0", "3/20", "NameConflict"]);
+    assert!(table[1][5].ends_with('s'), "no result yet, and an age: {:?}", table[1]);
+    let end = json!({
+        "code": 0, "phrase": "Succeeded", "type": {"name": "Succeeded", "attributes": []}, "diagnostics": "",
+    });
+    status["attemptStatus"]["completionStatus"] = end;
+    space.put_status("job", &status).unwrap();
+    space.text(&["label", "fw", "job", "frameworkcontroller.microsoft.com/queue-name=night"]);
+    let wide = cells(&["get", "fw", "-o=wide"]);
+    assert_eq!(wide[0][5..], ["RESULT", "RUNNING", "SUCCEEDED", "FAILED", "QUEUE", "ADDRESSED", "AGE"]);
+    assert_eq!(wide[1][5..11], ["Succeeded", "2", "1", "1", "night", "4"]);
     let all = space.text(&["get", "all", "-o=name"]);
     assert!(all.contains("framework.frameworkcontroller.microsoft.com/job"), "{all}");
 }

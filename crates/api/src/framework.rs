@@ -29,6 +29,35 @@ use crate::status::FrameworkStatus;
     printcolumn(name = "Attempt", type_ = "integer", json_path = ".status.attemptStatus.id"),
     printcolumn(name = "Tasks", type_ = "string", json_path = ".status.tasks"),
     printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Running\")].reason"
+    ),
+    printcolumn(
+        name = "Result",
+        type_ = "string",
+        json_path = ".status.attemptStatus.completionStatus.phrase"
+    ),
+    printcolumn(
+        name = "Running",
+        type_ = "integer",
+        json_path = ".status.taskCounts.running",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Succeeded",
+        type_ = "integer",
+        json_path = ".status.taskCounts.succeeded",
+        priority = 1
+    ),
+    printcolumn(name = "Failed", type_ = "integer", json_path = ".status.taskCounts.failed", priority = 1),
+    printcolumn(
+        name = "Queue",
+        type_ = "string",
+        json_path = ".metadata.labels.frameworkcontroller\\.microsoft\\.com/queue-name",
+        priority = 1
+    ),
+    printcolumn(
         name = "Addressed",
         type_ = "integer",
         json_path = ".status.taskCounts.addressed",

@@ -11,7 +11,7 @@ use tracing_subscriber::filter::LevelFilter;
 /// Dependencies whose `info` lines help only their authors.
 const QUIET: &str = "kube_client=error,kube_runtime=error,hyper=warn,hyper_util=warn,rustls=warn,tower=warn";
 /// How long the last lines may delay the end of the program.
-const FLUSH: Duration = Duration::from_secs(5);
+pub const FLUSH: Duration = Duration::from_secs(5);
 
 /// The running log. Dropping it writes the buffered lines.
 #[derive(Debug)]

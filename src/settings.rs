@@ -177,7 +177,7 @@ fn policy(config: &Config, classifier: Classifier) -> Policy {
 }
 
 /// The longest wait for the reply to a renewal.
-const RENEWAL_TIMEOUT: Duration = Duration::from_secs(3);
+pub const RENEWAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The times of sharding. One lost renewal must not stop a replica: two time-outs fit beside an interval.
 fn member(config: &Config) -> Result<Option<framework_shard::Policy>, PolicyError> {

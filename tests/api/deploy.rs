@@ -49,6 +49,9 @@ fn two_replicas_share_are_spread_and_are_never_evicted_together() {
     let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["labelSelector"];
     let budget = &of_kind(&objects, "PodDisruptionBudget")[0]["spec"];
     assert_eq!(budget["maxUnavailable"], 1);
+    let class = of_kind(&objects, "PriorityClass")[0];
+    assert_eq!(deployment["spec"]["template"]["spec"]["priorityClassName"], class["metadata"]["name"]);
+    assert_eq!(class["value"], 1_000_000_000, "the highest that is not the system's");
     for selector in [spread, &budget["selector"]] {
         for (key, value) in selector["matchLabels"].as_object().expect("labels") {
             assert_eq!(&labels[key], value);
@@ -71,7 +74,7 @@ fn the_pod_listens_where_the_probes_and_the_network_policy_say() {
     assert_eq!(of_kind(&objects, "Service")[0]["spec"]["ports"][0]["targetPort"], "metrics");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/network-policy/network_policy.yaml");
     let text = std::fs::read_to_string(path).expect("the component has it");
-    kubectl(&["create", "--dry-run=server", "--namespace=default", "-f=-"], &text).expect("it is accepted");
+    kubectl(&["create", "--dry-run=server", "-f=-"], &text).expect("it is accepted");
     let policy: Value = serde_saphyr::from_str(&text).expect("YAML");
     for (key, value) in policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels") {
         assert_eq!(&pod["metadata"]["labels"][key], value);

@@ -9,6 +9,7 @@ mod drift;
 mod fluentd;
 mod job_kinds;
 mod operations;
+mod sizing;
 mod source;
 mod status_fields;
 mod supply;

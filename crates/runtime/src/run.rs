@@ -59,7 +59,7 @@ const BATCH: usize = 1024;
 /// How old the gauges of a busy controller may get.
 const MEASURE: Duration = Duration::from_secs(5);
 /// How long queued Kubernetes Events may hold up a stop.
-const FLUSH: Duration = Duration::from_secs(1);
+pub const FLUSH: Duration = Duration::from_secs(1);
 
 /// Runs a controller until `parts.stop` is done and its requests are settled.
 pub async fn run(mut parts: Parts) -> Result<(), Error> {

@@ -12,9 +12,10 @@ use tower::BoxError;
 use framework_engine::object::{ConfigMapObject, PodObject};
 
 use framework_message::{Selection, Slot};
+use framework_queueing::QueueEvent;
 
 use super::*;
-use crate::wire::FrameworkText;
+use crate::wire::{DeclaredKind, DeclaredText, FrameworkText};
 
 /// Answers requests from a script, in order, and records them; then never answers again.
 #[derive(Clone, Default)]
@@ -244,4 +245,55 @@ async fn a_list_with_an_unreadable_object_is_complete() {
         events(&[("MODIFIED", bad), ("ADDED", pod("c", "11", "job-attempt"))]),
     ]);
     assert_eq!(seen(&script).await, ["restarted", "listed a", "listed b", "synced", "applied c 11"]);
+}
+
+/// A kind that a config file declares.
+fn sweeps() -> Arc<DeclaredKind> {
+    let row = json!({
+        "apiVersion": "example.com/v1", "kind": "Sweep", "plural": "sweeps",
+        "suspend": {"pointer": "/spec/suspend"}, "podSets": [{"template": "/spec/template"}],
+        "finished": {"conditions": ["Done"]},
+    });
+    Arc::new(DeclaredKind::new(serde_json::from_value(row).unwrap()))
+}
+
+fn sweep(name: &str, version: &str, spec: Value) -> Value {
+    let metadata = json!({"name": name, "namespace": "ns", "uid": name, "resourceVersion": version});
+    json!({"kind": "Sweep", "apiVersion": "example.com/v1", "metadata": metadata, "spec": spec})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_declared_kind_is_watched_until_its_resource_is_gone() {
+    let missing = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound",
+        "message": "the server could not find the requested resource",
+    });
+    let malformed = sweep("malformed", "4", json!({"suspend": "yes"}));
+    let script = Script::new(vec![
+        list("10", "", &[sweep("a", "3", json!({"suspend": true})), malformed.clone()]),
+        events(&[("MODIFIED", malformed), ("DELETED", sweep("a", "12", json!("no spec")))]),
+        (404, missing.to_string()),
+    ]);
+    let (sender, mut receiver) = mpsc::channel(64);
+    let metrics = Metrics::new();
+    let sink = Sink::new(sender, Arc::clone(&metrics), Arc::default()).of_kind(sweeps());
+    let (selector, rng) = (Selector::of::<DeclaredText>(), fastrand::Rng::with_seed(1));
+    let watching = watch::<DeclaredText>(script.client(), selector, sink, Turn::default(), rng);
+    let ended = tokio::time::timeout(Duration::from_secs(100), watching).await;
+    assert!(ended.is_ok(), "{:?}", script.asked());
+    let mut seen = Vec::new();
+    while let Some(event) = receiver.recv().await {
+        let Event::Queue(QueueEvent::Declared(_, change)) = event else { panic!("{event:?}") };
+        seen.push(match change {
+            Change::Restarted => "restarted".to_owned(),
+            Change::Listed(sweep) => format!("listed {} {}", sweep.job.key.name, sweep.job.suspended),
+            Change::Synced => "synced".to_owned(),
+            Change::Applied(sweep) => format!("applied {}", sweep.job.key.name),
+            Change::Deleted(sweep) => format!("deleted {}", sweep.job.key.name),
+        });
+    }
+    assert_eq!(seen, ["restarted", "listed a true", "synced", "deleted a"]);
+    assert!(script.asked().iter().all(|uri| uri.starts_with("/apis/example.com/v1/sweeps?")));
+    let text = metrics.text(crate::clock::Clock::system().now());
+    assert!(text.contains("objects_left_out_total{resource=\"sweeps\"} 2"), "{text}");
 }

@@ -12,7 +12,7 @@ use framework_queueing::{
     UnitObject,
 };
 
-use super::{Resource, Watched, Wire, decode, page};
+use super::{DeclaredText, Resource, Watched, Wire, decode, page};
 
 /// A sound object of a kind.
 pub(super) fn sound(resource: &Resource, name: &str) -> Value {
@@ -64,6 +64,8 @@ pub(super) fn sound(resource: &Resource, name: &str) -> Value {
             status = json!({"hard": {"cpu": "10"}, "used": {"cpu": "3"}});
         }
         "PriorityClass" => {}
+        // A kind of the config file.
+        "" => spec = job,
         kind => panic!("no sound object of kind {kind}"),
     }
     json!({
@@ -151,6 +153,7 @@ macro_rules! of_every_kind {
         $check::<QueueObject>($($argument),*);
         $check::<QuotaObject>($($argument),*);
         $check::<ClassObject>($($argument),*);
+        $check::<DeclaredText>($($argument),*);
     };
 }
 

@@ -82,7 +82,7 @@ impl Grants {
     /// The granted slots that a LIST of this selection shows as they were after the grant.
     pub fn covered(&self, selection: Selection) -> Slots {
         let is_covered = |(slot, grant): &(&Slot, &Grant)| {
-            selection.slots.contains(**slot) && grant.number <= selection.grant
+            selection.list.contains(**slot) && grant.number <= selection.grant
         };
         self.slots.iter().filter(is_covered).map(|(slot, _)| *slot).collect()
     }
@@ -110,11 +110,11 @@ mod tests {
         let mut grants = Grants::none();
         grants.grant(slots(&[1]), 1);
         grants.grant(slots(&[2]), 2);
-        assert_eq!(grants.covered(Selection { grant: 1, slots: slots(&[1, 2]) }), slots(&[1]));
-        assert_eq!(grants.covered(Selection { grant: 2, slots: slots(&[2, 3]) }), slots(&[2]));
+        assert_eq!(grants.covered(Selection::whole(1, slots(&[1, 2]))), slots(&[1]));
+        assert_eq!(grants.covered(Selection::whole(2, slots(&[2, 3]))), slots(&[2]));
         grants.lose(slots(&[2]));
         grants.grant(slots(&[2]), 3);
-        assert_eq!(grants.covered(Selection { grant: 2, slots: slots(&[1, 2]) }), slots(&[1]));
+        assert_eq!(grants.covered(Selection::whole(2, slots(&[1, 2]))), slots(&[1]));
     }
 
     #[test]

@@ -2,19 +2,29 @@
 
 use crate::slot::Slots;
 
-/// The slots whose objects a LIST, and the watch after it, show.
+/// The slots whose objects a LIST and the watch after it show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The number of the latest grant that was known when the LIST began. Numbers rise with each grant. A
     /// LIST that began before a slot was granted may lack what its earlier owner has changed (rule B8).
     pub grant: u64,
-    /// The slots.
+    /// The slots that are watched.
     pub slots: Slots,
+    /// Those of them that the LIST shows. The others were listed before, since their grant, and the watch
+    /// goes on from what it showed last.
+    pub list: Slots,
+}
+
+impl Selection {
+    /// A share of which every slot is listed.
+    pub fn whole(grant: u64, slots: Slots) -> Self {
+        Selection { grant, slots, list: slots }
+    }
 }
 
 /// Everything, as a controller that runs alone watches it.
 impl Default for Selection {
     fn default() -> Self {
-        Selection { grant: 0, slots: Slots::ALL }
+        Selection::whole(0, Slots::ALL)
     }
 }

@@ -37,6 +37,7 @@ use crate::seeds::Seeds;
 use crate::watch::Sink;
 
 mod error;
+mod granted;
 mod history;
 mod labels;
 mod parts;

@@ -8,9 +8,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
-use futures::stream::BoxStream;
-use kube::Api;
 use kube::runtime::watcher;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
@@ -28,16 +25,13 @@ mod kind;
 mod mislabelled;
 mod selector;
 mod sink;
+mod source;
 
 pub use kind::Kind;
 pub use mislabelled::{Mislabelled, Wrong};
 pub use selector::Selector;
 pub use sink::Sink;
-
-type Stream<T> = BoxStream<'static, watcher::Result<watcher::Event<Watched<T>>>>;
-
-/// How long the API server keeps a watch open.
-const WATCH_SECONDS: u32 = 290;
+use source::Source;
 
 /// When a watch may begin, and the watch that may begin after its first LIST.
 #[derive(Debug, Default)]
@@ -77,20 +71,21 @@ pub async fn watch<T: Kind>(
     let resource = sink.resource::<T>();
     let client = paced(client, move || metrics.watch_started(resource.plural));
     let mut backoff = Backoff::new(rng);
-    let Some(mut stream) = begin::<T>(&client, &mut selector, &sink).await else { return };
+    let mut source = Source::<T>::new(client, resource);
+    if !begin(&mut source, &mut selector, &sink).await {
+        return;
+    }
     loop {
         let seen = tokio::select! {
             biased;
-            () = selector.changed() => match begin::<T>(&client, &mut selector, &sink).await {
-                Some(begun) => {
-                    stream = begun;
-                    continue;
+            () = selector.changed() => {
+                if !begin(&mut source, &mut selector, &sink).await {
+                    return;
                 }
-                None => return,
-            },
-            seen = stream.next() => seen,
+                continue;
+            }
+            seen = source.next() => seen,
         };
-        let Some(seen) = seen else { return };
         let synced = matches!(seen, Ok(watcher::Event::InitDone));
         let event = match seen {
             Ok(event) => {
@@ -98,6 +93,15 @@ pub async fn watch<T: Kind>(
                     backoff.reset();
                 }
                 left_out(resource.plural, &event, &sink.metrics);
+                let selected = match event {
+                    watcher::Event::Init => begins(&source, &sink),
+                    _ => None,
+                };
+                if let Some(selected) = selected
+                    && sink.events.send(selected).await.is_err()
+                {
+                    return;
+                }
                 to_event::<T>(event, &sink)
             }
             Err(error) => {
@@ -122,28 +126,25 @@ pub async fn watch<T: Kind>(
     }
 }
 
-/// Begins a watch of the share that the selector names now, once there is one; `None`: the receiver of events
-/// is gone.
-async fn begin<T: Kind>(client: &kube::Client, selector: &mut Selector, sink: &Sink) -> Option<Stream<T>> {
+/// Begins with the share that the selector names now, once there is one. Returns whether anybody takes events.
+async fn begin<T: Kind>(source: &mut Source<T>, selector: &mut Selector, sink: &Sink) -> bool {
     let mut share = selector.share();
     while share.is_some_and(|share| share.slots.is_empty()) {
+        source.pause();
         tokio::select! {
             biased;
             () = selector.changed() => share = selector.share(),
-            () = sink.events.closed() => return None,
+            () = sink.events.closed() => return false,
         }
     }
-    if let Some(event) = share.and_then(T::selected) {
-        sink.events.send(event).await.ok()?;
-    }
-    Some(watched::<T>(client, sink.resource::<T>(), selector.labels(share)))
+    source.begin(selector, share);
+    true
 }
 
-/// The LIST and the watches of the objects that these labels select.
-fn watched<T: Kind>(client: &kube::Client, resource: Resource, labels: Option<String>) -> Stream<T> {
-    let mut config = watcher::Config::default().page_size(resource.page).timeout(WATCH_SECONDS);
-    config.label_selector = labels;
-    watcher(Api::all_with(client.clone(), &resource), config).boxed()
+/// A LIST begins. Returns the event that says which slots it shows, if the kind is divided into slots.
+fn begins<T: Kind>(source: &Source<T>, sink: &Sink) -> Option<Event> {
+    T::begins(source.kept(), &sink.mislabelled);
+    source.share().and_then(T::selected)
 }
 
 /// Whether a watch failed because its resource is gone, or because the rights for it are.

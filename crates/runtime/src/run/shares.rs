@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
+use super::granted::Granted;
 use super::labels::{self, Labels};
 use super::parts::Parts;
 use crate::event::Event;
@@ -45,8 +46,8 @@ pub struct Shares {
     listed: Slots,
     /// The selection of the LIST of each kind that began last.
     listing: [Selection; 3],
-    /// The selection that the watches are to have.
-    wanted: Selection,
+    /// The grants, and the slots that the watches are to show.
+    granted: Granted,
     accompanied: watch::Sender<bool>,
     /// When the drain of a slot began, on the steady clock.
     draining: BTreeMap<Slot, Duration>,
@@ -140,7 +141,7 @@ pub fn start(
         // After the membership has ended, the controller ends by itself.
         std::future::pending().await
     });
-    let wanted = Selection { grant: 0, slots: Slots::NONE };
+    let wanted = Selection::whole(0, Slots::NONE);
     let [frameworks, config_maps, pods, units] = [wanted; 4].map(|wanted| watch::channel(wanted).0);
     let selected = [&frameworks, &config_maps, &pods, &units].map(watch::Sender::subscribe);
     let relist = !parts.policy.defects.has(Defect::ReleaseUnlisted);
@@ -151,7 +152,7 @@ pub fn start(
         units: parts.policy.queueing.then_some(Units { selection: units, listing: 0, listed: 0, relist }),
         listed: Slots::NONE,
         listing: [wanted; 3],
-        wanted,
+        granted: Granted::default(),
         accompanied,
         draining: BTreeMap::new(),
         metrics: Arc::clone(&parts.metrics),
@@ -169,23 +170,24 @@ impl Shares {
 
     /// Takes in a notice, and those that are there after it. Returns the events that the engine is to see.
     pub fn take_in(&mut self, now: Now, first: Notice) -> Vec<engine::Event> {
-        let before = self.wanted;
+        let before = self.granted.wanted();
         let mut events = Vec::new();
         let mut next = Some(first);
         while let Some(notice) = next {
             events.extend(self.event(now, notice));
             next = self.notices.try_recv().ok();
         }
-        let held = self.wanted.slots;
+        let wanted = self.granted.wanted();
+        let held = wanted.slots;
         let changed = held.without(before.slots).or(before.slots.without(held));
         self.metrics.slots(held.iter().count(), changed.iter().count());
-        if self.wanted != before {
+        if (wanted.grant, held) != (before.grant, before.slots) {
             // The other kinds follow, each after the LIST of the one before.
-            self.selections[0].send_replace(self.wanted);
+            self.selections[0].send_replace(wanted);
         }
-        let is_granted = self.wanted.grant != before.grant;
+        let is_granted = wanted.grant != before.grant;
         if let Some(units) = self.units.as_ref().filter(|units| is_granted && units.are_due()) {
-            units.selection.send_replace(Selection { grant: self.wanted.grant, slots: Slots::ALL });
+            units.selection.send_replace(Selection::whole(wanted.grant, Slots::ALL));
         }
         events
     }
@@ -193,12 +195,11 @@ impl Shares {
     fn event(&mut self, now: Now, notice: Notice) -> Option<engine::Event> {
         Some(match notice {
             Notice::Granted(slots) => {
-                self.wanted.grant += 1;
-                self.wanted.slots = self.wanted.slots.or(slots);
-                engine::Event::Granted { slots, grant: self.wanted.grant }
+                self.granted.grant(slots);
+                engine::Event::Granted { slots, grant: self.granted.number() }
             }
             Notice::Lost(slots) => {
-                self.wanted.slots = self.wanted.slots.without(slots);
+                self.granted.lose(slots);
                 self.listed = self.listed.without(slots);
                 for begun in slots.iter().filter_map(|slot| self.draining.remove(&slot)) {
                     self.metrics.handed_over(now.steady.saturating_sub(begun));
@@ -289,10 +290,11 @@ impl Shares {
             _ => return,
         };
         let place = place(complete);
-        if let Some(next) = self.selections.get(place + 1) {
-            let selection = self.listing[place];
-            next.send_if_modified(|now| std::mem::replace(now, selection) != selection);
-        }
+        let Some(selection) = self.granted.listed(place, self.listing[place]) else { return };
+        self.selections[place + 1].send_if_modified(|now| {
+            let before = std::mem::replace(now, selection);
+            (before.grant, before.slots) != (selection.grant, selection.slots)
+        });
     }
 
     /// The Frameworks, ConfigMaps and Pods of these slots were listed.
@@ -303,7 +305,7 @@ impl Shares {
 
     /// The member learns of the slots that are listed once all units were listed since their grant.
     fn report_listed(&mut self) {
-        let are_units_listed = self.units.as_ref().is_none_or(|units| units.are_listed(self.wanted.grant));
+        let are_units_listed = self.units.as_ref().is_none_or(|units| units.are_listed(self.granted.number()));
         if are_units_listed && !self.listed.is_empty() {
             let listed = std::mem::replace(&mut self.listed, Slots::NONE);
             self.command(Command::Listed(listed));
@@ -335,7 +337,7 @@ impl Shares {
     /// The share of the request budget that goes with the slots: all replicas together load the API server no
     /// more than one does.
     pub fn budget(&self, settings: &EngineSettings) -> (f64, u32, usize) {
-        let held = self.wanted.slots.iter().count();
+        let held = self.granted.slots().iter().count();
         let share = held as f64 / Slot::COUNT as f64;
         let part = |whole: f64| (whole * share).ceil().max(1.0);
         (

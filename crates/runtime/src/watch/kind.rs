@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
-use framework_message::{Change, Selection};
+use framework_message::{Change, Selection, Slots};
 use framework_queueing::{
     AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject,
     QuotaObject, UnitObject,
@@ -26,6 +26,9 @@ pub trait Kind: Wire {
     /// Notes whether the change shows a wrong slot label. Only Frameworks have labels that others set.
     fn note(_: &Change<Self>, _: &Mislabelled) {}
 
+    /// A LIST begins; it does not show the objects whose labels name these slots.
+    fn begins(_kept: Slots, _: &Mislabelled) {}
+
     /// The event of a change; `None`: there is nothing to say. The sink knows how to read the object.
     fn event(change: Change<Self>, sink: &Sink) -> Option<Event>;
 }
@@ -37,6 +40,10 @@ impl Kind for FrameworkText {
 
     fn note(change: &Change<Self>, mislabelled: &Mislabelled) {
         mislabelled.note(change);
+    }
+
+    fn begins(kept: Slots, mislabelled: &Mislabelled) {
+        mislabelled.keep(kept);
     }
 
     fn event(change: Change<Self>, sink: &Sink) -> Option<Event> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{self, Unbounded};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use framework_message::{Change, Key, Slot};
+use framework_message::{Change, Key, Slot, Slots};
 use tokio::sync::Notify;
 
 use crate::wire::FrameworkText;
@@ -32,7 +32,6 @@ impl Mislabelled {
     /// Takes in a change that the watch shows.
     pub fn note(&self, change: &Change<FrameworkText>) {
         match change {
-            Change::Restarted => self.found().clear(),
             Change::Listed(text) | Change::Applied(text) => {
                 let wrong = text.label.filter(|label| *label != Slot::of(&text.uid));
                 let before = match wrong {
@@ -47,8 +46,13 @@ impl Mislabelled {
                 }
             }
             Change::Deleted(text) => drop(self.found().remove(&text.key)),
-            Change::Synced => {}
+            Change::Restarted | Change::Synced => {}
         }
+    }
+
+    /// A LIST begins, which shows all others than those whose labels name these slots.
+    pub fn keep(&self, slots: Slots) {
+        self.found().retain(|_, wrong| slots.contains(wrong.label));
     }
 
     /// Waits for a change.

@@ -1,9 +1,9 @@
 //! The label selector of a watch. That of a kind which is divided into slots changes while the watch runs.
 
-use framework_api::name::SLOT_LABEL;
 use framework_message::{Selection, Slots};
 use tokio::sync::watch;
 
+use super::source::within;
 use crate::wire::Wire;
 
 /// The label selector of a watch.
@@ -21,7 +21,7 @@ impl Selector {
         Selector { kind: T::RESOURCE.selector, share: None }
     }
 
-    /// The same, for the share of all objects that the receiver shows. A change begins another LIST.
+    /// The same, for the share of all objects that the receiver shows. After a change, slots that were added are listed.
     #[must_use]
     pub fn within(self, share: watch::Receiver<Selection>) -> Self {
         Selector { share: Some(share), ..self }
@@ -35,10 +35,7 @@ impl Selector {
     /// The labels of a share.
     pub(super) fn labels(&self, share: Option<Selection>) -> Option<String> {
         match share {
-            Some(Selection { slots, .. }) if slots != Slots::ALL => {
-                let slots: Vec<String> = slots.iter().map(|slot| slot.to_string()).collect();
-                Some(format!("{SLOT_LABEL} in ({})", slots.join(",")))
-            }
+            Some(Selection { slots, .. }) if slots != Slots::ALL => Some(within(slots)),
             _ => self.kind.map(str::to_owned),
         }
     }
@@ -57,6 +54,7 @@ impl Selector {
 
 #[cfg(test)]
 mod tests {
+    use framework_api::name::SLOT_LABEL;
     use framework_engine::object::PodObject;
     use framework_message::Slot;
 
@@ -65,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_share_is_selected_by_its_slots_and_the_whole_as_without_shares() {
-        let labels = |selector: &Selector, slots| selector.labels(Some(Selection { grant: 1, slots }));
+        let labels = |selector: &Selector, slots| selector.labels(Some(Selection::whole(1, slots)));
         let (pods, frameworks) = (Selector::of::<PodObject>(), Selector::of::<FrameworkText>());
         assert_eq!(labels(&pods, Slots::ALL).as_deref(), Some(SLOT_LABEL));
         assert_eq!(labels(&frameworks, Slots::ALL), None);

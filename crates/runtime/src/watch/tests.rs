@@ -213,28 +213,160 @@ async fn lists_begin_one_after_the_other() {
     tasks.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
+/// A watch of Pods whose share changes.
+struct Share {
+    script: Script,
+    changes: tokio::sync::watch::Sender<Selection>,
+    events: mpsc::Receiver<Event>,
+    watching: tokio::task::JoinHandle<()>,
+}
+
+impl Share {
+    async fn begin(slots: &[u8], replies: Vec<(u16, String)>) -> Self {
+        let script = Script::new(replies);
+        let (sender, events) = mpsc::channel(64);
+        let sink = Sink::new(sender, Metrics::new(), Arc::default());
+        let (changes, within) = tokio::sync::watch::channel(Selection::whole(1, of(slots)));
+        let selector = Selector::of::<PodObject>().within(within);
+        let (client, rng) = (script.client(), fastrand::Rng::with_seed(1));
+        let watching = tokio::spawn(watch::<PodObject>(client, selector, sink, Turn::default(), rng));
+        let mut share = Share { script, changes, events, watching };
+        share.seen().await;
+        share.script.asked.lock().unwrap().clear();
+        share
+    }
+
+    /// Changes the share. Returns what is shown after it, and the requests: the slots, then the version.
+    async fn change(
+        &mut self,
+        slots: &[u8],
+        list: &[u8],
+        replies: Vec<(u16, String)>,
+    ) -> (Vec<String>, Vec<String>) {
+        self.script.replies.lock().unwrap().extend(replies);
+        let grant = self.changes.borrow().grant + 1;
+        self.changes.send(Selection { grant, slots: of(slots), list: of(list) }).unwrap();
+        let seen = self.seen().await;
+        let asked = std::mem::take(&mut *self.script.asked.lock().unwrap());
+        let request = |uri: &String| {
+            let slots = uri.split_once("in+%28").unwrap().1.split_once("%29").unwrap().0.replace("%2C", ",");
+            match uri.split_once("resourceVersion=") {
+                Some((_, version)) => format!("watch {slots} from {version}"),
+                None => format!("list {slots}"),
+            }
+        };
+        (seen, asked.iter().map(request).collect())
+    }
+
+    async fn seen(&mut self) -> Vec<String> {
+        let mut seen = Vec::new();
+        while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(10), self.events.recv()).await {
+            seen.push(match event {
+                Event::Engine(engine::Event::Selected(_, Selection { list, .. })) => {
+                    format!("lists {:?}", list.iter().map(|slot| slot.0).collect::<Vec<_>>())
+                }
+                Event::Engine(engine::Event::Pod(Change::Restarted)) => "restarted".to_owned(),
+                Event::Engine(engine::Event::Pod(Change::Synced)) => "synced".to_owned(),
+                Event::Engine(engine::Event::Pod(
+                    Change::Listed(pod) | Change::Applied(pod) | Change::Deleted(pod),
+                )) => pod.name,
+                event => panic!("{event:?}"),
+            });
+        }
+        seen
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+fn of(slots: &[u8]) -> framework_message::Slots {
+    slots.iter().copied().map(Slot).collect()
+}
+
+fn pod_in(slot: u8, name: &str, version: &str) -> Value {
+    let mut pod = pod(name, version, "job-attempt");
+    pod["metadata"]["labels"] = json!({framework_api::name::SLOT_LABEL: slot.to_string()});
+    pod
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_changed_selector_begins_a_new_list() {
-    let script = Script::new(vec![list("10", "", &[pod("a", "3", "job-attempt")])]);
-    let (sender, _receiver) = mpsc::channel(64);
-    let sink = Sink::new(sender, Metrics::new(), Arc::default());
-    let share = |slot| Selection { grant: 1, slots: [Slot(slot)].into_iter().collect() };
-    let (shares, within) = tokio::sync::watch::channel(share(1));
-    let selector = Selector::of::<PodObject>().within(within);
-    let rng = fastrand::Rng::with_seed(1);
-    let client = script.client();
-    let watching = tokio::spawn(watch::<PodObject>(client, selector, sink, Turn::default(), rng));
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    script.replies.lock().unwrap().push_back(list("20", "", &[]));
-    shares.send(share(2)).unwrap();
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    watching.abort();
-    let asked = script.asked();
-    let selected = |uri: &String, slot| uri.contains(&format!("slot+in+%28{slot}%29"));
-    assert!(asked.iter().take(2).all(|uri| selected(uri, 1)), "{asked:?}");
-    assert!(asked.iter().skip(2).all(|uri| selected(uri, 2)), "{asked:?}");
-    assert!(!asked[2].contains("watch=true") && asked[3].contains("resourceVersion=20"), "{asked:?}");
-    assert_eq!(asked.len(), 4, "{asked:?}");
+async fn granted_slots_are_listed_alone_and_the_watch_goes_on_where_it_was() {
+    let first = vec![list("10", "", &[pod_in(1, "a", "3")]), events(&[("ADDED", pod_in(1, "b", "12"))])];
+    let mut share = Share::begin(&[1], first).await;
+    let then = vec![
+        list("20", "more", &[pod_in(2, "c", "19")]),
+        list("20", "", &[pod_in(2, "d", "4")]),
+        events(&[
+            // The LIST shows what was done to the Pods of its slot up to its version.
+            ("ADDED", pod_in(2, "late", "14")),
+            ("ADDED", pod_in(1, "e", "15")),
+            ("DELETED", pod_in(2, "late", "20")),
+            ("MODIFIED", pod_in(2, "f", "21")),
+            ("MODIFIED", pod_in(1, "g", "22")),
+        ]),
+    ];
+    let (seen, asked) = share.change(&[1, 2], &[2], then).await;
+    assert_eq!(seen, ["lists [2]", "restarted", "c", "d", "synced", "e", "f", "g"]);
+    // The first page, the second one, the watch, and the watch after it has ended.
+    assert_eq!(asked[0], "list 2");
+    assert!(asked[1].starts_with("list 2"), "{asked:?}");
+    assert_eq!(asked[2..], ["watch 1,2 from 12", "watch 1,2 from 22"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_list_shows_is_not_repeated_after_another_change() {
+    let mut share = Share::begin(&[1], vec![list("10", "", &[])]).await;
+    let (_, asked) = share.change(&[1, 2], &[2], vec![list("20", "", &[])]).await;
+    assert_eq!(asked, ["list 2", "watch 1,2 from 10"]);
+    let then = vec![
+        list("30", "", &[]),
+        events(&[
+            ("ADDED", pod_in(2, "old", "20")),
+            ("ADDED", pod_in(2, "a", "21")),
+            ("ADDED", pod_in(3, "old", "30")),
+        ]),
+    ];
+    let (seen, asked) = share.change(&[2, 3], &[3], then).await;
+    assert_eq!(seen, ["lists [3]", "restarted", "synced", "a"]);
+    assert_eq!(asked, ["list 3", "watch 2,3 from 10", "watch 2,3 from 30"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_that_go_cost_no_list_and_slots_that_come_back_are_listed() {
+    let mut share = Share::begin(&[1, 2], vec![list("10", "", &[])]).await;
+    let (seen, asked) = share.change(&[1], &[], Vec::new()).await;
+    assert_eq!(seen, ["lists []", "restarted", "synced"]);
+    assert_eq!(asked, ["watch 1 from 10"]);
+    let back = list("40", "", &[]);
+    let (seen, asked) = share.change(&[1, 2], &[2], vec![back.clone()]).await;
+    assert_eq!(seen, ["lists [2]", "restarted", "synced"]);
+    assert_eq!(asked, ["list 2", "watch 1,2 from 10"]);
+    // A slot that was lost and granted in one change.
+    let (_, asked) = share.change(&[1, 2], &[1], vec![back]).await;
+    assert_eq!(asked, ["list 1", "watch 1,2 from 10"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_share_is_listed_whole_if_its_watch_cannot_go_on() {
+    let mut share = Share::begin(&[1], vec![list("10", "", &[])]).await;
+    let expired = vec![list("20", "", &[]), events(&[("ERROR", gone())]), list("30", "", &[])];
+    let (seen, asked) = share.change(&[1, 2], &[2], expired).await;
+    assert_eq!(seen, ["lists [2]", "restarted", "synced", "lists [1, 2]", "restarted", "synced"]);
+    assert_eq!(asked, ["list 2", "watch 1,2 from 10", "list 1,2", "watch 1,2 from 30"]);
+    // A LIST that is older than what was shown: the store was restored.
+    let restored = vec![list("29", "", &[]), list("29", "", &[])];
+    let (seen, asked) = share.change(&[1, 2, 3], &[3], restored).await;
+    assert_eq!(seen, ["lists [3]", "restarted", "lists [1, 2, 3]", "restarted", "synced"]);
+    assert_eq!(asked, ["list 3", "list 1,2,3", "watch 1,2,3 from 29"]);
+    // Nothing was shown meanwhile.
+    share.change(&[], &[], Vec::new()).await;
+    let (seen, asked) = share.change(&[1], &[1], vec![list("40", "", &[])]).await;
+    assert_eq!(seen, ["lists [1]", "restarted", "synced"]);
+    assert_eq!(asked, ["list 1", "watch 1 from 40"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,7 +36,8 @@ impl Wire for ConfigMapObject {
             },
             labelled: meta.has_slot_label(),
         });
-        Ok(Read { resource_version: meta.resource_version, object, unowned: None })
+        let slot = meta.labelled_slot();
+        Ok(Read { resource_version: meta.resource_version, slot, object, unowned: None })
     }
 }
 

@@ -47,8 +47,8 @@ impl Wire for FrameworkObject {
     const RESOURCE: Resource = Resource::new(name::GROUP, "v1", name::KIND, "frameworks").in_pages_of(50);
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
-        let Read { resource_version, object, .. } = FrameworkText::read(json)?;
-        Ok(Read { resource_version, object: object.map(FrameworkText::decoded), unowned: None })
+        let Read { resource_version, slot, object, unowned } = FrameworkText::read(json)?;
+        Ok(Read { resource_version, slot, object: object.map(FrameworkText::decoded), unowned })
     }
 }
 
@@ -65,7 +65,7 @@ impl Wire for FrameworkText {
             label: meta.labelled_slot(),
             wire,
         };
-        Ok(Read::of(meta.resource_version, text))
+        Ok(Read { slot: text.label, ..Read::of(meta.resource_version, text) })
     }
 }
 

@@ -101,16 +101,17 @@ impl Wire for PodObject {
             status.explain(json);
         }
         let resource_version = pod.metadata.resource_version.clone();
+        let slot = pod.metadata.labelled_slot();
         let deletion = pod.metadata.deletion();
         let unowned = unowned(&pod.metadata);
         let Some(mut object) = pod.object() else {
             let is_gone = deletion.is_some_and(|deletion| deletion.grace_sec == 0);
             let last = || (is_gone && is_made_by_us(json)).then(|| json.to_owned());
             let unowned = unowned.map(|unowned| UnownedPod { last: last(), ..unowned });
-            return Ok(Read { resource_version, object: None, unowned });
+            return Ok(Read { resource_version, slot, object: None, unowned });
         };
         object.last = deletion.map(|_| json.to_owned());
-        Ok(Read { resource_version, object: Some(object), unowned: None })
+        Ok(Read { resource_version, slot, object: Some(object), unowned: None })
     }
 
     fn forget_last(&mut self) {

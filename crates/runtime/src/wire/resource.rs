@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use framework_engine::object::UnownedPod;
-use framework_message::Key;
+use framework_message::{Key, Slot};
 
 /// A kind as URLs and the controller of a watch name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,8 @@ pub trait Wire: Sized + Clone + Debug + Send + Sync + 'static {
 /// One decoded object.
 pub struct Read<T> {
     pub(crate) resource_version: Option<String>,
+    /// The slot that its label names, if its kind is divided into slots.
+    pub(crate) slot: Option<Slot>,
     pub(crate) object: Option<T>,
     /// Set instead of the object if it is not one of ours, and may have been.
     pub(crate) unowned: Option<UnownedPod>,
@@ -74,15 +76,17 @@ pub struct Read<T> {
 impl<T> Read<T> {
     /// An object of ours.
     pub(crate) fn of(resource_version: Option<String>, object: T) -> Self {
-        Read { resource_version, object: Some(object), unowned: None }
+        Read { resource_version, slot: None, object: Some(object), unowned: None }
     }
 }
 
-/// An object in the form that [`kube::runtime::watcher()`] wants.
+/// An object in the form in which it is listed and watched.
 #[derive(Clone, Debug)]
 pub struct Watched<T> {
-    /// Holds the resourceVersion only: the watcher resumes from it.
+    /// Holds the resourceVersion only: the watch goes on from it.
     meta: ObjectMeta,
+    /// The slot that its label names, if its kind is divided into slots.
+    pub slot: Option<Slot>,
     /// The object; `None` if it is not one of ours.
     pub object: Option<T>,
     /// Set instead of the object if it is not one of ours, and may have been.
@@ -108,9 +112,9 @@ impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
             Ok(read) => (read, None),
             Err(error) => rescue(json, &error),
         };
-        let Read { resource_version, object, unowned } = read;
+        let Read { resource_version, slot, object, unowned } = read;
         let meta = ObjectMeta { resource_version, ..ObjectMeta::default() };
-        Ok(Watched { meta, object, unowned, unreadable })
+        Ok(Watched { meta, slot, object, unowned, unreadable })
     }
 }
 
@@ -123,7 +127,8 @@ fn rescue<T>(json: &RawValue, error: &serde_json::Error) -> (Read<T>, Option<Unr
     let text = |field: &str| serde_json::from_str::<String>(metadata.get(field)?.get()).ok();
     let key = Key::new(&text("namespace").unwrap_or_default(), &text("name").unwrap_or_default());
     let unreadable = Unreadable { key, error: error.to_string() };
-    (Read { resource_version: text("resourceVersion"), object: None, unowned: None }, Some(unreadable))
+    let resource_version = text("resourceVersion");
+    (Read { resource_version, slot: None, object: None, unowned: None }, Some(unreadable))
 }
 
 impl<T: Wire> kube::Resource for Watched<T> {

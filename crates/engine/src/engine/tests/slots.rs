@@ -24,7 +24,7 @@ fn member() -> (Cluster, Ownership) {
 /// The slots are granted, listed and begun.
 fn grant(cluster: &mut Cluster, ownership: &Ownership, slots: Slots, grant: u64) {
     cluster.step(Event::Granted { slots, grant });
-    list(cluster, Selection { grant, slots });
+    list(cluster, Selection::whole(grant, slots));
     begin(cluster, ownership, slots);
 }
 
@@ -65,10 +65,10 @@ fn a_framework_of_a_slot_that_was_not_granted_is_left_alone() {
 fn only_lists_that_began_after_a_grant_show_its_slots() {
     let (mut cluster, _) = member();
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 7 });
-    list(&mut cluster, Selection { grant: 6, slots: Slots::ALL });
+    list(&mut cluster, Selection::whole(6, Slots::ALL));
     cluster.turn();
     assert_eq!(cluster.listed, Slots::NONE, "they began before the grant");
-    list(&mut cluster, Selection { grant: 7, slots: Slots::ALL });
+    list(&mut cluster, Selection::whole(7, Slots::ALL));
     cluster.turn();
     assert_eq!(cluster.listed, Slots::ALL);
 }
@@ -85,7 +85,7 @@ fn a_slot_that_is_lost_leaves_no_history_and_no_request() {
     cluster.exit("job-w-0", 0);
     cluster.deliver();
     let rest = Slots::ALL.without([slot(&cluster)].into_iter().collect());
-    list(&mut cluster, Selection { grant: 1, slots: rest });
+    list(&mut cluster, Selection::whole(1, rest));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.log, [""; 0]);
     assert!(cluster.told.is_empty(), "the Framework is not gone: {:?}", cluster.told);
@@ -119,7 +119,7 @@ fn a_drain_that_is_called_off_lets_acts_go_on() {
     cluster.create_framework("job", 1);
     let slots: Slots = [slot(&cluster)].into_iter().collect();
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
-    list(&mut cluster, Selection { grant: 1, slots: Slots::ALL });
+    list(&mut cluster, Selection::whole(1, Slots::ALL));
     cluster.step(Event::Drain(slots));
     begin(&mut cluster, &ownership, Slots::ALL);
     assert_eq!((cluster.count("create"), cluster.drained_slots), (0, slots), "{:?}", cluster.log);
@@ -134,7 +134,7 @@ fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
     cluster.create_framework("job", 1);
     let slots: Slots = [slot(&cluster)].into_iter().collect();
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
-    list(&mut cluster, Selection { grant: 1, slots: Slots::ALL });
+    list(&mut cluster, Selection::whole(1, Slots::ALL));
     slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
     cluster.step(Event::Begin(Slots::ALL));
     cluster.serve_until("create job-w-0");
@@ -157,7 +157,7 @@ fn creates_of_an_earlier_owner_do_not_hold_a_hand_over_up() {
     let until = cluster.now + SECOND * 30;
     cluster.step(Event::Hold { slots, until });
     cluster.step(Event::Granted { slots, grant: 1 });
-    list(&mut cluster, Selection { grant: 1, slots });
+    list(&mut cluster, Selection::whole(1, slots));
     slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
     cluster.step(Event::Begin(slots));
     cluster.live(SECOND * 5);

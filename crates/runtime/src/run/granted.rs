@@ -1,0 +1,115 @@
+//! The slots that a replica was granted, and which of them each kind of objects is yet to list.
+
+use std::collections::BTreeMap;
+
+use framework_message::{Selection, Slot, Slots};
+
+/// The kinds that are divided into slots, each listed after the one before.
+const KINDS: usize = 3;
+
+/// The slots that this replica may act on, and what each kind has yet to list of them.
+#[derive(Debug)]
+pub struct Granted {
+    /// The number of the latest grant.
+    number: u64,
+    /// The slots, each with the number of its grant.
+    slots: BTreeMap<Slot, u64>,
+    /// The slots that each kind has not listed since their grant, in the order of the LISTs.
+    unlisted: [Slots; KINDS],
+}
+
+impl Granted {
+    /// Another grant.
+    pub fn grant(&mut self, slots: Slots) {
+        self.number += 1;
+        self.slots.extend(slots.iter().map(|slot| (slot, self.number)));
+        self.unlisted = self.unlisted.map(|unlisted| unlisted.or(slots));
+    }
+
+    /// These slots are not to be acted on any more.
+    pub fn lose(&mut self, slots: Slots) {
+        self.slots.retain(|slot, _| !slots.contains(*slot));
+        self.unlisted = self.unlisted.map(|unlisted| unlisted.without(slots));
+    }
+
+    /// The number of the latest grant.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// All of the slots.
+    pub fn slots(&self) -> Slots {
+        self.slots.keys().copied().collect()
+    }
+
+    /// The selection of the first kind.
+    pub fn wanted(&self) -> Selection {
+        Selection { grant: self.number, slots: self.slots(), list: self.unlisted[0] }
+    }
+
+    /// A LIST of the kind at this place is complete. Returns the selection of the kind after it.
+    pub fn listed(&mut self, place: usize, shown: Selection) -> Option<Selection> {
+        let is_shown = |slot: &Slot| self.slots.get(slot).is_some_and(|grant| *grant <= shown.grant);
+        let listed = shown.list.iter().filter(is_shown).collect();
+        self.unlisted[place] = self.unlisted[place].without(listed);
+        let unlisted = self.unlisted.get(place + 1)?;
+        Some(Selection { list: unlisted.and(shown.slots), ..shown })
+    }
+}
+
+impl Default for Granted {
+    fn default() -> Self {
+        Granted { number: 0, slots: BTreeMap::new(), unlisted: [Slots::NONE; KINDS] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(slots: &[u8]) -> Slots {
+        slots.iter().copied().map(Slot).collect()
+    }
+
+    #[test]
+    fn each_kind_lists_what_was_granted_since_it_was_listed() {
+        let mut granted = Granted::default();
+        granted.grant(of(&[1, 2]));
+        let first = granted.wanted();
+        assert_eq!(first, Selection::whole(1, of(&[1, 2])));
+        assert_eq!(granted.listed(0, first), Some(first));
+        assert_eq!(granted.listed(1, first), Some(first));
+        assert_eq!(granted.listed(2, first), None, "there is no other kind");
+        granted.grant(of(&[3]));
+        granted.lose(of(&[1]));
+        let second = Selection { grant: 2, slots: of(&[2, 3]), list: of(&[3]) };
+        assert_eq!(granted.wanted(), second);
+        assert_eq!(granted.listed(0, second), Some(second));
+        assert_eq!(granted.wanted().list, Slots::NONE);
+    }
+
+    #[test]
+    fn a_slot_that_is_granted_again_while_it_is_listed_is_listed_again() {
+        let mut granted = Granted::default();
+        granted.grant(of(&[1, 2]));
+        let first = granted.wanted();
+        granted.lose(of(&[2]));
+        granted.grant(of(&[2]));
+        // The LIST began before the second grant.
+        assert_eq!(granted.listed(0, first), Some(first));
+        assert_eq!(granted.wanted(), Selection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
+    }
+
+    #[test]
+    fn a_kind_selects_no_slot_that_the_kind_before_has_not_listed() {
+        let mut granted = Granted::default();
+        granted.grant(of(&[1]));
+        let first = granted.wanted();
+        granted.grant(of(&[2]));
+        assert_eq!(granted.listed(0, first), Some(Selection::whole(1, of(&[1]))));
+        let second = granted.wanted();
+        assert_eq!(second, Selection { grant: 2, slots: of(&[1, 2]), list: of(&[2]) });
+        // The second kind has not listed the first slot meanwhile.
+        assert_eq!(granted.listed(0, second), Some(Selection::whole(2, of(&[1, 2]))));
+    }
+}

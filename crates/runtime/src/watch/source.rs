@@ -1,0 +1,295 @@
+//! The LISTs and the watches of one kind, as a sequence of events.
+//!
+//! [`kube::runtime::watcher()`] does the same with a selector that never changes. This one goes on with other
+//! slots: it lists those that were granted alone, and the watch begins at the version up to which it had
+//! shown the others, so that these are not sent again. What it repeats of the listed slots is left out.
+
+use std::time::Duration;
+
+use framework_api::name::SLOT_LABEL;
+use framework_message::{Selection, Slot, Slots};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::core::ObjectList;
+use kube::runtime::watcher::{Error, Event};
+use kube::{Api, ResourceExt};
+use tokio::time::timeout;
+
+use super::kind::Kind;
+use super::selector::Selector;
+use crate::wire::{Resource, Watched};
+
+/// How long the API server keeps a watch open.
+const WATCH_SECONDS: u32 = 290;
+
+/// A watch without any event for so long has lost its connection.
+const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+
+type Changes<T> = BoxStream<'static, kube::Result<WatchEvent<Watched<T>>>>;
+
+/// The LISTs and the watches of one kind.
+pub struct Source<T> {
+    api: Api<Watched<T>>,
+    /// Objects in one page of a LIST.
+    page: u32,
+    /// The label selector of the watch.
+    labels: Option<String>,
+    /// The slots that are listed while the others stay as they are; `None`: everything is listed.
+    part: Option<Slots>,
+    /// The share, if the kind is divided into slots.
+    share: Option<Selection>,
+    /// The version up to which the events have shown everything; `None`: nothing was listed.
+    version: Option<String>,
+    /// Slots that were listed alone, with the version of their LIST: the watch began before it.
+    floors: Vec<(Slots, u128)>,
+    step: Step<T>,
+}
+
+/// The next action.
+enum Step<T> {
+    /// A LIST is to begin.
+    Begin,
+    /// This page is to be asked for.
+    List { token: Option<String> },
+    /// These objects are to be shown; then come other pages, or the watch from this version.
+    Listed { objects: std::vec::IntoIter<Watched<T>>, token: Option<String>, version: Option<String> },
+    /// The watch is to be opened.
+    Open,
+    /// The watch is open.
+    Watch(Changes<T>),
+}
+
+impl<T: Kind> Source<T> {
+    /// A source that is to [begin](Source::begin).
+    pub fn new(client: kube::Client, resource: Resource) -> Self {
+        Source {
+            api: Api::all_with(client, &resource),
+            page: resource.page,
+            labels: None,
+            part: None,
+            share: None,
+            version: None,
+            floors: Vec::new(),
+            step: Step::Begin,
+        }
+    }
+
+    /// Begins a LIST of the share, or of those slots of it that are not known.
+    pub fn begin(&mut self, selector: &Selector, share: Option<Selection>) {
+        self.labels = selector.labels(share);
+        self.part = self.part_of(share);
+        self.share = share;
+        self.begin_again();
+    }
+
+    /// The share is empty: nothing is watched, and nothing is known any more.
+    pub fn pause(&mut self) {
+        self.version = None;
+        self.step = Step::Begin;
+    }
+
+    /// The slots to list, if the other ones can stay as they are.
+    fn part_of(&self, share: Option<Selection>) -> Option<Slots> {
+        let (before, now) = (self.share?.slots, share?);
+        // A selector that is not of slots shows objects without a label too.
+        let are_of_slots = [before, now.slots].iter().all(|slots| *slots != Slots::ALL);
+        let is_known = are_of_slots && self.version.is_some();
+        is_known.then(|| now.slots.without(before).or(now.list.and(now.slots)))
+    }
+
+    /// The share whose LIST has begun.
+    pub fn share(&self) -> Option<Selection> {
+        self.share.map(|share| Selection { list: self.part.unwrap_or(share.slots), ..share })
+    }
+
+    /// The slots that are not listed because they were shown before.
+    pub fn kept(&self) -> Slots {
+        match (self.share, self.part) {
+            (Some(share), Some(part)) => share.slots.without(part),
+            _ => Slots::NONE,
+        }
+    }
+
+    /// The next event; the caller waits after an error. The future may be dropped at every time.
+    pub async fn next(&mut self) -> Result<Event<Watched<T>>, Error> {
+        loop {
+            if let Some(seen) = self.advance().await.transpose() {
+                return seen;
+            }
+        }
+    }
+
+    async fn advance(&mut self) -> Result<Option<Event<Watched<T>>>, Error> {
+        match &mut self.step {
+            Step::Begin => {
+                self.step = match self.part {
+                    Some(Slots::NONE) => {
+                        Step::Listed { objects: Vec::new().into_iter(), token: None, version: None }
+                    }
+                    _ => Step::List { token: None },
+                };
+                Ok(Some(Event::Init))
+            }
+            Step::List { token } => {
+                let token = token.clone();
+                let params = self.list_params(token);
+                match self.api.list(&params).await {
+                    Ok(list) => self.take(list),
+                    Err(error) => {
+                        self.begin_again();
+                        Err(Error::InitialListFailed(error))
+                    }
+                }
+            }
+            Step::Listed { objects, token, version } => match objects.next() {
+                Some(object) => Ok(Some(Event::InitApply(object))),
+                None if token.is_some() => {
+                    self.step = Step::List { token: token.take() };
+                    Ok(None)
+                }
+                None => {
+                    let version = version.take();
+                    Ok(self.listed(version).then_some(Event::InitDone))
+                }
+            },
+            Step::Open => {
+                let version = self.version.clone().unwrap_or_default();
+                let mut params = WatchParams::default().timeout(WATCH_SECONDS);
+                params.label_selector.clone_from(&self.labels);
+                match self.api.watch(&params, &version).await {
+                    Ok(changes) => self.step = Step::Watch(changes.boxed()),
+                    Err(kube::Error::Api(status)) if status.code == 410 => {
+                        self.list_all();
+                        return Err(Error::WatchError(status));
+                    }
+                    Err(error) => return Err(Error::WatchStartFailed(error)),
+                }
+                Ok(None)
+            }
+            Step::Watch(changes) => match timeout(SILENCE, changes.next()).await {
+                Ok(Some(change)) => self.changed(change),
+                Ok(None) | Err(_) => {
+                    self.step = Step::Open;
+                    Ok(None)
+                }
+            },
+        }
+    }
+
+    fn list_params(&self, token: Option<String>) -> ListParams {
+        let labels = match self.part {
+            Some(part) => Some(within(part)),
+            None => self.labels.clone(),
+        };
+        ListParams {
+            label_selector: labels,
+            limit: Some(self.page),
+            continue_token: token,
+            ..ListParams::default()
+        }
+    }
+
+    fn take(&mut self, list: ObjectList<Watched<T>>) -> Result<Option<Event<Watched<T>>>, Error> {
+        let is_set = |text: &String| !text.is_empty();
+        let token = list.metadata.continue_.filter(is_set);
+        let version = list.metadata.resource_version.filter(is_set);
+        if token.is_none() && version.is_none() {
+            self.begin_again();
+            return Err(Error::NoResourceVersion);
+        }
+        self.step = Step::Listed { objects: list.items.into_iter(), token, version };
+        Ok(None)
+    }
+
+    /// The LIST is complete, at this version. Returns whether the watch can follow.
+    fn listed(&mut self, version: Option<String>) -> bool {
+        match (self.part, version) {
+            // There was nothing to list.
+            (Some(_), None) => {}
+            (Some(part), Some(version)) => {
+                let [known, listed] = [self.version.as_deref(), Some(&*version)].map(number);
+                let Some(floor) = listed.filter(|listed| known.is_some_and(|known| known <= *listed)) else {
+                    // A LIST that is older than what was shown comes from a store that was restored.
+                    self.list_all();
+                    return false;
+                };
+                self.floors.push((part, floor));
+            }
+            (None, version) => {
+                self.version = version;
+                self.floors.clear();
+            }
+        }
+        self.step = Step::Open;
+        true
+    }
+
+    fn changed(
+        &mut self,
+        change: kube::Result<WatchEvent<Watched<T>>>,
+    ) -> Result<Option<Event<Watched<T>>>, Error> {
+        let event = match change {
+            Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => Event::Apply(object),
+            Ok(WatchEvent::Deleted(object)) => Event::Delete(object),
+            Ok(WatchEvent::Bookmark(bookmark)) => {
+                self.shown(bookmark.metadata.resource_version);
+                return Ok(None);
+            }
+            Ok(WatchEvent::Error(status)) => {
+                if status.code == 410 {
+                    self.list_all();
+                }
+                return Err(Error::WatchError(status));
+            }
+            Err(error) => return Err(Error::WatchFailed(error)),
+        };
+        let (Event::Apply(object) | Event::Delete(object)) = &event else { return Ok(Some(event)) };
+        let Some(version) = object.resource_version().filter(|version| !version.is_empty()) else {
+            self.list_all();
+            return Err(Error::NoResourceVersion);
+        };
+        let is_repeated = self.is_repeated(object.slot, &version);
+        self.shown(version);
+        Ok((!is_repeated).then_some(event))
+    }
+
+    /// Whether the LIST of the object's slot was of this version, or of a newer one.
+    fn is_repeated(&self, slot: Option<Slot>, version: &str) -> bool {
+        let (Some(slot), Some(version)) = (slot, number(Some(version))) else { return false };
+        self.floors.iter().any(|(slots, floor)| slots.contains(slot) && version <= *floor)
+    }
+
+    /// The watch has shown everything up to this version.
+    fn shown(&mut self, version: String) {
+        if !self.floors.is_empty() {
+            let version = number(Some(&version)).unwrap_or_default();
+            self.floors.retain(|(_, floor)| version < *floor);
+        }
+        self.version = Some(version);
+    }
+
+    fn list_all(&mut self) {
+        self.part = None;
+        self.begin_again();
+    }
+
+    fn begin_again(&mut self) {
+        if self.part.is_none() {
+            self.version = None;
+            self.floors.clear();
+        }
+        self.step = Step::Begin;
+    }
+}
+
+/// The objects of these slots.
+pub(super) fn within(slots: Slots) -> String {
+    let slots: Vec<String> = slots.iter().map(|slot| slot.to_string()).collect();
+    format!("{SLOT_LABEL} in ({})", slots.join(","))
+}
+
+/// The number that a resourceVersion is.
+fn number(version: Option<&str>) -> Option<u128> {
+    version?.parse().ok()
+}

@@ -1,7 +1,7 @@
 //! Slot labels that others set: copies of manifests have that of another Framework, and users edit them.
 
 use framework_message::Slot;
-use framework_sim::{Options, SimCluster, User, check};
+use framework_sim::{Fault, Options, Rule, SimCluster, User, Verb, check};
 use serde_json::{Value, json};
 
 use crate::replicas::{replica_with, shared};
@@ -77,6 +77,37 @@ fn a_label_that_is_edited_while_its_framework_runs_is_put_right() {
         let made = cluster.history().of("pods").filter(|change| change.creates()).count();
         assert_eq!(made, 2, "no Task runs twice");
         pass(SECOND * 10).await;
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}
+
+#[test]
+fn a_framework_whose_label_is_refused_keeps_no_slots_where_they_are() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        for name in ["f", "refused"] {
+            framework(name).role("w", 1).told("run-ms", "150000").create(&user);
+        }
+        let one = replica_with(&cluster, 1, setup.clone());
+        let label = Rule::new(Fault::Invalid).verb(Verb::Patch).plural("frameworks").name("refused");
+        cluster.faults(|faults| faults.script(label.times(u32::MAX)));
+        let runs = |user: &User| {
+            user.list("frameworks").iter().all(|one| one["status"]["state"] == "AttemptRunning")
+        };
+        assert!(cluster.until(SECOND * 60, runs).await, "they never run");
+        let two = replica_with(&cluster, 2, setup);
+        pass(SECOND * 45).await;
+        assert_eq!(slots::shares(&cluster.history()).expect("a map").len(), 1, "it is awaited first");
+        pass(SECOND * 30).await;
+        shared(&cluster, &[&one, &two]).await;
+        cluster.faults(framework_sim::Faults::unscript);
+        let over =
+            |user: &User| user.list("frameworks").iter().all(|one| one["status"]["state"] == "Completed");
+        assert!(cluster.until(SECOND * 300, over).await, "not all have ended");
+        assert!(are_right(&user));
+        let made = cluster.history().of("pods").filter(|change| change.creates()).count();
+        assert_eq!(made, 2, "no Task runs twice");
         check::at_quiescence(&cluster.history()).unwrap();
     });
 }

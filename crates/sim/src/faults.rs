@@ -81,6 +81,11 @@ impl Faults {
         self.rules.push(rule);
     }
 
+    /// Drops all scripted faults.
+    pub fn unscript(&mut self) {
+        self.rules.clear();
+    }
+
     /// Allows at most that many unfinished Pods in a namespace; `None` lifts the limit.
     pub fn quota(&mut self, namespace: &str, pods: Option<usize>) {
         match pods {

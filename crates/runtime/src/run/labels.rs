@@ -8,9 +8,10 @@
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Unbounded};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use framework_api::{Framework, name};
+use framework_message::backoff::REFUSED;
 use framework_message::{Key, MayAct, Ownership, Slot, Slots};
 use futures::StreamExt;
 use kube::api::{Patch, PatchParams};
@@ -19,8 +20,8 @@ use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use tracing::{debug, info};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tracing::{debug, info, warn};
 
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
@@ -42,12 +43,14 @@ pub struct Labels {
     pub mislabelled: Arc<Mislabelled>,
     /// Whether there are other replicas.
     pub accompanied: watch::Receiver<bool>,
-    /// Set while every Framework has its label, as far as the watch shows.
+    /// Set while no Framework is awaited that has no label, or a wrong one.
     pub complete: watch::Sender<bool>,
     /// Labels a second, at most.
     pub per_second: f64,
     /// The Framework that was labelled last.
     pub last: Option<Key>,
+    /// Frameworks whose label was refused: how often in a row, and until when they wait.
+    pub refused: BTreeMap<Key, (u32, Instant)>,
 }
 
 /// A version of a Framework that is to get the label.
@@ -55,16 +58,27 @@ pub struct Labels {
 struct Unlabelled {
     uid: String,
     resource_version: String,
+    /// When it was first seen without the label.
+    since: Instant,
 }
 
 impl From<Wrong> for Unlabelled {
     fn from(wrong: Wrong) -> Self {
-        Unlabelled { uid: wrong.uid.to_string(), resource_version: wrong.resource_version.to_string() }
+        Unlabelled {
+            uid: wrong.uid.to_string(),
+            resource_version: wrong.resource_version.to_string(),
+            since: wrong.since,
+        }
     }
 }
 
 /// The pause after a failure of the watch, and while the Frameworks without a label are of other replicas.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a Framework without its label keeps slots where they are, beside the time that those before it
+/// take. A Framework that cannot be labelled must not keep a new replica from its share; the next owner of its
+/// slot does not see it until it has the label.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Labels Frameworks whenever there are several replicas. It ends with the program.
 pub async fn run(mut labels: Labels) {
@@ -89,6 +103,7 @@ async fn label(labels: &mut Labels) {
     let only = watcher::Config::default().labels(&no_slot());
     let mut shown = watcher(api, only).boxed();
     let mut unlabelled: BTreeMap<Key, Unlabelled> = BTreeMap::new();
+    let mut before = BTreeMap::new();
     let mut turns = interval(Duration::from_secs_f64(1.0 / labels.per_second.max(1.0)));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_listed = false;
@@ -97,13 +112,18 @@ async fn label(labels: &mut Labels) {
             biased;
             changed = labels.accompanied.changed() => if changed.is_err() { return },
             event = shown.next() => match event {
-                Some(Ok(watcher::Event::Init)) => unlabelled.clear(),
+                Some(Ok(watcher::Event::Init)) => before = std::mem::take(&mut unlabelled),
                 Some(Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object))) => {
-                    let (key, found) = found(&object);
+                    let (key, mut found) = found(&object);
+                    let earlier = unlabelled.get(&key).or_else(|| before.get(&key));
+                    found.since = earlier.filter(|one| one.uid == found.uid).map_or(found.since, |one| one.since);
                     unlabelled.insert(key, found);
                 }
                 Some(Ok(watcher::Event::Delete(object))) => _ = unlabelled.remove(&found(&object).0),
-                Some(Ok(watcher::Event::InitDone)) => is_listed = true,
+                Some(Ok(watcher::Event::InitDone)) => {
+                    is_listed = true;
+                    before.clear();
+                }
                 Some(Err(error)) => {
                     debug!(%error, "the watch of Frameworks without a label failed");
                     sleep(PAUSE).await;
@@ -118,9 +138,13 @@ async fn label(labels: &mut Labels) {
                 }
             }
         }
-        let is_complete = is_listed && unlabelled.is_empty() && labels.mislabelled.is_empty();
+        let is_complete = is_listed && !labels.is_awaited(&unlabelled);
         // Each report makes the member take a step, which looks at every slot.
-        labels.complete.send_if_modified(|complete| std::mem::replace(complete, is_complete) != is_complete);
+        let is_news = |complete: &mut bool| std::mem::replace(complete, is_complete) != is_complete;
+        if labels.complete.send_if_modified(is_news) && is_complete && !unlabelled.is_empty() {
+            let (count, framework) = (unlabelled.len(), unlabelled.keys().next().map(Key::to_string));
+            warn!(count, framework, "slots may move before all Frameworks have the label of their slot");
+        }
     }
 }
 
@@ -133,7 +157,8 @@ fn no_slot() -> String {
 fn found(object: &PartialObjectMeta<Framework>) -> (Key, Unlabelled) {
     let key = Key::new(&object.namespace().unwrap_or_default(), &object.name_any());
     let uid = object.uid().unwrap_or_default();
-    (key, Unlabelled { uid, resource_version: object.resource_version().unwrap_or_default() })
+    let resource_version = object.resource_version().unwrap_or_default();
+    (key, Unlabelled { uid, resource_version, since: Instant::now() })
 }
 
 impl Labels {
@@ -142,12 +167,22 @@ impl Labels {
     fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
         let now = self.clock.now();
         let owns = |slot| self.ownership.may_act(slot, now) == MayAct::Yes;
-        let mine = unlabelled.range((after, Unbounded)).find(|(_, one)| owns(Slot::of(&one.uid)));
+        let waits = |key: &Key| self.refused.get(key).is_some_and(|(_, until)| Instant::now() < *until);
+        let mut later = unlabelled.range((after, Unbounded));
+        let mine = later.find(|(key, one)| owns(Slot::of(&one.uid)) && !waits(key));
         let mine = mine.map(|(key, one)| (key.clone(), one.clone()));
-        let wrong = self.mislabelled.first(after, |wrong| owns(wrong.label));
+        let wrong = self.mislabelled.first(after, |key, wrong| owns(wrong.label) && !waits(key));
         mine.into_iter()
             .chain(wrong.map(|(key, wrong)| (key, wrong.into())))
             .min_by(|(one, _), (other, _)| one.cmp(other))
+    }
+
+    /// Whether slots stay where they are until a Framework has its label.
+    fn is_awaited(&self, unlabelled: &BTreeMap<Key, Unlabelled>) -> bool {
+        let queued = Duration::from_secs_f64(unlabelled.len() as f64 / self.per_second.max(1.0));
+        let awaited = |since: Instant| since.elapsed() <= PATIENCE + queued;
+        unlabelled.values().any(|one| awaited(one.since))
+            || self.mislabelled.first(Unbounded, |_, wrong| awaited(wrong.since)).is_some()
     }
 
     /// Labels the next Framework in the order of names, so that one that changes all the time, or cannot be
@@ -175,6 +210,7 @@ impl Labels {
             Ok(Err(_)) | Err(_) => None,
         };
         self.metrics.request_ended("patch", "frameworks", code, begun.elapsed());
+        let failures = self.refused.remove(&key).map_or(1, |(failures, _)| failures + 1);
         let mut forget = || {
             unlabelled.remove(&key);
             self.mislabelled.forget(&key, &one.resource_version);
@@ -185,6 +221,13 @@ impl Labels {
             Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
                 debug!(framework = %key, code = status.code, "the label waits for the watch");
                 forget();
+            }
+            Ok(Err(kube::Error::Api(status))) => {
+                let delay = REFUSED.delay(failures, u64::from(status.code));
+                debug!(framework = %key, reason = status.message, retry_in = ?delay, "a label was refused");
+                // Those that are gone were not tried again.
+                self.refused.retain(|_, (_, until)| until.elapsed() < PATIENCE);
+                self.refused.insert(key, (failures, Instant::now() + delay));
             }
             Ok(Err(error)) => debug!(framework = %key, %error, "a label was not set"),
             Err(_) => debug!(framework = %key, "no answer to a label"),

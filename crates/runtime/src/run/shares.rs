@@ -127,6 +127,7 @@ pub fn start(
             complete,
             per_second: parts.settings.qps * LABELS,
             last: None,
+            refused: BTreeMap::new(),
         })
         .map(|()| "the task that labels Frameworks"),
     );
@@ -305,7 +306,8 @@ impl Shares {
 
     /// The member learns of the slots that are listed once all units were listed since their grant.
     fn report_listed(&mut self) {
-        let are_units_listed = self.units.as_ref().is_none_or(|units| units.are_listed(self.granted.number()));
+        let are_units_listed =
+            self.units.as_ref().is_none_or(|units| units.are_listed(self.granted.number()));
         if are_units_listed && !self.listed.is_empty() {
             let listed = std::mem::replace(&mut self.listed, Slots::NONE);
             self.command(Command::Listed(listed));

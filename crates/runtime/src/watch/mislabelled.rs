@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use framework_message::{Change, Key, Slot, Slots};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::wire::FrameworkText;
 
@@ -19,6 +20,8 @@ pub struct Wrong {
     pub uid: Arc<str>,
     /// The version with this label.
     pub resource_version: u128,
+    /// When a wrong label of this Framework was first seen.
+    pub since: Instant,
 }
 
 /// The Frameworks with a wrong label that the watch shows. There are never more than Frameworks.
@@ -37,7 +40,10 @@ impl Mislabelled {
                 let before = match wrong {
                     Some(label) => {
                         let (uid, resource_version) = (Arc::clone(&text.uid), text.resource_version);
-                        self.found().insert(text.key.clone(), Wrong { label, uid, resource_version })
+                        let mut found = self.found();
+                        let earlier = found.get(&text.key).filter(|wrong| wrong.uid == uid);
+                        let since = earlier.map_or_else(Instant::now, |wrong| wrong.since);
+                        found.insert(text.key.clone(), Wrong { label, uid, resource_version, since })
                     }
                     None => self.found().remove(&text.key),
                 };
@@ -66,10 +72,10 @@ impl Mislabelled {
     }
 
     /// The first one with a greater name that is wanted.
-    pub fn first(&self, after: Bound<&Key>, wanted: impl Fn(&Wrong) -> bool) -> Option<(Key, Wrong)> {
+    pub fn first(&self, after: Bound<&Key>, wanted: impl Fn(&Key, &Wrong) -> bool) -> Option<(Key, Wrong)> {
         let found = self.found();
         let mut rest = found.range((after, Unbounded));
-        rest.find(|(_, wrong)| wanted(wrong)).map(|(key, wrong)| (key.clone(), wrong.clone()))
+        rest.find(|(key, wrong)| wanted(key, wrong)).map(|(key, wrong)| (key.clone(), wrong.clone()))
     }
 
     /// This version is not to be looked at again.
@@ -113,10 +119,13 @@ mod tests {
             assert!(all.is_empty(), "{label:?}: the watch of invalid labels shows it, if anything is wrong");
         }
         all.note(&Change::Listed(text("u", Some(&wrong.to_string()), 7)));
-        let expected = Wrong { label: Slot(wrong), uid: "u".into(), resource_version: 7 };
-        assert_eq!(all.first(Unbounded, |_| true), Some((Key::new("ns", "job"), expected)));
-        assert_eq!(all.first(Unbounded, |one| one.label == Slot(right)), None);
-        assert_eq!(all.first(Bound::Excluded(&Key::new("ns", "job")), |_| true), None);
+        let (key, first) = all.first(Unbounded, |_, _| true).expect("its label is wrong");
+        assert_eq!((key, first.label, first.resource_version), (Key::new("ns", "job"), Slot(wrong), 7));
+        // Another version with a wrong label is not awaited for longer.
+        all.note(&Change::Applied(text("u", Some(&wrong.to_string()), 7)));
+        assert_eq!(all.first(Unbounded, |_, _| true).map(|(_, again)| again), Some(first));
+        assert_eq!(all.first(Unbounded, |_, one| one.label == Slot(right)), None);
+        assert_eq!(all.first(Bound::Excluded(&Key::new("ns", "job")), |_, _| true), None);
         all.forget(&Key::new("ns", "job"), "6");
         assert!(!all.is_empty(), "another version");
         all.note(&Change::Applied(text("u", Some(&right.to_string()), 8)));

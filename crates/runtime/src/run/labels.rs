@@ -76,8 +76,8 @@ impl From<Wrong> for Unlabelled {
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How long a Framework without its label keeps slots where they are, beside the time that those before it
-/// take. A Framework that cannot be labelled must not keep a new replica from its share; the next owner of its
-/// slot does not see it until it has the label.
+/// take. A Framework that cannot be labelled must not keep a new replica from its share; the next owner of
+/// its slot does not see it until it has the label.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Labels Frameworks whenever there are several replicas. It ends with the program.
@@ -116,7 +116,9 @@ async fn label(labels: &mut Labels) {
                 Some(Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object))) => {
                     let (key, mut found) = found(&object);
                     let earlier = unlabelled.get(&key).or_else(|| before.get(&key));
-                    found.since = earlier.filter(|one| one.uid == found.uid).map_or(found.since, |one| one.since);
+                    if let Some(earlier) = earlier.filter(|one| one.uid == found.uid) {
+                        found.since = earlier.since;
+                    }
                     unlabelled.insert(key, found);
                 }
                 Some(Ok(watcher::Event::Delete(object))) => _ = unlabelled.remove(&found(&object).0),

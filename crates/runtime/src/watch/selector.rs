@@ -1,9 +1,9 @@
 //! The label selector of a watch. That of a kind which is divided into slots changes while the watch runs.
 
+use framework_api::name::SLOT_LABEL;
 use framework_message::{Selection, Slots};
 use tokio::sync::watch;
 
-use super::source::within;
 use crate::wire::Wire;
 
 /// The label selector of a watch.
@@ -21,7 +21,8 @@ impl Selector {
         Selector { kind: T::RESOURCE.selector, share: None }
     }
 
-    /// The same, for the share of all objects that the receiver shows. After a change, slots that were added are listed.
+    /// The same, for the share of all objects that the receiver shows. After a change, slots that were added
+    /// are listed.
     #[must_use]
     pub fn within(self, share: watch::Receiver<Selection>) -> Self {
         Selector { share: Some(share), ..self }
@@ -52,9 +53,14 @@ impl Selector {
     }
 }
 
+/// The objects of these slots.
+pub(super) fn within(slots: Slots) -> String {
+    let slots: Vec<String> = slots.iter().map(|slot| slot.to_string()).collect();
+    format!("{SLOT_LABEL} in ({})", slots.join(","))
+}
+
 #[cfg(test)]
 mod tests {
-    use framework_api::name::SLOT_LABEL;
     use framework_engine::object::PodObject;
     use framework_message::Slot;
 

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use framework_api::name::SLOT_LABEL;
 use framework_message::{Selection, Slot, Slots};
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -17,7 +16,7 @@ use kube::{Api, ResourceExt};
 use tokio::time::timeout;
 
 use super::kind::Kind;
-use super::selector::Selector;
+use super::selector::{Selector, within};
 use crate::wire::{Resource, Watched};
 
 /// How long the API server keeps a watch open.
@@ -281,12 +280,6 @@ impl<T: Kind> Source<T> {
         }
         self.step = Step::Begin;
     }
-}
-
-/// The objects of these slots.
-pub(super) fn within(slots: Slots) -> String {
-    let slots: Vec<String> = slots.iter().map(|slot| slot.to_string()).collect();
-    format!("{SLOT_LABEL} in ({})", slots.join(","))
 }
 
 /// The number that a resourceVersion is.

@@ -88,6 +88,7 @@ async fn work(settings: Settings, environment: &Environment, stderr: &Stderr) ->
     let member = match settings.member {
         None => None,
         Some(policy) => Some(MemberParts {
+            has_whole_budget: settings.config.kube_client_limits_per_replica,
             client: client::connect(config, &incarnation, &metrics)?,
             policy,
             host: host.to_owned(),

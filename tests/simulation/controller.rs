@@ -99,6 +99,7 @@ impl Controller {
         let rate = setup.place.as_ref().map_or(1000, |place| place.rate);
         let clock = Clock::simulated(cluster.clock().now() + setup.wrong_by).at_rate(rate);
         let member = setup.place.clone().map(|place| MemberParts {
+            has_whole_budget: false,
             client: wire(cluster.client(&member_of(&name)), gate.clone(), None),
             policy: place.policy,
             host: place.host,

@@ -65,6 +65,8 @@ pub struct Config {
     pub lease_duration_sec: u64,
     /// Seconds between renewals.
     pub lease_renew_interval_sec: u64,
+    /// Whether the limits of requests are those of each replica, not of all together.
+    pub kube_client_limits_per_replica: bool,
     /// Where metrics and the positions of units are served.
     pub metrics_address: SocketAddr,
     /// Whether the API server decides who may read them.
@@ -167,6 +169,7 @@ impl Default for Config {
             sharding: false,
             lease_duration_sec: 10,
             lease_renew_interval_sec: 2,
+            kube_client_limits_per_replica: false,
             metrics_address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 8080)),
             metrics_authorization: true,
             probe_address: None,
@@ -285,6 +288,7 @@ mod tests {
             sharding: true,
             lease_duration_sec: 20,
             lease_renew_interval_sec: 10,
+            kube_client_limits_per_replica: true,
             metrics_address: "127.0.0.1:0".parse().unwrap(),
             metrics_authorization: false,
             probe_address: Some("127.0.0.1:0".parse().unwrap()),

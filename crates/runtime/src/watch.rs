@@ -19,7 +19,7 @@ use framework_message::Change;
 use crate::event::Event;
 use crate::metrics::Metrics;
 use crate::pace::paced;
-use crate::wire::{Resource, Unreadable, Watched, Wire};
+use crate::wire::{Unreadable, Watched, Wire};
 
 mod kind;
 mod mislabelled;

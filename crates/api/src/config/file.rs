@@ -39,6 +39,7 @@ pub(super) struct FileConfig {
     sharding: Option<bool>,
     lease_duration_sec: Option<Whole<4, 3_600>>,
     lease_renew_interval_sec: Option<Whole<1, 1_800>>,
+    kube_client_limits_per_replica: Option<bool>,
     metrics_address: Option<Address>,
     metrics_authorization: Option<bool>,
     probe_address: Option<Address>,
@@ -190,6 +191,7 @@ impl FileConfig {
         set(&mut config.sharding, self.sharding);
         set(&mut config.lease_duration_sec, self.lease_duration_sec);
         set(&mut config.lease_renew_interval_sec, self.lease_renew_interval_sec);
+        set(&mut config.kube_client_limits_per_replica, self.kube_client_limits_per_replica);
         set(&mut config.metrics_address, self.metrics_address);
         set(&mut config.metrics_authorization, self.metrics_authorization);
         config

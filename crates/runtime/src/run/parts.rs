@@ -59,4 +59,6 @@ pub struct MemberParts {
     pub host: String,
     /// The UID of the Pod, or anything that no other program uses.
     pub pod: String,
+    /// Whether this replica may use the whole request budget, not only the part that goes with its slots.
+    pub has_whole_budget: bool,
 }

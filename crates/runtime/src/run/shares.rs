@@ -51,6 +51,8 @@ pub struct Shares {
     accompanied: watch::Sender<bool>,
     /// When the drain of a slot began, on the steady clock.
     draining: BTreeMap<Slot, Duration>,
+    /// Whether the request budget does not go with the slots.
+    has_whole_budget: bool,
     metrics: Arc<Metrics>,
     recorder: Recorder,
     exited: bool,
@@ -156,6 +158,7 @@ pub fn start(
         granted: Granted::default(),
         accompanied,
         draining: BTreeMap::new(),
+        has_whole_budget: member.has_whole_budget,
         metrics: Arc::clone(&parts.metrics),
         recorder: recorder.clone(),
         exited: false,
@@ -336,20 +339,40 @@ impl Shares {
         self.exited
     }
 
-    /// The share of the request budget that goes with the slots: all replicas together load the API server no
-    /// more than one does.
+    /// The part of the request budget that this replica may use.
     pub fn budget(&self, settings: &EngineSettings) -> (f64, u32, usize) {
         let held = self.granted.slots().iter().count();
-        let share = held as f64 / Slot::COUNT as f64;
-        let part = |whole: f64| (whole * share).ceil().max(1.0);
-        (
-            (settings.qps * share).max(1.0),
-            part(f64::from(settings.burst)) as u32,
-            part(settings.max_in_flight as f64) as usize,
-        )
+        part(settings, if self.has_whole_budget { Slot::COUNT } else { held })
     }
+}
+
+/// The part of the request budget that goes with so many slots, by which all replicas together load the API
+/// server no more than one does: rate, burst and requests in flight.
+fn part(settings: &EngineSettings, slots: usize) -> (f64, u32, usize) {
+    let share = slots as f64 / Slot::COUNT as f64;
+    let part = |whole: f64| (whole * share).ceil().max(1.0);
+    (
+        (settings.qps * share).max(1.0),
+        part(f64::from(settings.burst)) as u32,
+        part(settings.max_in_flight as f64) as usize,
+    )
 }
 
 fn place(kind: Kind) -> usize {
     ORDER.iter().position(|one| *one == kind).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_budget_goes_with_the_slots() {
+        let settings =
+            EngineSettings { qps: 80.0, burst: 100, max_in_flight: 32, ..EngineSettings::default() };
+        assert_eq!(part(&settings, Slot::COUNT), (80.0, 100, 32));
+        assert_eq!(part(&settings, Slot::COUNT / 4), (20.0, 25, 8));
+        assert_eq!(part(&settings, 85), (80.0 * 85.0 / 256.0, 34, 11), "no part is lost by rounding");
+        assert_eq!(part(&settings, 0), (1.0, 1, 1), "a replica without slots still labels");
+    }
 }

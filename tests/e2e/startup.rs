@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use framework_programs::Binaries;
 use framework_testcluster::running::Running;
 use framework_testcluster::{Cluster, Options};
 
@@ -56,6 +58,38 @@ fn a_bad_config_file_ends_it_with_one_line() {
     let expected = "frameworkcontroller: config file frameworkcontroller.yaml: line 1: kubeClientQps: 0 is not \
                     allowed, give a number above 0 and at most 10000\n";
     assert_eq!(log, expected);
+}
+
+/// Starts it with this argument, and an API server that is not there.
+fn start_with(argument: &str, file: &tempfile::NamedTempFile) -> Running {
+    let dir = tempfile::tempdir().expect("a directory");
+    program::start_in(dir, &[argument], &[("KUBECONFIG", file.path().as_os_str())])
+}
+
+#[test]
+fn a_wrong_log_filter_ends_it_with_what_is_allowed() {
+    let mut program = start_with("--log-level=verbose", &kubeconfig("http://127.0.0.1:1"));
+    let (code, log) = program.end();
+    let expected = "frameworkcontroller: --log-level: \"verbose\" is no log filter; allowed are error, warn, \
+                    info, debug, trace, off, or directives such as info,framework_core=debug\n";
+    assert_eq!((code, &*log), (Some(2), expected));
+}
+
+#[test]
+fn a_log_in_json_has_one_object_a_line() {
+    let file = kubeconfig("http://127.0.0.1:1");
+    let mut program = start_with("--log-format=json", &file);
+    program.says("cannot be reached");
+    program.terminate();
+    let (code, log) = program.end();
+    assert_eq!(code, Some(0), "{log}");
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect();
+    let started = lines.iter().find(|line| line["message"] == "starting").expect("the first line");
+    assert_eq!((&started["level"], started["version"].is_string()), (&"INFO".into(), true), "{started}");
+    assert!(started["timestamp"].is_string() && lines.len() > 2, "{log}");
 }
 
 #[test]
@@ -156,12 +190,24 @@ fn once_all_is_listed_it_is_ready_and_a_stop_is_graceful() {
         let line = format!("frameworkcontroller_watch_starts_total{{resource=\"{resource}\"}} 1");
         assert!(metrics.contains(&line), "{line} is not in\n{metrics}");
     }
+    promtool_finds_no_fault(metrics.split_once("\r\n\r\n").expect("a body").1);
     let begun = Instant::now();
     program.terminate();
     let (code, log) = program.end();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.trim_end().ends_with("stopped"), "{log}");
     assert!(begun.elapsed() < Duration::from_secs(10), "nothing is in flight: {:?}", begun.elapsed());
+}
+
+fn promtool_finds_no_fault(metrics: &str) {
+    let promtool = Binaries::promtool(&framework_programs::say).expect("promtool is there, or is built");
+    let mut check = Command::new(promtool);
+    check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = check.spawn().expect("promtool runs");
+    check.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("promtool reads it");
+    let output = check.wait_with_output().expect("promtool ends");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && said.is_empty(), "{}\n{metrics}", String::from_utf8_lossy(&said));
 }
 
 fn ready(program: &mut Running) {

@@ -27,7 +27,7 @@ enum Held {
 use Held::{Less, Run, There};
 
 /// Every command, in the order of the README.
-const COMMANDS: [(&str, Held); 19] = [
+const COMMANDS: [(&str, Held); 20] = [
     (
         "cargo xtask demo",
         There("crates/demo/tests/demo.rs", &["CARGO_BIN_EXE_framework-demo", ".arg(\"demo\")"]),
@@ -55,11 +55,16 @@ const COMMANDS: [(&str, Held); 19] = [
         "docker push registry.example.com/frameworkcontroller:0.1",
         Less("that registry does not exist", the_overlay_names_the_image),
     ),
-    ("kubectl apply --server-side -k overlay", Run("deployment.apps/frameworkcontroller serverside-applied")),
+    (
+        "sed 's#frameworkcontroller:dev#registry.example.com/frameworkcontroller:0.1#' deploy/install.yaml | \
+         kubectl apply --server-side -f -",
+        Run("deployment.apps/frameworkcontroller serverside-applied"),
+    ),
     (
         "kubectl -n frameworkcontroller rollout status deployment/frameworkcontroller --timeout=120s",
         Less("nothing makes Pods of Deployments on the test cluster", the_deployment_is_there),
     ),
+    ("kubectl apply --server-side -k overlay", Run("deployment.apps/frameworkcontroller serverside-applied")),
     ("kubectl apply -f hello.yaml", Run("framework.frameworkcontroller.microsoft.com/hello created")),
     ("kubectl get fw", Run("hello")),
     ("kubectl wait --for=condition=Complete fw/hello --timeout=5m", Run("condition met")),
@@ -199,6 +204,9 @@ fn the_overlay_names_the_image() {
 }
 
 fn the_deployment_is_there() {
+    let pod = ["get", "deployment/frameworkcontroller", "--namespace=frameworkcontroller", "--output=yaml"];
+    let pod = cluster::kubectl(&pod);
+    assert!(pod.contains("image: registry.example.com/frameworkcontroller:0.1"), "{pod}");
     let get = ["get", "deployment/frameworkcontroller", "--namespace=frameworkcontroller", "--output=name"];
     assert_eq!(cluster::kubectl(&get), "deployment.apps/frameworkcontroller\n");
 }

@@ -74,7 +74,7 @@ fn the_pod_listens_where_the_probes_and_the_network_policy_say() {
     assert_eq!(of_kind(&objects, "Service")[0]["spec"]["ports"][0]["targetPort"], "metrics");
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/network-policy/network_policy.yaml");
     let text = std::fs::read_to_string(path).expect("the component has it");
-    kubectl(&["create", "--dry-run=server", "-f=-"], &text).expect("it is accepted");
+    kubectl(&["apply", "--server-side", "--dry-run=server", "-f=-"], &text).expect("it is accepted");
     let policy: Value = serde_saphyr::from_str(&text).expect("YAML");
     for (key, value) in policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels") {
         assert_eq!(&pod["metadata"]["labels"][key], value);

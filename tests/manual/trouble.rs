@@ -164,7 +164,7 @@ fn columns_and_wait_tell_people_what_they_want_to_know() {
     kubectl(&["wait", "--for=condition=Complete", "fw/job", "--namespace", &ns, "--timeout=60s"]);
     let table = kubectl(&["get", "fw", "--namespace", &ns]);
     let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(words[0], ["NAME", "STATE", "ATTEMPT", "TASKS", "AGE"]);
+    assert_eq!(words[0], ["NAME", "STATE", "ATTEMPT", "TASKS", "REASON", "RESULT", "AGE"]);
     assert_eq!(words[1][..4], ["job", "Completed", "0", "2/2"]);
     assert!(kubectl(&["get", "all", "--namespace", &ns]).contains("framework"));
 }

@@ -2,7 +2,7 @@
 //!
 //! [`kube::runtime::watcher()`] does the same with a selector that never changes. This one goes on with other
 //! slots: it lists those that were granted alone, and the watch begins at the version up to which it had
-//! shown the others, so that these are not sent again. What it repeats of the listed slots is left out.
+//! shown the others, so that these are not sent again. Events that the LIST has shown already are left out.
 
 use std::time::Duration;
 

@@ -4,23 +4,21 @@
 //! controller can see. These are status codes, reasons, the fields of objects that clients write or wait for,
 //! and the events of watches.
 
-mod conformance {
-    pub mod difference;
-    pub mod face;
-    pub mod listing;
-    pub mod side;
-    pub mod walk;
-    pub mod wire;
-}
+pub mod difference;
+pub mod face;
+pub mod listing;
+pub mod side;
+pub mod walk;
+pub mod wire;
 
 use std::time::Duration;
 
-use conformance::side::Side;
-use conformance::walk::{KINDS, Step, body, fill_namespace, walk};
-use conformance::{difference, face, listing};
 use framework_sim::{Kind, Options, Rates, run};
 use framework_testcluster::shared;
 use serde_json::{Value, json};
+
+use self::side::Side;
+use self::walk::{KINDS, Step, body, fill_namespace, walk};
 
 const SEEDS: u64 = 10;
 const STEPS: usize = 60;

@@ -1,21 +1,16 @@
 //! The simulated API server against the real one, for queues: which changes of a QueueUnit its definition
 //! allows, and how Pods are held to a ResourceQuota. The same requests, the same answers.
 
-mod conformance {
-    pub mod difference;
-    pub mod listing;
-    pub mod wire;
-}
-
 use std::time::Duration;
 
-use conformance::wire::{JSON, MERGE};
-use conformance::{difference, listing, wire};
 use framework_api::crd::queue;
 use framework_sim::{Kind, Options, Rates, run};
 use framework_testcluster::shared;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+
+use crate::conformance::wire::{JSON, MERGE};
+use crate::conformance::{difference, listing, wire};
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 mod build;
 mod delegate;
 mod leash;
+mod programs;
 mod progress;
 mod soak;
 mod test;

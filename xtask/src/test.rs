@@ -4,10 +4,11 @@
 //! lists each step with its result and time, the tests that failed, and the commands that repeat them. Only
 //! the programs of the test cluster are built beside the other steps: their first build takes minutes, and
 //! tests that waited for it would run out of time. That build ends with this process, however this process
-//! ends.
+//! ends. The test programs are compiled first, and then run in [`lanes`] side by side.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::AddAssign;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ use framework_programs::workspace::{root, set_by_cargo};
 
 use crate::leash::{Leashed, end_with_input};
 use crate::took::Took;
+
+mod lanes;
 
 /// The part of the gate to run.
 #[derive(clap::Args)]
@@ -57,7 +60,8 @@ impl Step {
             ],
             Step::Docs => &["RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps"],
             Step::Programs => &["cargo xtask test --only programs"],
-            Step::Tests => &["cargo test --workspace --no-fail-fast"],
+            // The programs are compiled; `lanes` runs them.
+            Step::Tests => &["cargo test --workspace --no-run"],
         }
     }
 
@@ -70,15 +74,18 @@ impl Step {
             say("programs: looking for the programs of the test cluster");
             if let Err(error) = build_programs() {
                 say(&error.to_string());
-                failed.push(self.commands()[0]);
+                failed.push(self.commands()[0].to_owned());
             }
         } else {
             for command in self.commands() {
                 say(&format!("{self}: {command}"));
-                if !shell(command, &mut tally)?.success() {
-                    failed.push(*command);
+                if !shell(command, &mut tally, "")?.success() {
+                    failed.push((*command).to_owned());
                 }
             }
+        }
+        if self == Step::Tests && failed.is_empty() {
+            failed = lanes::run(&mut tally)?;
         }
         Ok(Outcome { step: self, took: began.elapsed(), failed, tally, note: "" })
     }
@@ -96,7 +103,7 @@ struct Outcome {
     step: Step,
     took: Duration,
     /// The commands that failed.
-    failed: Vec<&'static str>,
+    failed: Vec<String>,
     tally: Tally,
     note: &'static str,
 }
@@ -164,8 +171,9 @@ fn conclude(outcomes: &[Outcome], took: Duration) -> Result<()> {
     );
 }
 
-/// Runs a command in the root of the tree, and counts the tests of its output.
-fn shell(command: &str, tally: &mut Tally) -> Result<ExitStatus> {
+/// Runs a command in the root of the tree, and counts the tests of its output. It prints the output with a
+/// label before each line.
+fn shell(command: &str, tally: &mut Tally, label: &str) -> Result<ExitStatus> {
     let mut shell = Command::new("sh");
     for name in set_by_cargo() {
         shell.env_remove(name);
@@ -181,7 +189,7 @@ fn shell(command: &str, tally: &mut Tally) -> Result<ExitStatus> {
     let mut line = Vec::new();
     while output.read_until(b'\n', &mut line).with_context(|| format!("reading from `{command}`"))? > 0 {
         // Line by line, so that the last line names the test before one that hangs.
-        std::io::stdout().write_all(&line)?;
+        std::io::stdout().write_all(&[label.as_bytes(), &line].concat())?;
         tally.count(&String::from_utf8_lossy(&line));
         line.clear();
     }
@@ -204,7 +212,8 @@ impl Build {
     fn finish(&mut self) -> Result<Outcome> {
         let step = Step::Programs;
         say("programs: waiting for those that are still being built");
-        let failed = if self.child.wait()?.success() { Vec::new() } else { step.commands().to_vec() };
+        let failed =
+            if self.child.wait()?.success() { Vec::new() } else { vec![step.commands()[0].to_owned()] };
         let (took, tally) = (self.began.elapsed(), Tally::default());
         Ok(Outcome { step, took, failed, tally, note: "beside the steps before" })
     }
@@ -232,6 +241,15 @@ impl Tally {
         self.programs += 1;
         self.passed += number(" passed");
         self.failed += number(" failed");
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.programs += other.programs;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.names.extend(other.names);
     }
 }
 
@@ -280,22 +298,13 @@ mod tests {
         let tests = Step::Tests.commands();
         let outcomes = [
             outcome(Step::Fmt, Vec::new()),
-            outcome(Step::Clippy, vec![*shipped]),
-            outcome(Step::Tests, tests.to_vec()),
+            outcome(Step::Clippy, vec![(*shipped).to_owned()]),
+            outcome(Step::Tests, vec![tests[0].to_owned()]),
         ];
         let error = conclude(&outcomes, Duration::ZERO).unwrap_err().to_string();
         assert!(error.starts_with("2 of 3 steps failed"), "{error}");
         assert!(!error.contains("--only fmt") && error.contains("cargo xtask test --only clippy"), "{error}");
         assert!(error.contains(shipped) && !error.contains(all) && error.ends_with(tests[0]), "{error}");
         assert!(conclude(&outcomes[..1], Duration::ZERO).is_ok());
-    }
-
-    #[test]
-    fn no_failing_test_program_hides_another() {
-        for step in Step::value_variants() {
-            for command in step.commands().iter().filter(|command| command.contains("cargo test")) {
-                assert!(command.contains("--no-fail-fast"), "{command}");
-            }
-        }
     }
 }

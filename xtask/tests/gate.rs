@@ -80,33 +80,57 @@ fn the_build_beside_a_gate_that_ignores_interrupts_ends_with_it() {
     ends_with_its_leash("trap '' INT");
 }
 
-#[test]
-fn a_failing_step_hides_no_other() {
-    let dir = tempfile::tempdir().unwrap();
-    for (name, script) in [
-        ("cargo", format!("echo \"$@\" >>{}/log\necho 'test late ... FAILED'\nexit 1", dir.path().display())),
-        ("go", "[ $1 = version ]".to_owned()),
-    ] {
-        let program = dir.path().join(name);
+/// Runs the gate in `dir` with a cargo that carries `script` out, and with a Go that builds nothing. Returns
+/// what it says, and the commands that reached cargo.
+fn gate(dir: &Path, arguments: &[&str], script: &str) -> (String, Vec<String>) {
+    let cargo = format!("echo \"$@\" >>{}/log\n{script}\necho 'test late ... FAILED'\nexit 1", dir.display());
+    for (name, script) in [("cargo", cargo.as_str()), ("go", "[ $1 = version ]")] {
+        let program = dir.join(name);
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
-        .arg("test")
-        .env("PATH", format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap()))
-        .env("FRAMEWORK_TESTCLUSTER_CACHE", dir.path().join("cache"))
+        .args(arguments)
+        .env("PATH", format!("{}:{}", dir.display(), std::env::var("PATH").unwrap()))
+        .env("CARGO", dir.join("cargo"))
+        .env("FRAMEWORK_TESTCLUSTER_CACHE", dir.join("cache"))
         .env_remove("KUBEBUILDER_ASSETS")
         .stdin(Stdio::null())
         .output()
         .unwrap();
     assert!(!output.status.success());
-    let stderr = String::from_utf8_lossy(&output.stderr);
+    let log = fs::read_to_string(dir.join("log")).unwrap();
+    (String::from_utf8_lossy(&output.stderr).into_owned(), log.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn a_failing_lane_of_tests_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let targets = r#"{"packages":[{"targets":[
+        {"kind":["test"],"name":"e2e","src_path":"a.rs"},
+        {"kind":["test"],"name":"chaos","src_path":"b.rs"},
+        {"kind":["test"],"name":"sim","src_path":"c.rs"}]}]}"#;
+    let script = format!("case \"$*\" in *--no-run*) exit 0;; metadata*) echo '{targets}'; exit 0;; esac");
+    let (stderr, commands) = gate(dir.path(), &["test", "--only=tests"], &script);
+    assert!(stderr.contains("error: 1 of 1 steps failed after "), "{stderr}");
+    assert_eq!(stderr.matches("failed: late").count(), 5, "one for each command: {stderr}");
+    let ran = |part: &str| commands.iter().filter(|command| command.contains(part)).count();
+    for part in ["--test e2e -- --skip ", "--test e2e -- re", "--test chaos", "--test sim", "--doc"] {
+        assert_eq!(ran(part), 1, "{part}: {commands:?}");
+        assert!(stderr.contains(part), "{part} can be repeated: {stderr}");
+    }
+    assert_eq!(ran("--no-fail-fast"), 5, "no program hides another of its lane: {commands:?}");
+}
+
+#[test]
+fn a_failing_step_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (stderr, commands) = gate(dir.path(), &["test"], "");
     assert!(stderr.contains("error: 5 of 5 steps failed after "), "{stderr}");
     for step in ["fmt", "clippy", "docs", "programs", "tests"] {
         assert!(stderr.contains(&format!("`cargo xtask test --only {step}`")), "{step}: {stderr}");
     }
     assert_eq!(stderr.matches("failed: late").count(), 5, "one for each command: {stderr}");
-    let log = fs::read_to_string(dir.path().join("log")).unwrap();
-    let commands: Vec<&str> = log.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!(commands, ["fmt", "clippy", "clippy", "doc", "test"], "{log}");
+    let first: Vec<&str> = commands.iter().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(first, ["fmt", "clippy", "clippy", "doc", "test"], "{commands:?}");
 }

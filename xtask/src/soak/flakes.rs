@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use framework_programs::Binaries;
 use framework_programs::workspace::{cargo, target_dir};
-use serde_json::Value;
 
+use crate::programs::test_programs;
 use crate::test::Tally;
 use crate::took::Took;
 
@@ -91,22 +91,15 @@ fn tests(programs: &[String]) -> Vec<String> {
 
 /// The test programs of the workspace that start a control plane, by their sources.
 fn end_to_end() -> Result<Vec<String>> {
-    let output =
-        cargo(&["metadata", "--format-version=1", "--no-deps"]).output().context("starting cargo")?;
-    ensure!(output.status.success(), "cargo metadata failed");
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("reading the metadata")?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
     let mut programs = Vec::new();
-    for target in targets.filter(|target| target["kind"][0] == "test") {
-        let (name, path) = (target["name"].as_str(), target["src_path"].as_str());
-        let (Some(name), Some(path)) = (name, path) else { continue };
-        if starts_a_control_plane(Path::new(path))? {
-            programs.push(name.to_owned());
+    for (name, sources) in test_programs()? {
+        if sources
+            .iter()
+            .try_fold(false, |found, path| Ok::<_, anyhow::Error>(found || starts_a_control_plane(path)?))?
+        {
+            programs.push(name);
         }
     }
-    programs.sort();
-    programs.dedup();
     ensure!(!programs.is_empty(), "no end-to-end program was found");
     Ok(programs)
 }

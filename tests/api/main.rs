@@ -10,4 +10,5 @@ mod policies;
 mod queue;
 mod requests;
 mod space;
+mod train_jobs;
 mod units;

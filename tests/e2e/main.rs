@@ -36,5 +36,6 @@ mod smoke;
 mod startup;
 mod take_over;
 mod ttl;
+mod train_jobs;
 mod wave;
 mod wave_figures;

@@ -160,7 +160,7 @@ pub fn metrics() -> BTreeSet<&'static str> {
 
 /// The name of such a metric as it is scraped.
 pub fn full_name(metric: &str) -> String {
-    let promised = metric.starts_with("framework_");
+    let promised = metric.starts_with("framework_") || metric.starts_with("trainjob_");
     if promised { metric.to_owned() } else { format!("frameworkcontroller_{metric}") }
 }
 

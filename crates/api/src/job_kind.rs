@@ -18,6 +18,11 @@ use serde::Deserialize;
 pub use operand::Operand;
 pub use pointer::{Part, Pointer, escaped};
 
+/// Annotation of a TrainJob with the seconds from its creation after which it is ended as failed.
+pub const DEADLINE_ANNOTATION: &str = "frameworkcontroller.microsoft.com/activeDeadlineSeconds";
+/// Annotation of a TrainJob with the seconds from its end after which it is deleted.
+pub const TTL_ANNOTATION: &str = "frameworkcontroller.microsoft.com/ttlSecondsAfterFinished";
+
 /// The rows that need no config file.
 const BUILT_IN: &str = include_str!("../data/job_kinds.yaml");
 /// Kinds that have code of their own.
@@ -50,6 +55,19 @@ pub struct JobKindRow {
     /// The PriorityClass: the first of these places that names one.
     #[serde(default, deserialize_with = "check::entries")]
     pub priority_class: Vec<Pointer>,
+    /// Who ends a TrainJob at its `spec.activeDeadlineSeconds`. If unset, its jobs have no lifetimes.
+    #[serde(default)]
+    pub deadline: Option<DeadlineBy>,
+}
+
+/// Who ends a job at the deadline that its spec names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeadlineBy {
+    /// The operator of its kind.
+    Operator,
+    /// This controller.
+    Ours,
 }
 
 /// Whether a job waits, and the write that lets it begin.
@@ -99,6 +117,11 @@ impl JobKindRow {
     /// The API group.
     pub fn group(&self) -> &str {
         self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Whether it is the kind whose child is a JobSet of the same name.
+    pub fn is_train_job(&self) -> bool {
+        self.group() == "trainer.kubeflow.org" && self.kind == "TrainJob"
     }
 
     /// The version in the group.
@@ -156,6 +179,9 @@ fn contradiction(row: &JobKindRow) -> Option<(&'static str, &'static str)> {
     let by_field = finished.pointer.is_some();
     if row.pod_sets.is_empty() == row.ask.is_none() {
         return Some(("podSets with ask, or neither", "podSets or ask"));
+    }
+    if row.deadline.is_some() && !row.is_train_job() {
+        return Some(("deadline", "deadline for TrainJob of trainer.kubeflow.org"));
     }
     if by_field == finished.values.is_empty() || by_field != finished.conditions.is_empty() {
         return Some(("this finished", "conditions, or pointer and values"));

@@ -27,6 +27,6 @@ pub(crate) fn ttl_after_finished<'de, D: Deserializer<'de>>(
 }
 
 /// The number of seconds, if it is a whole number within the bounds.
-pub(crate) fn within(value: &Value, bounds: &RangeInclusive<i64>) -> Option<i64> {
+pub fn within(value: &Value, bounds: &RangeInclusive<i64>) -> Option<i64> {
     value.as_i64().filter(|seconds| bounds.contains(seconds))
 }

@@ -1,4 +1,5 @@
-//! How long a Framework may be active, and how long it is kept once it has finished.
+//! How long a job may be active, and how long it is kept once it has finished: a Framework, or a job of
+//! another kind.
 //!
 //! Both ends are sums of a timestamp and a number of seconds in the object, so nothing has to be
 //! remembered. Only a `Date` of the API server proves that an end has come (rule A8). A `Date` is truncated
@@ -12,12 +13,12 @@ use framework_api::{Framework, FrameworkStatus, State, Time};
 use crate::observed::{Moment, Observed, Policy};
 use crate::plan::Report;
 
-/// Reason of the Event about a Framework that is deleted soon after its end.
+/// Reason of the Event about a job that is deleted soon after its end.
 pub const SHORT_TTL: &str = "ShortTTLSecondsAfterFinished";
-/// Reason of the Event about a Framework whose deletion failed.
+/// Reason of the Event about a job whose deletion failed.
 pub const DELETION_FAILED: &str = "DeletionFailed";
-/// Below this many seconds, a finished Framework may be deleted before its user has read it.
-const SHORT_SEC: i32 = 60;
+/// Below this many seconds, a finished job may be deleted before its user has read it.
+pub const SHORT_SEC: i32 = 60;
 
 /// When a completed Framework is to be deleted, and by which of the two settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +29,68 @@ pub struct Expiry {
     pub by_ttl: bool,
 }
 
+/// The four facts on which both ends depend, of a job of any kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lifetime {
+    /// When the job was created.
+    pub created: Option<Time>,
+    /// The seconds from its creation after which it is ended as failed; `None`: it may run for ever.
+    pub deadline: Option<i64>,
+    /// When it finished; `None`: it has not.
+    pub finished: Option<Time>,
+    /// The seconds from then on after which it is deleted; `None`: it is kept.
+    pub ttl: Option<i64>,
+}
+
+/// The next end of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// It is ended as failed.
+    Deadline(Time),
+    /// It is deleted.
+    Expiry(Time),
+}
+
+impl End {
+    /// When it comes.
+    pub fn due(self) -> Time {
+        let (End::Deadline(due) | End::Expiry(due)) = self;
+        due
+    }
+}
+
+impl Lifetime {
+    /// When the job is ended as failed, unless it has finished before.
+    pub fn deadline(&self) -> Option<Time> {
+        Some(self.created?.plus_seconds(self.deadline?))
+    }
+
+    /// When the job is deleted by its TTL; `None`: never, or it has not finished.
+    pub fn expiry(&self) -> Option<Time> {
+        Some(self.finished?.plus_seconds(self.ttl?))
+    }
+
+    /// The end that comes next. A deadline ends only a job that has not finished.
+    pub fn next(&self) -> Option<End> {
+        match self.finished {
+            None => self.deadline().map(End::Deadline),
+            Some(_) => self.expiry().map(End::Expiry),
+        }
+    }
+
+    fn of(framework: &Framework, finished: Option<Time>) -> Self {
+        Lifetime {
+            created: framework.metadata.creation_timestamp.as_ref().map(|at| Time::floor(at.0)),
+            deadline: framework.spec.active_deadline_seconds,
+            finished,
+            ttl: framework.spec.ttl_seconds_after_finished.map(i64::from),
+        }
+    }
+}
+
 /// When the Framework is ended as failed: `activeDeadlineSeconds` after its creation.
 pub fn deadline(framework: &Framework) -> Option<Time> {
-    let seconds = framework.spec.active_deadline_seconds?;
-    let created = framework.metadata.creation_timestamp.as_ref()?;
-    Some(Time::floor(created.0).plus_seconds(seconds))
+    Lifetime::of(framework, None).deadline()
 }
 
 /// When a Framework that completed is deleted; `None`: it has not completed.
@@ -42,8 +100,7 @@ pub fn expiry(framework: &Framework, status: &FrameworkStatus, policy: &Policy) 
     }
     let completed = status.completion_time.unwrap_or(status.transition_time);
     let kept = completed.plus_seconds(policy.framework_completed_retain_sec);
-    let ttl = framework.spec.ttl_seconds_after_finished.map(|seconds| completed.plus_seconds(seconds.into()));
-    Some(match ttl {
+    Some(match Lifetime::of(framework, Some(completed)).expiry() {
         Some(due) if due <= kept => Expiry { due, by_ttl: true },
         _ => Expiry { due: kept, by_ttl: false },
     })
@@ -82,4 +139,36 @@ pub(crate) fn warning(framework: &Framework) -> Option<Report> {
          completed, maybe before anyone has read its status; {SHORT_SEC} or more leaves time for that"
     );
     Some(Report::warning(SHORT_TTL, note))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time::floor(jiff::Timestamp::from_second(second).unwrap())
+    }
+
+    fn lifetime(deadline: Option<i64>, finished: Option<i64>, ttl: Option<i64>) -> Lifetime {
+        Lifetime { created: Some(at(100)), deadline, finished: finished.map(at), ttl }
+    }
+
+    #[test]
+    fn a_job_ends_by_its_deadline_until_it_finishes_and_by_its_ttl_then() {
+        for (deadline, finished, ttl, expected) in [
+            (None, None, None, None),
+            (None, None, Some(0), None),
+            (Some(50), None, Some(0), Some(End::Deadline(at(150)))),
+            (Some(50), Some(120), None, None),
+            (Some(50), Some(120), Some(30), Some(End::Expiry(at(150)))),
+            (None, Some(120), Some(0), Some(End::Expiry(at(120)))),
+            (Some(50), Some(150), Some(10), Some(End::Expiry(at(160)))),
+        ] {
+            let found = lifetime(deadline, finished, ttl).next();
+            assert_eq!(found, expected, "{deadline:?} {finished:?} {ttl:?}");
+            assert_eq!(found.map(End::due), expected.map(End::due));
+        }
+        let unborn = Lifetime { created: None, ..lifetime(Some(50), None, None) };
+        assert_eq!(unborn.next(), None, "no deadline without a creation");
+    }
 }

@@ -170,6 +170,11 @@ impl Engine {
         self.clock.time.now(now)
     }
 
+    /// Asks the API server for its time, for another part: [`Effect::TimeHeard`] follows.
+    pub fn ask_time(&mut self) {
+        self.clock.probe.want();
+    }
+
     /// Takes in one event.
     pub fn step(&mut self, now: Now, event: Event) {
         self.now = now.steady;

@@ -126,6 +126,13 @@ pub enum Effect {
         /// The version that the read shows.
         found: u128,
     },
+    /// The API server showed its time, in the response to a request that was sent at `sent`.
+    TimeHeard {
+        /// On the steady clock.
+        sent: Duration,
+        /// The `Date`.
+        date: Time,
+    },
     /// Every kind has been listed for these slots since they were granted.
     Listed(Slots),
     /// These slots are settled after [`Event::Drain`], or were drained for as long as a request can live.

@@ -21,6 +21,8 @@ mod counts;
 mod dues;
 mod frameworks;
 mod job;
+mod job_lifetime;
+mod lifetimes;
 mod namespaces;
 mod object;
 mod others;
@@ -43,12 +45,14 @@ pub use consumer::{Consumer, ConsumerKey, Growth, JobKind, NamedKind};
 pub use controller::QueueController;
 pub use counts::{Gauges, QueueCounts};
 pub use frameworks::FrameworkUnits;
+pub use job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
+pub use lifetimes::{JobLifetimes, LifetimeGauges};
 pub use object::{
     AttemptObject, ChildJobObject, ClassObject, DeclaredObject, JobObject, JobSetObject, Object, Overtaken,
     OwnerLink, Page, PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes,
     UnitObject, UnitStatus,
 };
-pub use outcome::{Outcome, Wait};
+pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;
 pub use request::{Request, UNGUARDED};
 pub use settings::Settings;

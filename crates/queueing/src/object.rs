@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::QueueCounts;
+use crate::job_lifetime::{ChildObject, JobLifetime};
 use framework_message::{Change, Key};
 
 /// A change that one of the watches of queueing shows.
@@ -44,6 +45,8 @@ pub enum Object {
     Unit(Box<UnitObject>),
     /// A page of a LIST of QueueUnits.
     Page(Page),
+    /// The JobSet of a TrainJob.
+    Child(ChildObject),
 }
 
 /// One page of a LIST of QueueUnits.
@@ -258,6 +261,8 @@ pub struct DeclaredObject {
     pub row: Arc<JobKindRow>,
     /// The JSON pointer of each Pod template, and the place in it for the label.
     pub templates: Vec<(String, TemplateMetadata)>,
+    /// When it is ended and deleted; `None`: jobs of its kind have no lifetimes.
+    pub lifetime: Option<JobLifetime>,
 }
 
 /// The part of a template's metadata that exists. A JSON patch has to add the rest.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::job_kind::JobKindRow;
 use framework_api::queue::Reason;
 use framework_core::observed::Admission;
+use framework_core::plan::Report;
 use framework_message::Key;
 
 /// A decision that the caller carries out.
@@ -41,6 +43,31 @@ pub enum Outcome {
         /// How it waited, if it was released.
         waited: Option<Wait>,
     },
+    /// Something is to be said about the lifetime of a job.
+    Lifetime {
+        /// Its kind.
+        row: Arc<JobKindRow>,
+        /// Its name.
+        job: Key,
+        /// Its UID.
+        uid: Arc<str>,
+        /// The Event, if there is one.
+        report: Option<Report>,
+        /// What metrics count, if they count it.
+        measure: Option<LifetimeMeasure>,
+    },
+}
+
+/// The end of the lifetime of a job, as metrics count it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifetimeMeasure {
+    /// The API server accepted the deletion of a job whose TTL had passed.
+    TtlDeletion {
+        /// The time from the expiry to that acceptance.
+        late: Duration,
+    },
+    /// The API server stored that a job ran past its deadline.
+    DeadlineExceeded,
 }
 
 /// How a unit waited.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::consumer::NamedKind;
 use crate::counts::QueueCounts;
+use crate::job_lifetime::{ConditionPlace, DeadlineCondition};
 use crate::object::{TemplateMetadata, UnitStatus};
 
 /// A request of the controller.
@@ -143,6 +144,39 @@ pub enum Request {
         /// The place of each template, and the metadata that it has already.
         templates: Vec<(String, TemplateMetadata)>,
     },
+    /// DELETE of a job in the foreground, guarded by UID and resourceVersion: in another version it may not
+    /// have finished.
+    DeleteJob {
+        /// Its kind.
+        row: Arc<JobKindRow>,
+        /// Its name.
+        job: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+    },
+    /// GET of the JobSet of a TrainJob, which has its name.
+    GetChild {
+        /// The name of both.
+        job: Key,
+    },
+    /// JSON patch that gives a TrainJob or its JobSet the condition that it failed, guarded by UID and
+    /// resourceVersion.
+    Fail {
+        /// The kind of the job; `None`: its JobSet is meant.
+        row: Option<Arc<JobKindRow>>,
+        /// The name of both.
+        job: Key,
+        /// Guard.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The place of the condition in that version.
+        place: ConditionPlace,
+        /// The condition.
+        condition: DeadlineCondition,
+    },
 }
 
 /// The number that stands for no resourceVersion in a build that can switch rules off. The shipped program
@@ -160,7 +194,7 @@ impl Request {
 
     /// Whether it changes anything.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Request::GetUnit { .. } | Request::ListUnits { .. })
+        !matches!(self, Request::GetUnit { .. } | Request::ListUnits { .. } | Request::GetChild { .. })
     }
 }
 

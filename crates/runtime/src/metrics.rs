@@ -15,9 +15,10 @@ use framework_api::queue::Reason;
 use framework_core::snapshot::Trigger;
 use framework_engine::event::Measure;
 use framework_engine::gauges::Gauges;
+use framework_engine::server_time::ServerTime;
 use framework_membership::Figures;
 use framework_message::Now;
-use framework_queueing::Wait;
+use framework_queueing::{LifetimeGauges, LifetimeMeasure, Wait};
 
 use attempts::Attempts;
 use lifetimes::Lifetimes;
@@ -63,6 +64,7 @@ pub struct Metrics {
     oldest_event: Gauge,
     attempts: Attempts,
     lifetimes: Lifetimes,
+    job_lifetimes: Lifetimes,
     units: Units,
 }
 
@@ -133,7 +135,8 @@ impl Metrics {
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
             ),
             attempts: Attempts::new(&maker),
-            lifetimes: Lifetimes::new(&maker),
+            lifetimes: Lifetimes::of_frameworks(&maker),
+            job_lifetimes: Lifetimes::of_train_jobs(&maker),
             units: Units::new(&maker),
             registry: maker.registry,
         };
@@ -158,6 +161,7 @@ impl Metrics {
         let remaining = self.lifetimes.remaining.collect(now);
         let mut families = self.registry.gather();
         families.extend(remaining);
+        families.extend(self.job_lifetimes.remaining.collect(now));
         families.sort_by(|one, other| one.name().cmp(other.name()));
         families
     }
@@ -299,7 +303,7 @@ impl Metrics {
         self.queue("requests_in_flight", gauges.in_flight);
         let waiting = gauges.oldest_event.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         self.oldest_event.set(waiting.as_secs_f64());
-        self.lifetimes.set(gauges);
+        self.lifetimes.set(gauges.ttl_pending, gauges.deadlines.clone(), gauges.time);
     }
 
     /// A lifetime, or attempts, have ended.
@@ -308,6 +312,19 @@ impl Metrics {
             Measure::Attempts(outcomes) => self.attempts.ended(&outcomes),
             Measure::TtlDeletion { late } => self.lifetimes.deleted(late),
             Measure::DeadlineExceeded => self.lifetimes.exceeded(),
+        }
+    }
+
+    /// The lifetimes of TrainJobs that wait to end, and the clock that they follow.
+    pub fn job_lifetimes(&self, gauges: LifetimeGauges, time: ServerTime) {
+        self.job_lifetimes.set(gauges.ttl_pending, gauges.deadlines, time);
+    }
+
+    /// The lifetime of a TrainJob has ended.
+    pub fn job_ended(&self, measure: LifetimeMeasure) {
+        match measure {
+            LifetimeMeasure::TtlDeletion { late } => self.job_lifetimes.deleted(late),
+            LifetimeMeasure::DeadlineExceeded => self.job_lifetimes.exceeded(),
         }
     }
 
@@ -325,7 +342,6 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use framework_api::State;
-    use framework_engine::server_time::ServerTime;
 
     use super::*;
 
@@ -346,6 +362,9 @@ mod tests {
         let at = |second| framework_api::Time::floor(jiff::Timestamp::from_second(second).unwrap());
         time.heard(at(1000), Duration::from_secs(10), Now { steady: Duration::from_secs(10), ..now() });
         let deadlines = vec![at(1045), at(1029), at(9000)];
+        metrics.job_ended(LifetimeMeasure::TtlDeletion { late: Duration::from_millis(300) });
+        metrics.job_ended(LifetimeMeasure::DeadlineExceeded);
+        metrics.job_lifetimes(LifetimeGauges { ttl_pending: 3, deadlines: vec![at(1045)] }, time);
         let gauges = Gauges { ttl_pending: 7, deadlines, time, ..Gauges::default() };
         metrics.engine(&gauges, Duration::from_secs(10));
         let text = metrics.text(now());
@@ -360,6 +379,11 @@ mod tests {
             r#"framework_active_deadline_remaining_seconds_bucket{le="+Inf"} 3"#,
             "framework_active_deadline_remaining_seconds_count 3",
             "frameworkcontroller_nearest_deadline_seconds -1",
+            "trainjob_ttl_deletions_total 1",
+            r#"trainjob_ttl_deletion_latency_seconds_bucket{le="0.5"} 1"#,
+            "trainjob_ttl_pending_deletions 3",
+            "trainjob_deadline_exceeded_total 1",
+            "trainjob_active_deadline_remaining_seconds_count 1",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
@@ -452,10 +476,11 @@ mod tests {
         let metrics = Metrics::new();
         for family in metrics.families(now()) {
             let name = family.name();
-            let promised = name.starts_with("framework_ttl_")
-                || name.starts_with("framework_deadline_")
-                || name.starts_with("framework_active_deadline_")
-                || name.starts_with("process_");
+            let promised = ["framework", "trainjob"].iter().any(|kind| {
+                ["ttl", "deadline", "active_deadline"]
+                    .iter()
+                    .any(|of| name.starts_with(&format!("{kind}_{of}_")))
+            }) || name.starts_with("process_");
             assert!(promised || name.starts_with("frameworkcontroller_"), "{name}");
             let counter = family.get_field_type() == prometheus::proto::MetricType::COUNTER;
             assert_eq!(counter, name.ends_with("_total"), "{name}");

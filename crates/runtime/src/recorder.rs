@@ -7,6 +7,7 @@
 
 mod fair_queue;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
+use framework_api::job_kind::JobKindRow;
 use framework_api::{Framework, name, queue};
 use framework_core::plan::Report;
 use framework_message::Key;
@@ -72,8 +74,8 @@ struct Entry {
 /// The object that an Event is about.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    api_version: &'static str,
-    kind: &'static str,
+    api_version: Cow<'static, str>,
+    kind: Cow<'static, str>,
     namespace: String,
     name: String,
     uid: String,
@@ -85,8 +87,8 @@ impl Subject {
     pub fn framework(framework: &Framework) -> Self {
         let metadata = framework.metadata.clone();
         Subject {
-            api_version: name::API_VERSION,
-            kind: name::KIND,
+            api_version: name::API_VERSION.into(),
+            kind: name::KIND.into(),
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
             uid: metadata.uid.unwrap_or_default(),
@@ -97,8 +99,8 @@ impl Subject {
     /// A Lease. Without a UID the Event is stored all the same.
     pub fn lease(namespace: &str, name: &str, uid: &str) -> Self {
         Subject {
-            api_version: "coordination.k8s.io/v1",
-            kind: "Lease",
+            api_version: "coordination.k8s.io/v1".into(),
+            kind: "Lease".into(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             uid: uid.to_owned(),
@@ -106,11 +108,20 @@ impl Subject {
         }
     }
 
+    /// A job of a declared kind.
+    pub fn declared(row: &JobKindRow, key: &Key, uid: &str) -> Self {
+        Subject {
+            api_version: row.api_version.clone().into(),
+            kind: row.kind.clone().into(),
+            ..Subject::unit(key, uid)
+        }
+    }
+
     /// A QueueUnit.
     pub fn unit(key: &Key, uid: &str) -> Self {
         Subject {
-            api_version: queue::API_VERSION,
-            kind: queue::UNIT_KIND,
+            api_version: queue::API_VERSION.into(),
+            kind: queue::UNIT_KIND.into(),
             namespace: key.namespace.to_string(),
             name: key.name.to_string(),
             uid: uid.to_owned(),

@@ -7,5 +7,6 @@
 pub mod call;
 mod declared;
 pub mod engine;
+mod job_lifetime;
 mod job_set;
 pub mod queueing;

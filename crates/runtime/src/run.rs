@@ -18,13 +18,12 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use framework_core::plan::Report;
 use framework_engine::engine::{Engine, EngineSettings};
 use framework_engine::event::{self as engine, Effect, QueuedFramework};
 use framework_engine::request::Request;
 use framework_membership::Notice;
 use framework_message::{Key, Now, Ownership, Slots, Ticket};
-use framework_queueing::{Consumer, Outcome};
+use framework_queueing::Consumer;
 
 use crate::clock::Clock;
 use crate::compression::Compressor;
@@ -43,6 +42,7 @@ mod labels;
 mod parts;
 mod queueing;
 mod requests;
+mod settle;
 mod shares;
 mod watches;
 
@@ -268,7 +268,9 @@ impl Controller {
     }
 
     fn measure(&mut self) {
-        self.metrics.engine(&self.engine.gauges(), self.clock.now().steady);
+        let gauges = self.engine.gauges();
+        self.metrics.engine(&gauges, self.clock.now().steady);
+        self.metrics.job_lifetimes(self.queueing.lifetimes(), gauges.time);
         if let Some(gauges) = self.queueing.gauges() {
             self.metrics.units(&gauges);
         }
@@ -372,25 +374,9 @@ impl Controller {
                 }
             }
             Effect::StoreWentBack { seen, found } => self.went_back = Some((seen, found)),
+            Effect::TimeHeard { sent, date } => self.queueing.heard(sent, date),
             Effect::Drained(slots) => self.drained = self.drained.or(slots),
             Effect::Listed(slots) => self.shares.iter_mut().for_each(|shares| shares.listed(slots)),
-        }
-    }
-
-    /// Carries out an outcome of the queues.
-    fn settle(&mut self, now: Now, outcome: Outcome) {
-        match outcome {
-            Outcome::Admit { key, uid, admission } => self.engine.admit(now, &key, &uid, admission),
-            Outcome::AdmitGrowths { key, uid, growths } => {
-                self.engine.admit_growths(now, &key, &uid, growths);
-            }
-            Outcome::StatusStored { unit, uid, reason, note, waited } => {
-                self.metrics.unit_decided(reason, waited.as_ref());
-                if let Some(note) = note {
-                    let report = Report { reason: reason.as_str(), note, warning: false };
-                    self.recorder.record(Subject::unit(&unit, &uid), report);
-                }
-            }
         }
     }
 }

@@ -8,6 +8,7 @@ mod config_map;
 mod declared;
 mod framework;
 mod job;
+mod job_lifetime;
 mod job_set;
 mod json;
 mod meta;
@@ -25,6 +26,7 @@ mod typed;
 pub use declared::{DeclaredKind, DeclaredText};
 pub use framework::FrameworkText;
 pub(crate) use framework::acknowledged;
+pub(crate) use job_lifetime::child;
 pub(crate) use meta::describe_holder;
 pub use resource::{Read, Resource, Unreadable, Watched, Wire, decode, page};
 

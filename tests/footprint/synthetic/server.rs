@@ -1,5 +1,6 @@
 //! The synthetic cluster's API server over HTTP, for a controller in another process. It answers the requests
-//! of the start, LISTs and status writes. Watches are silent, and any other request is refused and counted.
+//! of the start, LISTs and status writes. Watches are silent, no other kind is served, and any other request
+//! is refused and counted.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -93,6 +94,9 @@ async fn answer(
         written(&body)
     } else if path.ends_with("/events") {
         json!({})
+    } else if is_discovery(path) {
+        code = StatusCode::NOT_FOUND;
+        json!({"kind": "Status", "code": 404, "message": "the cluster has no other kind of jobs"})
     } else {
         tally.others.fetch_add(1, Ordering::SeqCst);
         code = StatusCode::INTERNAL_SERVER_ERROR;
@@ -101,6 +105,11 @@ async fn answer(
     let mut response = Response::new(Either::Left(Full::from(reply.to_string())));
     *response.status_mut() = code;
     Ok(response)
+}
+
+/// Whether the resources of a group and version are asked for: `/apis/{group}/{version}`.
+fn is_discovery(path: &str) -> bool {
+    path.strip_prefix("/apis/").is_some_and(|rest| rest.matches('/').count() == 1)
 }
 
 /// The metadata after a status write.

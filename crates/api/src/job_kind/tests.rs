@@ -51,6 +51,13 @@ fn a_row_that_is_not_allowed_is_refused_with_what_is() {
         ("  finished", "  ask: example.com/ask\n  finished", "", "give podSets or ask"),
         ("kind: Sweep", "kind: JobSet", "", "JobSet is not allowed, give a kind other than"),
         ("  finished", "  colour: blue\n  finished", "[0].colour", "known are apiVersion, kind, plural"),
+        (
+            "  finished",
+            "  deadline: ours\n  finished",
+            "",
+            "give deadline for TrainJob of trainer.kubeflow.org",
+        ),
+        ("  finished", "  deadline: mine\n  finished", "[0].deadline", "mine"),
         ("  suspend: {pointer: /spec/suspend}\n", "", "[0]", "missing field `suspend`"),
     ] {
         let error = Config::parse(&with(line, other)).expect_err(other).to_string();

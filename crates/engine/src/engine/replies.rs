@@ -25,8 +25,9 @@ use framework_message::{Key, Now, Rejection, Ticket};
 impl Engine {
     pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
         self.heed_time(now, ticket, server);
-        if self.clock.probe.sent(ticket).is_some() {
+        if let Some(sent) = self.clock.probe.sent(ticket) {
             self.sending.budget.ended();
+            self.effects.extend(server.map(|date| Effect::TimeHeard { sent, date }));
             return self.time_answered(now, &reply, server, self.seed ^ ticket.0);
         }
         let Some(sent) = self.sending.in_flight.end(ticket) else {

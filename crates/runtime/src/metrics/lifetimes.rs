@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Opts};
 
-use framework_engine::gauges::Gauges;
+use framework_api::Time;
+use framework_engine::server_time::ServerTime;
 
 use super::maker::{Maker, whole};
 use super::remaining::Remaining;
 
 const LATENESS_BUCKETS: &[f64] = &[0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0];
 
-/// Deletions by the TTL, and deadlines.
+/// Deletions by the TTL, and deadlines, of jobs of one kind.
 #[derive(Debug)]
 pub struct Lifetimes {
     ttl_deletions: IntCounter,
@@ -22,20 +23,21 @@ pub struct Lifetimes {
     pub remaining: Remaining,
 }
 
+/// How late deletions by the TTL are.
+fn lateness(name: &str) -> prometheus::Result<Histogram> {
+    let help = "How long after the end of ttlSecondsAfterFinished the deletion was accepted.";
+    Histogram::with_opts(HistogramOpts::from(Opts::new(name, help)).buckets(LATENESS_BUCKETS.to_vec()))
+}
+
 impl Lifetimes {
-    pub fn new(maker: &Maker) -> Self {
+    /// Those of Frameworks.
+    pub fn of_frameworks(maker: &Maker) -> Self {
         Lifetimes {
             ttl_deletions: maker.register(IntCounter::with_opts(Opts::new(
                 "framework_ttl_deletions_total",
                 "Frameworks whose deletion was accepted because ttlSecondsAfterFinished had passed.",
             ))),
-            ttl_deletion_seconds: maker.register(Histogram::with_opts(
-                HistogramOpts::new(
-                    "framework_ttl_deletion_latency_seconds",
-                    "How long after the end of ttlSecondsAfterFinished the deletion was accepted.",
-                )
-                .buckets(LATENESS_BUCKETS.to_vec()),
-            )),
+            ttl_deletion_seconds: maker.register(lateness("framework_ttl_deletion_latency_seconds")),
             ttl_pending: maker.register(IntGauge::with_opts(Opts::new(
                 "framework_ttl_pending_deletions",
                 "Completed Frameworks that ttlSecondsAfterFinished will delete.",
@@ -44,23 +46,43 @@ impl Lifetimes {
                 "framework_deadline_exceeded_total",
                 "Frameworks that ran past their activeDeadlineSeconds.",
             ))),
-            remaining: Remaining::new(maker),
+            remaining: Remaining::of_frameworks(maker),
         }
     }
 
-    /// The deadlines and the deletions that the engine knows of.
-    pub fn set(&self, gauges: &Gauges) {
-        self.ttl_pending.set(whole(gauges.ttl_pending));
-        self.remaining.set(gauges.deadlines.clone(), gauges.time);
+    /// Those of TrainJobs that this controller ends.
+    pub fn of_train_jobs(maker: &Maker) -> Self {
+        Lifetimes {
+            ttl_deletions: maker.register(IntCounter::with_opts(Opts::new(
+                "trainjob_ttl_deletions_total",
+                "TrainJobs whose deletion was accepted because ttlSecondsAfterFinished had passed.",
+            ))),
+            ttl_deletion_seconds: maker.register(lateness("trainjob_ttl_deletion_latency_seconds")),
+            ttl_pending: maker.register(IntGauge::with_opts(Opts::new(
+                "trainjob_ttl_pending_deletions",
+                "Finished TrainJobs that ttlSecondsAfterFinished will delete.",
+            ))),
+            deadlines_exceeded: maker.register(IntCounter::with_opts(Opts::new(
+                "trainjob_deadline_exceeded_total",
+                "TrainJobs that ran past their activeDeadlineSeconds.",
+            ))),
+            remaining: Remaining::of_train_jobs(),
+        }
     }
 
-    /// The deletion of a Framework was accepted, so late after the end of its TTL.
+    /// The deletions and the deadlines that are known, and the clock that they follow.
+    pub fn set(&self, ttl_pending: usize, deadlines: Vec<Time>, time: ServerTime) {
+        self.ttl_pending.set(whole(ttl_pending));
+        self.remaining.set(deadlines, time);
+    }
+
+    /// The deletion of a job was accepted, so late after the end of its TTL.
     pub fn deleted(&self, late: Duration) {
         self.ttl_deletions.inc();
         self.ttl_deletion_seconds.observe(late.as_secs_f64());
     }
 
-    /// A Framework ran past its deadline.
+    /// A job ran past its deadline.
     pub fn exceeded(&self) {
         self.deadlines_exceeded.inc();
     }

@@ -22,19 +22,26 @@ const BUCKETS: &[f64] =
 #[derive(Debug)]
 pub struct Remaining {
     deadlines: Mutex<(Vec<Time>, ServerTime)>,
-    nearest: Gauge,
+    /// The gauge; `None`: they are those of TrainJobs.
+    nearest: Option<Gauge>,
 }
 
 impl Remaining {
-    pub fn new(maker: &Maker) -> Self {
+    /// Those of Frameworks.
+    pub fn of_frameworks(maker: &Maker) -> Self {
         Remaining {
             deadlines: Mutex::default(),
-            nearest: maker.gauge(
+            nearest: Some(maker.gauge(
                 "nearest_deadline_seconds",
                 "Time left, at the scrape, to the nearest activeDeadlineSeconds of a Framework that has not \
                  completed; +Inf without one.",
-            ),
+            )),
         }
+    }
+
+    /// Those of TrainJobs.
+    pub fn of_train_jobs() -> Self {
+        Remaining { deadlines: Mutex::default(), nearest: None }
     }
 
     /// Replaces the deadlines.
@@ -45,12 +52,19 @@ impl Remaining {
     /// Sets the gauge, and returns the histogram as of `now`. That is made for each scrape, because one that
     /// is registered only grows.
     pub fn collect(&self, now: Now) -> Vec<MetricFamily> {
-        let opts = HistogramOpts::new(
-            "framework_active_deadline_remaining_seconds",
-            "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not completed. \
-             Not cumulative over time: it shows those of now. Deprecated: see \
-             frameworkcontroller_nearest_deadline_seconds.",
-        );
+        let opts = match &self.nearest {
+            Some(_) => HistogramOpts::new(
+                "framework_active_deadline_remaining_seconds",
+                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not \
+                 completed. Not cumulative over time: it shows those of now. Deprecated: see \
+                 frameworkcontroller_nearest_deadline_seconds.",
+            ),
+            None => HistogramOpts::new(
+                "trainjob_active_deadline_remaining_seconds",
+                "Time left, at the scrape, to the TrainJobs with activeDeadlineSeconds that have not \
+                 finished. Not cumulative over time: it shows those of now.",
+            ),
+        };
         let histogram = Histogram::with_opts(opts.buckets(BUCKETS.to_vec()))
             .expect("a metric of a constant name can be made");
         let state = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,7 +76,7 @@ impl Remaining {
             histogram.observe(left);
             nearest = nearest.min(left);
         }
-        self.nearest.set(nearest);
+        self.nearest.iter().for_each(|gauge| gauge.set(nearest));
         histogram.collect()
     }
 }

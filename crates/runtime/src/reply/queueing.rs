@@ -12,9 +12,14 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Erro
     | Request::ResumeJob { .. }
     | Request::ResumeJobSet { .. }
     | Request::ResumeDeclared { .. }
-    | Request::PatchQueue { .. } = request
+    | Request::PatchQueue { .. }
+    | Request::DeleteJob { .. }
+    | Request::Fail { .. } = request
     {
         return Ok(Reply::Done);
+    }
+    if let Request::GetChild { .. } = request {
+        return wire::child(body).map(|child| Reply::Object(Object::Child(child)));
     }
     if let Request::ListUnits { .. } = request {
         return wire::page::<UnitObject>(body)

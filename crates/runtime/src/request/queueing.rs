@@ -15,7 +15,7 @@ use framework_message::{Key, Slot};
 use framework_queueing::{NamedKind, Request, UNGUARDED, UnitObject, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
-use super::{declared, job_set};
+use super::{declared, job_lifetime, job_set};
 use crate::wire::Wire;
 
 /// Renders a request.
@@ -77,6 +77,13 @@ pub fn render(request: &Request) -> Call {
             // Requests are counted by resource, and names of the config file bound the number of these.
             let target = Target { path, resource: "declared jobs" };
             target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
+        }
+        Request::DeleteJob { row, job, uid, resource_version } => {
+            job_lifetime::delete(row, job, uid, *resource_version)
+        }
+        Request::GetChild { job } => job_lifetime::get_child(job),
+        Request::Fail { row, job, uid, resource_version, place, condition } => {
+            job_lifetime::fail(row.as_deref(), job, (uid, *resource_version), *place, condition)
         }
     }
 }

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use framework_api::Time;
 use framework_engine::engine::Engine;
 use framework_engine::event as engine;
 use framework_message::{Key, Now, Ownership, Reply, Slots, Ticket};
 use framework_queueing::{
-    Consumer, FrameworkUnits, Gauges, Object, Outcome, QueueController, QueueEvent, Settings, Share,
+    Consumer, FrameworkUnits, Gauges, JobLifetimes, LifetimeGauges, Object, Outcome, QueueController,
+    QueueEvent, Request, Settings, Share,
 };
 
 use super::parts::Parts;
@@ -18,6 +21,9 @@ use crate::position_query::PositionQuery;
 
 /// Requests about units that one turn sends at most.
 const UNITS: usize = 32;
+
+/// A request, and the latest time at which it may leave.
+type Next = (Ticket, Request, Option<Duration>);
 
 /// The pause after an answer, as a multiple of its time: answers get a twentieth of the loop's time.
 const PAUSE: u32 = 20;
@@ -30,16 +36,18 @@ struct Sides {
     queues: QueueController,
 }
 
-/// The two sides of the queues, if there are queues. They exchange nothing but stored QueueUnits.
+/// The two sides of the queues, if there are queues. They exchange nothing but stored QueueUnits. Beside
+/// them, the lifetimes of the jobs of declared kinds.
 pub struct Queueing {
     sides: Option<Sides>,
+    lifetimes: JobLifetimes,
     /// There is more to do at once, though nothing happens.
     again: bool,
     /// When the next query is answered; `None`: at once.
     pub answer_at: Option<Instant>,
 }
 
-fn sides(parts: &mut Parts, ownership: Ownership, is_alone: bool) -> Option<Sides> {
+fn sides(parts: &mut Parts, share: Share) -> Option<Sides> {
     let settings = Settings {
         reserve_after: parts.settings.reserve_after,
         request_lifetime: parts.settings.request_lifetime,
@@ -48,8 +56,6 @@ fn sides(parts: &mut Parts, ownership: Ownership, is_alone: bool) -> Option<Side
     if !parts.policy.queueing {
         return None;
     }
-    let share = Share::of(ownership);
-    let share = if is_alone { share } else { share.without_slots() };
     Some(Sides {
         frameworks: FrameworkUnits::new(settings, parts.seeds.draw() as u64).with_share(share.clone()),
         queues: QueueController::new(settings, parts.seeds.draw() as u64).with_share(share),
@@ -81,7 +87,10 @@ impl Queueing {
     /// The queues, for the slots that `ownership` says it owns: from the start if the replica runs alone,
     /// otherwise from their grants on.
     pub fn new(parts: &mut Parts, ownership: Ownership, is_alone: bool) -> Self {
-        Queueing { sides: sides(parts, ownership, is_alone), again: false, answer_at: None }
+        let share = Share::of(ownership);
+        let share = if is_alone { share } else { share.without_slots() };
+        let lifetimes = JobLifetimes::new(parts.settings.request_lifetime).with_share(share.clone());
+        Queueing { sides: sides(parts, share), lifetimes, again: false, answer_at: None }
     }
 
     /// Whether the next turn is to follow at once.
@@ -91,21 +100,37 @@ impl Queueing {
 
     /// When, on the steady clock, the queues want a turn though nothing happens.
     pub fn next_wake(&self, engine: &Engine, now: Now) -> Option<Duration> {
-        let Sides { frameworks, queues } = self.sides.as_ref()?;
-        let next = queues.next_wake(now, engine.time(now));
+        let time = engine.time(now);
+        let sides = self.sides.as_ref();
+        let next = sides.and_then(|Sides { frameworks, queues }| {
+            [queues.next_wake(now, time), frameworks.next_wake()].into_iter().flatten().min()
+        });
         // The time at which the budget allows the next request that one of them wants to send.
-        let wants = frameworks.wants() || queues.wants();
-        let sending = wants.then(|| engine.lends_at(now)).flatten();
-        [next, frameworks.next_wake(), sending].into_iter().flatten().min()
+        let sending = self.wants().then(|| engine.lends_at(now)).flatten();
+        [next, self.lifetimes.next_wake(now, time), sending].into_iter().flatten().min()
+    }
+
+    /// Whether anything waits to be sent.
+    fn wants(&self) -> bool {
+        let sides = self.sides.as_ref();
+        let wants = |Sides { frameworks, queues }: &Sides| frameworks.wants() || queues.wants();
+        self.lifetimes.wants() || sides.is_some_and(wants)
     }
 
     /// Whether nothing that was sent is still to be settled.
     pub fn is_settled(&self) -> bool {
-        self.sides.as_ref().is_none_or(|sides| sides.frameworks.is_settled() && sides.queues.is_settled())
+        let is_settled = |sides: &Sides| sides.frameworks.is_settled() && sides.queues.is_settled();
+        self.lifetimes.is_settled() && self.sides.as_ref().is_none_or(is_settled)
     }
 
     /// Takes in what becomes of the replica's slots.
     pub fn shared(&mut self, now: Now, event: &engine::Event) {
+        match *event {
+            engine::Event::Begin(slots) | engine::Event::Resume(slots) => self.lifetimes.begin(now, slots),
+            engine::Event::Drain(slots) => self.lifetimes.drain(slots),
+            engine::Event::Lost(slots) => self.lifetimes.lost(slots),
+            _ => {}
+        }
         let Some(Sides { frameworks, queues }) = &mut self.sides else { return };
         match *event {
             engine::Event::Hold { slots, until } => {
@@ -131,14 +156,27 @@ impl Queueing {
 
     /// The slots of requests that may still land.
     pub fn unsettled(&mut self, now: Now) -> Slots {
-        let Some(Sides { frameworks, queues }) = &mut self.sides else { return Slots::NONE };
-        frameworks.unsettled(now).or(queues.unsettled(now))
+        let unsettled = self.lifetimes.unsettled(now);
+        let Some(Sides { frameworks, queues }) = &mut self.sides else { return unsettled };
+        unsettled.or(frameworks.unsettled(now)).or(queues.unsettled(now))
     }
 
     /// When the next request without a reply can land no more.
     pub fn settles_at(&self) -> Option<Duration> {
-        let Sides { frameworks, queues } = self.sides.as_ref()?;
-        frameworks.settles_at().into_iter().chain(queues.settles_at()).min()
+        let sides = self.sides.as_ref();
+        let settles =
+            sides.map(|Sides { frameworks, queues }| [frameworks.settles_at(), queues.settles_at()]);
+        settles.into_iter().flatten().chain([self.lifetimes.settles_at()]).flatten().min()
+    }
+
+    /// How many lifetimes of jobs wait to end.
+    pub fn lifetimes(&self) -> LifetimeGauges {
+        self.lifetimes.gauges()
+    }
+
+    /// The API server showed its time.
+    pub fn heard(&mut self, sent: Duration, date: Time) {
+        self.lifetimes.heard(sent, date);
     }
 
     /// The gauges, if there are queues.
@@ -148,6 +186,7 @@ impl Queueing {
 
     /// Takes in a change that a watch reported.
     pub fn step(&mut self, event: QueueEvent) {
+        self.lifetimes.step(&event);
         let Some(Sides { frameworks, queues }) = &mut self.sides else { return };
         if let QueueEvent::Unit(change) = &event {
             frameworks.step(change.clone());
@@ -166,6 +205,9 @@ impl Queueing {
 
     /// Takes in a reply.
     pub fn replied(&mut self, engine: &Engine, now: Now, ticket: Ticket, reply: Reply<Object>) {
+        if self.lifetimes.sent(ticket) {
+            return self.lifetimes.replied(now, engine.time(now), ticket, reply);
+        }
         match &mut self.sides {
             Some(Sides { frameworks, .. }) if frameworks.sent(ticket) => {
                 frameworks.replied(now, ticket, reply)
@@ -188,23 +230,21 @@ impl Queueing {
     /// Lets the queues decide, and sends their requests: a few in each turn, so that many units and many Pods
     /// share the budget.
     pub fn turn(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> Vec<Outcome> {
-        let Some(Sides { frameworks, queues }) = &mut self.sides else { return Vec::new() };
         let time = engine.time(now);
         let mut outcomes = Vec::new();
         if engine.knows_time() {
-            outcomes = frameworks.turn(now);
-            outcomes.extend(queues.turn(now, time));
+            outcomes = self.lifetimes.turn(now, time);
+            if let Some(Sides { frameworks, queues }) = &mut self.sides {
+                outcomes.extend(frameworks.turn(now));
+                outcomes.extend(queues.turn(now, time));
+            }
+            if self.lifetimes.asks() {
+                engine.ask_time();
+            }
         }
         let mut sent = 0;
-        while sent < UNITS && (frameworks.wants() || queues.wants()) && engine.lend(now) {
-            // In turns, so that neither waits for all of the other.
-            let of_framework = |frameworks: &mut FrameworkUnits| frameworks.next_request(now);
-            let of_queue = |queues: &mut QueueController| queues.next_request(now, time);
-            let next = match sent % 2 {
-                0 => of_queue(queues).or_else(|| of_framework(frameworks)),
-                _ => of_framework(frameworks).or_else(|| of_queue(queues)),
-            };
-            let Some((ticket, request, leave_by)) = next else {
+        while sent < UNITS && self.wants() && engine.lend(now) {
+            let Some((ticket, request, leave_by)) = self.next_request(sent, now, time) else {
                 engine.give_back();
                 break;
             };
@@ -212,8 +252,24 @@ impl Queueing {
             sent += 1;
         }
         // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission.
-        let admits = |outcome: &Outcome| !matches!(outcome, Outcome::StatusStored { .. });
-        self.again = (frameworks.wants() || queues.wants()) && sent == UNITS || outcomes.iter().any(admits);
+        let admits =
+            |outcome: &Outcome| matches!(outcome, Outcome::Admit { .. } | Outcome::AdmitGrowths { .. });
+        self.again = self.wants() && sent == UNITS || outcomes.iter().any(admits);
         outcomes
+    }
+
+    /// The next request of the three parts, in turns, so that none waits for all of another.
+    fn next_request(&mut self, sent: usize, now: Now, time: Timestamp) -> Option<Next> {
+        let Queueing { sides, lifetimes, .. } = self;
+        let of_lifetimes = |lifetimes: &mut JobLifetimes| lifetimes.next_request(now);
+        let first = (sent % 3 == 2).then(|| of_lifetimes(lifetimes)).flatten();
+        let next = first.or_else(|| {
+            let Sides { frameworks, queues } = sides.as_mut()?;
+            match sent % 2 {
+                0 => queues.next_request(now, time).or_else(|| frameworks.next_request(now)),
+                _ => frameworks.next_request(now).or_else(|| queues.next_request(now, time)),
+            }
+        });
+        next.or_else(|| of_lifetimes(lifetimes))
     }
 }

@@ -43,6 +43,7 @@ pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, 
         parts.health.await_queueing();
         start_queueing(tasks, parts, sink, queueing, units_within);
     }
+    start_declared(tasks, parts, sink);
 }
 
 fn start_watch<T: Kind>(
@@ -94,14 +95,14 @@ fn start_queueing(
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
     start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");
     start_watch::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses");
-    start_declared(tasks, parts, sink);
 }
 
-/// Watches the jobs of each declared kind while it is served. Of rows for several versions of a kind, the
-/// first that is served counts. No other watch waits for these.
+/// Watches the jobs of each declared kind while it is served; without queues, only kinds with lifetimes. Of
+/// rows for several versions of a kind, the first that is served counts. No other watch waits for these.
 fn start_declared(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
     let mut kinds: BTreeMap<JobKind, Vec<Sink>> = BTreeMap::new();
-    for row in parts.job_kinds.drain(..) {
+    let queueing = parts.policy.queueing;
+    for row in parts.job_kinds.drain(..).filter(|row| queueing || row.deadline.is_some()) {
         let kind = Arc::new(DeclaredKind::new(row));
         kinds.entry(kind.kind.clone()).or_default().push(sink.clone().of_kind(kind));
     }

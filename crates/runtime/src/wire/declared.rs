@@ -15,6 +15,7 @@ use framework_queue::{Amount, ResourceRequests};
 use framework_queueing::{DeclaredObject, JobKind, JobObject, TemplateMetadata};
 
 use super::job::{PodTemplateWire, template_metadata};
+use super::job_lifetime;
 use super::json::{value, values};
 use super::resource::{Read, Resource, Wire};
 use super::typed::{ConditionWire, Metadata, given};
@@ -83,7 +84,8 @@ impl DeclaredText {
             requests: requests.map_err(Arc::from),
             ..self.named(row).job
         };
-        Ok(DeclaredObject { job, row: Arc::clone(row), templates })
+        let lifetime = job_lifetime::read(&self.json, row, self.metadata.creation_timestamp)?;
+        Ok(DeclaredObject { job, row: Arc::clone(row), templates, lifetime })
     }
 
     /// The job with its metadata only, which is enough of one that was deleted.
@@ -102,7 +104,7 @@ impl DeclaredText {
             class: None,
             requests: Ok(ResourceRequests::default()),
         };
-        DeclaredObject { job, row: Arc::clone(row), templates: Vec::new() }
+        DeclaredObject { job, row: Arc::clone(row), templates: Vec::new(), lifetime: None }
     }
 }
 

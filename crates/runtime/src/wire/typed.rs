@@ -91,6 +91,7 @@ pub struct ConditionWire {
     pub type_: String,
     pub status: String,
     pub reason: Option<String>,
+    pub message: Option<String>,
     #[serde(deserialize_with = "time")]
     pub last_transition_time: Option<Timestamp>,
 }

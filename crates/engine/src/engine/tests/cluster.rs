@@ -388,6 +388,7 @@ impl Cluster {
                     self.drained_slots = self.drained_slots.or(slots);
                     self.drained = self.drained_slots == Slots::ALL;
                 }
+                Effect::TimeHeard { .. } => {}
                 Effect::Listed(slots) => self.listed = self.listed.or(slots),
             }
         }

@@ -32,7 +32,7 @@ fn job(resource_version: u128, stage: Stage) -> DeclaredObject {
         class: None,
         requests: Ok(cpu(6)),
     };
-    DeclaredObject { job, row: row(), templates: Vec::new() }
+    DeclaredObject { job, row: row(), templates: Vec::new(), lifetime: None }
 }
 
 fn show(world: &mut World, change: Change<DeclaredObject>) {

@@ -199,7 +199,7 @@ impl World {
                 }
                 Outcome::Admit { key, .. } => _ = self.admitted.remove(&key),
                 Outcome::AdmitGrowths { key, growths, .. } => _ = self.grown.insert(key, growths),
-                Outcome::StatusStored { .. } => {}
+                Outcome::StatusStored { .. } | Outcome::Lifetime { .. } => {}
             }
         }
         while let Some((ticket, request, _)) = self.controller.next_request(now, now.wall) {

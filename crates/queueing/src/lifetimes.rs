@@ -1,0 +1,306 @@
+//! Ends TrainJobs at their deadlines and deletes them after their TTLs: for the owner of a namespace's slot.
+//!
+//! Guarantees:
+//! - Nothing is sent before a `Date` of the API server shows that the time has come (rule A8). Both times are
+//!   sums of values in the object, so nothing has to be remembered.
+//! - A deadline is stored in the JobSet first, in the version in which it had not ended. So of the end of the
+//!   JobSet and its deadline one is stored, and everything else follows from it.
+//! - A TrainJob is deleted in the version in which it had finished.
+//! - Namespaces send in turns. What comes up while the slot of a namespace is paused is kept.
+//!
+//! It does no I/O and reads no clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::Time;
+use framework_core::lifetime::{End, SHORT_SEC, SHORT_TTL};
+use framework_core::plan::Report;
+use framework_message::{Change, Key, Now, Slot, Slots};
+use jiff::Timestamp;
+
+use crate::consumer::{ConsumerKey, JobKind};
+use crate::job_lifetime::JobLifetime;
+use crate::object::QueueEvent;
+use crate::outcome::Outcome;
+use crate::paused::Paused;
+use crate::share::Share;
+use crate::store::Store;
+
+mod replies;
+mod requests;
+mod sent;
+mod state;
+#[cfg(test)]
+mod tests;
+mod turns;
+
+use sent::Sent;
+use state::{Job, State};
+use turns::Turns;
+
+/// The number of the first ticket: apart from those of the other parts.
+const TICKETS: u64 = 1 << 62;
+/// Reason of the Event about values that have no effect.
+const IGNORED: &str = "InvalidFieldIgnored";
+/// A TrainJob that is this old when it is first seen was reported by an earlier program, if at all.
+const NEW: i64 = 60;
+/// For so long after a TrainJob has failed, an operator that saw it before may create its JobSet.
+const LATE_CHILD: i64 = 300;
+
+/// The lifetimes of TrainJobs; see the module.
+#[derive(Debug)]
+pub struct JobLifetimes {
+    request_lifetime: Duration,
+    share: Share,
+    jobs: BTreeMap<JobKind, Store<Job>>,
+    states: BTreeMap<ConsumerKey, State>,
+    /// Ends, on the API server's clock.
+    timers: BTreeSet<(Time, ConsumerKey)>,
+    /// Jobs whose end may have come, and since when, on the steady clock, they wait for a `Date`.
+    waiting: BTreeMap<ConsumerKey, Duration>,
+    asked: bool,
+    ready: Turns,
+    later: BTreeSet<(Duration, ConsumerKey)>,
+    sent: Sent,
+    /// Jobs of which nothing was reported yet.
+    unseen: BTreeSet<ConsumerKey>,
+    paused: Paused<ConsumerKey>,
+    outcomes: Vec<Outcome>,
+}
+
+/// How many lifetimes wait to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LifetimeGauges {
+    /// Jobs that a TTL will delete.
+    pub ttl_pending: usize,
+    /// The deadlines of the jobs that have not finished.
+    pub deadlines: Vec<Time>,
+}
+
+impl JobLifetimes {
+    /// No job was seen yet. A request lives for so long at most.
+    pub fn new(request_lifetime: Duration) -> Self {
+        JobLifetimes {
+            request_lifetime,
+            share: Share::default(),
+            jobs: BTreeMap::new(),
+            states: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            asked: false,
+            ready: Turns::default(),
+            later: BTreeSet::new(),
+            sent: Sent::new(TICKETS),
+            unseen: BTreeSet::new(),
+            paused: Paused::default(),
+            outcomes: Vec::new(),
+        }
+    }
+
+    /// The same, for the namespaces of this share.
+    #[must_use]
+    pub fn with_share(self, share: Share) -> Self {
+        JobLifetimes { share, ..self }
+    }
+
+    /// The namespaces of these slots are acted for from now on.
+    pub fn begin(&mut self, now: Now, slots: Slots) {
+        self.share.begin(now, slots);
+        let all = self.jobs.iter().flat_map(|(kind, jobs)| jobs.iter().map(move |job| (kind, &job.key)));
+        let ours = all.filter(|(_, key)| slots.contains(Slot::of(&key.namespace)));
+        let ours: Vec<_> = ours.map(|(kind, key)| of(kind, key)).collect();
+        ours.iter().for_each(|job| self.refresh(job));
+    }
+
+    /// Nothing new is sent for the namespaces of these slots.
+    pub fn drain(&mut self, slots: Slots) {
+        self.share.drain(slots);
+    }
+
+    /// The namespaces of these slots are not ours any more.
+    pub fn lost(&mut self, slots: Slots) {
+        self.share.lose(slots);
+        let lost = |job: &&ConsumerKey| slots.contains(slot(job));
+        let lost: Vec<_> = self.states.keys().filter(lost).cloned().collect();
+        lost.iter().for_each(|job| self.forget(job));
+    }
+
+    /// Takes in a change that a watch shows.
+    pub fn step(&mut self, event: &QueueEvent) {
+        let QueueEvent::Declared(kind, change) = event else { return };
+        if let Change::Listed(object) | Change::Applied(object) | Change::Deleted(object) = change
+            && object.row.deadline.is_none()
+        {
+            return;
+        }
+        let changed = self.jobs.entry(kind.clone()).or_default().apply(change.clone().map(Job::from));
+        changed.iter().for_each(|key| self.refresh(&of(kind, key)));
+    }
+
+    /// Finds the ends that have come by the API server's `time`, and returns what is to be said.
+    pub fn turn(&mut self, now: Now, time: Timestamp) -> Vec<Outcome> {
+        for job in std::mem::take(&mut self.unseen) {
+            self.first_seen(now, time, &job);
+        }
+        let share = &self.share;
+        let resumed = self.paused.take(|slot| share.is_paused(slot, now));
+        resumed.into_iter().for_each(|job| self.ready.offer(job));
+        while let Some((at, _)) = self.timers.first()
+            && at.timestamp() <= time
+            && let Some((at, job)) = self.timers.pop_first()
+        {
+            if self.states.get(&job).is_some_and(|state| state.is_proved(at)) {
+                self.ready.offer(job);
+            } else {
+                self.waiting.insert(job, now.steady);
+            }
+        }
+        while let Some((at, _)) = self.later.first()
+            && *at <= now.steady
+            && let Some((_, job)) = self.later.pop_first()
+        {
+            self.ready.offer(job);
+        }
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Whether the API server is to be asked for its time, once.
+    pub fn asks(&mut self) -> bool {
+        !self.waiting.is_empty() && !std::mem::replace(&mut self.asked, true)
+    }
+
+    /// The response to a request that was sent at `sent` on the steady clock carries this `Date`.
+    pub fn heard(&mut self, sent: Duration, date: Time) {
+        self.asked = false;
+        let asked: Vec<_> = self.waiting.iter().filter(|(_, since)| **since <= sent).collect();
+        let asked: Vec<_> = asked.into_iter().map(|(job, _)| job.clone()).collect();
+        for job in asked {
+            let state = self.states.get_mut(&job);
+            if let Some(state) = state {
+                if state.due.is_some_and(|due| date < due) {
+                    continue;
+                }
+                state.shown = state.shown.max(Some(date));
+                self.ready.offer(job.clone());
+            }
+            self.waiting.remove(&job);
+        }
+    }
+
+    /// When, on the steady clock, [`JobLifetimes::turn`] must be called again though nothing happens.
+    pub fn next_wake(&self, now: Now, time: Timestamp) -> Option<Duration> {
+        let timer = self.timers.first().map(|(at, _)| {
+            let wait = Duration::try_from(at.timestamp().duration_since(time)).unwrap_or(Duration::ZERO);
+            // Not a moment too early: whole instants are compared.
+            now.steady + wait + Duration::from_millis(1)
+        });
+        timer.into_iter().chain(self.later.first().map(|(at, _)| *at)).min()
+    }
+
+    /// How many lifetimes of its namespaces wait to end: costs as much as there are of them.
+    pub fn gauges(&self) -> LifetimeGauges {
+        let mut gauges = LifetimeGauges::default();
+        let lifetimes = self.states.keys().filter_map(|job| self.job(job)?.lifetime.as_ref());
+        for JobLifetime { lifetime, .. } in lifetimes {
+            match lifetime.next() {
+                Some(End::Deadline(due)) => gauges.deadlines.push(due),
+                Some(End::Expiry(_)) => gauges.ttl_pending += 1,
+                None => {}
+            }
+        }
+        gauges
+    }
+
+    fn job(&self, job: &ConsumerKey) -> Option<&Job> {
+        self.jobs.get(&job.kind)?.get(&job.key)
+    }
+
+    /// A job has changed, is new or gone, or its slot is ours from now on.
+    fn refresh(&mut self, key: &ConsumerKey) {
+        let is_ours = self.share.contains(slot(key));
+        let found = self.job(key).filter(|job| is_ours && !job.deleting);
+        let found =
+            found.and_then(|job| Some((Arc::clone(&job.uid), job.lifetime.as_ref()?.lifetime.next())));
+        let Some((uid, end)) = found else { return self.forget(key) };
+        if self.states.get(key).is_some_and(|state| state.uid != uid) {
+            self.forget(key);
+        }
+        let is_new = !self.states.contains_key(key);
+        let state = self.states.entry(key.clone()).or_insert_with(|| State::new(&uid));
+        if is_new {
+            self.unseen.insert(key.clone());
+        }
+        let due = end.map(End::due);
+        if due.is_some_and(|due| state.is_proved(due)) {
+            self.ready.offer(key.clone());
+        } else if due != state.due {
+            self.waiting.remove(key);
+            self.timers.extend(due.map(|due| (due, key.clone())));
+        }
+        if due != state.due
+            && let Some(before) = std::mem::replace(&mut state.due, due)
+        {
+            self.timers.remove(&(before, key.clone()));
+        }
+    }
+
+    fn forget(&mut self, key: &ConsumerKey) {
+        self.unseen.remove(key);
+        self.waiting.remove(key);
+        if let Some(due) = self.states.remove(key).and_then(|state| state.due) {
+            self.timers.remove(&(due, key.clone()));
+        }
+    }
+
+    /// Says what users are to know of a job that is seen for the first time.
+    fn first_seen(&mut self, now: Now, time: Timestamp, key: &ConsumerKey) {
+        let Some(job) = self.job(key) else { return };
+        let Some(JobLifetime { lifetime, is_overdue, ignored, .. }) = &job.lifetime else { return };
+        let is_since = |at: Option<Time>, seconds| {
+            at.is_some_and(|at: Time| at.plus_seconds(seconds).timestamp() > time)
+        };
+        let mut notes: Vec<_> = ignored.iter().map(|note| Report::warning(IGNORED, note.clone())).collect();
+        let short = lifetime.ttl.filter(|seconds| *seconds < i64::from(SHORT_SEC));
+        if let Some(seconds) = short.filter(|_| lifetime.finished.is_none()) {
+            let note = format!(
+                "ttlSecondsAfterFinished is {seconds}: the TrainJob is deleted so many seconds after it \
+                 finished, maybe before anyone has read its status; {SHORT_SEC} or more leaves time for that"
+            );
+            notes.push(Report::warning(SHORT_TTL, note));
+        }
+        let confirms = *is_overdue && lifetime.deadline.is_some() && is_since(lifetime.finished, LATE_CHILD);
+        if is_since(lifetime.created, NEW) {
+            let (row, uid) = (Arc::clone(&job.row), Arc::clone(&job.uid));
+            let job = key.key.clone();
+            self.outcomes.extend(notes.into_iter().map(|report| Outcome::Lifetime {
+                row: Arc::clone(&row),
+                job: job.clone(),
+                uid: Arc::clone(&uid),
+                report: Some(report),
+                measure: None,
+            }));
+        }
+        if confirms {
+            self.confirm_later(now, key);
+        }
+    }
+
+    /// Reads the JobSet of a job that has failed once more: its operator may have created one meanwhile.
+    fn confirm_later(&mut self, now: Now, key: &ConsumerKey) {
+        if let Some(state) = self.states.get_mut(key) {
+            let at = now.steady + self.request_lifetime;
+            state.confirms = Some(at);
+            self.later.insert((at, key.clone()));
+        }
+    }
+}
+
+fn of(kind: &JobKind, key: &Key) -> ConsumerKey {
+    ConsumerKey { kind: kind.clone(), key: key.clone() }
+}
+
+fn slot(job: &ConsumerKey) -> Slot {
+    Slot::of(&job.key.namespace)
+}

@@ -1,0 +1,36 @@
+//! What becomes of the decisions of the queues that are not requests.
+
+use framework_core::plan::Report;
+use framework_message::Now;
+use framework_queueing::Outcome;
+use tracing::warn;
+
+use super::Controller;
+use crate::recorder::Subject;
+
+impl Controller {
+    /// Carries out an outcome of the queues.
+    pub(super) fn settle(&mut self, now: Now, outcome: Outcome) {
+        match outcome {
+            Outcome::Admit { key, uid, admission } => self.engine.admit(now, &key, &uid, admission),
+            Outcome::AdmitGrowths { key, uid, growths } => {
+                self.engine.admit_growths(now, &key, &uid, growths);
+            }
+            Outcome::StatusStored { unit, uid, reason, note, waited } => {
+                self.metrics.unit_decided(reason, waited.as_ref());
+                if let Some(note) = note {
+                    let report = Report { reason: reason.as_str(), note, warning: false };
+                    self.recorder.record(Subject::unit(&unit, &uid), report);
+                }
+            }
+            Outcome::Lifetime { row, job, uid, report, measure } => {
+                measure.into_iter().for_each(|measure| self.metrics.job_ended(measure));
+                if let Some(report) = report {
+                    let (kind, reason, note) = (&row.kind, report.reason, &report.note);
+                    warn!(kind, %job, reason, note, "the lifetime of a job");
+                    self.recorder.record(Subject::declared(&row, &job, &uid), report);
+                }
+            }
+        }
+    }
+}

@@ -16,4 +16,5 @@ mod pages;
 mod pod_failure;
 mod readme;
 mod retry_policy;
+mod training;
 mod trouble;

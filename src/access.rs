@@ -15,6 +15,7 @@ fn directions(config: &Config, environment: &Environment) -> Directions {
         address: config.kube_api_server_address.clone().or_else(|| environment.api_server_address.clone()),
         kubeconfig_file: config.kube_config_file_path.as_ref().map(Into::into),
         kubeconfig: environment.kubeconfig.clone(),
+        context: None,
         home: environment.home.clone(),
         proxies: environment.proxies.clone(),
     }

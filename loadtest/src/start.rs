@@ -130,6 +130,7 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
         address: None,
         kubeconfig_file: arguments.kubeconfig.clone(),
         kubeconfig: std::env::var_os("KUBECONFIG"),
+        context: None,
         home: std::env::var_os("HOME").map(PathBuf::from),
         proxies: Variables::of_this_process(),
     };

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod halfway;
 pub mod history;
 pub mod lease;
+pub mod plugin;
 pub mod replicas;
 pub mod snapshots;
 

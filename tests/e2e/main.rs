@@ -20,6 +20,7 @@ mod life_requests;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;
 mod loadtest;
+mod plugin;
 mod poison;
 mod program;
 mod queue;
@@ -35,7 +36,7 @@ mod scenarios;
 mod smoke;
 mod startup;
 mod take_over;
-mod ttl;
 mod train_jobs;
+mod ttl;
 mod wave;
 mod wave_figures;

@@ -5,8 +5,8 @@
 //! - Objects in YAML are applied, and are there as `{name}.yaml` for the commands of the page. YAML without
 //!   `kind` must only be YAML.
 //! - A JSON patch is applied to the Framework that was shown last. Other JSON must only be JSON.
-//! - Commands are run by `sh -e`, with kubectl, as a user of that namespace. They must succeed within two
-//!   minutes.
+//! - Commands are run by `sh -e`, with kubectl and its plugin, as a user of that namespace. They must succeed
+//!   within two minutes.
 //!
 //! Comments on the lines before a block, which readers do not see, state its expected result. A Framework and
 //! a patch must have `ends` or `refused`; other blocks may.
@@ -83,12 +83,9 @@ impl Run {
     }
 
     fn shell(&self, commands: &str, input: &str) -> Output {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let programs =
-            std::iter::once(with_controller().programs().to_owned()).chain(std::env::split_paths(&path));
         let mut shell = Command::new("timeout");
         shell.args(["120", "sh", "-e", "-c", commands]).current_dir(self.dir.path());
-        shell.env("PATH", std::env::join_paths(programs).expect("a search path"));
+        shell.env("PATH", cluster::plugin::search_path());
         shell.env("KUBECONFIG", &self.kubeconfig).env("HOME", self.dir.path());
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = shell.spawn().expect("timeout of coreutils runs sh");

@@ -13,7 +13,7 @@ use crate::source::{self, has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 21] = [
+const ROOMS: [Room; 22] = [
     ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
     ("framework-audit", &[], &[]),
@@ -29,6 +29,7 @@ const ROOMS: [Room; 21] = [
         ],
         &[],
     ),
+    ("framework-cli", &["framework-access", "framework-api", "framework-core", "framework-queue"], &[]),
     // Its tests are built with its own feature `defects`.
     ("framework-core", &["framework-api"], &["framework-core"]),
     ("framework-demo", &["framework-api", "framework-programs", "framework-testcluster"], &[]),

@@ -23,6 +23,8 @@ pub struct Directions {
     pub kubeconfig_file: Option<PathBuf>,
     /// `KUBECONFIG`: a list of files, of which those that do not exist are skipped.
     pub kubeconfig: Option<OsString>,
+    /// The context of the kubeconfig to use instead of its current one.
+    pub context: Option<String>,
     /// `HOME`, under which users have their own kubeconfig.
     pub home: Option<PathBuf>,
     /// The proxies of the environment.
@@ -74,7 +76,7 @@ pub async fn find(directions: &Directions) -> Result<kube::Config, Error> {
         }
         ([], Some(address)) => (kube::Config::new(address), None),
         (paths, address) => {
-            let (mut found, proxy) = read(paths).await?;
+            let (mut found, proxy) = read(paths, directions.context.as_deref()).await?;
             if let Some(address) = address {
                 found.cluster_url = address;
             }
@@ -109,8 +111,11 @@ fn kubeconfigs(directions: &Directions) -> Vec<PathBuf> {
     own.into_iter().filter(|path| path.exists()).collect()
 }
 
-/// The configuration, and the proxy that the kubeconfig names.
-async fn read(paths: &[PathBuf]) -> Result<(kube::Config, Option<proxy::Named>), Error> {
+/// The configuration of a context, or the current one, and the proxy that the kubeconfig names.
+async fn read(
+    paths: &[PathBuf],
+    context: Option<&str>,
+) -> Result<(kube::Config, Option<proxy::Named>), Error> {
     let bad = |path: &Path| {
         let path = path.to_owned();
         move |source| Error::BadKubeconfig { path, source: Box::new(source) }
@@ -119,6 +124,9 @@ async fn read(paths: &[PathBuf]) -> Result<(kube::Config, Option<proxy::Named>),
     for path in paths {
         let next = Kubeconfig::read_from(path).map_err(bad(path))?;
         merged = merged.merge(next).map_err(bad(path))?;
+    }
+    if let Some(context) = context {
+        merged.current_context = Some(context.to_owned());
     }
     let last = paths.last().map_or(Path::new(""), PathBuf::as_path);
     let proxy = take_proxy(&mut merged);
@@ -183,6 +191,24 @@ mod tests {
         assert_eq!(url(&directions).await, "http://10.2.2.2:8080/ false");
         directions.address = Some(String::new());
         assert!(url(&directions).await.starts_with("no API server is known"));
+    }
+
+    #[tokio::test]
+    async fn a_context_that_is_named_replaces_the_current_one() {
+        let cluster = "{name: k, cluster: {server: 'https://10.1.1.1:6443'}}";
+        let clusters = format!("{cluster}, {}", cluster.replace("k,", "k2,").replace("10.1.1.1", "10.3.3.3"));
+        let context = "{name: c, context: {cluster: k, user: u}}";
+        let contexts = format!("{context}, {{name: d, context: {{cluster: k2, user: u}}}}");
+        let text = KUBECONFIG.replace(cluster, &clusters).replace(context, &contexts);
+        let file = file(&text);
+        let named = |context: &str| Directions {
+            context: Some(context.to_owned()),
+            ..directions(file.path().to_str().unwrap())
+        };
+        assert_eq!(url(&named("c")).await, "https://10.1.1.1:6443/ true");
+        assert_eq!(url(&named("d")).await, "https://10.3.3.3:6443/ true");
+        let error = url(&named("e")).await;
+        assert!(error.starts_with("cannot use the kubeconfig"), "{error}");
     }
 
     #[tokio::test]

@@ -91,6 +91,7 @@ impl Settings {
                 address: text("KUBE_APISERVER_ADDRESS"),
                 kubeconfig_file: None,
                 kubeconfig: read("KUBECONFIG"),
+                context: None,
                 home: read("HOME").map(Into::into),
                 proxies: Variables::read(text),
             },

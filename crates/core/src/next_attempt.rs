@@ -112,6 +112,5 @@ fn ran(status: &FrameworkStatus) -> (Option<Time>, Time) {
 
 /// When a decided retry starts.
 pub(crate) fn retry_due(status: &FrameworkStatus) -> Time {
-    let completed = status.attempt_status.completion_time.unwrap_or(status.transition_time);
-    completed.plus_seconds(status.retry_policy_status.retry_delay_sec.unwrap_or(0))
+    retry::due(status.attempt_status.completion_time, status.transition_time, status.retry_policy_status)
 }

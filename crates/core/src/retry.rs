@@ -19,26 +19,64 @@ pub enum Decision {
     },
 }
 
-/// Decides by the policy, the number of retries, and the end of the attempt.
-pub fn decide(policy: RetryPolicy, retried: RetryPolicyStatus, code: i32, end: &CompletionType) -> Decision {
+/// The rule of the retry policy that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The code allows no retry, whatever the policy: a stop, a deadline, the end of the Framework's attempt.
+    Final,
+    /// `fancyRetryPolicy` retries a transient failure, and does not count it.
+    Transient,
+    /// `fancyRetryPolicy` does not retry a permanent failure.
+    Permanent,
+    /// `maxRetryCount` is -2: every attempt is retried.
+    Always,
+    /// The attempt succeeded.
+    Succeeded,
+    /// `maxRetryCount` is -1: every failure is retried.
+    EveryFailure,
+    /// Fewer retries count so far than `maxRetryCount` allows.
+    Within,
+    /// No retry is left of `maxRetryCount`.
+    Exhausted,
+}
+
+/// The rule that decides, by the policy, the number of retries, and the end of the attempt.
+pub fn rule(policy: RetryPolicy, retried: RetryPolicyStatus, code: i32, end: &CompletionType) -> Rule {
     if Code::forbids_retry(code) {
-        return Decision::Stop;
+        return Rule::Final;
     }
     if policy.fancy_retry_policy && end.is_failed() {
         if end.has(Attribute::Transient) {
-            return Decision::Retry { accountable: false, conflict: end.has(Attribute::Conflict) };
+            return Rule::Transient;
         }
         if end.has(Attribute::Permanent) {
-            return Decision::Stop;
+            return Rule::Permanent;
         }
     }
-    let within = retried.accountable_retried_count < policy.max_retry_count;
     match policy.max_retry_count {
-        -2 => Decision::Retry { accountable: true, conflict: false },
-        -1 if end.is_failed() => Decision::Retry { accountable: true, conflict: false },
-        _ if end.is_failed() && within => Decision::Retry { accountable: true, conflict: false },
-        _ => Decision::Stop,
+        -2 => Rule::Always,
+        _ if !end.is_failed() => Rule::Succeeded,
+        -1 => Rule::EveryFailure,
+        most if retried.accountable_retried_count < most => Rule::Within,
+        _ => Rule::Exhausted,
     }
+}
+
+/// Decides by the [`rule`].
+pub fn decide(policy: RetryPolicy, retried: RetryPolicyStatus, code: i32, end: &CompletionType) -> Decision {
+    match rule(policy, retried, code, end) {
+        Rule::Final | Rule::Permanent | Rule::Succeeded | Rule::Exhausted => Decision::Stop,
+        Rule::Transient => Decision::Retry { accountable: false, conflict: end.has(Attribute::Conflict) },
+        Rule::Always | Rule::EveryFailure | Rule::Within => {
+            Decision::Retry { accountable: true, conflict: false }
+        }
+    }
+}
+
+/// When a decided retry starts. `changed`: when the state last changed, in case the end of the attempt has no
+/// time.
+pub fn due(completed: Option<Time>, changed: Time, retried: RetryPolicyStatus) -> Time {
+    completed.unwrap_or(changed).plus_seconds(retried.retry_delay_sec.unwrap_or(0))
 }
 
 /// Short runs in a row that are retried without delay.

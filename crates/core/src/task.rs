@@ -112,8 +112,7 @@ pub(crate) fn complete(task: &mut Shared<TaskStatus>, at: Time) {
 
 /// When the Task's decided retry starts.
 pub(crate) fn retry_due(task: &TaskStatus) -> Time {
-    let completed = task.attempt_status.completion_time.unwrap_or(task.transition_time);
-    completed.plus_seconds(task.retry_policy_status.retry_delay_sec.unwrap_or(0))
+    retry::due(task.attempt_status.completion_time, task.transition_time, task.retry_policy_status)
 }
 
 /// The texts of others about the end of a Task, and the room for them.

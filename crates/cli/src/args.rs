@@ -1,0 +1,283 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use jiff::SignedDuration;
+
+use crate::failure::{Failure, Tasks};
+
+/// The end of the help.
+const AFTER_HELP: &str = "A NAME is the name of a Framework, also as fw/NAME.\n\
+                          Exits with 0 if all went well, 1 if not, and 2 for a bad argument.";
+
+/// Shows and changes Frameworks, and says why they are as they are
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kubectl framework", bin_name = "kubectl framework", version)]
+#[command(disable_help_subcommand = true, after_help = AFTER_HELP)]
+pub struct Args {
+    /// The verb.
+    #[command(subcommand)]
+    pub command: Command,
+    /// The options of all verbs.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+/// The options of all verbs.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Global {
+    /// The namespace [default: that of the kubeconfig's context]
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig [default: as kubectl finds it]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The form of the output: table, wide, json or yaml
+    #[arg(short, long, global = true, value_enum, value_name = "FORM", default_value_t)]
+    #[arg(hide_possible_values = true)]
+    pub output: Form,
+    /// Colours: always, never, or auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    #[arg(hide_possible_values = true)]
+    pub color: When,
+}
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// Lines for people.
+    #[default]
+    Table,
+    /// The same with more columns.
+    Wide,
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless the environment variable `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// A verb.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// List Frameworks, or show some; -o json and -o yaml have a compressed status in plain form
+    Get(Get),
+    /// Show a Framework with its TaskRoles, Tasks, Pods and QueueUnits
+    Tree(One),
+    /// Say what a Framework awaits, which rule decided, and what is missing in its queue
+    Why(One),
+    /// Show the times of a Framework and the Events about it, in their order
+    History(One),
+    /// Change taskNumber of TaskRoles, such as scale train worker=8
+    Scale(Scale),
+    /// Start a Framework whose executionType is Create
+    Start(One),
+    /// Stop a Framework: its Pods end, its object stays
+    Stop(One),
+    /// Wait until Frameworks are as --for says, or never will be
+    Wait(Wait),
+    /// Show the life of a manifest without a cluster, and the rules that decide it
+    Simulate(Simulate),
+}
+
+/// One Framework.
+#[derive(Clone, Debug, clap::Args)]
+pub struct One {
+    /// The Framework
+    #[arg(value_parser = framework)]
+    pub name: String,
+}
+
+/// Frameworks to list.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Get {
+    /// Frameworks to show [default: all]
+    #[arg(value_parser = framework)]
+    pub name: Vec<String>,
+    /// Those of all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
+    pub all_namespaces: bool,
+    /// Those with these labels, such as team=red
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "name")]
+    pub selector: Option<String>,
+}
+
+/// New numbers of Tasks.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Scale {
+    /// The Framework
+    #[arg(value_parser = framework)]
+    pub name: String,
+    /// A TaskRole and its new taskNumber
+    #[arg(required = true, value_name = "ROLE=NUMBER", value_parser = number)]
+    pub role: Vec<Number>,
+}
+
+/// A new number of Tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Number {
+    /// The TaskRole.
+    pub role: String,
+    /// Its Tasks.
+    pub tasks: i32,
+}
+
+/// A wait.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Wait {
+    /// The Frameworks, which are awaited one after the other
+    #[arg(required = true, value_parser = framework)]
+    pub name: Vec<String>,
+    /// What is awaited
+    #[arg(long = "for", value_enum, value_name = "GOAL", default_value_t)]
+    pub goal: Goal,
+    /// How long to wait for all of them, such as 90s or 2h; 0: only look
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub timeout: Duration,
+}
+
+/// What is awaited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Goal {
+    /// Completed and succeeded.
+    #[default]
+    Succeeded,
+    /// Completed and failed.
+    Failed,
+    /// Completed.
+    Ended,
+    /// A Task runs.
+    Running,
+    /// Released from its queue.
+    Released,
+    /// Gone.
+    Deleted,
+}
+
+impl Goal {
+    /// The goal as `--for` names it.
+    pub fn option(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// The goal in words, after the name of a Framework.
+    pub fn words(self) -> &'static str {
+        match self {
+            Goal::Succeeded => "succeeded",
+            Goal::Failed => "failed",
+            Goal::Ended => "ended",
+            Goal::Running => "is running",
+            Goal::Released => "is released from its queue",
+            Goal::Deleted => "is deleted",
+        }
+    }
+}
+
+/// A life without a cluster.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Simulate {
+    /// A file with a Framework; - reads standard input
+    #[arg(value_name = "FILE")]
+    pub file: String,
+    /// Tasks that fail, in each attempt or the first TIMES: worker:3=137, worker=1, worker:0=200x2
+    #[arg(long, value_name = "ROLE[:INDEX]=CODE[xTIMES]")]
+    pub fail: Vec<Failure>,
+    /// Tasks that run until they are deleted, such as ps or worker:0
+    #[arg(long, value_name = "ROLE[:INDEX]")]
+    pub run: Vec<Tasks>,
+}
+
+/// A number as in `worker=8`.
+fn number(text: &str) -> Result<Number, String> {
+    let wrong = || format!("{text:?} is not ROLE=NUMBER with a number from 0 to 10000");
+    let (role, tasks) = text.split_once('=').ok_or_else(wrong)?;
+    let tasks = tasks.parse().ok().filter(|tasks| (0..=10_000).contains(tasks)).ok_or_else(wrong)?;
+    Ok(Number { role: role.to_owned(), tasks })
+}
+
+/// A duration as in `90s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
+    read.ok_or_else(|| format!("{text:?} is not a duration: give one such as 90s, 5m or 2h30m"))
+}
+
+/// The name in `name`, `fw/name` or `framework/name`.
+fn framework(text: &str) -> Result<String, String> {
+    let Some((kind, name)) = text.split_once('/') else { return Ok(text.to_owned()) };
+    match kind {
+        "fw" | "framework" | "frameworks" | "frameworks.frameworkcontroller.microsoft.com" => {
+            Ok(name.to_owned())
+        }
+        _ => Err(format!("{kind:?} is not a Framework: give NAME or fw/NAME")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_framework_is_named_as_kubectl_names_it() {
+        for text in ["a", "fw/a", "framework/a", "frameworks.frameworkcontroller.microsoft.com/a"] {
+            assert_eq!(framework(text), Ok("a".to_owned()), "{text}");
+        }
+        assert!(framework("pod/a").unwrap_err().contains("not a Framework"));
+    }
+
+    #[test]
+    fn options_stand_before_or_after_the_verb() {
+        for line in ["-n team -o json get fw/a", "get a -n team --output=json"] {
+            let args =
+                Args::try_parse_from(["kubectl framework"].into_iter().chain(line.split(' '))).unwrap();
+            assert_eq!(args.global.namespace.as_deref(), Some("team"));
+            assert_eq!(args.global.output, Form::Json);
+            assert!(matches!(args.command, Command::Get(Get { name, .. }) if name == ["a"]));
+        }
+    }
+
+    #[test]
+    fn numbers_and_durations_are_read_and_a_wrong_one_names_the_form() {
+        assert_eq!(number("worker=8"), Ok(Number { role: "worker".into(), tasks: 8 }));
+        for text in ["worker", "worker=", "worker=-1", "worker=10001"] {
+            assert!(number(text).unwrap_err().contains("is not ROLE=NUMBER"), "{text}");
+        }
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert_eq!(duration("1m30s"), Ok(Duration::from_secs(90)));
+        for text in ["90", "-5s", "soon"] {
+            assert!(duration(text).unwrap_err().contains("is not a duration"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_help_fits_on_a_screen() {
+        for option in ["-h", "--help"] {
+            let help = Args::try_parse_from(["kubectl framework", option]).unwrap_err().to_string();
+            assert!(help.contains("simulate") && help.lines().count() <= 30, "{help}");
+        }
+    }
+}

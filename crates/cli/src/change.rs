@@ -1,0 +1,167 @@
+//! `scale`, `start` and `stop`: one patch of exactly the fields that change, or none if nothing does.
+//!
+//! Each patch tests what it was computed from: the API server refuses it if that has changed meanwhile.
+
+use framework_api::{ExecutionType, State};
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+
+use crate::args::{Number, Scale};
+use crate::cluster::Cluster;
+use crate::error::{Error, Refusal};
+use crate::find::{self, Found};
+use crate::output::Style;
+
+/// A change of a Framework.
+#[derive(Clone, Debug, PartialEq)]
+struct Change {
+    /// The operations of the JSON patch; none if nothing changes.
+    operations: Vec<Value>,
+    /// For people: what it changes.
+    words: String,
+}
+
+/// Runs `scale`.
+pub async fn scale(cluster: &Cluster, asked: &Scale, style: Style) -> Result<String, Error> {
+    apply(cluster, &asked.name, "scale", style, |found| scaled(found, &asked.role)).await
+}
+
+/// Runs `start`.
+pub async fn start(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
+    apply(cluster, name, "start", style, started).await
+}
+
+/// Runs `stop`.
+pub async fn stop(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
+    apply(cluster, name, "stop", style, |found| Ok(stopped(found))).await
+}
+
+async fn apply(
+    cluster: &Cluster,
+    name: &str,
+    verb: &str,
+    style: Style,
+    change: impl FnOnce(&Found) -> Result<Change, Refusal>,
+) -> Result<String, Error> {
+    let action = || format!("{verb} the Framework {name:?} in the namespace {:?}", cluster.namespace);
+    let mut found = find::one(cluster, name).await?;
+    let Change { operations, words } =
+        change(&found).map_err(|source| Error::Refused { action: action(), source })?;
+    if !operations.is_empty() {
+        let failed = |source: kube::Error| Error::Request { action: action(), source: Box::new(source) };
+        let path =
+            format!("{}/{name}?fieldManager=kubectl-framework", find::api(cluster, false).resource_url());
+        let request = http::Request::patch(path).header(CONTENT_TYPE, "application/json-patch+json");
+        let request = request.body(Value::Array(operations).to_string().into_bytes());
+        let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
+        found = Found::read(cluster.client.request(request).await.map_err(failed)?)?;
+    }
+    style.show(&found.stored, || format!("framework/{name} {words}\n"))
+}
+
+fn scaled(found: &Found, numbers: &[Number]) -> Result<Change, Refusal> {
+    if is_completed(found) {
+        return Err(Refusal::Completed);
+    }
+    let roles = &found.framework.spec.task_roles;
+    let (mut operations, mut words) = (Vec::new(), Vec::new());
+    for Number { role, tasks } in numbers {
+        let Some(at) = roles.iter().position(|known| known.name == *role) else {
+            let known: Vec<&str> = roles.iter().map(|role| role.name.as_str()).collect();
+            return Err(Refusal::NoRole { role: role.clone(), known: known.join(", ") });
+        };
+        let before = roles[at].task_number;
+        if before == *tasks {
+            words.push(format!("{role} has {tasks} already"));
+            continue;
+        }
+        operations.extend([
+            json!({"op": "test", "path": format!("/spec/taskRoles/{at}/name"), "value": role}),
+            json!({"op": "test", "path": format!("/spec/taskRoles/{at}/taskNumber"), "value": before}),
+            json!({"op": "replace", "path": format!("/spec/taskRoles/{at}/taskNumber"), "value": tasks}),
+        ]);
+        words.push(format!("{role} from {before} to {tasks}"));
+    }
+    let verb = if operations.is_empty() { "unchanged" } else { "scaled" };
+    Ok(Change { operations, words: format!("{verb}: {}", words.join(", ")) })
+}
+
+fn started(found: &Found) -> Result<Change, Refusal> {
+    match found.framework.spec.execution_type {
+        ExecutionType::Stop => Err(Refusal::Stopped),
+        ExecutionType::Start => Ok(Change { operations: Vec::new(), words: "is started already".to_owned() }),
+        ExecutionType::Create => {
+            Ok(Change { operations: execution("Create", "Start"), words: "started".to_owned() })
+        }
+    }
+}
+
+fn stopped(found: &Found) -> Change {
+    let unchanged = |words: &str| Change { operations: Vec::new(), words: words.to_owned() };
+    let before = match found.framework.spec.execution_type {
+        _ if is_completed(found) => return unchanged("is Completed already"),
+        ExecutionType::Stop => return unchanged("is stopped already"),
+        ExecutionType::Create => "Create",
+        ExecutionType::Start => "Start",
+    };
+    Change { operations: execution(before, "Stop"), words: "stopped".to_owned() }
+}
+
+fn execution(before: &str, after: &str) -> Vec<Value> {
+    vec![
+        json!({"op": "test", "path": "/spec/executionType", "value": before}),
+        json!({"op": "replace", "path": "/spec/executionType", "value": after}),
+    ]
+}
+
+fn is_completed(found: &Found) -> bool {
+    found.framework.status.as_ref().is_some_and(|status| status.state == State::Completed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::found;
+
+    fn numbers(role: &str, tasks: i32) -> [Number; 1] {
+        [Number { role: role.to_owned(), tasks }]
+    }
+
+    #[test]
+    fn a_scale_changes_one_field_of_the_role_that_it_read() {
+        let change = scaled(&found("running.yaml"), &numbers("worker", 6)).unwrap();
+        let expected = json!([
+            {"op": "test", "path": "/spec/taskRoles/0/name", "value": "worker"},
+            {"op": "test", "path": "/spec/taskRoles/0/taskNumber", "value": 4},
+            {"op": "replace", "path": "/spec/taskRoles/0/taskNumber", "value": 6},
+        ]);
+        assert_eq!(Value::Array(change.operations), expected);
+        assert_eq!(change.words, "scaled: worker from 4 to 6");
+    }
+
+    #[test]
+    fn nothing_is_sent_if_nothing_changes() {
+        let same = scaled(&found("running.yaml"), &numbers("worker", 4)).unwrap();
+        assert_eq!((same.operations.len(), &*same.words), (0, "unchanged: worker has 4 already"));
+        assert_eq!(started(&found("running.yaml")).unwrap().operations.len(), 0);
+        assert_eq!(stopped(&found("completed.yaml")).operations.len(), 0);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_refused_with_the_choices() {
+        let refused = scaled(&found("running.yaml"), &numbers("ps", 1)).unwrap_err();
+        assert_eq!(refused.to_string(), "there is no TaskRole \"ps\"; there are worker");
+        assert_eq!(scaled(&found("completed.yaml"), &numbers("worker", 1)), Err(Refusal::Completed));
+        let mut stopped = found("running.yaml");
+        stopped.framework.spec.execution_type = ExecutionType::Stop;
+        assert_eq!(started(&stopped), Err(Refusal::Stopped));
+    }
+
+    #[test]
+    fn a_stop_tests_the_type_that_it_replaces() {
+        let mut held = found("running.yaml");
+        held.framework.spec.execution_type = ExecutionType::Create;
+        assert_eq!(stopped(&held).operations, execution("Create", "Stop"));
+        assert_eq!(started(&held).unwrap().operations, execution("Create", "Start"));
+    }
+}

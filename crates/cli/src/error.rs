@@ -1,0 +1,124 @@
+//! Why a command failed: what, where, and what to do.
+
+use framework_api::codec::DecodeError;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No API server was found.
+    #[error(transparent)]
+    Access(#[from] framework_access::Error),
+    /// No client can be made for it.
+    #[error(transparent)]
+    Client(#[from] framework_access::client::Error),
+    /// The object does not exist.
+    #[error("there is no Framework {name:?} in the namespace {namespace:?}")]
+    NotFound {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+    },
+    /// The API server refused a request, or did not answer.
+    #[error("cannot {action}: {source}")]
+    Request {
+        /// The step that failed.
+        action: String,
+        /// The problem.
+        source: Box<kube::Error>,
+    },
+    /// A status cannot be decompressed.
+    #[error("the status of the Framework {name:?} in the namespace {namespace:?} is damaged: {source}")]
+    Status {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// The problem.
+        source: DecodeError,
+    },
+    /// An object has another form than its definition says.
+    #[error("cannot read the Framework {name:?} in the namespace {namespace:?}: {source}")]
+    Form {
+        /// The namespace.
+        namespace: String,
+        /// The name.
+        name: String,
+        /// The problem.
+        source: serde_json::Error,
+    },
+    /// A change has no effect.
+    #[error("cannot {action}: {source}")]
+    Refused {
+        /// The change.
+        action: String,
+        /// Why.
+        source: Refusal,
+    },
+    /// What was awaited never happens.
+    #[error("{framework} cannot become as --for={goal} asks: {why}")]
+    Never {
+        /// The Framework.
+        framework: String,
+        /// The goal.
+        goal: String,
+        /// Why.
+        why: String,
+        /// The Frameworks that were as asked.
+        text: String,
+    },
+    /// What was awaited did not happen in time.
+    #[error("timed out after {after}: {framework} {state}, awaited was --for={goal}")]
+    TimedOut {
+        /// The Framework.
+        framework: String,
+        /// The goal.
+        goal: String,
+        /// How long it took.
+        after: String,
+        /// How the Framework is.
+        state: String,
+        /// The Frameworks that were as asked.
+        text: String,
+    },
+    /// A manifest cannot be simulated.
+    #[error("cannot simulate {file:?}: {problem}")]
+    Manifest {
+        /// The file.
+        file: String,
+        /// The problem.
+        problem: String,
+    },
+    /// The output cannot be written in that form.
+    #[error("cannot write the output as YAML: {0}")]
+    Yaml(String),
+}
+
+/// Why a change is not sent.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is no such TaskRole.
+    #[error("there is no TaskRole {role:?}; there are {known}")]
+    NoRole {
+        /// The name that was given.
+        role: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// It has ended.
+    #[error("it is Completed, and its Tasks never run again")]
+    Completed,
+    /// It was stopped.
+    #[error("it was stopped, which is final: create it again")]
+    Stopped,
+}
+
+impl Error {
+    /// The text for stdout of a command that failed halfway.
+    pub fn output(&self) -> &str {
+        match self {
+            Error::Never { text, .. } | Error::TimedOut { text, .. } => text,
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `get`: Frameworks in a table, or with their decompressed status.
+
+use framework_api::{Framework, FrameworkStatus, Time};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::args::{Form, Get};
+use crate::cluster::Cluster;
+use crate::duration::age;
+use crate::error::Error;
+use crate::find::{self, Found};
+use crate::output::Style;
+use crate::table::Table;
+
+/// Runs the command.
+pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
+    let mut found = Vec::new();
+    for name in &asked.name {
+        found.push(find::one(cluster, name).await?);
+    }
+    if asked.name.is_empty() {
+        found = find::all(cluster, asked.all_namespaces, asked.selector.as_deref()).await?;
+    }
+    let objects = if asked.name.len() == 1 { found[0].stored.clone() } else { list(&found) };
+    style.show(&objects, || table(&found, asked.all_namespaces, style, Timestamp::now()))
+}
+
+fn list(found: &[Found]) -> Value {
+    let items: Vec<&Value> = found.iter().map(|one| &one.stored).collect();
+    json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items})
+}
+
+fn table(found: &[Found], with_namespace: bool, style: Style, now: Timestamp) -> String {
+    if found.is_empty() {
+        return "No Frameworks found.\n".to_owned();
+    }
+    let wide = style.form == Form::Wide;
+    let of_wide = |titles: &'static [&'static str]| if wide { titles } else { &[] };
+    let namespace: &[&str] = if with_namespace { &["NAMESPACE"] } else { &[] };
+    let titles = ["NAME", "STATE", "ATTEMPT", "RUNNING", "SUCCEEDED", "FAILED", "TOTAL", "REASON", "RESULT"];
+    let titles = [namespace, &titles, of_wide(&["QUEUE"]), &["AGE"]].concat();
+    let mut table = Table::new(&titles);
+    for one in found {
+        let mut cells = Vec::new();
+        cells.extend(with_namespace.then(|| one.namespace().to_owned()));
+        cells.push(one.name().to_owned());
+        cells.extend(figures(&one.framework));
+        cells.extend(wide.then(|| one.queue().to_owned()));
+        let created = one.metadata().creation_timestamp.as_ref();
+        cells.push(created.map(|at| age(Time::floor(at.0), now)).unwrap_or_default());
+        table.row(cells);
+    }
+    table.render(|cell| style.word(cell))
+}
+
+/// State, attempt, counts, reason and result.
+fn figures(framework: &Framework) -> Vec<String> {
+    let Some(status) = &framework.status else {
+        return [vec!["New".to_owned()], vec![String::new(); 7]].concat();
+    };
+    let counts = status.task_counts.unwrap_or_default();
+    let numbers = [status.attempt_status.id, counts.running, counts.succeeded, counts.failed, counts.total];
+    let numbers = numbers.iter().map(i32::to_string);
+    let end = status.attempt_status.completion_status.as_deref();
+    let result = end.map(|end| end.phrase.clone()).unwrap_or_default();
+    [format!("{:?}", status.state)].into_iter().chain(numbers).chain([reason(status), result]).collect()
+}
+
+/// The obstacle of a Framework that does not run: the reason of its queue, or of its condition `Running`.
+fn reason(status: &FrameworkStatus) -> String {
+    let state = format!("{:?}", status.state);
+    let of = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
+    let queued = of(framework_core::queue::QUEUED).filter(|condition| condition.status == "True");
+    let running = of(framework_core::summary::RUNNING).filter(|condition| condition.reason != state);
+    queued.or(running).map(|condition| condition.reason.clone()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, PLAIN, found};
+    use expect_test::expect;
+
+    #[test]
+    fn a_list_shows_counts_and_the_obstacle() {
+        let frameworks = [found("running.yaml"), found("queued.yaml"), found("completed.yaml")];
+        let now = NOW.parse().unwrap();
+        expect![[r#"
+            NAMESPACE   NAME    STATE                    ATTEMPT   RUNNING   SUCCEEDED   FAILED   TOTAL   REASON              RESULT      AGE
+            team        train   AttemptRunning           0         1         0           1        4                                       5m55s
+            team        gang    AttemptCreationPending   0         0         0           0        1       InsufficientQuota               5m55s
+            team        done    Completed                1         0         0           2        2                           OOMKilled   125m
+        "#]].assert_eq(&table(&frameworks, true, PLAIN, now));
+        assert_eq!(table(&[], false, PLAIN, now), "No Frameworks found.\n");
+    }
+}

@@ -1,0 +1,52 @@
+//! `kubectl framework`: a plugin for kubectl that shows Frameworks as they are, and says why.
+//!
+//! Guarantees: the answers follow from objects that were read once, by the rules of the controller's own
+//! crates. A verb that shows something writes nothing; one that changes something sends one patch.
+
+pub mod args;
+mod change;
+mod cluster;
+pub mod complete;
+mod duration;
+mod error;
+pub mod failure;
+mod find;
+mod get;
+mod history;
+mod output;
+mod pod;
+mod queue;
+mod rule;
+mod simulate;
+mod table;
+#[cfg(test)]
+mod testing;
+mod tree;
+mod wait;
+mod why;
+
+pub use error::Error;
+
+use args::{Args, Command};
+use cluster::Cluster;
+use output::Style;
+
+/// Runs a command, and returns the text for stdout.
+pub async fn run(args: &Args) -> Result<String, Error> {
+    let style = Style::new(&args.global);
+    if let Command::Simulate(asked) = &args.command {
+        return simulate::run(asked, style);
+    }
+    let cluster = Cluster::connect(&args.global).await?;
+    match &args.command {
+        Command::Get(asked) => get::run(&cluster, asked, style).await,
+        Command::Tree(asked) => tree::run(&cluster, &asked.name, style).await,
+        Command::Why(asked) => why::run(&cluster, &asked.name, style).await,
+        Command::History(asked) => history::run(&cluster, &asked.name, style).await,
+        Command::Scale(asked) => change::scale(&cluster, asked, style).await,
+        Command::Start(asked) => change::start(&cluster, &asked.name, style).await,
+        Command::Stop(asked) => change::stop(&cluster, &asked.name, style).await,
+        Command::Wait(asked) => wait::run(&cluster, asked).await,
+        Command::Simulate(asked) => simulate::run(asked, style),
+    }
+}

@@ -1,0 +1,39 @@
+//! The program `kubectl-framework`, which kubectl runs as `kubectl framework`: arguments in, text and an exit
+//! code out. By the name `kubectl_complete-framework`, it completes the words of a line.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use framework_cli::args::Args;
+use framework_cli::complete;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    if Path::new(&program).file_stem().is_some_and(|name| name == complete::PROGRAM) {
+        print!("{}", complete::run(&words.collect::<Vec<_>>()).await);
+        return ExitCode::SUCCESS;
+    }
+    let answer = framework_cli::run(&Args::parse()).await;
+    let text = match &answer {
+        Ok(text) => text.as_str(),
+        Err(error) => error.output(),
+    };
+    // A reader such as `head` may close the pipe early.
+    if let Err(error) = std::io::stdout().write_all(text.as_bytes())
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        eprintln!("error: cannot write the output: {error}");
+        return ExitCode::FAILURE;
+    }
+    match answer {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Where the units of a Framework stand in their queues, and what they ask for that is not there.
+//!
+//! The order is that of the controller's own scheduler. It is computed from the units, Queues and quotas as
+//! they are stored: a position may differ for a moment from that of the controller. A Job's unit is ranked by
+//! its own creation instead of its Job's.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use framework_api::queue::{
+    ENQUEUED_ANNOTATION, HELD_ANNOTATION, OVERTAKEN, Phase, Queue, QueueUnit, Reason,
+};
+use framework_queue::requests::resource_of;
+use framework_queue::{
+    Amount, Namespace, Position, QueueFacts, QuotaFacts, ResourceRequests, UnitFacts, UnitPhase,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::api::Api;
+use serde::Serialize;
+
+use crate::cluster::{self, Cluster};
+use crate::error::Error;
+use crate::find::Found;
+use crate::queue::{self, UnitView};
+
+/// Long enough that no unit becomes overdue here: only the controller reserves.
+const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// A unit, and where it stands.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// The unit.
+    #[serde(flatten)]
+    pub unit: UnitView,
+    /// How many units of its queue stand before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<usize>,
+    /// How many units of all queues would be released before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<usize>,
+    /// The last of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directly_before: Option<String>,
+    /// The requests that do not fit into a quota now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+impl Standing {
+    /// A unit of which nothing more is known.
+    pub fn of(unit: UnitView) -> Standing {
+        Standing { unit, ..Standing::default() }
+    }
+
+    /// The lines for people.
+    pub fn lines(&self) -> Vec<String> {
+        let UnitView { name, queue, reason, message, .. } = &self.unit;
+        let phase = self.unit.phase_or_new();
+        if !self.unit.waits() {
+            return vec![format!("QueueUnit {name} in {queue:?}: {phase}")];
+        }
+        let mut lines = vec![format!("QueueUnit {name} in {queue:?}: {phase}, {reason}: {message}")];
+        if let Some((place, before)) = self.place.zip(self.before) {
+            let last = self.directly_before.as_ref().map(|last| format!(", the last of them {last}"));
+            let last = last.unwrap_or_default();
+            lines.push(format!("{place} before it in its queue, {before} in all queues{last}"));
+        }
+        lines
+    }
+}
+
+/// The objects by which units are ordered.
+#[derive(Default)]
+struct Stored {
+    units: Vec<QueueUnit>,
+    queues: Vec<Queue>,
+    quotas: Vec<ResourceQuota>,
+    /// Values of PriorityClasses.
+    classes: BTreeMap<String, i32>,
+}
+
+/// The standings of a Framework's units, and what could not be found out.
+pub async fn standings(
+    cluster: &Cluster,
+    found: &Found,
+    now: Timestamp,
+) -> Result<(Vec<Standing>, Vec<String>), Error> {
+    if !queue::may_have_units(found) {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let units = queue::all(cluster).await?;
+    let own = queue::select(found, &units);
+    if !own.iter().any(UnitView::waits) {
+        return Ok((own.into_iter().map(Standing::of).collect(), Vec::new()));
+    }
+    let mut unknown = Vec::new();
+    let stored = Stored {
+        queues: known(cluster::list(&cluster.api(), None, "Queues").await, &mut unknown),
+        quotas: known(cluster::list(&cluster.api(), None, "ResourceQuotas").await, &mut unknown),
+        classes: classes(cluster, &units, &mut unknown).await,
+        units,
+    };
+    Ok((place(own, &stored, now), unknown))
+}
+
+/// What was listed. A user who may not list it gets an answer without it.
+fn known<K>(listed: Result<Vec<K>, Error>, unknown: &mut Vec<String>) -> Vec<K> {
+    listed.unwrap_or_else(|error| {
+        unknown.push(error.to_string());
+        Vec::new()
+    })
+}
+
+/// The values of PriorityClasses, if a unit needs one.
+async fn classes(cluster: &Cluster, units: &[QueueUnit], unknown: &mut Vec<String>) -> BTreeMap<String, i32> {
+    if !units.iter().any(|unit| unit.spec.priority.is_none() && unit.spec.priority_class_name.is_some()) {
+        return BTreeMap::new();
+    }
+    let api: Api<PriorityClass> = Api::all(cluster.client.clone());
+    let listed = known(cluster::list(&api, None, "PriorityClasses").await, unknown);
+    listed.into_iter().filter_map(|class| Some((class.metadata.name?, class.value))).collect()
+}
+
+fn place(own: Vec<UnitView>, stored: &Stored, now: Timestamp) -> Vec<Standing> {
+    let namespace = namespace(stored, now);
+    let name_of = |uid: &Arc<str>| {
+        let unit = stored.units.iter().find(|unit| unit.metadata.uid.as_deref() == Some(&**uid));
+        unit.and_then(|unit| unit.metadata.name.clone())
+    };
+    let standing = |unit: UnitView| {
+        let Position { place, before, directly_before } = match namespace.position(&unit.uid) {
+            Some(position) if unit.waits() => position,
+            _ => return Standing { missing: missing(&unit, stored), ..Standing::of(unit) },
+        };
+        Standing {
+            place: Some(place),
+            before: Some(before),
+            directly_before: directly_before.as_ref().and_then(name_of),
+            missing: missing(&unit, stored),
+            ..Standing::of(unit)
+        }
+    };
+    own.into_iter().map(standing).collect()
+}
+
+/// The scheduler with these facts. It decides nothing here: it only tells positions.
+fn namespace(stored: &Stored, now: Timestamp) -> Namespace {
+    let mut namespace = Namespace::new(NEVER);
+    for quota in &stored.quotas {
+        let hard = amounts(limits(quota).map(|(hard, _)| hard));
+        let facts = QuotaFacts { hard, ..QuotaFacts::default() };
+        namespace.set_quota(quota.metadata.name.as_deref().unwrap_or_default(), Some(facts));
+    }
+    // Limits are counted in a round. There is nothing to decide about yet.
+    namespace.round(now);
+    for queue in &stored.queues {
+        let priority = priority(queue.spec.priority, queue.spec.priority_class_name.as_ref(), stored);
+        let facts = QueueFacts { policy: queue.spec.queue_policy, priority };
+        namespace.set_queue(queue.metadata.name.as_deref().unwrap_or_default(), Some(facts));
+    }
+    for unit in &stored.units {
+        let uid = unit.metadata.uid.as_deref().unwrap_or_default();
+        namespace.set_unit(uid, facts(unit, stored));
+    }
+    namespace
+}
+
+/// The facts about a unit; `None` if no unit waits for it.
+fn facts(unit: &QueueUnit, stored: &Stored) -> Option<UnitFacts> {
+    let status = unit.status.clone().unwrap_or_default();
+    let requests = ResourceRequests::from_list(&unit.spec.resource).ok()?;
+    let annotation = |name: &str| unit.metadata.annotations.as_ref()?.get(name).map(String::as_str);
+    let phase = if status.phase == Some(Phase::Dequeued) {
+        let held: Option<BTreeMap<String, Quantity>> =
+            annotation(HELD_ANNOTATION).and_then(|text| serde_json::from_str(text).ok());
+        let held = held.and_then(|list| ResourceRequests::from_list(&list).ok());
+        // A unit whose job has ended has no finalizer, and holds nothing.
+        unit.metadata.finalizers.as_ref().filter(|all| !all.is_empty())?;
+        UnitPhase::Released { usage: held.unwrap_or_else(|| requests.clone()) }
+    } else {
+        let condition = status.condition(framework_api::queue::DEQUEUED);
+        let reason = condition.and_then(|condition| Reason::parse(&condition.reason));
+        let is_passed_over = matches!(
+            reason,
+            Some(Reason::PriorityClassNotFound | Reason::ConsumerNotFound | Reason::ConsumerNotAllowed)
+        );
+        if is_passed_over || unit.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        let overtaken = status.condition(OVERTAKEN).filter(|condition| condition.status == "True");
+        UnitPhase::Waiting {
+            overtaken: overtaken.map(|condition| condition.last_transition_time.0),
+            reserved: overtaken.is_some_and(|one| one.reason == Reason::CapacityReserved.as_str()),
+            reason,
+        }
+    };
+    let created = unit.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |at| at.0);
+    let enqueued: Option<Timestamp> = annotation(ENQUEUED_ANNOTATION).and_then(|text| text.parse().ok());
+    Some(UnitFacts {
+        queue: unit.spec.queue.as_str().into(),
+        priority: priority(unit.spec.priority, unit.spec.priority_class_name.as_ref(), stored),
+        enqueued: enqueued.map_or(created, |since| since.min(created)),
+        requests,
+        grows: false,
+        phase,
+    })
+}
+
+fn priority(given: Option<i32>, class: Option<&String>, stored: &Stored) -> i32 {
+    given.or_else(|| stored.classes.get(class?).copied()).unwrap_or_default()
+}
+
+/// The enforced limits of a quota, and their use; `None` of one with scopes, which limits not every Pod.
+fn limits(quota: &ResourceQuota) -> Option<(&List, &List)> {
+    let spec = quota.spec.as_ref()?;
+    let is_scoped = spec.scope_selector.is_some() || spec.scopes.as_ref().is_some_and(|all| !all.is_empty());
+    let status = quota.status.as_ref().filter(|_| !is_scoped)?;
+    status.hard.as_ref().zip(status.used.as_ref())
+}
+
+type List = BTreeMap<String, Quantity>;
+
+fn amounts(list: Option<&List>) -> BTreeMap<String, Amount> {
+    let read = |(key, quantity): (&String, &Quantity)| Some((key.clone(), Amount::of(quantity).ok()?));
+    list.into_iter().flatten().filter_map(read).collect()
+}
+
+/// The requests of a waiting unit that do not fit into a quota beside its current use.
+fn missing(unit: &UnitView, stored: &Stored) -> Vec<String> {
+    let list = unit.requests.iter().map(|(key, amount)| (key.clone(), Quantity(amount.clone()))).collect();
+    let Ok(requests) = ResourceRequests::from_list(&list) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for quota in stored.quotas.iter().filter(|_| unit.waits()) {
+        let name = quota.metadata.name.as_deref().unwrap_or_default();
+        let Some((hard, used)) = limits(quota) else { continue };
+        let used = amounts(Some(used));
+        for (key, limit) in amounts(Some(hard)) {
+            let asked = requests.get(resource_of(&key));
+            let used = used.get(&key).copied().unwrap_or(Amount::ZERO);
+            if asked == Amount::ZERO || used.plus(asked) <= limit {
+                continue;
+            }
+            let lacking = used.plus(asked).minus(limit);
+            lines.push(format!(
+                "{key}: asks {asked}, {lacking} too much: quota {name:?} allows {limit}, {used} are used now"
+            ));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn unit(name: &str, minute: u32, priority: i32, status: Value) -> QueueUnit {
+        let created = format!("2026-01-02T03:{minute:02}:00Z");
+        let metadata = json!({"name": name, "uid": name, "creationTimestamp": created,
+            "finalizers": ["frameworkcontroller.microsoft.com/queue-unit"]});
+        let spec = json!({"queue": "q", "priority": priority, "resource": {"pods": "3"}});
+        let unit = json!({"apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit", "metadata": metadata,
+            "spec": spec, "status": status});
+        serde_json::from_value(unit).unwrap()
+    }
+
+    fn stored() -> Stored {
+        let waits = || json!({"phase": "Enqueued"});
+        let quota = json!({"metadata": {"name": "room"}, "spec": {},
+            "status": {"hard": {"pods": "4"}, "used": {"pods": "3"}}});
+        let queue = json!({"apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue", "metadata": {"name": "q"},
+            "spec": {}});
+        Stored {
+            units: vec![
+                unit("runs", 0, 0, json!({"phase": "Dequeued"})),
+                unit("old", 1, 0, waits()),
+                unit("young", 2, 0, waits()),
+                unit("urgent", 3, 5, waits()),
+            ],
+            queues: vec![serde_json::from_value(queue).unwrap()],
+            quotas: vec![serde_json::from_value(quota).unwrap()],
+            classes: BTreeMap::new(),
+        }
+    }
+
+    fn view(name: &str) -> UnitView {
+        UnitView {
+            name: name.into(),
+            uid: name.into(),
+            phase: Some("Enqueued".into()),
+            requests: [("pods".to_owned(), "3".to_owned())].into(),
+            ..UnitView::default()
+        }
+    }
+
+    #[test]
+    fn the_order_is_that_of_the_queue_and_released_units_are_not_in_it() {
+        let placed = place(["urgent", "old", "young"].map(view).into(), &stored(), Timestamp::UNIX_EPOCH);
+        let seen: Vec<_> =
+            placed.iter().map(|one| (one.place, one.before, one.directly_before.as_deref())).collect();
+        let expected =
+            [(Some(0), Some(0), None), (Some(1), Some(1), Some("urgent")), (Some(2), Some(2), Some("old"))];
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn the_missing_amount_is_that_beyond_the_room_of_the_quota() {
+        let expected = "pods: asks 3, 2 too much: quota \"room\" allows 4, 3 are used now";
+        assert_eq!(missing(&view("old"), &stored()), [expected]);
+        let mut roomy = stored();
+        let quota = json!({"metadata": {"name": "room"}, "spec": {},
+            "status": {"hard": {"requests.cpu": "1"}, "used": {"requests.cpu": "1"}}});
+        roomy.quotas = vec![serde_json::from_value(quota).unwrap()];
+        assert_eq!(missing(&view("old"), &roomy), [""; 0], "it asks for no CPU");
+    }
+}

@@ -14,7 +14,7 @@ use framework_testcluster::audit::{Mark, Record};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Resource;
-use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -213,17 +213,29 @@ impl Recording {
 
 /// UID and version of each object, by LISTs.
 fn listed(client: &kube::Client, namespace: &str) -> BTreeMap<String, u64> {
-    async fn list<K: Resource + Clone + Debug + DeserializeOwned>(api: Api<K>) -> Vec<(String, u64)> {
-        let list = api.list(&ListParams::default()).await.expect("a list");
+    async fn versions<K: Resource + Clone + Debug + DeserializeOwned>(api: Api<K>) -> Vec<(String, u64)> {
+        let list = list(&api).await;
         let ours = list.items.iter().filter(|object| is_ours(*object));
         ours.map(|object| (object.meta().uid.clone().expect("a UID"), version(object))).collect()
     }
     block_on(async {
-        let mut all = list(Api::<Framework>::namespaced(client.clone(), namespace)).await;
-        all.extend(list(Api::<ConfigMap>::namespaced(client.clone(), namespace)).await);
-        all.extend(list(Api::<Pod>::namespaced(client.clone(), namespace)).await);
+        let mut all = versions(Api::<Framework>::namespaced(client.clone(), namespace)).await;
+        all.extend(versions(Api::<ConfigMap>::namespaced(client.clone(), namespace)).await);
+        all.extend(versions(Api::<Pod>::namespaced(client.clone(), namespace)).await);
         all.into_iter().collect()
     })
+}
+
+/// All objects of a kind. An API server whose store has just restarted refuses to list them for a while.
+async fn list<K: Resource + Clone + Debug + DeserializeOwned>(api: &Api<K>) -> ObjectList<K> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match api.list(&ListParams::default()).await {
+            Ok(list) => return list,
+            Err(error) => assert!(Instant::now() < deadline, "no list: {error}"),
+        }
+        tokio::time::sleep(LISTEN_AGAIN).await;
+    }
 }
 
 /// Whether an object is none that every namespace has, such as the ConfigMap of the cluster's certificate.
@@ -249,7 +261,7 @@ async fn record<K>(api: Api<K>, changes: watch::Sender<Vec<Change>>, wrap: fn(K)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let list = api.list(&ListParams::default()).await.expect("a list");
+    let list = list(&api).await;
     assert!(!list.items.iter().any(is_ours), "a recording starts before the first object");
     let mut from = list.metadata.resource_version.expect("a list has a version");
     tokio::spawn(async move {

@@ -8,7 +8,7 @@ use framework_programs::workspace::cargo;
 use serde_json::Value;
 
 /// By name, the sources of the integration test programs; packages may share a name.
-pub(crate) fn test_programs() -> Result<BTreeMap<String, Vec<PathBuf>>> {
+pub(crate) fn integration_tests() -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let output =
         cargo(&["metadata", "--format-version=1", "--no-deps"]).output().context("starting cargo")?;
     ensure!(output.status.success(), "cargo metadata failed");

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use framework_programs::Binaries;
 use framework_programs::workspace::{cargo, target_dir};
 
-use crate::programs::test_programs;
+use crate::programs::integration_tests;
 use crate::test::Tally;
 use crate::took::Took;
 
@@ -92,7 +92,7 @@ fn tests(programs: &[String]) -> Vec<String> {
 /// The test programs of the workspace that start a control plane, by their sources.
 fn end_to_end() -> Result<Vec<String>> {
     let mut programs = Vec::new();
-    for (name, sources) in test_programs()? {
+    for (name, sources) in integration_tests()? {
         if sources
             .iter()
             .try_fold(false, |found, path| Ok::<_, anyhow::Error>(found || starts_a_control_plane(path)?))?

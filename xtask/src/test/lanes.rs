@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::{Tally, say, shell};
-use crate::programs::test_programs;
+use crate::programs::integration_tests;
 use crate::took::Took;
 
 /// Runs every test program of the workspace, also after a failure.
@@ -46,7 +46,7 @@ struct Lane {
 
 /// Runs all lanes to their ends; adds up their tests, and returns the commands that failed.
 pub(super) fn run(tally: &mut Tally) -> Result<Vec<String>> {
-    let lanes = lanes(test_programs()?.into_keys());
+    let lanes = lanes(integration_tests()?.into_keys());
     let ended: Vec<Result<(Tally, Vec<String>)>> = thread::scope(|scope| {
         let running: Vec<_> = lanes.iter().map(|lane| scope.spawn(|| lane.run())).collect();
         // A panic of a lane is one of the gate.
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_slow_programs_exist() {
-        let programs = test_programs().unwrap();
+        let programs = integration_tests().unwrap();
         for program in SLOW.iter().flat_map(|(_, programs)| *programs) {
             assert!(programs.contains_key(*program), "{program} is not among {:?}", programs.keys());
         }

@@ -264,3 +264,37 @@ fn users_change_neither_the_slot_label_nor_fc_labels_of_our_objects() {
     let admin = ["--namespace", "policy-labels", "label", pod, &clear];
     kubectl(&admin, "").expect("an administrator of the cluster may");
 }
+
+#[test]
+fn a_create_under_an_epoch_that_is_over_is_refused() {
+    let scene = Scene::new("policy-epoch");
+    let policy = include_str!("../../deploy/epoch/policy.yaml");
+    let policy = policy.replace("namespace: frameworkcontroller", "namespace: policy-epoch");
+    kubectl(&["apply", "--server-side", "-f=-"], &policy).expect("the policy is valid");
+    let create = |manager: &str, kind: &str| {
+        let manager = format!("--field-manager={manager}");
+        let create = ["--namespace=policy-epoch", "create", "--dry-run=server", &manager, "-o=name", "-f=-"];
+        kubectl(&create, &bare(kind, "probe").to_string())
+    };
+    let of = |slot: &str, epoch: u64| format!("frameworkcontroller-slot-{slot}-epoch-{epoch}");
+    create(&of("7", 1), "Pod").expect("there is no map yet");
+    let mut map = bare("ConfigMap", "frameworkcontroller-slots");
+    map["data"] = json!({
+        "7": r#"{"owner":"b/y","epoch":200,"next":"a/x","unsettled":true}"#, "8": r#"{"owner":"b/y"}"#,
+    });
+    scene.store(&map);
+    await_that("the policy sees the map", || create(&of("7", 1), "Pod").is_err());
+
+    let words = "slot 7 was granted again under epoch 200, and this request is of epoch 199";
+    for kind in ["Pod", "ConfigMap"] {
+        refused(create(&of("7", 199), kind), words);
+        for manager in
+            [of("7", 200), of("7", 201), of("8", 1), of("9", 1), of("7", 1) + "0000000000000000000"]
+        {
+            create(&manager, kind).unwrap_or_else(|error| panic!("{manager}: {error}"));
+        }
+        create("kubectl", kind).expect("others say no epoch");
+    }
+    let named = ["delete", "validatingadmissionpolicybinding", "frameworkcontroller-epoch"];
+    kubectl(&named, "").expect("it is there");
+}

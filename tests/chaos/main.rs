@@ -8,6 +8,7 @@ mod caches;
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod disturbance;
+mod epoch;
 mod guarantees;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;

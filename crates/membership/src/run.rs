@@ -289,7 +289,12 @@ impl Driver {
                 let own = self.me.lease().to_owned();
                 self.requests.spawn(async move { (life, exchange(store, now, effect, &own, before).await) });
             }
-            Effect::List(slots) => self.notify(Notice::Granted(slots)),
+            Effect::List(slots) => {
+                for (slot, epoch) in slots.iter().filter_map(|slot| Some((slot, self.member.epoch(slot)?))) {
+                    self.parts.ownership.grant(slot, epoch);
+                }
+                self.notify(Notice::Granted(slots));
+            }
             Effect::Own { slots, until } => self.own(now, slots, until),
             Effect::Hold { slots, until } if !slots.is_empty() => self.notify(Notice::Hold(slots, until)),
             Effect::Hold { .. } => {}

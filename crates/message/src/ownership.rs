@@ -23,14 +23,23 @@ pub enum MayAct {
     No,
 }
 
-/// The slots that this controller owns, each until a moment of [`Now::boot`]. Clones share one value.
+/// The slots that this controller owns, each until a moment of [`Now::boot`] and under an epoch of the map.
+/// Clones share one value.
 #[derive(Clone, Debug)]
-pub struct Ownership(Arc<[AtomicU64; Slot::COUNT]>);
+pub struct Ownership(Arc<[Held; Slot::COUNT]>);
+
+#[derive(Debug)]
+struct Held {
+    until: AtomicU64,
+    epoch: AtomicU64,
+}
 
 /// The slot is not owned.
 const NOT_OWNED: u64 = 0;
 /// The slot is owned without a time limit.
 const FOREVER: u64 = u64::MAX;
+/// The slot was never granted by a map.
+const NO_EPOCH: u64 = 0;
 
 impl Default for Ownership {
     fn default() -> Self {
@@ -45,7 +54,21 @@ impl Ownership {
     }
 
     fn filled(until: u64) -> Self {
-        Ownership(Arc::new(std::array::from_fn(|_| AtomicU64::new(until))))
+        let held = |_| Held { until: AtomicU64::new(until), epoch: AtomicU64::new(NO_EPOCH) };
+        Ownership(Arc::new(std::array::from_fn(held)))
+    }
+
+    /// The map of slots grants the slot under this epoch. It is not owned by that alone.
+    pub fn grant(&self, slot: Slot, epoch: u64) {
+        if let Some(held) = self.0.get(usize::from(slot.0)) {
+            held.epoch.store(epoch, Ordering::Release);
+        }
+    }
+
+    /// The epoch of the last grant of the slot; `None`: no map granted it.
+    pub fn epoch(&self, slot: Slot) -> Option<u64> {
+        let held = self.0.get(usize::from(slot.0))?;
+        Some(held.epoch.load(Ordering::Acquire)).filter(|epoch| *epoch != NO_EPOCH)
     }
 
     /// The slot is owned until that moment of [`Now::boot`]; `None`: permanently.
@@ -79,12 +102,12 @@ impl Ownership {
     }
 
     fn until(&self, slot: Slot) -> u64 {
-        self.0.get(usize::from(slot.0)).map_or(NOT_OWNED, |until| until.load(Ordering::Acquire))
+        self.0.get(usize::from(slot.0)).map_or(NOT_OWNED, |held| held.until.load(Ordering::Acquire))
     }
 
     fn set(&self, slot: Slot, value: u64) {
-        if let Some(until) = self.0.get(usize::from(slot.0)) {
-            until.store(value, Ordering::Release);
+        if let Some(held) = self.0.get(usize::from(slot.0)) {
+            held.until.store(value, Ordering::Release);
         }
     }
 }
@@ -103,6 +126,15 @@ mod tests {
         let alone = Ownership::default();
         assert!(Slot::all().all(|slot| alone.may_act(slot, at(u64::from(u32::MAX))) == MayAct::Yes));
         assert_eq!(alone.leave_by(Slot(3)), None);
+    }
+
+    #[test]
+    fn an_epoch_is_that_of_the_last_grant_and_owns_nothing() {
+        let ownership = Ownership::none();
+        assert_eq!(ownership.epoch(Slot(3)), None);
+        ownership.clone().grant(Slot(3), 100);
+        assert_eq!((ownership.epoch(Slot(3)), ownership.epoch(Slot(4))), (Some(100), None));
+        assert_eq!(ownership.may_act(Slot(3), at(0)), MayAct::No);
     }
 
     #[test]

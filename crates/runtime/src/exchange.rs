@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use framework_message::Reply;
+use framework_message::{Reply, Slot};
 
 use crate::compression::Compressor;
 use crate::request::call::{Call, Error};
@@ -15,6 +15,12 @@ pub trait Exchange: Send + Sync + 'static {
     /// About how many bytes its body takes.
     fn body_bytes(&self) -> usize {
         4096
+    }
+
+    /// The slot of the Framework that the request creates an object for; `None`: it creates none. A create
+    /// carries no guard of its own, so that the epoch of the slot goes with it.
+    fn creates_for(&self) -> Option<Slot> {
+        None
     }
 
     /// Renders the request. Also says whether it carries a compressed status.

@@ -17,6 +17,7 @@ use framework_api::Time;
 use framework_message::{LONGEST_PAUSE, Rejection, Reply};
 
 use crate::exchange::Exchange;
+use crate::grant;
 use crate::request::call;
 
 pub mod engine;
@@ -53,6 +54,9 @@ pub fn of_response<R: Exchange>(
     let is_open = request.is_write() && error.may_have_had_effect(status);
     if is_open || error.proves_nothing(status) {
         return Reply::Unknown(format!("{} {}: {}", status.as_u16(), error.reason, error.message));
+    }
+    if grant::is_over(&error.message) {
+        return Reply::NotSent(grant::OVER.to_owned());
     }
     Reply::Refused(Rejection {
         code: status.as_u16(),

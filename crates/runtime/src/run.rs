@@ -181,13 +181,15 @@ impl Controller {
         ownership: Ownership,
     ) -> Self {
         let queueing = Queueing::new(&mut parts, ownership.clone(), shares.is_none());
+        let (metrics, clock) = (Arc::clone(&parts.metrics), parts.clock);
+        let requests = Requests::new(parts.client, metrics, compressor, clock, ownership.clone());
         let engine = Engine::new(parts.settings.clone(), parts.policy).with_ownership(ownership);
         Controller {
             engine: if shares.is_some() { engine.without_slots() } else { engine },
             settings: parts.settings,
             shares,
             queueing,
-            requests: Requests::new(parts.client, Arc::clone(&parts.metrics), compressor, parts.clock),
+            requests,
             history: History::new(parts.journal, Arc::clone(&parts.metrics)),
             recorder,
             clock: parts.clock,

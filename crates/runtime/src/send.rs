@@ -13,12 +13,13 @@ use tokio::time::{Instant, timeout};
 use framework_api::Time;
 use framework_engine::object::{Form, Object};
 use framework_engine::request as engine;
-use framework_message::Reply;
+use framework_message::{Reply, Slot};
 
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
 use crate::compression::{Compressor, aside, open_aside, work_on};
 use crate::exchange::Exchange;
+use crate::grant::{self, Grant};
 use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::reply;
@@ -36,6 +37,10 @@ impl Exchange for engine::Request {
 
     fn body_bytes(&self) -> usize {
         request::engine::body_bytes(self)
+    }
+
+    fn creates_for(&self) -> Option<Slot> {
+        request::engine::creates_for(self)
     }
 
     fn render(&self, compressor: &Compressor) -> Result<(Call, bool), Error> {
@@ -101,12 +106,14 @@ pub struct Fence {
     pub clock: Clock,
     /// The end, on the clock that counts suspension; `None`: there is none.
     pub leave_by: Option<Duration>,
+    /// The grant under which the request creates an object; `None`: no map granted its slot.
+    pub grant: Option<Grant>,
 }
 
 impl Fence {
     /// No end.
     pub fn open() -> Self {
-        Fence { clock: Clock::system(), leave_by: None }
+        Fence { clock: Clock::system(), leave_by: None, grant: None }
     }
 
     fn is_closed(&self) -> bool {
@@ -125,10 +132,11 @@ pub async fn send<R: Exchange>(
     fence: Fence,
 ) -> Answer<R::Object> {
     let _room = in_flight.room(request.body_bytes()).await;
-    let (call, compressed) = match request.render(&compressor) {
+    let (mut call, compressed) = match request.render(&compressor) {
         Ok(rendered) => rendered,
         Err(error) => return (reply::of_unrendered(&error), None),
     };
+    fence.grant.into_iter().for_each(|grant| grant.stamp(&mut call));
     let bytes = call.body.len();
     let (verb, resource) = (call.verb, call.resource);
     if (verb, resource) == ("update", "frameworks/status") {
@@ -141,6 +149,9 @@ pub async fn send<R: Exchange>(
     }
     let begun = Instant::now();
     let ((mut reply, server), code) = exchange(&client, &request, call).await;
+    if matches!(&reply, Reply::NotSent(why) if why == grant::OVER) {
+        metrics.request_fenced();
+    }
     metrics.request_ended(verb, resource, code.map(|code| code.as_u16()), begun.elapsed());
     request.complete(&mut reply, compressed, bytes, &compressor);
     (reply, server)

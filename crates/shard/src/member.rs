@@ -168,6 +168,11 @@ impl Member {
         effects.extend(self.map.due(at));
     }
 
+    /// The epoch under which it was granted a slot; `None`: it does not have the slot.
+    pub fn epoch(&self, slot: Slot) -> Option<u64> {
+        self.holdings.get(slot).map(|holding| holding.epoch)
+    }
+
     /// Whether this member is the leader now, by its own clock.
     pub fn leads(&self, at: Duration) -> bool {
         let valid = |sent: Duration| at < sent.saturating_add(self.policy.validity());

@@ -353,3 +353,16 @@ fn a_template_beyond_a_limit_is_refused_as_an_invalid_pod_is() {
     assert!(rejection.message.contains("more than 5000 objects"), "{}", rejection.message);
     assert!(matches!(of_unrendered::<Object>(&call::Error::NoUid), Reply::NotSent(_)));
 }
+
+#[test]
+fn a_create_of_an_epoch_that_is_over_was_not_sent_and_no_pod_is_to_blame() {
+    let message = "pods \"job-worker-0\" is forbidden: ValidatingAdmissionPolicy 'frameworkcontroller-epoch' with \
+                   binding 'frameworkcontroller-epoch' denied request: slot 7 was granted again";
+    let read = |message: &str| {
+        let body = json!({"kind": "Status", "apiVersion": "v1", "reason": "Forbidden", "message": message});
+        let body = body.to_string().into_bytes();
+        of_response(&act(create_pod()), StatusCode::FORBIDDEN, &HeaderMap::new(), &body)
+    };
+    assert!(matches!(read(message), Reply::NotSent(why) if why == grant::OVER));
+    assert!(matches!(read(&message.replace("-epoch'", "-reach'")), Reply::Refused(_)), "another policy");
+}

@@ -7,6 +7,7 @@ use serde_json::json;
 use framework_api::{Framework, FrameworkStatus, name};
 use framework_core::{Action, act};
 use framework_engine::request::Request;
+use framework_message::Slot;
 
 use super::call::{Call, Error, JSON, MERGE_PATCH, Target};
 
@@ -46,6 +47,16 @@ pub fn render(request: &Request) -> Result<Call, Error> {
             }});
             Ok(target.call(Method::PATCH, "patch", MERGE_PATCH, patch.to_string().into_bytes()))
         }
+    }
+}
+
+/// The slot of the Framework that a request creates an object for.
+pub fn creates_for(request: &Request) -> Option<Slot> {
+    match request {
+        Request::Act {
+            framework, action: Action::CreateConfigMap { .. } | Action::CreatePod { .. }, ..
+        } => framework.metadata.uid.as_deref().map(Slot::of),
+        _ => None,
     }
 }
 

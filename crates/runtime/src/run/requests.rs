@@ -7,11 +7,12 @@ use tokio::task::{JoinError, JoinSet};
 
 use framework_engine::object::Object;
 use framework_engine::request::Request;
-use framework_message::{Reply, Ticket};
+use framework_message::{Ownership, Reply, Ticket};
 
 use crate::clock::Clock;
 use crate::compression::Compressor;
 use crate::exchange::Exchange;
+use crate::grant::Grant;
 use crate::in_flight::InFlight;
 use crate::journal::{Full, Receipt};
 use crate::metrics::Metrics;
@@ -30,6 +31,7 @@ pub struct Requests {
     compressor: Arc<Compressor>,
     in_flight: InFlight,
     clock: Clock,
+    ownership: Ownership,
     tasks: JoinSet<(Ticket, Answered)>,
 }
 
@@ -39,9 +41,10 @@ impl Requests {
         metrics: Arc<Metrics>,
         compressor: Arc<Compressor>,
         clock: Clock,
+        ownership: Ownership,
     ) -> Self {
         let (in_flight, tasks) = (InFlight::default(), JoinSet::new());
-        Requests { client, metrics, compressor, in_flight, clock, tasks }
+        Requests { client, metrics, compressor, in_flight, clock, ownership, tasks }
     }
 
     /// Sends a request of the engine, after the history that goes before it is written, and if it can leave
@@ -82,7 +85,9 @@ impl Requests {
         leave_by: Option<Duration>,
     ) -> impl Future<Output = Answer<R::Object>> + Send + use<R> {
         let (metrics, compressor) = (Arc::clone(&self.metrics), Arc::clone(&self.compressor));
-        let fence = Fence { clock: self.clock, leave_by };
+        // Read now, and not when it leaves: it was decided under this grant.
+        let grant = request.creates_for().and_then(|slot| Grant::of(&self.ownership, slot));
+        let fence = Fence { clock: self.clock, leave_by, grant };
         send(self.client.clone(), request, metrics, compressor, self.in_flight.clone(), fence)
     }
 

@@ -1,0 +1,88 @@
+//! A create that is on its way while its replica loses the slot: the policy of `deploy/epoch` refuses it,
+//! however late it lands.
+
+use framework_testcluster::audit::Record;
+
+use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::replicas::Replicas;
+use crate::cluster::{apply, block_on, installed, manifest, pods, until};
+use crate::disturbance::relay::Relay;
+
+const POLICY: &str = include_str!("../../deploy/epoch/policy.yaml");
+/// So many that a replica with half of the slots has some of them.
+const FRAMEWORKS: usize = 12;
+
+/// The policy for replicas in the namespace `default`. It goes with this value.
+struct Policy;
+
+impl Policy {
+    fn install() -> Policy {
+        apply("default", &POLICY.replace("namespace: frameworkcontroller", "namespace: default"));
+        Policy
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        let policy = "frameworkcontroller-epoch";
+        for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+            // Panics are for tests; other tests run with it as well.
+            if let Err(error) = installed().kubectl(&["delete", kind, policy]) {
+                eprintln!("the policy is left over: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_create_that_lands_after_its_slot_was_seized_is_refused() {
+    let _alone = Alone::wait();
+    let _policy = Policy::install();
+    let ns = namespace("epoch");
+    let relay = Relay::start(installed(), "controller");
+    let mut replicas = Replicas::none();
+    replicas.start("a", &format!("kubeApiServerAddress: {}", relay.url()));
+    replicas.start("b", "");
+    replicas.await_shares();
+    await_the_map(&ns);
+
+    relay.hold_creates();
+    let mark = installed().audit().mark().expect("the log is there");
+    for index in 0..FRAMEWORKS {
+        manifest(&format!("job{index}")).role("w", 1, &[]).create(&ns);
+    }
+    until("a create of the first replica is on its way", || (relay.held_creates() > 0).then_some(()));
+    // The replica is gone before it knows of an answer, and its slots go to the other one.
+    relay.cut();
+    replicas.await_shares_of(&["b"]);
+    let held = relay.held_creates();
+    relay.release_creates();
+
+    let late = until("the creates have landed", || {
+        let records = installed().audit().since(mark).expect("the log is there");
+        let is_late = |record: &Record| {
+            let (verb, resource) = (record.verb.as_str(), record.resource.as_str());
+            (verb, resource, record.namespace.as_str()) == ("create", "pods", &ns) && record.code == 403
+        };
+        let late: Vec<Record> = records.into_iter().filter(is_late).collect();
+        (late.len() == held).then_some(late)
+    });
+    for record in late {
+        assert!(record.request_uri.contains("&fieldManager=frameworkcontroller-slot-"), "{record:?}");
+        let name = record.request_object.as_ref().and_then(|pod| pod["metadata"]["name"].as_str());
+        let name = name.expect("the log carries the Pod");
+        // The other replica waits for the life of a request before it creates the Pod.
+        assert!(block_on(pods(&ns).get_opt(name)).expect("a read").is_none(), "{name}");
+    }
+}
+
+/// Waits until the policy compares with the map: until it refuses a create of the first epoch of all.
+fn await_the_map(namespace: &str) {
+    let pod = "run probe --image=busybox --dry-run=server --field-manager=frameworkcontroller-slot-7-epoch-1";
+    let arguments = [&["--namespace", namespace][..], &pod.split(' ').collect::<Vec<_>>()].concat();
+    let refusal = until("the policy sees the map", || {
+        let output = installed().kubectl(&arguments).expect("kubectl runs");
+        (!output.status.success()).then_some(output.stderr)
+    });
+    assert!(refusal.contains("slot 7 was granted again under epoch"), "{refusal}");
+}

@@ -36,6 +36,7 @@ mod scenarios;
 mod smoke;
 mod startup;
 mod take_over;
+mod tenants;
 mod train_jobs;
 mod ttl;
 mod wave;

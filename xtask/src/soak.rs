@@ -76,6 +76,16 @@ enum Test {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Run Frameworks of one tenant alone, beside thousands of another one, and beside some that change all
+    /// the time, and print how long they take.
+    Tenants {
+        /// How many Frameworks the other tenant has.
+        #[arg(long, default_value_t = 5_000)]
+        frameworks: usize,
+        /// How many Frameworks of the first tenant run each time.
+        #[arg(long, default_value_t = 100)]
+        lives: usize,
+    },
     /// Let deadlines pass and Frameworks expire in one second, print the delays, and hold the service levels.
     Wave {
         /// The kind of the wave.
@@ -198,6 +208,15 @@ impl Test {
                 ],
                 optimised: true,
             },
+            Test::Tenants { frameworks, lives } => Run {
+                programs: &["e2e"],
+                tests: &["tenants::"],
+                environment: vec![
+                    ("FRAMEWORK_TENANTS_FRAMEWORKS", frameworks.to_string()),
+                    ("FRAMEWORK_TENANTS_LIVES", lives.to_string()),
+                ],
+                optimised: true,
+            },
             Test::Large { tasks, failing, codec } => Run {
                 programs: &["e2e"],
                 tests: match failing {
@@ -306,6 +325,7 @@ mod tests {
             "large",
             "large --failing",
             "poison",
+            "tenants",
             "wave --scenario ttl-wave --frameworks 1",
             "wave --scenario deadline-wave",
             "wave --scenario both",

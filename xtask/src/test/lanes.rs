@@ -23,7 +23,7 @@ const SLOW: [(&str, &[&str]); 2] = [("e2e", &["e2e"]), ("chaos", &["chaos", "dem
 /// The lane that is divided, and the part of its tests that runs in another lane, by texts in their names.
 /// Most tests of `e2e` need the control plane for themselves; each part has one.
 const DIVIDED: &str = "e2e";
-const SECOND_PART: [&str; 11] = [
+const SECOND_PART: [&str; 12] = [
     "replicas::",
     "rescale::",
     "restart::",
@@ -32,6 +32,7 @@ const SECOND_PART: [&str; 11] = [
     "smoke::",
     "startup::",
     "take_over::",
+    "tenants::",
     "train_jobs::",
     "ttl::",
     "wave::",

@@ -22,6 +22,10 @@ use crate::retry::{CALM, asked, delay};
 use framework_message::backoff::{NOT_SENT, REFUSED};
 use framework_message::{Key, Now, Rejection, Ticket};
 
+/// After a conflict, the watch shows the version that came first, mostly within milliseconds. Only then the
+/// Framework is read.
+const WATCH: Duration = Duration::from_millis(500);
+
 impl Engine {
     pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
         self.heed_time(now, ticket, server);
@@ -108,6 +112,7 @@ impl Engine {
                 if overwrites {
                     state.outgoing.write.overwrite_later(draft);
                 }
+                state.outgoing.write.wait_until(now.steady + WATCH);
                 // If the watch was faster, it has shown the winning write already.
                 if newer {
                     self.read_is_done(now, key, jitter);

@@ -198,7 +198,7 @@ fn a_store_that_was_restored_is_noticed_by_the_first_read() {
     cluster.deliver();
     cluster.pass(SECOND);
     cluster.answer("put", refusal(409, "Conflict", "the object has been modified"));
-    cluster.turn();
+    cluster.pass(SECOND);
     assert_eq!(cluster.waiting(), ["get job"]);
     cluster.serve("get");
     cluster.turn();
@@ -214,7 +214,7 @@ fn a_read_that_the_watch_overtakes_is_no_sign_of_a_restored_store() {
     cluster.deliver();
     cluster.turn();
     cluster.answer("put", refusal(409, "Conflict", "the object has been modified"));
-    cluster.turn();
+    cluster.pass(SECOND);
     let read = cluster.frameworks["job"].clone();
     cluster.scale("job", 3);
     cluster.deliver();

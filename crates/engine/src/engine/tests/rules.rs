@@ -124,7 +124,7 @@ fn tasks_after_a_scale_up_that_was_read(policy: Policy) -> usize {
     cluster.scale("job", 3);
     cluster.pass(SECOND);
     cluster.serve("put");
-    cluster.turn();
+    cluster.pass(SECOND);
     cluster.serve("get");
     cluster.deliver();
     cluster.live(SECOND * 2);

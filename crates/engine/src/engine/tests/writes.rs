@@ -107,11 +107,31 @@ fn conflict(policy: framework_core::Policy) -> Cluster {
     cluster.turn();
     cluster.scale("job", 5);
     cluster.serve("put");
-    cluster.turn();
+    cluster.pass(SECOND);
     assert_eq!(cluster.waiting(), ["get job"]);
     cluster.serve("get");
     cluster.turn();
     cluster
+}
+
+#[test]
+fn a_conflict_that_the_watch_explains_is_not_read() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_held("job", 2);
+    cluster.deliver();
+    cluster.turn();
+    for tasks in [5, 7] {
+        cluster.scale("job", tasks);
+        cluster.serve("put");
+        cluster.pass(Duration::from_millis(100));
+        assert!(cluster.waiting().is_empty(), "the watch is waited for: {:?}", cluster.waiting());
+        cluster.deliver();
+        cluster.turn();
+        assert_eq!(cluster.waiting(), ["put job AttemptCreationPending"], "at once");
+    }
+    cluster.serve("put");
+    assert_eq!(cluster.status("job").task_roles()[0].task_statuses.len(), 7);
+    assert_eq!(cluster.count("get"), 0, "{:?}", cluster.log);
 }
 
 #[test]

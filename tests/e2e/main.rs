@@ -13,6 +13,7 @@ mod deadline;
 mod finished;
 mod floor;
 mod history;
+mod image;
 mod job_kinds;
 mod large;
 mod large_failures;

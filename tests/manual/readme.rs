@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use framework_api::Framework;
+use framework_image::{Image, Release};
 use serde_json::{Value, json};
 
 use crate::cluster;
@@ -47,12 +48,10 @@ const COMMANDS: [(&str, Held); 20] = [
     ("kubectl describe fw flaky", Run("worker-1 is retried after attempt 0")),
     ("kubectl delete fw flaky", Run("deleted")),
     ("cargo xtask cluster down", There("crates/demo/tests/cluster.rs", &["home.cluster(\"down\")"])),
+    ("cargo xtask image", Less("an optimised build takes minutes", the_images_of_the_tests_are_started)),
     (
-        "docker build -f deploy/Dockerfile -t registry.example.com/frameworkcontroller:0.1 .",
-        Less("a test machine has no container engine", the_image_can_be_built_as_far_as_one_can_see),
-    ),
-    (
-        "docker push registry.example.com/frameworkcontroller:0.1",
+        "crane push target/image/frameworkcontroller-0.1.0-amd64.tar \
+         registry.example.com/frameworkcontroller:0.1",
         Less("that registry does not exist", the_overlay_names_the_image),
     ),
     (
@@ -185,22 +184,23 @@ fn there_is_one_program() {
     assert!(!manifest.contains("[[bin]]") && !Path::new(ROOT).join("src/bin").exists());
 }
 
-fn the_image_can_be_built_as_far_as_one_can_see() {
-    let dockerfile = read("deploy/Dockerfile");
-    assert!(dockerfile.contains("COPY . .\n"), "the root of the repository is its context");
-    assert!(dockerfile.contains("--package frameworkcontroller\n"));
-    let rust =
-        read("Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = ").map(str::to_owned));
-    let rust = rust.expect("the version of Rust is stated");
-    assert!(dockerfile.contains(&format!("FROM rust:{}-alpine", rust.trim_matches('"'))), "{rust}");
+fn the_images_of_the_tests_are_started() {
+    // They are written by the same code, from the same programs without optimisation.
+    let test = read("tests/e2e/image.rs");
+    assert!(test.contains("fn the_image_of_the_controller_runs_as_the_deployment_starts_it()"));
+    assert!(test.contains("image.write(release, &link(image, directory), &base, &path)"));
+    assert!(read("xtask/src/image.rs").contains(".write(release, &programs.join(image.name),"));
 }
 
 fn the_overlay_names_the_image() {
     let overlay: Value = serde_saphyr::from_str(blocks("yaml")[0]).expect("the overlay is YAML");
     let image = &overlay["images"][0];
     let named = format!("{}:{}", image["newName"].as_str().unwrap(), image["newTag"].as_str().unwrap());
-    let pushed = COMMANDS.iter().find_map(|(line, _)| line.strip_prefix("docker push "));
-    assert_eq!(pushed, Some(named.as_str()));
+    let pushed = COMMANDS.iter().find_map(|(line, _)| line.strip_prefix("crane push "));
+    let (file, pushed) = pushed.and_then(|words| words.split_once(' ')).expect("a file and a name");
+    assert_eq!(pushed, named);
+    let release = Release { version: env!("CARGO_PKG_VERSION"), revision: None, architecture: "amd64" };
+    assert_eq!(file, format!("target/image/{}", Image::CONTROLLER.file_name(release)));
 }
 
 fn the_deployment_is_there() {

@@ -13,7 +13,7 @@ use crate::source::{self, has_word, lines};
 /// A room, the rooms that it uses, and those that only its tests use besides.
 type Room = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const ROOMS: [Room; 22] = [
+const ROOMS: [Room; 23] = [
     ("framework-access", &[], &[]),
     ("framework-api", &[], &[]),
     ("framework-audit", &[], &[]),
@@ -35,6 +35,7 @@ const ROOMS: [Room; 22] = [
     ("framework-demo", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-differential", &["framework-api", "framework-programs", "framework-testcluster"], &[]),
     ("framework-engine", &["framework-api", "framework-core", "framework-message"], &[]),
+    ("framework-image", &[], &[]),
     ("framework-loadtest", &["framework-access", "framework-api", "framework-audit"], &[]),
     ("framework-membership", &["framework-message", "framework-shard"], &[]),
     ("framework-message", &["framework-api"], &[]),
@@ -72,6 +73,7 @@ const ROOMS: [Room; 22] = [
         ],
         &[
             "framework-barrier",
+            "framework-image",
             "framework-loadtest",
             "framework-message",
             "framework-programs",
@@ -81,7 +83,7 @@ const ROOMS: [Room; 22] = [
             "framework-testcluster",
         ],
     ),
-    ("xtask", &["framework-programs"], &[]),
+    ("xtask", &["framework-image", "framework-programs"], &[]),
 ];
 
 /// Rooms that play a cluster, for tests and commands.

@@ -7,6 +7,7 @@ mod circles;
 mod documents;
 mod drift;
 mod fluentd;
+mod images;
 mod job_kinds;
 mod operations;
 mod sizing;

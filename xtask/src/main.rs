@@ -1,5 +1,6 @@
-//! The project's commands: `cargo xtask test`, the gate; `cargo xtask soak`, longer tests; and those that
-//! other programs of the workspace carry out: `demo`, `cluster`, `differential`, `bench`, `barrier`.
+//! The project's commands: `cargo xtask test`, the gate; `cargo xtask soak`, longer tests;
+//! `cargo xtask image`, images of the programs; and those that other programs of the workspace carry out:
+//! `demo`, `cluster`, `differential`, `bench`, `barrier`.
 
 use std::process::ExitCode;
 
@@ -7,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 mod build;
 mod delegate;
+mod image;
 mod leash;
 mod programs;
 mod progress;
@@ -46,6 +48,8 @@ enum Command {
     /// Play the same Frameworks on another controller's program and on ours, and compare.
     #[command(disable_help_flag = true)]
     Differential(delegate::Arguments),
+    /// Build the programs as OCI images, without a container engine.
+    Image(image::Arguments),
     /// Run tests longer, larger or more often than the gate.
     Soak(soak::Arguments),
     /// Run everything that a change has to pass.
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Command::Cluster(arguments) => Delegate::Cluster.run(&arguments),
         Command::Demo(arguments) => Delegate::Demo.run(&arguments),
         Command::Differential(arguments) => Delegate::Differential.run(&arguments),
+        Command::Image(arguments) => image::run(&arguments),
         Command::Soak(arguments) => soak::run(&arguments),
         Command::Test(arguments) => test::run(&arguments),
     };

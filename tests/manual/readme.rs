@@ -28,7 +28,7 @@ enum Held {
 use Held::{Less, Run, There};
 
 /// Every command, in the order of the README.
-const COMMANDS: [(&str, Held); 20] = [
+const COMMANDS: [(&str, Held); 21] = [
     (
         "cargo xtask demo",
         There("crates/demo/tests/demo.rs", &["CARGO_BIN_EXE_framework-demo", ".arg(\"demo\")"]),
@@ -53,6 +53,11 @@ const COMMANDS: [(&str, Held); 20] = [
         "crane push target/image/frameworkcontroller-0.1.0-amd64.tar \
          registry.example.com/frameworkcontroller:0.1",
         Less("that registry does not exist", the_overlay_names_the_image),
+    ),
+    (
+        "helm install frameworkcontroller deploy/chart --namespace frameworkcontroller --create-namespace \
+         --set image.repository=registry.example.com/frameworkcontroller,image.tag=0.1",
+        There("tests/chart/main.rs", &["README", "\"helm install \"", "split_whitespace"]),
     ),
     (
         "sed 's#frameworkcontroller:dev#registry.example.com/frameworkcontroller:0.1#' deploy/install.yaml | \

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use framework_programs::{Binaries, Program};
 
+mod chart;
+
 /// Held while generated files are written or read: tests run side by side.
 fn files() -> MutexGuard<'static, ()> {
     static FILES: Mutex<()> = Mutex::new(());

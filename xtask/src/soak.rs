@@ -23,6 +23,8 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Test {
+    /// Render, lint and install the Helm chart by Helm, which is built first.
+    Chart,
     /// Run every end-to-end program many times over, and list the tests that failed even once.
     Flakes(flakes::Arguments),
     /// Play more inputs on the fuzz target of each decoder.
@@ -238,6 +240,7 @@ impl Test {
                 environment.extend(frameworks.map(|count| ("FRAMEWORK_WAVE_FRAMEWORKS", count.to_string())));
                 Run { programs: &["e2e"], tests: &["wave::"], environment, optimised: true }
             }
+            Test::Chart => Run { programs: &["chart"], ..Run::default() },
             Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } => Run::default(),
         }
     }

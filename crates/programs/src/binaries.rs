@@ -35,6 +35,8 @@ pub enum Program {
     Kwok,
     /// Checks metrics and alerts. No cluster runs it.
     Promtool,
+    /// Renders and installs the chart. No cluster runs it.
+    Helm,
 }
 
 impl Program {
@@ -68,6 +70,7 @@ impl Program {
             Program::Kubectl => "kubectl",
             Program::Kwok => "kwok",
             Program::Promtool => "promtool",
+            Program::Helm => "helm",
         }
     }
 
@@ -76,6 +79,7 @@ impl Program {
             Program::Etcd => "go.etcd.io/etcd/server/v3".into(),
             Program::Kwok => "sigs.k8s.io/kwok/cmd/kwok".into(),
             Program::Promtool => "github.com/prometheus/prometheus/cmd/promtool".into(),
+            Program::Helm => "helm.sh/helm/v4/cmd/helm".into(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
     }
@@ -85,6 +89,7 @@ impl Program {
             Program::Etcd => &MODULES[0],
             Program::Kwok => &MODULES[1],
             Program::Promtool => &PROMTOOL,
+            Program::Helm => &HELM,
             _ => &MODULES[2],
         }
     }
@@ -140,6 +145,14 @@ static PROMTOOL: Module = Module {
     tags: "remove_all_sd",
     go_mod: include_str!("../go/promtool/go.mod"),
     go_sum: include_str!("../go/promtool/go.sum"),
+};
+
+/// Not one of [`MODULES`] either.
+static HELM: Module = Module {
+    name: "helm",
+    tags: "",
+    go_mod: include_str!("../go/helm/go.mod"),
+    go_sum: include_str!("../go/helm/go.sum"),
 };
 
 /// Takes a line of progress.
@@ -201,13 +214,23 @@ impl Binaries {
 
     /// The file of promtool; builds it if the cache lacks it, in about four minutes of CPU.
     pub fn promtool(report: Report<'_>) -> Result<PathBuf, Error> {
-        let root =
-            cache_root()?.join(hash([PROMTOOL.go_mod, PROMTOOL.go_sum, STRIPPED, std::env::consts::ARCH]));
+        Binaries::tool(Program::Promtool, report)
+    }
+
+    /// The file of Helm; builds it if the cache lacks it, in about five minutes of CPU.
+    pub fn helm(report: Report<'_>) -> Result<PathBuf, Error> {
+        Binaries::tool(Program::Helm, report)
+    }
+
+    /// The file of a program that no cluster runs. It is cached by its own module alone.
+    fn tool(program: Program, report: Report<'_>) -> Result<PathBuf, Error> {
+        let module = program.module();
+        let root = cache_root()?.join(hash([module.go_mod, module.go_sum, STRIPPED, std::env::consts::ARCH]));
         let cached = Binaries { dir: root.join("bin") };
-        cached.complete(&root, &[Program::Promtool], report, |missing| {
-            cached.build(&root, missing, &PROMTOOL, STRIPPED, report)
+        cached.complete(&root, &[program], report, |missing| {
+            cached.build(&root, missing, module, STRIPPED, report)
         })?;
-        Ok(cached.path(Program::Promtool))
+        Ok(cached.path(program))
     }
 
     /// Those of the wanted programs that [`with`](Self::with) would have to build.
@@ -379,7 +402,7 @@ mod tests {
 
     #[test]
     fn every_program_is_a_tool_of_its_module() {
-        for program in Program::ALL.into_iter().chain([Program::Promtool]) {
+        for program in Program::ALL.into_iter().chain([Program::Promtool, Program::Helm]) {
             let (module, package) = (program.module(), program.package());
             assert!(module.go_mod.contains(&package), "{package} is no tool of {}", module.name);
         }

@@ -15,7 +15,8 @@ use serde_json::Value;
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
 
 /// The parts that a value switches on or off: the value, and the folder of the component.
-const COMPONENTS: [(&str, &str); 4] = [
+const COMPONENTS: [(&str, &str); 5] = [
+    ("epoch", "epoch"),
     ("jobKinds", "job-kinds"),
     ("monitoring", "monitoring"),
     ("networkPolicy", "network-policy"),

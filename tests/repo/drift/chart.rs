@@ -11,7 +11,8 @@ use super::check;
 use crate::source::root;
 
 /// The parts that a value switches on or off: the value, and the folder of the component.
-const COMPONENTS: [(&str, &str); 4] = [
+const COMPONENTS: [(&str, &str); 5] = [
+    ("epoch", "epoch"),
     ("jobKinds", "job-kinds"),
     ("monitoring", "monitoring"),
     ("networkPolicy", "network-policy"),
@@ -165,6 +166,8 @@ const VALUES_TAIL: &str = "\
 config: {}
 # The admission policies on Frameworks, QueueUnits, labels and the reach of the controller's account (docs/security.md).
 policies: true
+# The admission policy that refuses late creates of a replica that lost the slot (docs/sharding.md).
+epoch: false
 # A PodMonitor and alerts for the Prometheus operator (docs/alerts.md).
 monitoring: false
 # The connections that the controller may accept and make.

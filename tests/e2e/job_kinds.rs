@@ -4,10 +4,12 @@ use std::sync::Once;
 
 use framework_api::queue::{Phase, QUEUE_NAME_LABEL};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
 };
 use serde_json::{Value, json};
 
@@ -107,6 +109,22 @@ fn spec(jobs: &Api<DynamicObject>, name: &str) -> Value {
     block_on(jobs.get(name)).expect("it is there").data["spec"].clone()
 }
 
+/// Waits for an Event about a job with that reason, and returns its text and how often it was emitted.
+fn event(namespace: &str, job: &str, reason: &str) -> (String, i32) {
+    let events: Api<Event> = Api::namespaced(client(), namespace);
+    until(&format!("an Event {reason} of {job}"), || {
+        let found = block_on(events.list(&ListParams::default())).expect("Events are served").items;
+        let of_it = |event: &Event| {
+            let about = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
+            about == Some(job) && event.reason.as_deref() == Some(reason)
+        };
+        let mut found: Vec<_> = found.into_iter().filter(of_it).collect();
+        assert!(found.len() <= 1, "{found:?}");
+        let event = found.pop()?;
+        Some((event.note.unwrap_or_default(), event.series.map_or(1, |series| series.count)))
+    })
+}
+
 /// Creates a Pod as an operator does: from the stored template, controlled by the job.
 fn operate(namespace: &str, pod: &str, job: &DynamicObject, template: &Value) {
     let types = job.types.clone().expect("it has a kind");
@@ -146,6 +164,9 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
     assert_eq!(asks, ["cpu: 2500m", "pods: 4"]);
     assert_eq!(spec(&jobs, "train")["runPolicy"]["suspend"], true);
     assert!(unit(ns, "pytorchjob-malformed").is_none(), "it has no request that is known");
+    let (says, times) = event(ns, "malformed", "RequestUnknown");
+    assert!(says.contains("/spec/pytorchReplicaSpecs: invalid type: string \"none\", expected"), "{says}");
+    assert_eq!(times, 1);
 
     cluster::execute(ns, "first", "Stop");
     completed(ns, "first");
@@ -157,6 +178,12 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
         assert_eq!(labels[QUEUE_NAME_LABEL], "q", "its Pods will carry the label: {released}");
     }
     operate(ns, "train-master-0", &job, &released["Master"]["template"]);
+    let suspends = Patch::Merge(json!({"spec": {"runPolicy": {"suspend": true}}}));
+    block_on(jobs.patch("train", &PatchParams::default(), &suspends)).expect("it may be suspended again");
+    let (says, times) = event(ns, "train", "StaysSuspended");
+    assert!(says.contains("until it is resumed by hand"), "{says}");
+    assert_eq!(times, 1);
+    assert_eq!(spec(&jobs, "train")["runPolicy"]["suspend"], true);
     let ends = Patch::Merge(json!({"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}));
     gang(ns, "second", 2);
     queued(ns, "second", "True", "InsufficientQuota");
@@ -216,6 +243,6 @@ fn a_kind_nobody_has_heard_of_waits_by_ten_lines_of_config() {
     assert_eq!(spec(&jobs, "second")["paused"], true, "its creator starts it");
     gang(ns, "third", 6);
     queued(ns, "third", "True", "InsufficientQuota");
-    ends("second");
+    block_on(jobs.delete("second", &DeleteParams::default())).expect("it is there");
     running(ns, "third", 6);
 }

@@ -22,7 +22,7 @@ pub(crate) type Amounts = Arc<[(Arc<str>, Amount)]>;
 
 /// A resource list that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{resource} is not read")]
+#[error("{resource}: {source}")]
 pub struct RequestsError {
     /// The resource whose amount is not a quantity.
     pub resource: String,
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn an_invalid_quantity_is_named() {
         let error = ResourceRequests::from_list(&list(&[("cpu", "2"), ("memory", "lots")])).unwrap_err();
-        assert_eq!(error.to_string(), "memory is not read");
+        assert_eq!(error.to_string(), "memory: \"lots\" is no quantity such as 2, 500m or 1.5Gi");
         assert_eq!(error.source.0, "lots");
     }
 

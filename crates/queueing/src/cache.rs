@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use framework_api::queue::ConsumerKind;
+use framework_api::queue::{ConsumerKind, Phase};
 use framework_message::{Change, Key};
+use jiff::SignedDuration;
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{
@@ -12,6 +13,10 @@ use crate::object::{
 };
 use crate::owners::Owners;
 use crate::store::Store;
+
+/// By how much the clocks of two API servers may differ. A job that was created so soon after the release of a
+/// unit may be the one that the unit was released for.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The newest known version of each object.
 #[derive(Debug, Default)]
@@ -76,6 +81,16 @@ impl ObjectCache {
             None => self.jobs_by_uid.remove(uid),
         };
         self.owners.set_job(uid, job.is_some())
+    }
+
+    /// The job that a unit requests resources for. A unit that names no UID and was released for a job that is
+    /// gone does not stand for a later job of its name: it was created after the release.
+    pub fn job_of_unit(&self, unit: &UnitObject) -> Option<&Consumer> {
+        let job = self.consumers.get(&unit.consumer)?;
+        let released = unit.status.since.filter(|_| unit.status.phase == Some(Phase::Dequeued));
+        let is_later = released.is_some_and(|at| at.timestamp() + CLOCKS_DIFFER < job.created);
+        let same = unit.consumer_uid.as_ref().map_or(!is_later, |uid| *uid == job.uid);
+        same.then_some(job)
     }
 
     /// The job whose unit a change shows.

@@ -149,6 +149,8 @@ pub struct Consumer {
     pub generation: i64,
     /// `metadata.creationTimestamp`: since when it waits.
     pub created: Timestamp,
+    /// UID of the unit that let it begin, for kinds that the controller itself patches.
+    pub resumed_by: Option<Arc<str>>,
     /// In which queue, by its label.
     pub queue: Option<Arc<str>>,
     /// `priorityClassName` of its Pods.
@@ -202,6 +204,7 @@ impl Consumer {
             resource_version: 0,
             generation: metadata.generation.unwrap_or_default(),
             created,
+            resumed_by: None,
             queue: queue.map(Arc::from),
             class,
             requests: requests(demands.iter().find(|demand| demand.generation.is_none())),
@@ -220,6 +223,11 @@ impl Consumer {
     /// Whether a job is suspended, and may be resumed.
     pub fn waits_to_begin(&self) -> bool {
         self.stage == Stage::Waiting && !self.deleting
+    }
+
+    /// Whether the release of this unit let it begin already.
+    pub fn was_resumed_by(&self, unit: &str) -> bool {
+        self.resumed_by.as_deref() == Some(unit)
     }
 }
 

@@ -223,7 +223,7 @@ impl QueueController {
         }
         self.expire_pods(time);
         self.resume(now);
-        self.sync_jobs();
+        self.sync_jobs(now);
         self.list_recovered(now);
         self.stale.namespaces.extend(self.namespaces.due(now.steady, time).cloned());
         self.refresh(now);

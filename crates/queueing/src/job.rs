@@ -19,6 +19,8 @@ pub struct JobState {
     /// The job whose first unit was last seen, and the priority in the spec of that unit: a user may have
     /// patched it, and a unit that is made anew keeps it.
     pub priority: Option<(Arc<str>, i32)>,
+    /// The job that the last Event was about, and why it stays suspended.
+    pub said: Option<(Arc<str>, String)>,
 }
 
 impl JobState {
@@ -30,6 +32,14 @@ impl JobState {
     /// The priority that the last unit of the job with that UID had in its spec.
     pub fn priority_of(&self, uid: &Arc<str>) -> Option<i32> {
         self.priority.as_ref().filter(|(of, _)| of == uid).map(|(_, priority)| *priority)
+    }
+
+    /// The job with that UID stays suspended for this reason, or for none. Returns whether that is to be said.
+    pub fn says(&mut self, uid: &Arc<str>, reason: Option<&str>) -> bool {
+        let said = reason.map(|reason| (Arc::clone(uid), reason.to_owned()));
+        let is_news = said.is_some() && self.said != said;
+        self.said = said;
+        is_news
     }
 
     /// Whether a job was last sent a request to be resumed as it is.
@@ -44,6 +54,15 @@ mod tests {
 
     fn uid(uid: &str) -> Arc<str> {
         uid.into()
+    }
+
+    #[test]
+    fn a_reason_is_said_once_of_each_job_and_again_after_it_was_gone() {
+        let mut state = JobState::default();
+        let mut says = |of: &str, reason| state.says(&uid(of), reason);
+        assert!(says("a", Some("one")) && !says("a", Some("one")));
+        assert!(says("a", Some("two")) && says("b", Some("two")));
+        assert!(!says("b", None) && says("b", Some("two")));
     }
 
     #[test]

@@ -48,12 +48,12 @@ pub use frameworks::FrameworkUnits;
 pub use job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 pub use lifetimes::{JobLifetimes, LifetimeGauges};
 pub use object::{
-    AttemptObject, ChildJobObject, ClassObject, DeclaredObject, JobObject, JobSetObject, Object, Overtaken,
-    OwnerLink, Page, PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes,
-    UnitObject, UnitStatus,
+    AttemptObject, ChildJobObject, ClassObject, DeclaredObject, JobNotes, JobObject, JobSetObject, Object,
+    Overtaken, OwnerLink, Page, PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata,
+    UnitNotes, UnitObject, UnitStatus,
 };
 pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;
-pub use request::{Request, UNGUARDED};
+pub use request::{Request, Resumption, UNGUARDED};
 pub use settings::Settings;
 pub use share::Share;

@@ -217,6 +217,15 @@ pub struct AttemptObject(pub OwnerLink);
 #[derive(Clone, Debug)]
 pub struct ChildJobObject(pub OwnerLink);
 
+/// The annotations of a job that queueing writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobNotes {
+    /// Whether it has any annotations. A JSON patch has to add the object otherwise.
+    pub has_annotations: bool,
+    /// UID of the unit that let it begin.
+    pub resumed_by: Option<Arc<str>>,
+}
+
 /// A batch/v1 Job with the label of a queue.
 #[derive(Clone, Debug)]
 pub struct JobObject {
@@ -228,6 +237,8 @@ pub struct JobObject {
     pub resource_version: u128,
     /// `metadata.creationTimestamp`.
     pub created: Timestamp,
+    /// Its annotations.
+    pub notes: JobNotes,
     /// The label that names its queue.
     pub queue: Option<Arc<str>>,
     /// `spec.suspend`.

@@ -9,6 +9,8 @@ use framework_core::observed::Admission;
 use framework_core::plan::Report;
 use framework_message::Key;
 
+use crate::consumer::NamedKind;
+
 /// A decision that the caller carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -42,6 +44,17 @@ pub enum Outcome {
         note: Option<String>,
         /// How it waited, if it was released.
         waited: Option<Wait>,
+    },
+    /// A job stays suspended, for a reason that no unit names.
+    StaysSuspended {
+        /// Its kind.
+        kind: NamedKind,
+        /// Its name.
+        job: Key,
+        /// Its UID.
+        uid: Arc<str>,
+        /// The Event.
+        report: Report,
     },
     /// Something is to be said about the lifetime of a job.
     Lifetime {

@@ -102,45 +102,30 @@ pub enum Request {
         /// The part that is still needed.
         held: ResourceRequests,
     },
-    /// Merge patch that lets a suspended Job begin, guarded by UID and resourceVersion. Its Pods get the
-    /// label, because their usage is counted by it.
+    /// Merge patch that lets a suspended Job begin.
     ResumeJob {
         /// Its name.
         job: Key,
-        /// Guard.
-        uid: Arc<str>,
-        /// Guard.
-        resource_version: u128,
-        /// The label.
-        queue: Arc<str>,
+        /// Guards, and what it writes.
+        with: Resumption,
     },
-    /// JSON patch that lets a suspended JobSet begin, guarded by UID and resourceVersion. Its Pods get the
-    /// label.
+    /// JSON patch that lets a suspended JobSet begin.
     ResumeJobSet {
         /// Its name.
         job: Key,
-        /// Guard.
-        uid: Arc<str>,
-        /// Guard.
-        resource_version: u128,
-        /// The label.
-        queue: Arc<str>,
+        /// Guards, and what it writes.
+        with: Resumption,
         /// The metadata that each template has already.
         templates: Vec<TemplateMetadata>,
     },
-    /// JSON patch that lets a suspended job of a declared kind begin, guarded by UID and resourceVersion. Its
-    /// Pods get the label.
+    /// JSON patch that lets a suspended job of a declared kind begin.
     ResumeDeclared {
         /// Its kind.
         row: Arc<JobKindRow>,
         /// Its name.
         job: Key,
-        /// Guard.
-        uid: Arc<str>,
-        /// Guard.
-        resource_version: u128,
-        /// The label.
-        queue: Arc<str>,
+        /// Guards, and what it writes.
+        with: Resumption,
         /// The place of each template, and the metadata that it has already.
         templates: Vec<(String, TemplateMetadata)>,
     },
@@ -177,6 +162,21 @@ pub enum Request {
         /// The condition.
         condition: DeadlineCondition,
     },
+}
+
+/// What each patch that lets a job begin contains, whatever its kind.
+#[derive(Clone, Debug)]
+pub struct Resumption {
+    /// Guard.
+    pub uid: Arc<str>,
+    /// Guard.
+    pub resource_version: u128,
+    /// The label that its Pods get, because their usage is counted by it.
+    pub queue: Arc<str>,
+    /// UID of the released unit, for an annotation: a user may suspend the job again.
+    pub unit: Arc<str>,
+    /// Whether the job has annotations in that version.
+    pub has_annotations: bool,
 }
 
 /// The number that stands for no resourceVersion in a build that can switch rules off. The shipped program

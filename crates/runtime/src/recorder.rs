@@ -20,7 +20,6 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::debug;
 
-use framework_api::job_kind::JobKindRow;
 use framework_api::{Framework, name, queue};
 use framework_core::plan::Report;
 use framework_message::Key;
@@ -108,11 +107,11 @@ impl Subject {
         }
     }
 
-    /// A job of a declared kind.
-    pub fn declared(row: &JobKindRow, key: &Key, uid: &str) -> Self {
+    /// A job of any kind.
+    pub fn job(api_version: &str, kind: &str, key: &Key, uid: &str) -> Self {
         Subject {
-            api_version: row.api_version.clone().into(),
-            kind: row.kind.clone().into(),
+            api_version: api_version.to_owned().into(),
+            kind: kind.to_owned().into(),
             ..Subject::unit(key, uid)
         }
     }

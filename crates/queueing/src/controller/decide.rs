@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use framework_api::Time;
 use framework_api::queue::{ConsumerKind, Phase, Reason};
+use framework_core::plan::Report;
 use framework_core::queue::Stage;
 use framework_queue::{Decision, UnitUpdate};
 use jiff::Timestamp;
 
 use super::QueueController;
+use super::requests::named_kind;
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{Overtaken, UnitObject};
 use crate::outcome::{Outcome, Wait};
@@ -21,6 +23,11 @@ use framework_message::{Key, Now};
 /// queues take turns, most units are overtaken for a while, and a write for each would be up to a fifth of
 /// all. A controller that starts may have to count that time again.
 const OVERTAKEN_WRITE_PART: u32 = 2;
+
+/// Reason of the Event that a job gets no unit, because its request is not known.
+const REQUEST_UNKNOWN: &str = "RequestUnknown";
+/// Reason of the Event that a job was suspended after its release, and is not resumed again.
+const STAYS_SUSPENDED: &str = "StaysSuspended";
 
 impl QueueController {
     /// Runs a round in each namespace where something has changed, or time has.
@@ -70,9 +77,10 @@ impl QueueController {
     }
 
     /// Makes sure that each Job has the unit that it should have, and is resumed by it.
-    pub(super) fn sync_jobs(&mut self) {
+    pub(super) fn sync_jobs(&mut self, now: Now) {
         for key in std::mem::take(&mut self.stale.jobs) {
             self.sync_job(&key);
+            self.report_job(now, &key);
         }
     }
 
@@ -107,12 +115,54 @@ impl QueueController {
         }
     }
 
+    /// Says once to the user of a job why it stays suspended, if no unit says it.
+    fn report_job(&mut self, now: Now, key: &ConsumerKey) {
+        let Some((uid, reason)) = self.stays_suspended(key) else { return };
+        if reason.is_none() && self.job_states.get(key).is_none_or(|state| state.said.is_none()) {
+            return;
+        }
+        if !self.owns(&key.key.namespace, now) {
+            return;
+        }
+        let state = self.job_states.entry(key.clone()).or_default();
+        let is_news = state.says(&uid, reason.as_ref().map(|reason| reason.note.as_str()));
+        let kind = named_kind(&self.objects, key);
+        if let (true, Some(report), Some(kind)) = (is_news, reason, kind) {
+            self.outcomes.push(Outcome::StaysSuspended { kind, job: key.key.clone(), uid, report });
+        }
+    }
+
+    /// The UID of a job, and the reason for which it stays suspended though no unit says so.
+    fn stays_suspended(&self, key: &ConsumerKey) -> Option<(Arc<str>, Option<Report>)> {
+        let job = self.objects.consumers.get(key)?;
+        let unit = key.unit().and_then(|unit| self.objects.units.get(&unit));
+        let report = match (unit, &job.requests) {
+            (None, Err(error)) if job.wants_unit() => Some(Report::warning(
+                REQUEST_UNKNOWN,
+                format!("it stays suspended without a QueueUnit, because its request is not known: {error}"),
+            )),
+            (Some(unit), _) if job.waits_to_begin() && job.was_resumed_by(&unit.uid) => {
+                let unit = &unit.key.name;
+                Some(Report::normal(
+                    STAYS_SUSPENDED,
+                    format!(
+                        "it was suspended after its release, and stays so until it is resumed by hand; \
+                         the QueueUnit {unit} keeps its capacity until then, or until the unit is deleted"
+                    ),
+                ))
+            }
+            _ => None,
+        };
+        Some((Arc::clone(&job.uid), report))
+    }
+
     /// Whether the first unit of a job lets it begin. A unit that is being deleted lets no job begin any
-    /// more.
+    /// more, and one that has let it begin does so once: a user may suspend it again.
     pub(super) fn lets_begin(&self, key: &ConsumerKey, unit: &UnitObject, job: &Consumer) -> bool {
         unit.owner.as_ref() == Some(&job.uid)
             && unit.status.phase == Some(Phase::Dequeued)
             && !unit.is_outgrown(job)
+            && !job.was_resumed_by(&unit.uid)
             && (!unit.deleting || self.may_have_begun(key, job))
     }
 

@@ -300,6 +300,7 @@ fn consumer_of(job: &JobObject) -> Consumer {
         resource_version: job.resource_version,
         generation: 0,
         created: job.created,
+        resumed_by: job.notes.resumed_by.clone(),
         queue: job.queue.clone(),
         class: job.class.clone(),
         requests: job.requests.clone(),

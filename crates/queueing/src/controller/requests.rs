@@ -10,9 +10,10 @@ use jiff::Timestamp;
 
 use super::QueueController;
 use crate::cache::ObjectCache;
-use crate::consumer::{Consumer, ConsumerKey, JobKind, NamedKind};
+use crate::consumer::{ConsumerKey, JobKind, NamedKind};
+use crate::object::{JobObject, UnitObject};
 use crate::outgoing::{Sent, Work};
-use crate::request::Request;
+use crate::request::{Request, Resumption};
 use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Slot, Ticket};
 
@@ -114,7 +115,7 @@ impl QueueController {
                 (Sent::Create(key.clone()), request)
             }
             Some(unit) if begins && job.waits_to_begin() => {
-                (Sent::Resume(key.clone()), resume_request(&self.objects, key, job, &unit.queue)?)
+                (Sent::Resume(key.clone()), resume_request(&self.objects, key, unit)?)
             }
             _ => return None,
         };
@@ -127,7 +128,7 @@ impl QueueController {
 }
 
 /// The kind of a job, as its unit names it.
-fn named_kind(objects: &ObjectCache, job: &ConsumerKey) -> Option<NamedKind> {
+pub(super) fn named_kind(objects: &ObjectCache, job: &ConsumerKey) -> Option<NamedKind> {
     match &job.kind {
         JobKind::Known(kind) => Some(NamedKind::Known(*kind)),
         kind => {
@@ -138,27 +139,30 @@ fn named_kind(objects: &ObjectCache, job: &ConsumerKey) -> Option<NamedKind> {
 }
 
 /// The request that resumes a job of a known or declared kind, in the version that is known.
-fn resume_request(
-    objects: &ObjectCache,
-    key: &ConsumerKey,
-    job: &Consumer,
-    queue: &Arc<str>,
-) -> Option<Request> {
-    let (name, uid, queue) = (key.key.clone(), Arc::clone(&job.uid), Arc::clone(queue));
-    let resource_version = job.resource_version;
+fn resume_request(objects: &ObjectCache, key: &ConsumerKey, unit: &UnitObject) -> Option<Request> {
+    let name = key.key.clone();
+    let with = |job: &JobObject| Resumption {
+        uid: Arc::clone(&job.uid),
+        resource_version: job.resource_version,
+        queue: Arc::clone(&unit.queue),
+        unit: Arc::clone(&unit.uid),
+        has_annotations: job.notes.has_annotations,
+    };
     match &key.kind {
         JobKind::Known(ConsumerKind::Framework) | JobKind::Itself => None,
         JobKind::Known(ConsumerKind::Job) => {
-            Some(Request::ResumeJob { job: name, uid, resource_version, queue })
+            let with = with(objects.jobs.get(&name)?);
+            Some(Request::ResumeJob { job: name, with })
         }
         JobKind::Known(ConsumerKind::JobSet) => {
-            let templates = objects.job_sets.get(&name)?.templates.clone();
-            Some(Request::ResumeJobSet { job: name, uid, resource_version, queue, templates })
+            let set = objects.job_sets.get(&name)?;
+            let (with, templates) = (with(&set.job), set.templates.clone());
+            Some(Request::ResumeJobSet { job: name, with, templates })
         }
         kind => {
             let object = objects.declared.get(kind)?.get(&name)?;
             let (row, templates) = (Arc::clone(&object.row), object.templates.clone());
-            Some(Request::ResumeDeclared { row, job: name, uid, resource_version, queue, templates })
+            Some(Request::ResumeDeclared { row, job: name, with: with(&object.job), templates })
         }
     }
 }

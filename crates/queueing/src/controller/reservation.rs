@@ -7,7 +7,6 @@ use framework_queue::ResourceRequests;
 use jiff::Timestamp;
 
 use super::QueueController;
-use crate::consumer::Consumer;
 use crate::object::UnitObject;
 use crate::usage::less;
 
@@ -39,8 +38,7 @@ impl QueueController {
         if !self.objects.sees(&unit.consumer.kind) {
             return given();
         }
-        let same = |job: &&Consumer| unit.consumer_uid.as_ref().is_none_or(|uid| *uid == job.uid);
-        let job = self.objects.consumers.get(&unit.consumer).filter(same);
+        let job = self.objects.job_of_unit(unit);
         match job.filter(|job| job.stage != Stage::Finished) {
             None => ResourceRequests::default(),
             // It may come to ask for as much again, until it has begun with less.

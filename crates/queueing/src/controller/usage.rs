@@ -64,7 +64,7 @@ impl QueueController {
 
     /// The job that a unit stands for, by namespace and UID; `None`: that is not known.
     pub(super) fn job_of(&self, unit: &UnitObject) -> Option<Key> {
-        let known = || self.objects.consumers.get(&unit.consumer).map(|job| &job.uid);
+        let known = || self.objects.job_of_unit(unit).map(|job| &job.uid);
         let uid = unit.owner.as_ref().or(unit.consumer_uid.as_ref()).or_else(known)?;
         Some(Key { namespace: Arc::clone(&unit.key.namespace), name: Arc::clone(uid) })
     }

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::consumer::JobKind;
 use crate::job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
-use crate::object::{DeclaredObject, JobObject, Object, Reply};
+use crate::object::{DeclaredObject, JobNotes, JobObject, Object, Reply};
 use crate::outcome::LifetimeMeasure;
 use crate::request::Request;
 
@@ -51,6 +51,7 @@ impl Facts {
             uid: "uid".into(),
             resource_version: self.version,
             created: at(0).timestamp(),
+            notes: JobNotes::default(),
             queue: None,
             suspended: false,
             finished: self.finished.is_some(),

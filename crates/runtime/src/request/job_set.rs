@@ -2,19 +2,30 @@
 
 use serde_json::{Value, json};
 
-use framework_api::queue::QUEUE_NAME_LABEL;
-use framework_queueing::TemplateMetadata;
+use framework_api::job_kind::Pointer;
+use framework_api::queue::{QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
+use framework_queueing::{Resumption, TemplateMetadata};
 
 /// The JSON patch that lets a JobSet begin, and gives its Pods the label. A merge patch would have to repeat
 /// all of `replicatedJobs`.
-pub fn resume(uid: &str, resource_version: u128, queue: &str, templates: &[TemplateMetadata]) -> Value {
-    let mut operations = guard(uid, resource_version);
+pub fn resume(with: &Resumption, templates: &[TemplateMetadata]) -> Value {
+    let mut operations = guard(&with.uid, with.resource_version);
     operations.push(operation("replace", "/spec/suspend", false.into()));
+    operations.push(resumed_by(with));
     for (position, template) in templates.iter().enumerate() {
         let place = format!("/spec/replicatedJobs/{position}/template/spec/template");
-        operations.push(label(&place, *template, queue));
+        operations.push(label(&place, *template, &with.queue));
     }
     Value::Array(operations)
+}
+
+/// Notes the unit that lets a job begin.
+pub fn resumed_by(with: &Resumption) -> Value {
+    if with.has_annotations {
+        let place = Pointer::of_fields(["metadata", "annotations", RESUMED_BY_ANNOTATION]);
+        return operation("add", &place.to_string(), (*with.unit).into());
+    }
+    operation("add", "/metadata/annotations", json!({RESUMED_BY_ANNOTATION: &*with.unit}))
 }
 
 /// Replaces UID and resourceVersion by the same values, which guards a patch: if the stored values are

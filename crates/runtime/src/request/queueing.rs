@@ -9,7 +9,7 @@ use framework_api::job_kind::JobKindRow;
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::{
     self, ConsumerKind, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, NAMESPACE_SLOT_LABEL,
-    OVERTAKEN, Phase, QUEUE_NAME_LABEL, Reason,
+    OVERTAKEN, Phase, QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION, Reason,
 };
 use framework_message::{Key, Slot};
 use framework_queueing::{NamedKind, Request, UNGUARDED, UnitObject, UnitStatus};
@@ -57,23 +57,25 @@ pub fn render(request: &Request) -> Call {
             metadata["annotations"] = json!({HELD_ANNOTATION: json!(held.to_list()).to_string()});
             patch(one(unit), metadata, "spec", json!({}))
         }
-        Request::ResumeJob { job, uid, resource_version, queue } => {
+        Request::ResumeJob { job, with } => {
             let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
-            let labels = json!({"metadata": {"labels": {QUEUE_NAME_LABEL: &**queue}}});
+            let labels = json!({"metadata": {"labels": {QUEUE_NAME_LABEL: &*with.queue}}});
             let spec = json!({"suspend": false, "template": labels});
-            patch(Target { path, resource: "jobs" }, guard(uid, *resource_version), "spec", spec)
+            let mut metadata = guard(&with.uid, with.resource_version);
+            metadata["annotations"] = json!({RESUMED_BY_ANNOTATION: &*with.unit});
+            patch(Target { path, resource: "jobs" }, metadata, "spec", spec)
         }
-        Request::ResumeJobSet { job, uid, resource_version, queue, templates } => {
+        Request::ResumeJobSet { job, with, templates } => {
             let api_version = ConsumerKind::JobSet.api_version();
             let path = format!("/apis/{api_version}/namespaces/{}/jobsets/{}", job.namespace, job.name);
-            let body = job_set::resume(uid, *resource_version, queue, templates).to_string();
+            let body = job_set::resume(with, templates).to_string();
             let target = Target { path, resource: "jobsets" };
             target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
         }
-        Request::ResumeDeclared { row, job, uid, resource_version, queue, templates } => {
+        Request::ResumeDeclared { row, job, with, templates } => {
             let JobKindRow { api_version, plural, .. } = &**row;
             let path = format!("/apis/{api_version}/namespaces/{}/{plural}/{}", job.namespace, job.name);
-            let body = declared::resume(row, uid, *resource_version, queue, templates).to_string();
+            let body = declared::resume(row, with, templates).to_string();
             // Requests are counted by resource, and names of the config file bound the number of these.
             let target = Target { path, resource: "declared jobs" };
             target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
@@ -193,7 +195,7 @@ fn status(standing: &UnitStatus) -> Value {
 mod tests {
     use std::sync::Arc;
 
-    use framework_queueing::{QueueCounts, TemplateMetadata};
+    use framework_queueing::{QueueCounts, Resumption, TemplateMetadata};
 
     use super::*;
 
@@ -203,12 +205,22 @@ mod tests {
         (format!("{} {} {}", call.verb, call.resource, call.uri), body)
     }
 
+    fn resumption(has_annotations: bool) -> Resumption {
+        Resumption {
+            uid: "u".into(),
+            resource_version: 7,
+            queue: "q".into(),
+            unit: "unit".into(),
+            has_annotations,
+        }
+    }
+
     #[test]
     fn every_change_is_guarded_by_the_version_it_was_decided_from() {
         let (unit, uid): (Key, Arc<str>) = (Key::new("team", "a"), "u".into());
         let resource_version = 7;
+        let with = resumption(false);
         let standing = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };
-        let queue: Arc<str> = "q".into();
         let changes = [
             Request::PutStatus {
                 unit: unit.clone(),
@@ -222,7 +234,7 @@ mod tests {
                 resource_version,
                 finalizers: vec!["a.b/c".to_owned()],
             },
-            Request::ResumeJob { job: unit.clone(), uid: Arc::clone(&uid), resource_version, queue },
+            Request::ResumeJob { job: unit.clone(), with },
         ];
         for change in &changes {
             let (line, body) = rendered(change);
@@ -234,6 +246,7 @@ mod tests {
         assert_eq!(body["metadata"]["finalizers"], json!(["a.b/c"]));
         let (_, body) = rendered(&changes[2]);
         let labels = json!({QUEUE_NAME_LABEL: "q"});
+        assert_eq!(body["metadata"]["annotations"], json!({RESUMED_BY_ANNOTATION: "unit"}));
         assert_eq!(body["spec"], json!({"suspend": false, "template": {"metadata": {"labels": labels}}}));
         let (line, body) = rendered(&Request::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
         assert_eq!(body["preconditions"], json!({"uid": "u"}), "{line}");
@@ -261,9 +274,7 @@ mod tests {
             vec![TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
         let (line, body) = rendered(&Request::ResumeJobSet {
             job: Key::new("team", "set"),
-            uid: "u".into(),
-            resource_version: 7,
-            queue: "q".into(),
+            with: resumption(false),
             templates,
         });
         assert!(line.contains("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/set?"), "{line}");
@@ -273,6 +284,7 @@ mod tests {
             {"op": "replace", "path": "/metadata/uid", "value": "u"},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
             {"op": "replace", "path": "/spec/suspend", "value": false},
+            {"op": "add", "path": "/metadata/annotations", "value": {RESUMED_BY_ANNOTATION: "unit"}},
             {"op": "add", "path": at(0), "value": {"labels": {QUEUE_NAME_LABEL: "q"}}},
             {"op": "add", "path": at(1) + "/labels", "value": {QUEUE_NAME_LABEL: "q"}},
             {"op": "add", "path": label, "value": "q"},

@@ -3,7 +3,7 @@
 use framework_core::plan::Report;
 use framework_message::Now;
 use framework_queueing::Outcome;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::Controller;
 use crate::recorder::Subject;
@@ -23,12 +23,17 @@ impl Controller {
                     self.recorder.record(Subject::unit(&unit, &uid), report);
                 }
             }
+            Outcome::StaysSuspended { kind, job, uid, report } => {
+                let (reason, note) = (report.reason, &report.note);
+                info!(kind = kind.kind(), %job, reason, note, "a job stays suspended");
+                self.recorder.record(Subject::job(kind.api_version(), kind.kind(), &job, &uid), report);
+            }
             Outcome::Lifetime { row, job, uid, report, measure } => {
                 measure.into_iter().for_each(|measure| self.metrics.job_ended(measure));
                 if let Some(report) = report {
                     let (kind, reason, note) = (&row.kind, report.reason, &report.note);
                     warn!(kind, %job, reason, note, "the lifetime of a job");
-                    self.recorder.record(Subject::declared(&row, &job, &uid), report);
+                    self.recorder.record(Subject::job(&row.api_version, &row.kind, &job, &uid), report);
                 }
             }
         }

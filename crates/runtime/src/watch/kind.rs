@@ -139,20 +139,19 @@ impl Kind for ClassObject {
 impl Kind for DeclaredText {
     fn event(change: Change<Self>, sink: &Sink) -> Option<Event> {
         let kind = sink.declared.as_ref()?;
-        let read = |text: DeclaredText| match text.read(&kind.row) {
-            Ok(object) => Some(object),
-            Err(error) => {
+        let read = |text: DeclaredText| {
+            text.read(&kind.row).unwrap_or_else(|error| {
                 let (resource, object) = (kind.resource.plural, &text.key);
                 sink.metrics.object_left_out(resource);
-                warn!(resource, %object, %error, "an object cannot be decoded and is left out");
-                None
-            }
+                warn!(resource, %object, %error, "a job cannot be read, and its request is not known");
+                text.unreadable(&kind.row, &error)
+            })
         };
         let change = match change {
             Change::Restarted => Change::Restarted,
             Change::Synced => Change::Synced,
-            Change::Listed(text) => Change::Listed(read(text)?),
-            Change::Applied(text) => Change::Applied(read(text)?),
+            Change::Listed(text) => Change::Listed(read(text)),
+            Change::Applied(text) => Change::Applied(read(text)),
             // The last version of an object need not be sound.
             Change::Deleted(text) => Change::Deleted(text.named(&kind.row)),
         };

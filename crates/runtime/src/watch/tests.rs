@@ -424,7 +424,9 @@ async fn a_declared_kind_is_watched_until_its_resource_is_gone() {
             Change::Deleted(sweep) => format!("deleted {}", sweep.job.key.name),
         });
     }
-    assert_eq!(seen, ["restarted", "listed a true", "synced", "deleted a"]);
+    let expected =
+        ["restarted", "listed a true", "listed malformed true", "synced", "applied malformed", "deleted a"];
+    assert_eq!(seen, expected);
     assert!(script.asked().iter().all(|uri| uri.starts_with("/apis/example.com/v1/sweeps?")));
     let text = metrics.text(crate::clock::Clock::system().now());
     assert!(text.contains("objects_left_out_total{resource=\"sweeps\"} 2"), "{text}");

@@ -73,12 +73,8 @@ impl DeclaredText {
     /// Reads the job by the row of its kind.
     pub fn read(&self, row: &Arc<JobKindRow>) -> Result<DeclaredObject, String> {
         let (requests, templates) = demand(&self.json, row)?;
-        let waits = match &row.suspend {
-            Suspend::Pointer(pointer) => field(&self.json, pointer)? == Some(true),
-            Suspend::Annotation(name) => annotation(&self.json, name)?.as_deref() == Some("true"),
-        };
         let job = JobObject {
-            suspended: waits,
+            suspended: waits(&self.json, row)?,
             finished: is_finished(&self.json, row)?,
             class: class(&self.json, row)?,
             requests: requests.map_err(Arc::from),
@@ -86,6 +82,19 @@ impl DeclaredText {
         };
         let lifetime = job_lifetime::read(&self.json, row, self.metadata.creation_timestamp)?;
         Ok(DeclaredObject { job, row: Arc::clone(row), templates, lifetime })
+    }
+
+    /// The job if it cannot be read, with the error as the reason why its request is not known. A field that
+    /// itself cannot be read is taken as if the job still waited or ran.
+    pub fn unreadable(&self, row: &Arc<JobKindRow>, error: &str) -> DeclaredObject {
+        let job = JobObject {
+            suspended: waits(&self.json, row).unwrap_or(true),
+            finished: is_finished(&self.json, row).unwrap_or(false),
+            requests: Err(error.into()),
+            ..self.named(row).job
+        };
+        let lifetime = job_lifetime::read(&self.json, row, self.metadata.creation_timestamp);
+        DeclaredObject { job, lifetime: lifetime.unwrap_or_default(), ..self.named(row) }
     }
 
     /// The job with its metadata only, which is enough of one that was deleted.
@@ -97,6 +106,7 @@ impl DeclaredText {
             uid: metadata.uid(),
             resource_version,
             created: metadata.created(),
+            notes: metadata.job_notes(),
             queue: given(metadata.label(QUEUE_NAME_LABEL)),
             suspended: false,
             finished: false,
@@ -125,6 +135,13 @@ fn read<T: DeserializeOwned>(json: &RawValue, place: &str) -> Result<T, String> 
 fn annotation(json: &RawValue, name: &str) -> Result<Option<String>, String> {
     let annotations = Pointer::of_fields(["metadata", "annotations", name]);
     field(json, &annotations)
+}
+
+fn waits(json: &RawValue, row: &JobKindRow) -> Result<bool, String> {
+    Ok(match &row.suspend {
+        Suspend::Pointer(pointer) => field(json, pointer)? == Some(true),
+        Suspend::Annotation(name) => annotation(json, name)?.as_deref() == Some("true"),
+    })
 }
 
 fn is_finished(json: &RawValue, row: &JobKindRow) -> Result<bool, String> {
@@ -169,10 +186,12 @@ fn demand(json: &RawValue, row: &JobKindRow) -> Result<(Demand, Templates), Stri
 
 /// The resource list of an annotation.
 fn asked(annotation: Option<String>, name: &str) -> Demand {
-    let text = annotation.ok_or_else(|| format!("it has no annotation {name}"))?;
+    let allowed = r#"it must be a resource list as JSON, such as {"cpu": "6", "pods": "3"}"#;
+    let text = annotation.ok_or_else(|| format!("the annotation {name} is missing; {allowed}"))?;
+    let refused = |error: String| format!("the annotation {name}: {error}; {allowed}");
     let list: BTreeMap<String, Quantity> =
-        serde_json::from_str(&text).map_err(|error| format!("the annotation {name}: {error}"))?;
-    ResourceRequests::from_list(&list).map_err(|error| format!("the annotation {name}: {error}"))
+        serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+    ResourceRequests::from_list(&list).map_err(|error| refused(error.to_string()))
 }
 
 /// The requests of a set of Pods at a place.
@@ -187,7 +206,7 @@ fn pods(item: &RawValue, set: &PodSet, place: &str, templates: &mut Templates) -
         (Some(spec), _) => ResourceRequests::pod(&spec.asks()),
         (None, Some(list)) => ResourceRequests::from_list(list)
             .map(|requests| requests.plus(&[("pods", Amount::units(1))].into_iter().collect())),
-        (None, None) => return Ok(Err(format!("{path} is no Pod template"))),
+        (None, None) => return Ok(Err(format!("{path}/spec is missing; it must be the spec of a Pod"))),
     };
     Ok(one.map(|one| one.times(pods)).map_err(|error| format!("{path}: {error}")))
 }

@@ -95,6 +95,7 @@ fn job_of(job: JobWire) -> JobObject {
         uid: metadata.uid(),
         resource_version,
         created: metadata.created(),
+        notes: metadata.job_notes(),
         queue: given(metadata.label(QUEUE_NAME_LABEL)),
         suspended: spec.suspend == Some(true),
         finished: status.is_some_and(|status| status.has_any(["Complete", "Failed"])),
@@ -102,7 +103,7 @@ fn job_of(job: JobWire) -> JobObject {
         class: given(pod.priority_class_name.as_ref()),
         requests: ResourceRequests::pod(&pod.asks())
             .map(|requests| requests.times(pods))
-            .map_err(|error| error.to_string().into()),
+            .map_err(|error| format!("spec.template: {error}").into()),
         key,
     }
 }

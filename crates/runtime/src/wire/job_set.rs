@@ -79,6 +79,7 @@ fn job_set_of(set: JobSet) -> JobSetObject {
         uid: metadata.uid(),
         resource_version,
         created: metadata.created(),
+        notes: metadata.job_notes(),
         queue: given(metadata.label(QUEUE_NAME_LABEL)),
         suspended: spec.suspend == Some(true),
         finished: status.has_any(["Completed", "Failed"]),

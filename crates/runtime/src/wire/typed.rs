@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
 
 use framework_message::Key;
+use framework_queueing::JobNotes;
 
 use super::meta::Owner;
 use super::time::time;
@@ -43,6 +44,8 @@ struct Annotations {
     enqueued: Option<String>,
     #[serde(rename = "frameworkcontroller.microsoft.com/held")]
     held: Option<String>,
+    #[serde(rename = "frameworkcontroller.microsoft.com/resumed-by")]
+    resumed_by: Option<String>,
 }
 
 impl Metadata {
@@ -75,6 +78,13 @@ impl Metadata {
     /// The part of a unit that is still needed, as its Framework's side wrote it.
     pub fn held(&self) -> Option<&str> {
         self.annotations.as_ref()?.held.as_deref()
+    }
+
+    /// The unit that let a job begin.
+    pub fn job_notes(&self) -> JobNotes {
+        let annotations = self.annotations.as_ref();
+        let resumed_by = annotations.and_then(|annotations| annotations.resumed_by.as_deref());
+        JobNotes { has_annotations: annotations.is_some(), resumed_by: resumed_by.map(Arc::from) }
     }
 
     /// The owner that controls the object.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::consumer::JobKind;
-use crate::object::{DeclaredObject, JobObject};
+use crate::object::{DeclaredObject, JobNotes, JobObject, UnitNotes};
 use crate::share::Share;
 
 fn row() -> Arc<JobKindRow> {
@@ -20,11 +20,16 @@ fn row() -> Arc<JobKindRow> {
 
 /// A job in the queue that requests six CPUs.
 fn job(resource_version: u128, stage: Stage) -> DeclaredObject {
+    named("train", resource_version, stage)
+}
+
+fn named(name: &str, resource_version: u128, stage: Stage) -> DeclaredObject {
     let job = JobObject {
-        key: key("train"),
-        uid: "uid-train".into(),
+        key: key(name),
+        uid: format!("uid-{name}").into(),
         resource_version,
         created: at(0),
+        notes: JobNotes::default(),
         queue: Some("q".into()),
         suspended: stage == Stage::Waiting,
         finished: stage == Stage::Finished,
@@ -33,6 +38,14 @@ fn job(resource_version: u128, stage: Stage) -> DeclaredObject {
         requests: Ok(cpu(6)),
     };
     DeclaredObject { job, row: row(), templates: Vec::new(), lifetime: None }
+}
+
+/// The same after the patch that resumed it.
+fn resumed(world: &World, resource_version: u128, stage: Stage) -> DeclaredObject {
+    let unit = &world.server.units[&key("sweep-train")];
+    let mut object = job(resource_version, stage);
+    object.job.notes = JobNotes { has_annotations: true, resumed_by: Some(Arc::clone(&unit.uid)) };
+    object
 }
 
 fn show(world: &mut World, change: Change<DeclaredObject>) {
@@ -71,6 +84,161 @@ fn the_capacity_of_a_declared_job_returns_when_it_has_finished() {
     assert!(!world.admitted.contains_key(&key("next")));
     world.server.jobs.insert(key("train"), (Stage::Finished, 6));
     show(&mut world, Change::Applied(job(3, Stage::Finished)));
+    world.settle();
+    assert!(world.admitted.contains_key(&key("next")));
+}
+
+#[test]
+fn a_job_whose_request_is_not_known_is_said_to_be_so_once_and_holds_up_no_other() {
+    let mut world = with_job();
+    world.server.jobs.insert(key("bad"), (Stage::Waiting, 6));
+    let bad = |version| {
+        let mut bad = named("bad", version, Stage::Waiting);
+        bad.job.requests = Err("/spec/template/spec is missing; it must be the spec of a Pod".into());
+        bad
+    };
+    show(&mut world, Change::Applied(bad(1)));
+    assert!(world.settle().contains(&"resume train at 1".to_owned()));
+    show(&mut world, Change::Applied(bad(2)));
+    assert_eq!(world.settle(), [""; 0]);
+    let says = "bad RequestUnknown: it stays suspended without a QueueUnit, because its request is not known: \
+                /spec/template/spec is missing; it must be the spec of a Pod";
+    assert_eq!(world.said, [says]);
+
+    let mut small = named("bad", 3, Stage::Waiting);
+    small.job.requests = Ok(cpu(4));
+    show(&mut world, Change::Applied(small));
+    assert_eq!(world.settle()[0], "create bad");
+    show(&mut world, Change::Applied(bad(4)));
+    world.settle();
+    assert_eq!(world.said, [says], "its released unit lets it begin");
+}
+
+#[test]
+fn a_job_that_is_suspended_after_its_release_stays_so_and_it_is_said_once() {
+    let mut world = with_job();
+    world.settle();
+    let started = resumed(&world, 2, Stage::Started);
+    show(&mut world, Change::Applied(started));
+    world.settle();
+    for version in [3, 4] {
+        let suspended = resumed(&world, version, Stage::Waiting);
+        show(&mut world, Change::Applied(suspended));
+        world.pass(LIFETIME.as_secs() + 1);
+        assert_eq!(world.settle(), [""; 0]);
+    }
+    assert_eq!(world.said.len(), 1, "{:?}", world.said);
+    assert!(world.said[0].starts_with("train StaysSuspended: it was suspended after"), "{:?}", world.said);
+    // It keeps its capacity.
+    world.submit("next", 5);
+    world.settle();
+    assert!(!world.admitted.contains_key(&key("next")));
+    // The next controller knows it from the job.
+    world.restart_queues();
+    let suspended = resumed(&world, 4, Stage::Waiting);
+    show(&mut world, Change::Listed(suspended));
+    show(&mut world, Change::Synced);
+    for _ in 0..3 {
+        world.pass(LIFETIME.as_secs() + 1);
+        let requests = world.settle();
+        assert!(!requests.iter().any(|request| request.starts_with("resume")), "{requests:?}");
+    }
+    // Without its unit it waits again, and its next unit lets it begin.
+    world.delete(&key("sweep-train"));
+    world.show();
+    let requests = world.settle();
+    assert!(requests.contains(&"create train".to_owned()), "{requests:?}");
+    assert!(world.admitted.contains_key(&key("next")), "it is first in the queue no more: {requests:?}");
+    world.server.jobs.insert(key("next"), (Stage::Finished, 5));
+    world.tell(&key("next"));
+    assert_eq!(world.settle().last().map(String::as_str), Some("resume train at 4"));
+}
+
+#[test]
+fn a_job_that_was_released_and_not_resumed_is_resumed_once_after_a_crash() {
+    let mut world = with_job();
+    let unsent = world.settle_except("resume train at 1");
+    assert_eq!(unsent.len(), 1);
+    world.restart_queues();
+    show(&mut world, Change::Listed(job(1, Stage::Waiting)));
+    show(&mut world, Change::Synced);
+    assert_eq!(world.settle(), ["resume train at 1"]);
+    let started = resumed(&world, 2, Stage::Started);
+    show(&mut world, Change::Applied(started));
+    world.pass(LIFETIME.as_secs() + 1);
+    let requests = world.settle();
+    assert!(!requests.iter().any(|request| request.starts_with("resume")), "{requests:?}");
+    assert_eq!(world.said, [""; 0]);
+}
+
+/// A unit by hand that requests six CPUs for a job without the label, and the release of that unit.
+fn by_hand() -> World {
+    let mut world = World::new(1, 10);
+    world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
+    let mut unlabelled = job(1, Stage::Waiting);
+    unlabelled.job.queue = None;
+    show(&mut world, Change::Listed(unlabelled));
+    show(&mut world, Change::Synced);
+    let unit = UnitObject {
+        key: key("by-hand"),
+        uid: "by-hand".into(),
+        resource_version: world.server.stamp(),
+        created: at(0),
+        deleting: false,
+        finalizers: Vec::new(),
+        owner: None,
+        consumer: ConsumerKey { kind: JobKind::declared(&row()), key: key("train") },
+        notes: UnitNotes::default(),
+        consumer_uid: None,
+        queue: "q".into(),
+        priority: None,
+        class: None,
+        requests: Ok(cpu(6)),
+        status: UnitStatus::default(),
+    };
+    world.server.units.insert(key("by-hand"), unit);
+    world.server.changed(&key("by-hand"));
+    world.show();
+    assert_eq!(world.settle(), ["by-hand Enqueued Waiting", "by-hand Dequeued Admitted"]);
+    world
+}
+
+#[test]
+fn a_unit_by_hand_returns_its_capacity_when_its_job_is_gone_and_for_good() {
+    let mut world = by_hand();
+    world.submit("next", 5);
+    world.settle();
+    assert!(!world.admitted.contains_key(&key("next")));
+    world.server.jobs.insert(key("train"), (Stage::Finished, 6));
+    show(&mut world, Change::Deleted(job(2, Stage::Started)));
+    world.settle();
+    assert!(world.admitted.contains_key(&key("next")));
+    // A later job of the same name is not the one that the unit was released for.
+    let mut later = job(3, Stage::Waiting);
+    later.job.created = at(100);
+    later.job.uid = "uid-later".into();
+    later.job.queue = None;
+    show(&mut world, Change::Applied(later));
+    world.submit("third", 5);
+    world.settle();
+    assert!(world.admitted.contains_key(&key("third")));
+    assert_eq!(world.said, [""; 0]);
+}
+
+#[test]
+fn a_unit_by_hand_follows_its_job_through_a_second_suspension_to_its_end() {
+    let mut world = by_hand();
+    for (version, stage) in [(2, Stage::Started), (3, Stage::Waiting), (4, Stage::Started)] {
+        let mut unlabelled = job(version, stage);
+        unlabelled.job.queue = None;
+        show(&mut world, Change::Applied(unlabelled));
+        assert_eq!(world.settle(), [""; 0], "its creator starts and stops it");
+    }
+    world.submit("next", 5);
+    world.settle();
+    assert!(!world.admitted.contains_key(&key("next")));
+    world.server.jobs.insert(key("train"), (Stage::Finished, 6));
+    show(&mut world, Change::Applied(job(5, Stage::Finished)));
     world.settle();
     assert!(world.admitted.contains_key(&key("next")));
 }

@@ -25,6 +25,8 @@ pub(super) struct World {
     pub(super) grown: BTreeMap<Key, Vec<i64>>,
     /// The removed Tasks of growths whose Pods remain, by generation.
     pub(super) lingering: BTreeMap<Key, BTreeMap<i64, u64>>,
+    /// The Events about jobs that stay suspended.
+    pub(super) said: Vec<String>,
     /// Jobs that are gone, and whether their Pods run on.
     pub(super) strays: BTreeMap<Key, bool>,
 }
@@ -42,6 +44,7 @@ impl World {
             late: BTreeMap::new(),
             grown: BTreeMap::new(),
             lingering: BTreeMap::new(),
+            said: Vec::new(),
             strays: BTreeMap::new(),
         };
         world.listed();
@@ -171,6 +174,7 @@ impl World {
             resource_version: 0,
             generation: self.server.generations.get(job).copied().unwrap_or(1),
             created: at(self.server.created.get(job).copied().unwrap_or(0)),
+            resumed_by: None,
             queue: Some("q".into()),
             class: None,
             requests: Ok(cpu(asks)),
@@ -199,6 +203,9 @@ impl World {
                 }
                 Outcome::Admit { key, .. } => _ = self.admitted.remove(&key),
                 Outcome::AdmitGrowths { key, growths, .. } => _ = self.grown.insert(key, growths),
+                Outcome::StaysSuspended { job, report, .. } => {
+                    self.said.push(format!("{} {}: {}", job.name, report.reason, report.note));
+                }
                 Outcome::StatusStored { .. } | Outcome::Lifetime { .. } => {}
             }
         }
@@ -422,8 +429,8 @@ pub(super) fn summary(request: &Request) -> String {
         Request::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
         Request::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),
         Request::ListUnits { after, .. } => format!("list after {after:?}"),
-        Request::ResumeDeclared { job, resource_version, .. } => {
-            format!("resume {} at {resource_version}", job.name)
+        Request::ResumeDeclared { job, with, .. } => {
+            format!("resume {} at {}", job.name, with.resource_version)
         }
         other => format!("{other:?}"),
     }

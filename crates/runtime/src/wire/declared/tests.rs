@@ -142,7 +142,9 @@ fn kinds_whose_pods_are_not_known_ask_by_an_annotation() {
     ] {
         let mut job = object(json!({"suspend": true}), json!({}));
         let reason = built(api_version, kind, &job).job.requests.unwrap_err();
-        assert_eq!(&*reason, "it has no annotation frameworkcontroller.microsoft.com/queue-resource");
+        let says = "the annotation frameworkcontroller.microsoft.com/queue-resource is missing; it must be a \
+                    resource list as JSON, such as {\"cpu\": \"6\", \"pods\": \"3\"}";
+        assert_eq!(&*reason, says);
         let resources = json!({"cpu": 6, "nvidia.com/gpu": "2", "pods": 3}).to_string();
         job["metadata"]["annotations"] =
             json!({"frameworkcontroller.microsoft.com/queue-resource": resources});
@@ -188,11 +190,23 @@ fn a_malformed_job_is_one_clear_error() {
     ] {
         let found = read(&row, &job).unwrap_err();
         assert!(found.contains(error), "{found}");
+        let text = decode::<DeclaredText>(job.to_string().as_bytes()).unwrap().unwrap();
+        let kept = text.unreadable(&row, &found);
+        assert_eq!((&*kept.job.key.name, kept.job.queue.as_deref()), ("train", Some("q")));
+        assert_eq!(kept.job.requests.unwrap_err(), found.into());
+        let is_unknown = error.starts_with("/spec/runPolicy");
+        assert_eq!((kept.job.suspended, kept.job.finished), (is_unknown, false), "{error}");
     }
     // Of these the rest is read, and the reason why they ask for nothing.
     for (job, error) in [
-        (replicas(json!({"template": template("a lot")})), "Worker/template: cpu is not read"),
-        (replicas(json!({"replicas": 2})), "/spec/pytorchReplicaSpecs/Worker/template is no Pod template"),
+        (
+            replicas(json!({"template": template("a lot")})),
+            "Worker/template: cpu: \"a lot\" is no quantity such as 2, 500m",
+        ),
+        (
+            replicas(json!({"replicas": 2})),
+            "/spec/pytorchReplicaSpecs/Worker/template/spec is missing; it must be",
+        ),
     ] {
         let found = read(&row, &job).unwrap().job.requests.unwrap_err();
         assert!(found.contains(error), "{found}");

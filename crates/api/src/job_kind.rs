@@ -55,6 +55,9 @@ pub struct JobKindRow {
     /// The PriorityClass: the first of these places that names one.
     #[serde(default, deserialize_with = "check::entries")]
     pub priority_class: Vec<Pointer>,
+    /// Whether its operator runs some of its Pods by batch/v1 Jobs, which the job controls.
+    #[serde(default)]
+    pub owns_jobs: bool,
     /// Who ends a TrainJob at its `spec.activeDeadlineSeconds`. If unset, its jobs have no lifetimes.
     #[serde(default)]
     pub deadline: Option<DeadlineBy>,

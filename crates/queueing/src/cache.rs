@@ -142,6 +142,7 @@ impl ObjectCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::OwnerKind;
 
     fn job(kind: ConsumerKind, name: &str) -> ConsumerKey {
         ConsumerKey::new(kind, Key::new("ns", name))
@@ -160,8 +161,8 @@ mod tests {
         assert!(!cache.is_synced());
         cache.jobs.apply(Change::Synced);
         assert!(!cache.is_synced());
-        cache.owners.apply_attempt(Change::Synced);
-        cache.owners.apply_child_job(Change::Synced);
+        cache.owners.apply(OwnerKind::Attempt, Change::Synced);
+        cache.owners.apply(OwnerKind::JobOfJobSet, Change::Synced);
         assert!(cache.is_synced() && !cache.sees(&kind));
         cache.job_sets.apply(Change::Synced);
         assert!(cache.sees(&kind) && !cache.sees(&JobKind::Itself));

@@ -189,12 +189,8 @@ impl QueueController {
                 let keys = self.objects.pods.apply(change);
                 keys.into_iter().for_each(|key| self.pod_changed(&key));
             }
-            QueueEvent::Attempt(change) => {
-                let pods = self.objects.owners.apply_attempt(change);
-                pods.iter().for_each(|pod| self.pod_changed(pod));
-            }
-            QueueEvent::ChildJob(change) => {
-                let pods = self.objects.owners.apply_child_job(change);
+            QueueEvent::Owner(kind, change) => {
+                let pods = self.objects.owners.apply(kind, change);
                 pods.iter().for_each(|pod| self.pod_changed(pod));
             }
             QueueEvent::Job(change) => {

@@ -26,10 +26,8 @@ pub enum QueueEvent {
     Class(Change<ClassObject>),
     /// A change of a Pod with the label of a queue.
     Pod(Change<PodUse>),
-    /// A change of the ConfigMap of an attempt with the label of a queue.
-    Attempt(Change<AttemptObject>),
-    /// A change of a Job of a JobSet.
-    ChildJob(Change<ChildJobObject>),
+    /// A change of an object between Pods and jobs.
+    Owner(OwnerKind, Change<OwnerLink>),
     /// A change of a Job with the label of a queue.
     Job(Change<JobObject>),
     /// A change of a JobSet with the label of a queue.
@@ -196,6 +194,17 @@ pub struct PodUse {
     pub lapses: Option<Timestamp>,
 }
 
+/// A kind of objects between Pods and jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OwnerKind {
+    /// The ConfigMap of an attempt with the label of a queue. A Framework controls it.
+    Attempt,
+    /// A Job that a JobSet controls.
+    JobOfJobSet,
+    /// A Job that another object controls, such as the launcher of an MPIJob.
+    JobOfOperator,
+}
+
 /// The UID of an object, and that of the object that controls it.
 #[derive(Clone, Debug)]
 pub struct OwnerLink {
@@ -208,14 +217,6 @@ pub struct OwnerLink {
     /// UID of the other.
     pub controller: Option<Arc<str>>,
 }
-
-/// The ConfigMap of an attempt, and its Framework.
-#[derive(Clone, Debug)]
-pub struct AttemptObject(pub OwnerLink);
-
-/// A Job of a JobSet, and that JobSet.
-#[derive(Clone, Debug)]
-pub struct ChildJobObject(pub OwnerLink);
 
 /// The annotations of a job that queueing writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

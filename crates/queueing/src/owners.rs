@@ -1,8 +1,8 @@
 //! Which job a Pod uses a quota for, by the UIDs of its owners.
 //!
 //! A Pod of a Framework is controlled by the ConfigMap of an attempt, which the Framework controls. A Pod of
-//! a Job is controlled by the Job, which a JobSet may control. Labels, annotations and names decide nothing:
-//! a user can copy them.
+//! a Job is controlled by the Job, which a JobSet may control, or a job of another kind. Labels, annotations
+//! and names decide nothing: a user can copy them.
 //!
 //! A Pod whose owners are not all known is of no job, so that it counts as others' use. Its job may reserve
 //! the same amount meanwhile: counted twice it delays a release, counted by nobody it would exceed the quota.
@@ -12,18 +12,17 @@ use std::sync::Arc;
 
 use framework_message::{Change, Key};
 
-use crate::object::{AttemptObject, ChildJobObject, OwnerLink};
+use crate::object::{OwnerKind, OwnerLink};
 use crate::store::{Store, Stored};
 
 /// The objects between Pods and jobs.
 #[derive(Debug, Default)]
 pub struct Owners {
-    attempts: Store<AttemptObject>,
-    child_jobs: Store<ChildJobObject>,
-    /// The controller of each of them, by namespace and UID.
-    controllers: BTreeMap<Key, Key>,
+    links: BTreeMap<OwnerKind, Store<OwnerLink>>,
+    /// The kind and the controller of each of them, by namespace and UID.
+    controllers: BTreeMap<Key, (OwnerKind, Key)>,
     /// Namespace and UID of each object that is shown.
-    uids: BTreeMap<(Kind, Key), Key>,
+    uids: BTreeMap<(OwnerKind, Key), Key>,
     /// Jobs, by namespace and UID.
     jobs: BTreeSet<Key>,
     /// Pods by their controller.
@@ -31,48 +30,23 @@ pub struct Owners {
     controller_of: BTreeMap<Key, Key>,
 }
 
-/// A kind of object between Pods and jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Attempt,
-    ChildJob,
-}
-
 impl Owners {
-    /// Whether each kind was listed.
+    /// Whether each kind was listed that every cluster has. The Jobs of operators are watched only where there
+    /// are such operators.
     pub fn is_synced(&self) -> bool {
-        self.attempts.is_synced() && self.child_jobs.is_synced()
+        let is_synced = |kind| self.links.get(&kind).is_some_and(Store::is_synced);
+        is_synced(OwnerKind::Attempt) && is_synced(OwnerKind::JobOfJobSet)
     }
 
-    /// Takes in a change of a ConfigMap. Returns the Pods that may belong to another job now.
-    pub fn apply_attempt(&mut self, change: Change<AttemptObject>) -> Vec<Key> {
-        let changed = self.attempts.apply(change);
-        let links = changed.into_iter().map(|key| {
-            let link = self.attempts.get(&key).map(|object| object.0.clone());
-            (key, link)
-        });
-        links
-            .collect::<Vec<_>>()
-            .into_iter()
-            .flat_map(|(key, link)| self.link(Kind::Attempt, key, link))
-            .collect()
+    /// Takes in a change of an object between. Returns the Pods that may belong to another job now.
+    pub fn apply(&mut self, kind: OwnerKind, change: Change<OwnerLink>) -> BTreeSet<Key> {
+        let store = self.links.entry(kind).or_default();
+        let changed: Vec<_> =
+            store.apply(change).into_iter().map(|key| (store.get(&key).cloned(), key)).collect();
+        changed.into_iter().flat_map(|(link, key)| self.link(kind, key, link)).collect()
     }
 
-    /// As [`Owners::apply_attempt`], for a Job of a JobSet.
-    pub fn apply_child_job(&mut self, change: Change<ChildJobObject>) -> Vec<Key> {
-        let changed = self.child_jobs.apply(change);
-        let links = changed.into_iter().map(|key| {
-            let link = self.child_jobs.get(&key).map(|object| object.0.clone());
-            (key, link)
-        });
-        links
-            .collect::<Vec<_>>()
-            .into_iter()
-            .flat_map(|(key, link)| self.link(Kind::ChildJob, key, link))
-            .collect()
-    }
-
-    fn link(&mut self, kind: Kind, key: Key, link: Option<OwnerLink>) -> BTreeSet<Key> {
+    fn link(&mut self, kind: OwnerKind, key: Key, link: Option<OwnerLink>) -> BTreeSet<Key> {
         let namespace = Arc::clone(&key.namespace);
         let of = |uid: &Arc<str>| Key { namespace: Arc::clone(&namespace), name: Arc::clone(uid) };
         let now = link.as_ref().map(|link| of(&link.uid));
@@ -80,11 +54,14 @@ impl Owners {
             Some(now) => self.uids.insert((kind, key), now.clone()),
             None => self.uids.remove(&(kind, key)),
         };
-        if let Some(before) = &before {
+        // Its labels may have moved it to the other watch of Jobs, which shows it already.
+        if let Some(before) =
+            before.as_ref().filter(|uid| self.controllers.get(uid).is_some_and(|(of, _)| *of == kind))
+        {
             self.controllers.remove(before);
         }
         if let Some((uid, controller)) = now.as_ref().zip(link.and_then(|link| link.controller)) {
-            self.controllers.insert(uid.clone(), of(&controller));
+            self.controllers.insert(uid.clone(), (kind, of(&controller)));
         }
         let pods = [before, now].into_iter().flatten().filter_map(|uid| self.pods.get(&uid));
         pods.flatten().cloned().collect()
@@ -118,30 +95,27 @@ impl Owners {
         }
     }
 
-    /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known.
+    /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known. A Job that itself waits in
+    /// a queue is the job, even if a controller of another kind made it.
     pub fn job_of(&self, pod: &Key) -> Option<Key> {
         let controller = self.controller_of.get(pod)?;
-        self.controllers.get(controller).or_else(|| self.jobs.get(controller)).cloned()
+        let is_job = self.jobs.contains(controller);
+        let (_, owner) = match self.controllers.get(controller) {
+            Some((OwnerKind::JobOfOperator, _)) if is_job => return Some(controller.clone()),
+            None if is_job => return Some(controller.clone()),
+            found => found?,
+        };
+        Some(owner.clone())
     }
 }
 
-impl Stored for AttemptObject {
+impl Stored for OwnerLink {
     fn key(&self) -> &Key {
-        &self.0.key
+        &self.key
     }
 
     fn version(&self) -> u128 {
-        self.0.resource_version
-    }
-}
-
-impl Stored for ChildJobObject {
-    fn key(&self) -> &Key {
-        &self.0.key
-    }
-
-    fn version(&self) -> u128 {
-        self.0.resource_version
+        self.resource_version
     }
 }
 
@@ -163,11 +137,11 @@ mod tests {
         let mut owners = Owners::default();
         owners.set_pod(&key("pod"), Some(key("map")));
         assert_eq!(owners.job_of(&key("pod")), None, "the ConfigMap is not seen yet");
-        let shown = Change::Applied(AttemptObject(link("a-attempt", 1, "map", "framework")));
-        assert_eq!(owners.apply_attempt(shown), [key("pod")]);
+        let shown = Change::Applied(link("a-attempt", 1, "map", "framework"));
+        assert_eq!(owners.apply(OwnerKind::Attempt, shown), [key("pod")].into());
         assert_eq!(owners.job_of(&key("pod")), Some(key("framework")));
-        let another = Change::Applied(AttemptObject(link("a-attempt", 2, "other", "framework")));
-        assert_eq!(owners.apply_attempt(another), [key("pod")]);
+        let another = Change::Applied(link("a-attempt", 2, "other", "framework"));
+        assert_eq!(owners.apply(OwnerKind::Attempt, another), [key("pod")].into());
         assert_eq!(owners.job_of(&key("pod")), None, "the next attempt has the name");
     }
 
@@ -177,7 +151,7 @@ mod tests {
         for pod in ["set-pod", "job-pod", "stranger"] {
             owners.set_pod(&key(pod), Some(key(&format!("{pod}-job"))));
         }
-        owners.apply_child_job(Change::Applied(ChildJobObject(link("child", 1, "set-pod-job", "set"))));
+        owners.apply(OwnerKind::JobOfJobSet, Change::Applied(link("child", 1, "set-pod-job", "set")));
         assert_eq!(owners.set_job(&key("job-pod-job"), true), [key("job-pod")].into());
         let jobs = ["set-pod", "job-pod", "stranger"].map(|pod| owners.job_of(&key(pod)));
         assert_eq!(jobs, [Some(key("set")), Some(key("job-pod-job")), None]);
@@ -186,9 +160,27 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_of_a_launcher_belongs_to_the_job_that_controls_its_job() {
+        let mut owners = Owners::default();
+        let (mut pod, launcher) =
+            (|pod| owners.set_pod(&key(pod), Some(key("job"))), OwnerKind::JobOfOperator);
+        pod("launcher-0");
+        let shown = Change::Applied(link("launcher", 1, "job", "mpi"));
+        assert_eq!(owners.apply(launcher, shown), [key("launcher-0")].into());
+        assert_eq!(owners.job_of(&key("launcher-0")), Some(key("mpi")));
+        // A Job in a queue that a CronJob made is a job of its own.
+        assert_eq!(owners.set_job(&key("job"), true), [key("launcher-0")].into());
+        assert_eq!(owners.job_of(&key("launcher-0")), Some(key("job")));
+        owners.set_job(&key("job"), false);
+        let gone = Change::Deleted(link("launcher", 2, "job", "mpi"));
+        assert_eq!(owners.apply(launcher, gone), [key("launcher-0")].into());
+        assert_eq!(owners.job_of(&key("launcher-0")), None, "its owners are not all known");
+    }
+
+    #[test]
     fn a_uid_counts_in_its_own_namespace_only() {
         let mut owners = Owners::default();
-        owners.apply_attempt(Change::Applied(AttemptObject(link("a-attempt", 1, "map", "framework"))));
+        owners.apply(OwnerKind::Attempt, Change::Applied(link("a-attempt", 1, "map", "framework")));
         let elsewhere = Key::new("elsewhere", "pod");
         owners.set_pod(&elsewhere, Some(Key::new("elsewhere", "map")));
         assert_eq!(owners.job_of(&elsewhere), None);

@@ -2,7 +2,7 @@
 
 use framework_engine::event as engine;
 use framework_message::{Change, Selection};
-use framework_queueing::QueueEvent;
+use framework_queueing::{OwnerKind, QueueEvent};
 
 use crate::health::Synced;
 
@@ -32,9 +32,9 @@ impl Event {
 
 fn synced_queues(event: &QueueEvent) -> Option<Synced> {
     match event {
-        QueueEvent::Attempt(Change::Synced) => Some(Synced::ConfigMapsInQueues),
+        QueueEvent::Owner(OwnerKind::Attempt, Change::Synced) => Some(Synced::ConfigMapsInQueues),
         QueueEvent::Job(Change::Synced) => Some(Synced::Jobs),
-        QueueEvent::ChildJob(Change::Synced) => Some(Synced::ChildJobs),
+        QueueEvent::Owner(OwnerKind::JobOfJobSet, Change::Synced) => Some(Synced::ChildJobs),
         QueueEvent::Pod(Change::Synced) => Some(Synced::PodsInQueues),
         QueueEvent::Unit(Change::Synced) => Some(Synced::QueueUnits),
         QueueEvent::Queue(Change::Synced) => Some(Synced::Queues),

@@ -28,6 +28,7 @@ pub use framework::FrameworkText;
 pub(crate) use framework::acknowledged;
 pub(crate) use job_lifetime::child;
 pub(crate) use meta::describe_holder;
+pub use owner_link::{AttemptObject, JobOfJobSet, JobOfOperator};
 pub use resource::{Read, Resource, Unreadable, Watched, Wire, decode, page};
 
 #[cfg(test)]

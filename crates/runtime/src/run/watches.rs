@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kube::Api;
 use kube::api::ListParams;
+use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -15,15 +16,17 @@ use framework_api::queue::ConsumerKind;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Selection;
 use framework_queueing::{
-    AttemptObject, ChildJobObject, ClassObject, JobKind, JobObject, JobSetObject, PodUse, QueueObject,
-    QuotaObject, UnitObject,
+    ClassObject, JobKind, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
 };
 
 use super::parts::Parts;
 use super::shares::Selected;
 use crate::client::REPLY_TIMEOUT;
 use crate::watch::{Kind, Selector, Sink, Turn, watch};
-use crate::wire::{DeclaredKind, DeclaredText, FrameworkText, Resource, Watched, Wire};
+use crate::wire::{
+    AttemptObject, DeclaredKind, DeclaredText, FrameworkText, JobOfJobSet, JobOfOperator, Resource, Watched,
+    Wire,
+};
 
 /// The pause between checks whether JobSets are served: the first one, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
@@ -89,7 +92,7 @@ fn start_queueing(
     start_watch::<AttemptObject>(tasks, parts, sink, attempts, "the watch of ConfigMaps in queues");
     start_watch::<JobObject>(tasks, parts, sink, jobs, "the watch of Jobs");
     start_job_sets(tasks, parts, sink, sets);
-    start_watch::<ChildJobObject>(tasks, parts, sink, children, "the watch of Jobs of JobSets");
+    start_watch::<JobOfJobSet>(tasks, parts, sink, children, "the watch of Jobs of JobSets");
     start_watch::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues");
     start_share::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits", units_within);
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
@@ -106,12 +109,40 @@ fn start_declared(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
         let kind = Arc::new(DeclaredKind::new(row));
         kinds.entry(kind.kind.clone()).or_default().push(sink.clone().of_kind(kind));
     }
+    let owns_jobs = Arc::new(Notify::new());
+    if queueing {
+        let (client, rng, begins) = (parts.client.clone(), parts.seeds.generator(), Arc::clone(&owns_jobs));
+        tasks.spawn(watch_jobs_of_operators(client, sink.clone(), rng, begins));
+    }
     for versions in kinds.into_values() {
-        tasks.spawn(watch_declared(parts.client.clone(), versions, parts.seeds.generator()));
+        let (client, rng) = (parts.client.clone(), parts.seeds.generator());
+        tasks.spawn(watch_declared(client, versions, rng, Arc::clone(&owns_jobs)));
     }
 }
 
-async fn watch_declared(client: kube::Client, versions: Vec<Sink>, mut rng: fastrand::Rng) -> &'static str {
+/// Watches the Jobs that are not of JobSets, once a kind is served whose operator makes some. Most clusters have
+/// none, and many Jobs.
+async fn watch_jobs_of_operators(
+    client: kube::Client,
+    sink: Sink,
+    rng: fastrand::Rng,
+    begins: Arc<Notify>,
+) -> &'static str {
+    let name = "the watch of Jobs of operators";
+    tokio::select! {
+        () = begins.notified() => {}
+        () = sink.events.closed() => return name,
+    }
+    watch::<JobOfOperator>(client, Selector::of::<JobOfOperator>(), sink, Turn::default(), rng).await;
+    name
+}
+
+async fn watch_declared(
+    client: kube::Client,
+    versions: Vec<Sink>,
+    mut rng: fastrand::Rng,
+    owns_jobs: Arc<Notify>,
+) -> &'static str {
     let mut pause = FIRST_PAUSE;
     loop {
         for sink in &versions {
@@ -119,6 +150,9 @@ async fn watch_declared(client: kube::Client, versions: Vec<Sink>, mut rng: fast
             let is_served = is_served(&client, &kind.row.api_version, &kind.row.plural).await;
             if is_served && is_listed(&client, kind.resource).await {
                 debug!(resource = kind.resource.plural, "a kind of jobs is served");
+                if kind.row.owns_jobs {
+                    owns_jobs.notify_one();
+                }
                 let (turn, selector) = (Turn::default(), Selector::of::<DeclaredText>());
                 watch::<DeclaredText>(client.clone(), selector, sink.clone(), turn, rng.fork()).await;
                 pause = FIRST_PAUSE;

@@ -6,15 +6,15 @@ use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::{Change, Selection, Slots};
 use framework_queueing::{
-    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueEvent, QueueObject,
-    QuotaObject, UnitObject,
+    ClassObject, JobObject, JobSetObject, OwnerKind, OwnerLink, PodUse, QueueEvent, QueueObject, QuotaObject,
+    UnitObject,
 };
 use tracing::warn;
 
 use super::mislabelled::Mislabelled;
 use super::sink::Sink;
 use crate::event::Event;
-use crate::wire::{DeclaredText, FrameworkText, Wire};
+use crate::wire::{AttemptObject, DeclaredText, FrameworkText, JobOfJobSet, JobOfOperator, Wire};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
@@ -92,14 +92,24 @@ impl Kind for JobSetObject {
 
 impl Kind for AttemptObject {
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(Event::Queue(QueueEvent::Attempt(change)))
+        Some(owner(OwnerKind::Attempt, change.map(|AttemptObject(link)| link)))
     }
 }
 
-impl Kind for ChildJobObject {
+impl Kind for JobOfJobSet {
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(Event::Queue(QueueEvent::ChildJob(change)))
+        Some(owner(OwnerKind::JobOfJobSet, change.map(|JobOfJobSet(link)| link)))
     }
+}
+
+impl Kind for JobOfOperator {
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(owner(OwnerKind::JobOfOperator, change.map(|JobOfOperator(link)| link)))
+    }
+}
+
+fn owner(kind: OwnerKind, change: Change<OwnerLink>) -> Event {
+    Event::Queue(QueueEvent::Owner(kind, change))
 }
 
 impl Kind for PodUse {

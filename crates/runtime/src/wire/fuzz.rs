@@ -13,12 +13,11 @@ use serde_json::value::RawValue;
 
 use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
 use framework_queueing::{
-    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
-    UnitObject,
+    ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
 };
 
 use super::poison::{read_in_a_list, sound};
-use super::{Resource, Wire, decode, page};
+use super::{AttemptObject, JobOfJobSet, JobOfOperator, Resource, Wire, decode, page};
 
 /// How many inputs each target gets in the gate.
 const INPUTS: u64 = 4_000;
@@ -229,7 +228,12 @@ fn any_bytes_of_a_config_map_in_a_queue_cost_nobody_else() {
 
 #[test]
 fn any_bytes_of_a_job_of_a_job_set_cost_nobody_else() {
-    fuzz::<ChildJobObject>();
+    fuzz::<JobOfJobSet>();
+}
+
+#[test]
+fn any_bytes_of_a_job_of_an_operator_cost_nobody_else() {
+    fuzz::<JobOfOperator>();
 }
 
 #[test]

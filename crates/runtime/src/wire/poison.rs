@@ -8,11 +8,10 @@ use framework_api::name;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
 use framework_queueing::{
-    AttemptObject, ChildJobObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
-    UnitObject,
+    ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
 };
 
-use super::{DeclaredText, Resource, Watched, Wire, decode, page};
+use super::{AttemptObject, DeclaredText, JobOfJobSet, JobOfOperator, Resource, Watched, Wire, decode, page};
 
 /// A sound object of a kind.
 pub(super) fn sound(resource: &Resource, name: &str) -> Value {
@@ -145,7 +144,8 @@ macro_rules! of_every_kind {
         $check::<ConfigMapObject>($($argument),*);
         $check::<PodObject>($($argument),*);
         $check::<AttemptObject>($($argument),*);
-        $check::<ChildJobObject>($($argument),*);
+        $check::<JobOfJobSet>($($argument),*);
+        $check::<JobOfOperator>($($argument),*);
         $check::<PodUse>($($argument),*);
         $check::<JobObject>($($argument),*);
         $check::<JobSetObject>($($argument),*);

@@ -244,6 +244,52 @@ fn a_unit_by_hand_follows_its_job_through_a_second_suspension_to_its_end() {
 }
 
 #[test]
+fn the_pod_of_a_launcher_is_counted_once_and_keeps_the_capacity_of_its_job() {
+    let mut world = with_job();
+    world.settle();
+    let started = resumed(&world, 2, Stage::Started);
+    show(&mut world, Change::Applied(started));
+    let launcher = OwnerLink {
+        key: key("train-launcher"),
+        resource_version: 1,
+        uid: "launcher".into(),
+        controller: Some("uid-train".into()),
+    };
+    let pod = |resource_version, ended| PodUse {
+        key: key("train-launcher-x"),
+        resource_version,
+        controller: Some("launcher".into()),
+        requests: cpu(6),
+        ended,
+        lapses: None,
+    };
+    let used = |version, cpu: i64| {
+        let units = |cpu| [("cpu".to_owned(), Amount::units(cpu))].into();
+        let limits = QuotaFacts { hard: units(10), used: units(cpu), ..Default::default() };
+        QuotaObject { key: key("quota"), resource_version: version, limits: Some(limits), counted: true }
+    };
+    world.controller.step(QueueEvent::Owner(OwnerKind::JobOfOperator, Change::Applied(launcher)));
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod(1, false))));
+    world.controller.step(QueueEvent::Quota(Change::Applied(used(2, 6))));
+    world.submit("small", 4);
+    world.settle();
+    assert!(world.admitted.contains_key(&key("small")), "six of ten are used, by the job that reserves them");
+
+    world.server.jobs.insert(key("train"), (Stage::Finished, 6));
+    show(&mut world, Change::Applied(job(3, Stage::Finished)));
+    world.submit("next", 5);
+    world.pass(10);
+    world.settle();
+    assert!(!world.admitted.contains_key(&key("next")), "the launcher still runs");
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod(2, true))));
+    world.controller.step(QueueEvent::Quota(Change::Applied(used(3, 0))));
+    world.settle();
+    world.pass(10);
+    world.settle();
+    assert!(world.admitted.contains_key(&key("next")));
+}
+
+#[test]
 fn a_declared_job_is_left_to_the_owner_of_its_namespace() {
     let ownership = Ownership::default();
     ownership.disown(Slot::of(SPACE));

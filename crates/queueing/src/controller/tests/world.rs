@@ -73,8 +73,8 @@ impl World {
         self.controller.step(QueueEvent::Class(Change::Synced));
         self.controller.step(QueueEvent::Pod(Change::Synced));
         self.controller.step(QueueEvent::Job(Change::Synced));
-        self.controller.step(QueueEvent::Attempt(Change::Synced));
-        self.controller.step(QueueEvent::ChildJob(Change::Synced));
+        self.controller.step(QueueEvent::Owner(OwnerKind::Attempt, Change::Synced));
+        self.controller.step(QueueEvent::Owner(OwnerKind::JobOfJobSet, Change::Synced));
         self.relist();
     }
 
@@ -113,15 +113,14 @@ impl World {
     }
 
     /// The ConfigMap of a job is shown.
-    pub(super) fn show_attempt(&mut self, job: &str) -> AttemptObject {
-        let link = OwnerLink {
+    pub(super) fn show_attempt(&mut self, job: &str) -> OwnerLink {
+        let map = OwnerLink {
             key: key(&format!("{job}-attempt")),
             resource_version: self.server.stamp(),
             uid: format!("map-{job}").into(),
             controller: Some(format!("uid-{job}").into()),
         };
-        let map = AttemptObject(link);
-        self.controller.step(QueueEvent::Attempt(Change::Applied(map.clone())));
+        self.controller.step(QueueEvent::Owner(OwnerKind::Attempt, Change::Applied(map.clone())));
         map
     }
 

@@ -2,6 +2,7 @@
 //! started but promtool, which checks the alerts.
 
 mod alerts;
+mod api_reference;
 mod architecture;
 mod circles;
 mod documents;
@@ -10,6 +11,7 @@ mod fluentd;
 mod images;
 mod job_kinds;
 mod operations;
+mod reasons;
 mod sizing;
 mod source;
 mod status_fields;

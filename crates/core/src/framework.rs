@@ -4,7 +4,7 @@
 //! within one write where nothing needs it to be persisted. A retry needs a persisted AttemptCompleted: it
 //! forgets the attempt, whose history snapshot is made from that status.
 
-use framework_api::code::{Code, CompletionType, DEADLINE_EXCEEDED};
+use framework_api::code::{Code, CompletionType};
 use framework_api::status::{
     FrameworkAttemptCompletionStatus, FrameworkAttemptStatus, TaskAttemptCompletionStatus, TaskRoleStatus,
     TaskStatus,
@@ -12,6 +12,7 @@ use framework_api::status::{
 use framework_api::{ExecutionType, FrameworkStatus, Shared, State, Time, name};
 
 use crate::defect::Defect;
+use crate::event_reason::EventReason;
 use crate::growth::Adding;
 use crate::instance_uid::InstanceUids;
 use crate::observed::{Instance, Moment, Observed, Outcome, Policy};
@@ -119,7 +120,7 @@ impl Step<'_> {
     /// Ends the attempt because the deadline has passed.
     pub(crate) fn end_late(&self, next: &mut FrameworkStatus, reports: &mut Vec<Report>) {
         let completed = lifetime::exceeded(self.o);
-        reports.push(Report::warning(DEADLINE_EXCEEDED, completed.diagnostics.clone()));
+        reports.push(Report::warning(EventReason::DeadlineExceeded, completed.diagnostics.clone()));
         self.end(next, completed);
     }
 

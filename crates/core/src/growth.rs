@@ -12,12 +12,10 @@ use framework_api::queue::{ConsumerKind, growth_unit_name};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{FrameworkSpec, FrameworkStatus, Time};
 
+use crate::event_reason::EventReason;
 use crate::observed::{Observed, Policy};
 use crate::plan::Report;
 use crate::queue::{self, Stage};
-
-/// Reason of the Event about a Framework whose new Tasks wait.
-pub const GROWTH_QUEUED: &str = "GrowthQueued";
 
 /// The Tasks that one unit requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -171,5 +169,5 @@ pub(crate) fn report(status: &FrameworkStatus, next: &FrameworkStatus, o: &Obser
     let first = ConsumerKind::Framework.unit_name(o.framework.metadata.name.as_deref().unwrap_or_default());
     let unit = growth_unit_name(&first, generation);
     let note = format!("the new Tasks wait in queue {queue} until the QueueUnit {unit} is released");
-    Some(Report::normal(GROWTH_QUEUED, note))
+    Some(Report::normal(EventReason::GrowthQueued, note))
 }

@@ -22,6 +22,7 @@ pub mod completion;
 mod create;
 mod defect;
 pub mod deferrable;
+mod event_reason;
 pub mod first_attempt;
 mod framework;
 pub mod growth;
@@ -48,6 +49,7 @@ mod task;
 pub mod truncate;
 
 pub use defect::{Defect, Defects, SWITCHABLE};
+pub use event_reason::EventReason;
 pub use observed::{Moment, Observed, Policy};
 pub use plan::{Action, Plan, Urgency};
 pub use sync::sync;

@@ -10,13 +10,10 @@ use framework_api::code::{Code, DEADLINE_EXCEEDED};
 use framework_api::status::FrameworkAttemptCompletionStatus;
 use framework_api::{Framework, FrameworkStatus, State, Time};
 
+use crate::event_reason::EventReason;
 use crate::observed::{Moment, Observed, Policy};
 use crate::plan::Report;
 
-/// Reason of the Event about a job that is deleted soon after its end.
-pub const SHORT_TTL: &str = "ShortTTLSecondsAfterFinished";
-/// Reason of the Event about a job whose deletion failed.
-pub const DELETION_FAILED: &str = "DeletionFailed";
 /// Below this many seconds, a finished job may be deleted before its user has read it.
 pub const SHORT_SEC: i32 = 60;
 
@@ -138,7 +135,7 @@ pub(crate) fn warning(framework: &Framework) -> Option<Report> {
         "spec.ttlSecondsAfterFinished is {seconds}: the Framework is deleted so many seconds after it \
          completed, maybe before anyone has read its status; {SHORT_SEC} or more leaves time for that"
     );
-    Some(Report::warning(SHORT_TTL, note))
+    Some(Report::warning(EventReason::ShortTTLSecondsAfterFinished, note))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use framework_api::status::FrameworkAttemptCompletionStatus;
 use framework_api::{FrameworkStatus, State, Time};
 
+use crate::event_reason::EventReason;
 use crate::framework::{Step, describe, is_stopped, new_attempt, transition};
 use crate::lifetime;
 use crate::plan::Report;
@@ -32,7 +33,7 @@ impl Step<'_> {
                 let delay = random.max(self.backoff_delay(next));
                 if delay > 0 && !is_stopped(self.o) && !self.is_over() {
                     reports.push(Report::normal(
-                        "RetryDelayed",
+                        EventReason::RetryDelayed,
                         format!(
                             "attempt {} ended as {}; the next starts in {delay} s",
                             next.attempt_status.id, end.phrase
@@ -69,7 +70,7 @@ impl Step<'_> {
     ) {
         if !self.is_over() {
             reports.push(Report::normal(
-                "Retrying",
+                EventReason::Retrying,
                 format!(
                     "attempt {} ended as {} ({}); another follows",
                     next.attempt_status.id, end.phrase, end.code
@@ -97,9 +98,9 @@ impl Step<'_> {
         let Some(end) = &next.attempt_status.completion_status else { return };
         let note = describe(end);
         reports.push(if end.r#type.is_failed() {
-            Report::warning("Failed", note)
+            Report::warning(EventReason::Failed, note)
         } else {
-            Report::normal("Succeeded", note)
+            Report::normal(EventReason::Succeeded, note)
         });
     }
 }

@@ -3,6 +3,7 @@
 use framework_api::{FrameworkStatus, Time};
 use jiff::Timestamp;
 
+use crate::event_reason::EventReason;
 use crate::observed::Instance;
 use crate::snapshot::Snapshot;
 
@@ -96,10 +97,11 @@ pub enum Action {
 
 /// A report for users: an Event, and a line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Report {
     /// Whether it is a warning.
     pub warning: bool,
-    /// One word in CamelCase, from a closed set.
+    /// The word of an [`EventReason`].
     pub reason: &'static str,
     /// A sentence.
     pub note: String,
@@ -107,12 +109,12 @@ pub struct Report {
 
 impl Report {
     /// Reports progress.
-    pub fn normal(reason: &'static str, note: String) -> Self {
-        Report { warning: false, reason, note }
+    pub fn normal(reason: EventReason, note: String) -> Self {
+        Report { warning: false, reason: reason.as_str(), note }
     }
 
     /// Reports a problem.
-    pub fn warning(reason: &'static str, note: String) -> Self {
-        Report { warning: true, reason, note }
+    pub fn warning(reason: EventReason, note: String) -> Self {
+        Report { warning: true, reason: reason.as_str(), note }
     }
 }

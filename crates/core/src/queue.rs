@@ -8,6 +8,7 @@ use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::{ExecutionType, Framework, FrameworkStatus, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::event_reason::EventReason;
 use crate::observed::{Admission, Observed, Outcome, Policy};
 use crate::plan::Report;
 use crate::truncate::truncate;
@@ -244,7 +245,7 @@ impl QueuedCondition {
     pub fn report(&self) -> Option<Report> {
         match self {
             QueuedCondition::False { reason: ADMITTED, message } => {
-                Some(Report::normal(ADMITTED, message.clone()))
+                Some(Report::normal(EventReason::Admitted, message.clone()))
             }
             _ => None,
         }

@@ -8,6 +8,7 @@ use framework_api::status::{FrameworkAttemptCompletionStatus, TaskCounts};
 use framework_api::{FrameworkStatus, State, Time};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
 
+use crate::event_reason::EventReason;
 use crate::framework;
 use crate::observed::{Objects, Observed, Outcome, Refusal};
 use crate::plan::Report;
@@ -21,12 +22,62 @@ pub const RUNNING: &str = "Running";
 pub const COMPLETE: &str = "Complete";
 /// Condition type: the Framework completed and failed.
 pub const FAILED: &str = "Failed";
-/// Reason of [`RUNNING`] when a pod template cannot be decoded.
-pub const INVALID_POD_TEMPLATE: &str = "InvalidPodTemplate";
-/// Reason of the report about a field of a pod template that the API server ignores.
-pub const UNKNOWN_FIELD: &str = "UnknownFieldIgnored";
-/// Reason of [`RUNNING`] when the Tasks may not fit into the object.
-pub const FRAMEWORK_TOO_LARGE: &str = "FrameworkTooLarge";
+
+/// The obstacle of a Framework that does not run: a reason of [`RUNNING`]. The other reasons are states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The Tasks may not fit into the object.
+    FrameworkTooLarge,
+    /// A pod template cannot be decoded.
+    InvalidPodTemplate,
+    /// An object of another owner has the name of a Pod or ConfigMap, or a unit the name of its unit.
+    NameConflict,
+    /// The API server refuses a Pod for now.
+    PodCreationTransientError,
+    /// It waits in its queue.
+    Queued,
+    /// It cannot be read. The engine reports this one.
+    StatusUnreadable,
+}
+
+impl Obstacle {
+    /// All of them.
+    pub const ALL: [Obstacle; 6] = [
+        Obstacle::FrameworkTooLarge,
+        Obstacle::InvalidPodTemplate,
+        Obstacle::NameConflict,
+        Obstacle::PodCreationTransientError,
+        Obstacle::Queued,
+        Obstacle::StatusUnreadable,
+    ];
+
+    /// The word on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Obstacle::FrameworkTooLarge => EventReason::FrameworkTooLarge.as_str(),
+            Obstacle::InvalidPodTemplate => EventReason::InvalidPodTemplate.as_str(),
+            Obstacle::NameConflict => "NameConflict",
+            Obstacle::PodCreationTransientError => "PodCreationTransientError",
+            Obstacle::Queued => QUEUED,
+            Obstacle::StatusUnreadable => EventReason::StatusUnreadable.as_str(),
+        }
+    }
+}
+
+/// The reason of [`RUNNING`].
+enum Reason {
+    State(State),
+    Obstacle(Obstacle),
+}
+
+impl Reason {
+    fn word(self) -> String {
+        match self {
+            Reason::State(state) => format!("{state:?}"),
+            Reason::Obstacle(obstacle) => obstacle.as_str().to_owned(),
+        }
+    }
+}
 
 /// Updates the summary in `next`. Returns a report for each new template error. `too_large` is the reason
 /// why Tasks that may not fit wait, and `queued` is the next value of the condition of the queue.
@@ -50,11 +101,11 @@ pub(crate) fn summarise(
 
     let running = next.state == State::AttemptRunning;
     let (reason, message) = match too_large.filter(|_| next.attempt_status.completion_status.is_none()) {
-        Some(too_large) if running => (format!("{:?}", next.state), too_large.to_owned()),
-        Some(too_large) => (FRAMEWORK_TOO_LARGE.to_owned(), too_large.to_owned()),
+        Some(too_large) if running => (Reason::State(next.state), too_large.to_owned()),
+        Some(too_large) => (Reason::Obstacle(Obstacle::FrameworkTooLarge), too_large.to_owned()),
         None => why(next, o.objects, &errors, queued),
     };
-    set(next, RUNNING, running, &reason, message, at);
+    set(next, RUNNING, running, &reason.word(), message, at);
     match queued {
         QueuedCondition::Unchanged => {}
         QueuedCondition::True { reason, message } => set(next, QUEUED, true, reason, message.clone(), at),
@@ -90,8 +141,8 @@ fn template_errors(o: &Observed<'_>) -> Vec<Report> {
     let check = |(position, role): (usize, &framework_api::TaskRole)| {
         let error = template::check(&role.task.pod).err()?;
         let reason = match error {
-            TemplateError::Undecodable { .. } => INVALID_POD_TEMPLATE,
-            TemplateError::Unknown { .. } => UNKNOWN_FIELD,
+            TemplateError::Undecodable { .. } => EventReason::InvalidPodTemplate,
+            TemplateError::Unknown { .. } => EventReason::UnknownFieldIgnored,
         };
         Some(Report::warning(reason, error.describe(&format!("spec.taskRoles[{position}].task.pod"))))
     };
@@ -104,8 +155,8 @@ fn why(
     objects: &Objects,
     template_errors: &[Report],
     queued: &QueuedCondition,
-) -> (String, String) {
-    let state = format!("{:?}", next.state);
+) -> (Reason, String) {
+    let state = Reason::State(next.state);
     let ended = next.attempt_status.completion_status.is_some();
     if next.state == State::AttemptRunning || ended {
         let message = next.attempt_status.completion_status.as_deref().map(framework::describe);
@@ -114,23 +165,24 @@ fn why(
     let creates = objects.config_map_create.iter().chain(objects.pod_creates.values());
     let refused = creates.filter_map(|create| match &create.outcome {
         Outcome::Refused { refusal: Refusal::Transient, message, .. } => {
-            Some((Code::PodCreationTransientError.phrase().to_owned(), message.clone()))
+            Some((Obstacle::PodCreationTransientError, message.clone()))
         }
         Outcome::Refused { refusal: Refusal::NameConflict, message, .. } => {
-            Some(("NameConflict".to_owned(), message.clone()))
+            Some((Obstacle::NameConflict, message.clone()))
         }
         _ => None,
     });
-    let invalid = template_errors.iter().find(|error| error.reason == INVALID_POD_TEMPLATE);
-    let invalid = invalid.map(|error| (error.reason.to_owned(), error.note.clone()));
-    let known =
-        next.conditions.iter().find(|known| known.type_ == RUNNING && known.reason == INVALID_POD_TEMPLATE);
-    let known = known.map(|known| (known.reason.clone(), known.message.clone()));
+    let is_invalid = |reason: &str| reason == Obstacle::InvalidPodTemplate.as_str();
+    let invalid = template_errors.iter().find(|error| is_invalid(error.reason)).map(|error| &error.note);
+    let known = next.conditions.iter().find(|known| known.type_ == RUNNING && is_invalid(&known.reason));
+    let invalid = invalid.or(known.map(|known| &known.message));
+    let invalid = invalid.map(|message| (Obstacle::InvalidPodTemplate, message.clone()));
     let queued = match queued {
-        QueuedCondition::True { message, .. } => Some((QUEUED.to_owned(), message.clone())),
+        QueuedCondition::True { message, .. } => Some((Obstacle::Queued, message.clone())),
         QueuedCondition::Unchanged | QueuedCondition::False { .. } => None,
     };
-    refused.into_iter().next().or(invalid).or(known).or(queued).unwrap_or((state, String::new()))
+    let obstacle = refused.into_iter().next().or(invalid).or(queued);
+    obstacle.map_or((state, String::new()), |(obstacle, message)| (Reason::Obstacle(obstacle), message))
 }
 
 /// The completion phrase where that is a valid reason, otherwise the code in words.

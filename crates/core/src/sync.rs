@@ -9,6 +9,7 @@ use framework_api::{FrameworkStatus, State};
 use crate::act;
 use crate::begin::{self, First};
 use crate::defect::Defect;
+use crate::event_reason::EventReason;
 use crate::framework::{Step, is_open};
 use crate::observed::{Moment, Observed, Outcome, Policy};
 use crate::permit::permits;
@@ -125,7 +126,7 @@ fn trouble(
     };
     let excess_report = too_large.filter(|too_large| !known(too_large));
     let excess_report =
-        excess_report.map(|too_large| Report::warning(summary::FRAMEWORK_TOO_LARGE, too_large.to_owned()));
+        excess_report.map(|too_large| Report::warning(EventReason::FrameworkTooLarge, too_large.to_owned()));
     let released = queued.report();
     let invalid = summary::summarise(next, o, m.time(), too_large, queued);
     excess_report.into_iter().chain(invalid).chain(released).collect()

@@ -12,6 +12,7 @@ use framework_api::{Shared, State, TaskRole, Time, name};
 use crate::cached::CachedPod;
 use crate::classify::Judged;
 use crate::defect::Defect;
+use crate::event_reason::EventReason;
 use crate::observed::{Moment, Observed, Outcome, PodFacts, PodPhase, Policy, Refusal};
 use crate::permit;
 use crate::plan::Report;
@@ -307,7 +308,7 @@ impl Advance<'_> {
             None if delay > 0 => {
                 if backoff.is_step(retried, delay) {
                     reports.push(Report::warning(
-                        "TaskRetryDelayed",
+                        EventReason::TaskRetryDelayed,
                         format!(
                             "Task {role_name}-{} ended soon after its start again, at last as {} ({}); its \
                              attempt {} starts in {delay} s",
@@ -324,7 +325,7 @@ impl Advance<'_> {
             _ if !persisted => {}
             _ => {
                 reports.push(Report::normal(
-                    "TaskRetrying",
+                    EventReason::TaskRetrying,
                     format!(
                         "Task {role_name}-{} is retried after attempt {} ended as {} ({})",
                         task.index, task.attempt_status.id, end.phrase, end.code

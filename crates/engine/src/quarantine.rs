@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use framework_api::{Framework, Time};
+use framework_core::EventReason;
 use framework_core::plan::Report;
+use framework_core::summary::Obstacle;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time as MetaTime};
 
@@ -16,7 +18,7 @@ use crate::reported::Reported;
 use crate::request::Request;
 
 /// Reason of the Event, and of the condition `Running`, which is `Unknown` meanwhile.
-pub const REASON: &str = "StatusUnreadable";
+pub const REASON: &str = Obstacle::StatusUnreadable.as_str();
 /// Type of the condition.
 const RUNNING: &str = framework_core::summary::RUNNING;
 /// The longest message that the API server accepts; messages of decoders are shorter.
@@ -85,7 +87,7 @@ impl Quarantine {
         let is_news = reported.unreadable(reason);
         let note = format!("the Framework is left alone until it can be read: {reason}");
         let framework = framework.as_ref().filter(|_| !is_said && is_news)?;
-        Some((Arc::clone(framework), Report::warning(REASON, note)))
+        Some((Arc::clone(framework), Report::warning(EventReason::StatusUnreadable, note)))
     }
 
     /// The request that writes the condition, if one is to be written.

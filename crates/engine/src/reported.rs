@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
+use framework_core::EventReason;
 use framework_core::plan::Report;
 
 use crate::compression::{Compression, LARGEST_RAW};
 use crate::object::Form;
-
-/// Reason of the Event about a field of the spec that counts as not set.
-pub const FIELD_IGNORED: &str = "InvalidFieldIgnored";
 
 /// The reports about one Framework since this program started, and those to be made.
 #[derive(Debug, Default)]
@@ -33,7 +31,7 @@ impl Reported {
     pub fn ignored(&mut self) -> Option<Report> {
         let found = self.found_ignored.take().filter(|found| self.ignored.as_ref() != Some(found))?;
         self.ignored = Some(found.clone());
-        Some(Report::warning(FIELD_IGNORED, found))
+        Some(Report::warning(EventReason::InvalidFieldIgnored, found))
     }
 
     /// The Framework can be read: if it cannot later, that is reported again.
@@ -61,7 +59,7 @@ impl Reported {
                  taskRoleStatuses is compressed, though largeFrameworkCompression is off"
             )
         };
-        (first && settings.threshold.is_none()).then(|| Report::normal("StatusCompressed", note()))
+        (first && settings.threshold.is_none()).then(|| Report::normal(EventReason::StatusCompressed, note()))
     }
 }
 

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::Time;
-use framework_core::lifetime::{End, SHORT_SEC, SHORT_TTL};
+use framework_core::EventReason;
+use framework_core::lifetime::{End, SHORT_SEC};
 use framework_core::plan::Report;
 use framework_message::{Change, Key, Now, Slot, Slots};
 use jiff::Timestamp;
@@ -42,8 +43,6 @@ use turns::Turns;
 
 /// The number of the first ticket: apart from those of the other parts.
 const TICKETS: u64 = 1 << 62;
-/// Reason of the Event about values that have no effect.
-const IGNORED: &str = "InvalidFieldIgnored";
 /// A TrainJob that is this old when it is first seen was reported by an earlier program, if at all.
 const NEW: i64 = 60;
 /// For so long after a TrainJob has failed, an operator that saw it before may create its JobSet.
@@ -261,14 +260,16 @@ impl JobLifetimes {
         let is_since = |at: Option<Time>, seconds| {
             at.is_some_and(|at: Time| at.plus_seconds(seconds).timestamp() > time)
         };
-        let mut notes: Vec<_> = ignored.iter().map(|note| Report::warning(IGNORED, note.clone())).collect();
+        let ignored = ignored.iter().cloned();
+        let ignored = ignored.map(|note| Report::warning(EventReason::InvalidFieldIgnored, note));
+        let mut notes: Vec<_> = ignored.collect();
         let short = lifetime.ttl.filter(|seconds| *seconds < i64::from(SHORT_SEC));
         if let Some(seconds) = short.filter(|_| lifetime.finished.is_none()) {
             let note = format!(
                 "ttlSecondsAfterFinished is {seconds}: the TrainJob is deleted so many seconds after it \
                  finished, maybe before anyone has read its status; {SHORT_SEC} or more leaves time for that"
             );
-            notes.push(Report::warning(SHORT_TTL, note));
+            notes.push(Report::warning(EventReason::ShortTTLSecondsAfterFinished, note));
         }
         let confirms = *is_overdue && lifetime.deadline.is_some() && is_since(lifetime.finished, LATE_CHILD);
         if is_since(lifetime.created, NEW) {

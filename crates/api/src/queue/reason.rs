@@ -50,7 +50,7 @@ impl Reason {
     ];
 
     /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Reason::Waiting => "Waiting",
             Reason::QueueNotFound => "QueueNotFound",

@@ -2,7 +2,7 @@
 
 use framework_api::code::Code;
 use framework_api::{ExecutionType, State, Time};
-use framework_core::{Action, Moment, lifetime};
+use framework_core::{Action, EventReason, Moment, lifetime};
 
 use crate::world::{World, created, framework};
 
@@ -262,7 +262,8 @@ fn a_short_ttl_is_warned_of_once() {
     for (ttl, warned) in [(0, 1), (59, 1), (60, 0)] {
         let mut world = framework().role("a", 1).ttl(ttl).world();
         world.settle().run();
-        let warnings = world.reports.iter().filter(|reason| *reason == lifetime::SHORT_TTL).count();
+        let short = EventReason::ShortTTLSecondsAfterFinished.as_str();
+        let warnings = world.reports.iter().filter(|reason| *reason == short).count();
         assert_eq!(warnings, warned, "{ttl}");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::Time;
-use framework_core::lifetime;
 use framework_core::plan::Report;
+use framework_core::{EventReason, lifetime};
 use tracing::warn;
 
 use super::Engine;
@@ -64,7 +64,7 @@ impl Engine {
                         "the API server does not let the expired Framework be deleted, which is tried again in \
                          {wait} s: {message} ({code})"
                     );
-                    self.publish(key, vec![Report::warning(lifetime::DELETION_FAILED, note)]);
+                    self.publish(key, vec![Report::warning(EventReason::DeletionFailed, note)]);
                 }
             }
             _ => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use framework_api::Time;
 use framework_core::plan::Report;
-use framework_core::{Action, Defect};
+use framework_core::{Action, Defect, EventReason};
 use tracing::{debug, warn};
 
 use super::Engine;
@@ -130,7 +130,7 @@ impl Engine {
                 warn!(framework = %key, code, message, retry_in = ?delay, "a status write was refused");
                 if matches!(code, 413 | 422) {
                     let note = format!("the API server does not accept the status: {message}");
-                    self.publish(key, vec![Report::warning("StatusRefused", note)]);
+                    self.publish(key, vec![Report::warning(EventReason::StatusRefused, note)]);
                 }
             }
             Reply::NotSent(reason) => {
@@ -275,7 +275,7 @@ impl Engine {
         if !holders.is_empty() {
             let (name, holders) = (&pod.name, holders.join(", "));
             let note = format!("the Pod {name} was deleted by force and waits for its finalizers: {holders}");
-            self.publish(key, vec![Report::warning("PodHeld", note)]);
+            self.publish(key, vec![Report::warning(EventReason::PodHeld, note)]);
         }
     }
 

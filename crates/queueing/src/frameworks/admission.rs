@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use framework_api::queue::{Phase, Reason};
 use framework_core::observed::Admission;
+use framework_core::summary::Obstacle;
 use framework_message::{Key, Now};
 
 use super::FrameworkUnits;
@@ -84,5 +85,5 @@ fn anew(why: &str) -> Admission {
 /// The admission of a Framework whose unit cannot be created yet.
 fn name_conflict(unit: &Key) -> Admission {
     let message = format!("the name {} is taken by a QueueUnit of another job", unit.name);
-    Admission::Waiting { reason: "NameConflict".to_owned(), message }
+    Admission::Waiting { reason: Obstacle::NameConflict.as_str().to_owned(), message }
 }

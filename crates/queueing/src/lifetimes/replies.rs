@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::code::DEADLINE_EXCEEDED;
-use framework_core::lifetime::DELETION_FAILED;
+use framework_core::EventReason;
 use framework_core::plan::Report;
 use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
 use framework_message::{Now, Rejection, Ticket};
@@ -19,8 +18,6 @@ use crate::job_lifetime::ChildEnd;
 use crate::object::{Object, Reply};
 use crate::outcome::{LifetimeMeasure, Outcome};
 
-/// Reason of the Event about a deadline that the API server does not let us enforce.
-const DEADLINE_FAILED: &str = "DeadlineNotEnforced";
 /// The delay before an accepted deletion is repeated.
 const RETIRED: Duration = Duration::from_secs(60);
 /// How long the operator has to copy the end of the JobSet to its TrainJob.
@@ -112,7 +109,7 @@ impl JobLifetimes {
         let Some(state) = self.states.get_mut(job) else { return };
         if !std::mem::replace(&mut state.counted, true) {
             let note = "the TrainJob ran past its activeDeadlineSeconds, and its Pods end".to_owned();
-            let report = Report::warning(DEADLINE_EXCEEDED, note);
+            let report = Report::warning(EventReason::DeadlineExceeded, note);
             self.say(job, uid, Some(report), Some(LifetimeMeasure::DeadlineExceeded));
         }
     }
@@ -148,8 +145,8 @@ fn failed(purpose: &Purpose, reply: Reply, state: &mut State, jitter: u64) -> (D
         return (pause, None);
     }
     let (reason, what) = match purpose {
-        Purpose::Delete(..) => (DELETION_FAILED, "let the expired TrainJob be deleted"),
-        _ => (DEADLINE_FAILED, "let the TrainJob be ended at its deadline"),
+        Purpose::Delete(..) => (EventReason::DeletionFailed, "let the expired TrainJob be deleted"),
+        _ => (EventReason::DeadlineNotEnforced, "let the TrainJob be ended at its deadline"),
     };
     let wait = pause.as_secs().max(1);
     let note =

@@ -233,7 +233,7 @@ fn a_ttl_of_zero_deletes_at_once() {
     let mut world = World::new(Facts { ttl: Some(0), ..Facts::default() });
     world.to(10_500);
     assert!(world.next().is_none(), "it has not finished");
-    assert_eq!(world.reasons(), [SHORT_TTL]);
+    assert_eq!(world.reasons(), [EventReason::ShortTTLSecondsAfterFinished.as_str()]);
     world.shows(Facts { version: 1, finished: Some(10), ttl: Some(0), ..Facts::default() });
     world.to(10_501);
     let (_, request) = world.next().expect("at once");
@@ -381,7 +381,7 @@ fn a_refused_deletion_is_reported_and_tried_again_later_and_later() {
         world.to(world.time + pause / 2);
         ticket = world.next().expect("another try").0;
     }
-    assert_eq!(world.reasons(), [framework_core::lifetime::DELETION_FAILED; 3]);
+    assert_eq!(world.reasons(), [EventReason::DeletionFailed.as_str(); 3]);
     world.reply(ticket, refused(409));
     assert_eq!(world.reasons().len(), 3, "another version decides");
 }

@@ -6,6 +6,7 @@ use http::Response;
 use tower::BoxError;
 
 use framework_api::FrameworkSpec;
+use framework_core::EventReason;
 
 use super::*;
 
@@ -42,7 +43,9 @@ fn framework_in(namespace: &str, uid: &str) -> Arc<Framework> {
 }
 
 fn report(reason: &'static str) -> Report {
-    Report::warning(reason, "it is full".to_owned())
+    let mut report = Report::warning(EventReason::Failed, "it is full".to_owned());
+    report.reason = reason;
+    report
 }
 
 #[tokio::test(start_paused = true)]

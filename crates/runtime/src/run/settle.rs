@@ -1,5 +1,6 @@
 //! What becomes of the decisions of the queues that are not requests.
 
+use framework_core::EventReason;
 use framework_core::plan::Report;
 use framework_message::Now;
 use framework_queueing::Outcome;
@@ -19,7 +20,7 @@ impl Controller {
             Outcome::StatusStored { unit, uid, reason, note, waited } => {
                 self.metrics.unit_decided(reason, waited.as_ref());
                 if let Some(note) = note {
-                    let report = Report { reason: reason.as_str(), note, warning: false };
+                    let report = Report::normal(EventReason::Unit(reason), note);
                     self.recorder.record(Subject::unit(&unit, &uid), report);
                 }
             }

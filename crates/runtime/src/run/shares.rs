@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_core::Defect;
 use framework_core::plan::Report;
+use framework_core::{Defect, EventReason};
 use framework_engine::engine::EngineSettings;
 use framework_engine::event::{self as engine, Kind};
 use framework_membership::{Command, Moved, Notice, Outcome, Whose};
@@ -268,7 +268,10 @@ impl Shares {
             self.metrics.slots_moved(one.slots);
             let note = one.to_string();
             info!(note, "slots moved");
-            let report = Report { reason: "SlotsMoved", note, warning: one.unsettled };
+            let report = match one.unsettled {
+                true => Report::warning(EventReason::SlotsMoved, note),
+                false => Report::normal(EventReason::SlotsMoved, note),
+            };
             self.recorder.record(subject.clone(), report);
         }
     }

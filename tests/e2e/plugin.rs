@@ -85,6 +85,12 @@ fn why_names_the_place_in_the_queue_and_what_is_missing() {
     assert!(tree.contains("├─QueueUnit/framework-third") && !tree.contains("ConfigMap"), "{tree}");
     let tree = output(ns, &["tree", "first"]);
     assert!(tree.contains("ConfigMap/first-attempt") && tree.contains("Task/a-2"), "{tree}");
+    let top = json(ns, &["top"]);
+    assert_eq!(top["source"], "requested", "no use is measured: {top}");
+    let of = |name: &str| top["items"].as_array().expect("a list").iter().find(|item| item["name"] == *name);
+    let counts = |name: &str| of(name).map(|item| (item["running"].clone(), item["waiting"].clone()));
+    assert_eq!(counts("first"), Some((3.into(), 0.into())), "{top}");
+    assert_eq!(counts("third"), Some((0.into(), 2.into())), "{top}");
 }
 
 fn generation(namespace: &str, name: &str) -> Value {

@@ -10,6 +10,7 @@ mod drift;
 mod fluentd;
 mod images;
 mod job_kinds;
+mod krew;
 mod operations;
 mod reasons;
 mod sizing;

@@ -80,6 +80,8 @@ pub enum Command {
     Get(Get),
     /// Show a Framework with its TaskRoles, Tasks, Pods and QueueUnits
     Tree(One),
+    /// Show what Frameworks use, or request where that is not measured, the largest first
+    Top(Get),
     /// Say what a Framework awaits, which rule decided, and what is missing in its queue
     Why(One),
     /// Show the times of a Framework and the Events about it, in their order

@@ -21,6 +21,7 @@ mod simulate;
 mod table;
 #[cfg(test)]
 mod testing;
+mod top;
 mod tree;
 mod wait;
 mod why;
@@ -41,6 +42,7 @@ pub async fn run(args: &Args) -> Result<String, Error> {
     match &args.command {
         Command::Get(asked) => get::run(&cluster, asked, style).await,
         Command::Tree(asked) => tree::run(&cluster, &asked.name, style).await,
+        Command::Top(asked) => top::run(&cluster, asked, style).await,
         Command::Why(asked) => why::run(&cluster, &asked.name, style).await,
         Command::History(asked) => history::run(&cluster, &asked.name, style).await,
         Command::Scale(asked) => change::scale(&cluster, asked, style).await,

@@ -145,6 +145,10 @@ fn row(found: &Found, pods: &[Pod], used: Option<&Amounts>) -> Row {
             measured = measured.plus(use_of_it);
         }
     }
+    let (cpu, memory) = match used {
+        Some(_) => measured_words(&measured),
+        None => (requested.get("cpu").to_string(), requested.get("memory").to_string()),
+    };
     let amounts = if used.is_some() { measured } else { requested.clone() };
     let others = requested.iter().filter(|(name, _)| !MEASURED.contains(&&***name) && &***name != "pods");
     Row {
@@ -152,11 +156,18 @@ fn row(found: &Found, pods: &[Pod], used: Option<&Amounts>) -> Row {
         name: found.name().to_owned(),
         running: counts.running,
         waiting: counts.pending,
-        cpu: amounts.get("cpu").to_string(),
-        memory: amounts.get("memory").to_string(),
+        cpu,
+        memory,
         requests: others.map(|(name, amount)| (name.to_string(), amount.to_string())).collect(),
         amounts,
     }
+}
+
+/// Measured CPU and memory, as coarse as `kubectl top` writes them.
+fn measured_words(amounts: &ResourceRequests) -> (String, String) {
+    let (cpu, memory) = (amounts.get("cpu").nanos(), amounts.get("memory").nanos());
+    let (milli, mebi) = (1_000_000, (1 << 20) * 1_000_000_000);
+    (format!("{}m", (cpu + milli - 1) / milli), format!("{}Mi", memory / mebi))
 }
 
 /// The UID of the object that controls a Pod.
@@ -240,8 +251,8 @@ mod tests {
         let measured: DynamicObject = serde_json::from_value(json!({
             "metadata": {"namespace": "team", "name": "train-worker-0"}, "window": "15s",
             "containers": [
-                {"name": "main", "usage": {"cpu": "250m", "memory": "100Ki"}},
-                {"name": "side", "usage": {"cpu": "1500000n", "memory": "28Ki"}},
+                {"name": "main", "usage": {"cpu": "250m", "memory": "100Mi"}},
+                {"name": "side", "usage": {"cpu": "1500000n", "memory": "28Mi"}},
             ],
         }))
         .unwrap();
@@ -249,7 +260,7 @@ mod tests {
         let top = rank(&[found("running.yaml")], &pods(), Some(&used));
         expect![[r#"
             NAMESPACE   NAME    RUNNING   WAITING   CPU USED   MEMORY USED   OTHERS REQUESTED
-            team        train   1         2         251500u    128Ki         nvidia.com/gpu: 8
+            team        train   1         2         252m       128Mi         nvidia.com/gpu: 8
         "#]]
         .assert_eq(&table(&top, true, PLAIN));
     }

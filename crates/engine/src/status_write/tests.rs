@@ -2,6 +2,7 @@
 
 use super::*;
 use framework_api::{State, Time};
+use framework_core::EventReason;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -18,7 +19,7 @@ fn draft(state: State) -> Draft {
         "retryPolicyStatus": {"totalRetriedCount": 0, "accountableRetriedCount": 0},
         "attemptStatus": {"id": 0, "startTime": "2026-01-01T00:00:00Z", "configMapName": "job-attempt"},
     }));
-    let reports = vec![Report::normal("Test", format!("{state:?}"))];
+    let reports = vec![Report::normal(EventReason::Admitted, format!("{state:?}"))];
     Draft { status: Arc::new(status.unwrap()), reports, history: Vec::new() }
 }
 
@@ -105,7 +106,7 @@ fn a_status_of_unknown_outcome_is_unsettled_until_another_version() {
     assert_eq!(write.unsettled_statuses().count(), 2);
     // The first write was accepted after all.
     let published = write.settle(Some(&sent));
-    assert_eq!(published, [Report::normal("Test", "AttemptPreparing".into())]);
+    assert_eq!(published, [Report::normal(EventReason::Admitted, "AttemptPreparing".into())]);
     assert_eq!(write.unsettled_statuses().count(), 1, "the one in flight");
 }
 

@@ -25,6 +25,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// These arguments.
+    pub(crate) fn of(arguments: Vec<OsString>) -> Arguments {
+        Arguments { arguments }
+    }
+
     fn has(&self, argument: &str) -> bool {
         self.arguments.iter().any(|one| one == argument)
     }

@@ -13,6 +13,7 @@ use crate::took::Took;
 
 mod flakes;
 mod fuzz;
+mod upgrade;
 
 /// The soak test to run.
 #[derive(clap::Args)]
@@ -88,6 +89,8 @@ enum Test {
         #[arg(long, default_value_t = 100)]
         lives: usize,
     },
+    /// Take a cluster with live Frameworks from an earlier commit's controller to this one, and back.
+    Upgrade(upgrade::Arguments),
     /// Let deadlines pass and Frameworks expire in one second, print the delays, and hold the service levels.
     Wave {
         /// The kind of the wave.
@@ -154,6 +157,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Test::Flakes(arguments) => flakes::run(arguments),
         Test::Fuzz(arguments) => fuzz::run(arguments),
         Test::Oldest { test } => oldest(test),
+        Test::Upgrade(arguments) => upgrade::run(arguments),
         test => soak(&test.run()),
     }
 }
@@ -241,7 +245,7 @@ impl Test {
                 Run { programs: &["e2e"], tests: &["wave::"], environment, optimised: true }
             }
             Test::Chart => Run { programs: &["chart"], ..Run::default() },
-            Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } => Run::default(),
+            Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } | Test::Upgrade(_) => Run::default(),
         }
     }
 }

@@ -59,6 +59,10 @@ type Played = (Plan, Timeline, Timeline);
 /// The default config file within a checkout of the original.
 const ORIGINAL_CONFIG: &str = "example/config/default/frameworkcontroller.yaml";
 
+/// The default config file within a source of ours, and its CRDs.
+const OUR_CONFIG: &str = "crates/api/data/frameworkcontroller.yaml";
+const OUR_CRDS: &str = "deploy/crds";
+
 /// Play the same Frameworks on another controller's program and on ours, and compare.
 #[derive(Parser)]
 #[command(name = "cargo xtask differential")]
@@ -84,6 +88,9 @@ struct Arguments {
     /// Take a live cluster over from the reference to ours, and back, in the middle of running Frameworks.
     #[arg(long, conflicts_with_all = ["examples", "seeds", "all_rules"])]
     take_over: bool,
+    /// The reference is an earlier version of ours, and the checkout its source.
+    #[arg(long, requires_all = ["take_over", "checkout"])]
+    earlier: bool,
     /// How many Frameworks there are at each exchange of controllers.
     #[arg(long, requires = "take_over", default_value_t = 50, value_parser = at_least_ten)]
     frameworks: usize,
@@ -114,6 +121,7 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let examples = arguments.examples.as_deref().map(example::read).transpose()?.unwrap_or_default();
     let mut ours = ours(arguments)?;
     let mut reference = match (&arguments.reference, &arguments.checkout) {
+        (Some(program), Some(checkout)) if arguments.earlier => earlier(program, checkout)?,
         (Some(program), Some(checkout)) => original(program, checkout, !examples.is_empty())?,
         _ => ours.clone(),
     };
@@ -187,6 +195,14 @@ fn ours(arguments: &Arguments) -> Result<Controller> {
 /// The original with its own default file: ours classifies more ends of Pods, and in its own order.
 fn original(program: &Path, checkout: &Path, examples: bool) -> Result<Controller> {
     Ok(Controller { program: absolute(program)?, crds: None, config: shipped(checkout)?, examples })
+}
+
+/// An earlier version of ours, with the CRDs and the default file of its source.
+fn earlier(program: &Path, source: &Path) -> Result<Controller> {
+    let file = source.join(OUR_CONFIG);
+    let config = fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?;
+    let crds = absolute(&source.join(OUR_CRDS))?;
+    Ok(Controller { program: absolute(program)?, crds: Some(crds), config, examples: false })
 }
 
 /// The default config file of the original.

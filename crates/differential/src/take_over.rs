@@ -3,7 +3,8 @@
 //!
 //! At each exchange there are Frameworks in the middle of everything that takes time. No Pod that runs may be
 //! replaced, and each Framework has to go on under the next controller from the status that the one before
-//! it stored. The commands are those of the page on compatibility.
+//! it stored. The commands are those of the page on compatibility. An earlier version of ours may stand in
+//! the place of the original: that is an upgrade and a rollback.
 
 use std::collections::BTreeMap;
 use std::fs;

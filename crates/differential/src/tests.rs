@@ -457,3 +457,12 @@ fn the_first_fate_of_an_example_is_its_patches_and_success() {
         assert!(only_success || seed > 0, "{:?}", plan.steps);
     }
 }
+
+#[test]
+fn an_earlier_version_brings_the_crds_and_the_config_of_its_source() {
+    let file = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    let earlier = crate::earlier(file, framework_programs::workspace::root()).expect("both are there");
+    assert_eq!(earlier.config, framework_api::pod_failure::DEFAULT_CONFIG);
+    assert!(earlier.crds.is_some_and(|crds| crds.ends_with("deploy/crds")));
+    assert!(crate::earlier(file, file).is_err(), "another folder is no source of ours");
+}

@@ -35,8 +35,13 @@ pub fn directory() -> &'static Path {
 
 /// The search path for kubectl and its plugin.
 pub fn search_path() -> OsString {
+    search_path_with(installed().programs())
+}
+
+/// The same with the programs of another cluster.
+pub fn search_path_with(programs: &Path) -> OsString {
     let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let own = [directory().to_owned(), installed().programs().to_owned()];
+    let own = [directory().to_owned(), programs.to_owned()];
     std::env::join_paths(own.into_iter().chain(std::env::split_paths(&inherited))).expect("a search path")
 }
 

@@ -26,16 +26,16 @@
 //!
 //! `crates/testcluster/src/lib.rs` lists the keys of `pods`; without it Pods run until they are deleted.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::Output;
 
 use kube::runtime::conditions::is_deleted;
 use kube::runtime::wait::await_condition;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cluster::{self, block_on, code, completed, frameworks, running, state, wait, with_controller};
-use crate::page::{Block, End, Note, blocks};
+use crate::page::{Block, End, blocks};
+use crate::shell::{Shell, decide_fates, judge};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -62,8 +62,7 @@ fn pages() -> Vec<(String, String)> {
 /// A page that is being run.
 struct Run {
     namespace: String,
-    dir: tempfile::TempDir,
-    kubeconfig: PathBuf,
+    shell: Shell,
     /// The Framework that was shown last.
     framework: Option<String>,
 }
@@ -72,26 +71,11 @@ impl Run {
     fn start(page: &str) -> Run {
         let namespace: String = page.trim_end_matches(".md").replace(['/', '_', '.'], "-");
         let namespace = cluster::namespace(&namespace);
-        let dir = tempfile::tempdir().expect("a directory");
-        let kubeconfig = dir.path().join("kubeconfig");
-        std::fs::copy(with_controller().kubeconfig_path(), &kubeconfig).expect("the kubeconfig is copied");
-        let run = Run { namespace, dir, kubeconfig, framework: None };
-        let set = format!("kubectl config set-context --current --namespace={}", run.namespace);
-        let output = run.shell(&set, "");
+        let shell = Shell::new(with_controller().kubeconfig_path(), cluster::plugin::search_path());
+        let set = format!("kubectl config set-context --current --namespace={namespace}");
+        let output = shell.run(&set, "");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        run
-    }
-
-    fn shell(&self, commands: &str, input: &str) -> Output {
-        let mut shell = Command::new("timeout");
-        shell.args(["120", "sh", "-e", "-c", commands]).current_dir(self.dir.path());
-        shell.env("PATH", cluster::plugin::search_path());
-        shell.env("KUBECONFIG", &self.kubeconfig).env("HOME", self.dir.path());
-        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = shell.spawn().expect("timeout of coreutils runs sh");
-        // Commands that read nothing may end before this is written.
-        let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-        child.wait_with_output().expect("sh ends")
+        Run { namespace, shell, framework: None }
     }
 
     fn block(&mut self, block: &Block) {
@@ -101,7 +85,7 @@ impl Run {
         let output = match block.language.as_str() {
             "yaml" => self.apply(block),
             "json" => self.patch(block),
-            "sh" => Some(self.shell(&block.text, "")),
+            "sh" => Some(self.shell.run(&block.text, "")),
             _ => None,
         };
         if let Some(output) = output {
@@ -129,18 +113,17 @@ impl Run {
                 self.framework = Some(name.clone());
             }
             let object = object.to_string();
-            std::fs::write(self.dir.path().join(format!("{name}.yaml")), &object).expect("write the file");
+            self.shell.write(&format!("{name}.yaml"), &object);
             text.push_str(&format!("{object}\n---\n"));
         }
-        Some(self.shell("kubectl apply -f -", &text))
+        Some(self.shell.run("kubectl apply -f -", &text))
     }
 
     fn patch(&self, block: &Block) -> Option<Output> {
         block.patch().expect("it was read before")?;
         let name = block.framework().or(self.framework.as_deref()).expect("a Framework was shown");
-        let file = self.dir.path().join("patch.json");
-        std::fs::write(file, &block.text).expect("write the file");
-        Some(self.shell(&format!("kubectl patch fw {name} --type=json --patch-file=patch.json"), ""))
+        self.shell.write("patch.json", &block.text);
+        Some(self.shell.run(&format!("kubectl patch fw {name} --type=json --patch-file=patch.json"), ""))
     }
 
     fn comes_to(&self, name: &str, end: &End) {
@@ -162,38 +145,6 @@ impl Run {
         let gone = await_condition(api, name, is_deleted(there.metadata.uid.as_deref().expect("a uid")));
         let gone = block_on(async { tokio::time::timeout(cluster::PATIENCE, gone).await });
         gone.expect("it goes in time").expect("it is watched");
-    }
-}
-
-/// Asserts that the commands ended as they should and printed the expected words.
-fn judge(block: &Block, output: &Output) {
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    match block.refused() {
-        Some(words) => {
-            assert!(!output.status.success(), "it is not refused: {said}");
-            assert!(complaint.contains(words), "it is refused otherwise: {complaint}");
-        }
-        None => assert!(output.status.success(), "{}\n{said}\n{complaint}", block.text),
-    }
-    for words in block.says() {
-        assert!(said.contains(words), "{}does not say {words:?} but\n{said}\n{complaint}", block.text);
-    }
-}
-
-/// Sets the work of the containers as annotations for the nodes of the test cluster, where no container runs.
-fn decide_fates(framework: &mut Value, notes: &[Note]) {
-    let roles = framework["spec"]["taskRoles"].as_array_mut();
-    for role in roles.into_iter().flatten() {
-        for note in notes {
-            let Note::Pods { role: wanted, fate } = note else { continue };
-            if wanted.as_ref().is_none_or(|wanted| role["name"] == **wanted) {
-                for (key, value) in fate {
-                    let key = format!("{}/{key}", cluster::TEST);
-                    role["task"]["pod"]["metadata"]["annotations"][key] = json!(value);
-                }
-            }
-        }
     }
 }
 

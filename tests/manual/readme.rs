@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use framework_api::Framework;
 use framework_image::{Image, Release};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster;
 use crate::cluster::with_controller;
+use crate::shell::Shell;
 
 const README: &str = include_str!("../../README.md");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -87,45 +87,19 @@ fn blocks(language: &str) -> Vec<&'static str> {
 }
 
 /// A directory with the files that the README's commands expect.
-struct Place(tempfile::TempDir);
-
-impl Place {
-    fn prepare() -> Place {
-        let place = Place(tempfile::tempdir().expect("a directory"));
-        for folder in ["deploy", "examples"] {
-            let copied =
-                Command::new("cp").arg("-r").arg(Path::new(ROOT).join(folder)).arg(place.0.path()).status();
-            assert!(copied.is_ok_and(|status| status.success()), "{folder} is not copied");
-        }
-        let [overlay, hello] = blocks("yaml")[..] else {
-            panic!("the README has an overlay and a Framework")
-        };
-        place.write("overlay/kustomization.yaml", overlay);
-        let mut hello: Value = serde_saphyr::from_str(hello).expect("hello.yaml is YAML");
-        // Its containers end by themselves, but on kwok's nodes there are none.
-        let pod = &mut hello["spec"]["taskRoles"][0]["task"]["pod"];
-        pod["metadata"]["annotations"] = json!({format!("{}/run-duration", cluster::TEST): "1s"});
-        place.write("hello.yaml", &hello.to_string());
-        place
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.0.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("a file is in a folder")).expect("make the folder");
-        std::fs::write(path, text).expect("write the file");
-    }
-
-    /// Runs a line as it stands, as a user of the test cluster.
-    fn run(&self, line: &str) -> Output {
-        let cluster = with_controller();
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let programs = std::iter::once(cluster.programs().to_owned()).chain(std::env::split_paths(&path));
-        let mut shell = Command::new("sh");
-        shell.args(["-c", line]).current_dir(self.0.path());
-        shell.env("PATH", std::env::join_paths(programs).expect("a search path"));
-        shell.env("KUBECONFIG", cluster.kubeconfig_path()).env("HOME", self.0.path());
-        shell.output().expect("sh runs")
-    }
+fn place() -> Shell {
+    let cluster = with_controller();
+    let shell = Shell::new(cluster.kubeconfig_path(), cluster::plugin::search_path());
+    shell.copy("deploy");
+    shell.copy("examples");
+    let [overlay, hello] = blocks("yaml")[..] else { panic!("the README has an overlay and a Framework") };
+    shell.write("overlay/kustomization.yaml", overlay);
+    let mut hello: Value = serde_saphyr::from_str(hello).expect("hello.yaml is YAML");
+    // Its containers end by themselves, but on kwok's nodes there are none.
+    let pod = &mut hello["spec"]["taskRoles"][0]["task"]["pod"];
+    pod["metadata"]["annotations"] = json!({format!("{}/run-duration", cluster::TEST): "1s"});
+    shell.write("hello.yaml", &hello.to_string());
+    shell
 }
 
 #[test]
@@ -142,11 +116,11 @@ fn every_command_has_its_check_and_every_check_its_command() {
 
 #[test]
 fn every_command_does_what_the_readme_says() {
-    let place = Place::prepare();
+    let place = place();
     for (line, held) in &COMMANDS {
         match held {
             Run(expected) => {
-                let output = place.run(line);
+                let output = place.run(line, "");
                 let said = String::from_utf8_lossy(&output.stdout);
                 let complaint = String::from_utf8_lossy(&output.stderr);
                 assert!(output.status.success(), "{line}: {complaint}");
@@ -164,7 +138,8 @@ fn every_command_does_what_the_readme_says() {
             }
         }
     }
-    let image = place.run("kubectl -n frameworkcontroller get deployment frameworkcontroller -o yaml").stdout;
+    let deployment = "kubectl -n frameworkcontroller get deployment frameworkcontroller -o yaml";
+    let image = place.run(deployment, "").stdout;
     let image = String::from_utf8_lossy(&image);
     assert!(image.contains("image: registry.example.com/frameworkcontroller:0.1"), "{image}");
 }

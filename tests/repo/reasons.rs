@@ -24,16 +24,20 @@ const NOTHING: &str = "none is needed";
 type Text = (&'static str, &'static str);
 
 /// The row of an Event: its type, the object that it is about, cause and remedy.
-fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
+type Row = (EventReason, &'static str, &'static str, Text);
+
+const EVENTS: [Row; 23] = {
     use EventReason::*;
-    match reason {
-        Admitted => ("Normal", "Framework", ("its queue released it", NOTHING)),
-        DeadlineExceeded => (
+    [
+        (Admitted, "Normal", "Framework", ("its queue released it", NOTHING)),
+        (
+            DeadlineExceeded,
             "Warning",
             "Framework, TrainJob",
             ("it ran past its `activeDeadlineSeconds`", "create it again with a later deadline, or none"),
         ),
-        DeadlineNotEnforced => (
+        (
+            DeadlineNotEnforced,
             "Warning",
             "TrainJob",
             (
@@ -41,7 +45,8 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "read the message; the rights of `deploy/train-jobs` may be missing",
             ),
         ),
-        DeletionFailed => (
+        (
+            DeletionFailed,
             "Warning",
             "Framework, TrainJob",
             (
@@ -49,7 +54,8 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "read the message: a webhook or policy of the cluster refuses it",
             ),
         ),
-        Failed => (
+        (
+            Failed,
             "Warning",
             "Framework",
             (
@@ -57,7 +63,8 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "read the code and the diagnostics: [failures](../manual/failures.md)",
             ),
         ),
-        FrameworkTooLarge => (
+        (
+            FrameworkTooLarge,
             "Warning",
             "Framework",
             (
@@ -65,15 +72,20 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "use fewer Tasks or smaller templates: [large](../manual/large.md)",
             ),
         ),
-        GrowthQueued => {
-            ("Normal", "Framework", ("it was released and grew: the new Tasks wait in its queue", NOTHING))
-        }
-        InvalidFieldIgnored => (
+        (
+            GrowthQueued,
+            "Normal",
+            "Framework",
+            ("it was released and grew: the new Tasks wait in its queue", NOTHING),
+        ),
+        (
+            InvalidFieldIgnored,
             "Warning",
             "Framework, TrainJob",
             ("a field is out of bounds, and counts as not set", "give it a value that the message allows"),
         ),
-        InvalidPodTemplate => (
+        (
+            InvalidPodTemplate,
             "Warning",
             "Framework",
             (
@@ -81,7 +93,8 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "correct the field that the message names, in a new Framework or in the spec",
             ),
         ),
-        PodHeld => (
+        (
+            PodHeld,
             "Warning",
             "Framework",
             (
@@ -89,12 +102,23 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "let the owner of the finalizers that the message names remove them",
             ),
         ),
-        RetryDelayed => (
+        (
+            RequestUnknown,
+            "Warning",
+            "a job in a queue",
+            (
+                "it gets no QueueUnit, because its request cannot be read from it",
+                "correct the field that the message names",
+            ),
+        ),
+        (
+            RetryDelayed,
             "Normal",
             "Framework",
             ("its attempt ended, and the next one waits: [delays](../manual/retry.md)", NOTHING),
         ),
-        Retrying => (
+        (
+            Retrying,
             "Normal",
             "Framework",
             (
@@ -102,7 +126,8 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "none, unless it repeats: read the code in the message",
             ),
         ),
-        ShortTTLSecondsAfterFinished => (
+        (
+            ShortTTLSecondsAfterFinished,
             "Warning",
             "Framework, TrainJob",
             (
@@ -110,12 +135,23 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "give a `ttlSecondsAfterFinished` of 60 or more",
             ),
         ),
-        SlotsMoved => (
+        (
+            SlotsMoved,
             "Normal, or Warning if requests of the earlier owner may still land",
             "the leader's Lease",
             ("slots got another owner: [sharding](../sharding.md)", NOTHING),
         ),
-        StatusCompressed => (
+        (
+            StaysSuspended,
+            "Normal",
+            "a job in a queue",
+            (
+                "it was suspended after its release, and its QueueUnit keeps the capacity",
+                "resume it by hand, or delete the unit to give the capacity back",
+            ),
+        ),
+        (
+            StatusCompressed,
             "Normal",
             "Framework",
             (
@@ -123,12 +159,14 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "read it by `kubectl framework get NAME -o yaml`",
             ),
         ),
-        StatusRefused => (
+        (
+            StatusRefused,
             "Warning",
             "Framework",
             ("the API server does not accept its status", "read the message; apply the CRD of this version"),
         ),
-        StatusUnreadable => (
+        (
+            StatusUnreadable,
             "Warning",
             "Framework",
             (
@@ -136,8 +174,9 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "restore the status, install the newer version again, or delete it and create it again",
             ),
         ),
-        Succeeded => ("Normal", "Framework", ("it completed and succeeded", NOTHING)),
-        TaskRetryDelayed => (
+        (Succeeded, "Normal", "Framework", ("it completed and succeeded", NOTHING)),
+        (
+            TaskRetryDelayed,
             "Warning",
             "Framework",
             (
@@ -146,12 +185,14 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "correct the cause of its failure",
             ),
         ),
-        TaskRetrying => (
+        (
+            TaskRetrying,
             "Normal",
             "Framework",
             ("a Task is retried", "none, unless it repeats: read the code in the message"),
         ),
-        UnknownFieldIgnored => (
+        (
+            UnknownFieldIgnored,
             "Warning",
             "Framework",
             (
@@ -159,8 +200,20 @@ fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
                 "correct the name of the field",
             ),
         ),
-        Unit(Reason::Admitted) => ("Normal", "QueueUnit of another kind of job", unit(Reason::Admitted)),
-        Unit(reason) => ("Normal", "QueueUnit", unit(reason)),
+    ]
+};
+
+fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
+    match reason {
+        EventReason::Unit(Reason::Admitted) => {
+            ("Normal", "QueueUnit of another kind of job", unit(Reason::Admitted))
+        }
+        EventReason::Unit(reason) => ("Normal", "QueueUnit", unit(reason)),
+        _ => {
+            let row = EVENTS.into_iter().find(|row| row.0 == reason);
+            let (_, kind, about, text) = row.unwrap_or_else(|| panic!("{reason:?} has no row"));
+            (kind, about, text)
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub enum EventReason {
     InvalidPodTemplate,
     /// A Pod that was deleted by force waits for its finalizers.
     PodHeld,
+    /// A job gets no QueueUnit, because its request is not known.
+    RequestUnknown,
     /// The retry of a Framework waits.
     RetryDelayed,
     /// A Framework is retried.
@@ -33,6 +35,8 @@ pub enum EventReason {
     ShortTTLSecondsAfterFinished,
     /// A slot of the map got another owner.
     SlotsMoved,
+    /// A job was suspended after its release, and is not resumed again.
+    StaysSuspended,
     /// A status is stored compressed, though compression is off.
     StatusCompressed,
     /// The API server does not accept a status.
@@ -53,7 +57,7 @@ pub enum EventReason {
 
 impl EventReason {
     /// All of them but those of QueueUnits.
-    pub const ALL: [EventReason; 21] = [
+    pub const ALL: [EventReason; 23] = [
         EventReason::Admitted,
         EventReason::DeadlineExceeded,
         EventReason::DeadlineNotEnforced,
@@ -64,10 +68,12 @@ impl EventReason {
         EventReason::InvalidFieldIgnored,
         EventReason::InvalidPodTemplate,
         EventReason::PodHeld,
+        EventReason::RequestUnknown,
         EventReason::RetryDelayed,
         EventReason::Retrying,
         EventReason::ShortTTLSecondsAfterFinished,
         EventReason::SlotsMoved,
+        EventReason::StaysSuspended,
         EventReason::StatusCompressed,
         EventReason::StatusRefused,
         EventReason::StatusUnreadable,
@@ -90,10 +96,12 @@ impl EventReason {
             EventReason::InvalidFieldIgnored => "InvalidFieldIgnored",
             EventReason::InvalidPodTemplate => "InvalidPodTemplate",
             EventReason::PodHeld => "PodHeld",
+            EventReason::RequestUnknown => "RequestUnknown",
             EventReason::RetryDelayed => "RetryDelayed",
             EventReason::Retrying => "Retrying",
             EventReason::ShortTTLSecondsAfterFinished => "ShortTTLSecondsAfterFinished",
             EventReason::SlotsMoved => "SlotsMoved",
+            EventReason::StaysSuspended => "StaysSuspended",
             EventReason::StatusCompressed => "StatusCompressed",
             EventReason::StatusRefused => "StatusRefused",
             EventReason::StatusUnreadable => "StatusUnreadable",

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use framework_api::Time;
 use framework_api::queue::{ConsumerKind, Phase, Reason};
+use framework_core::EventReason;
 use framework_core::plan::Report;
 use framework_core::queue::Stage;
 use framework_queue::{Decision, UnitUpdate};
@@ -23,11 +24,6 @@ use framework_message::{Key, Now};
 /// queues take turns, most units are overtaken for a while, and a write for each would be up to a fifth of
 /// all. A controller that starts may have to count that time again.
 const OVERTAKEN_WRITE_PART: u32 = 2;
-
-/// Reason of the Event that a job gets no unit, because its request is not known.
-const REQUEST_UNKNOWN: &str = "RequestUnknown";
-/// Reason of the Event that a job was suspended after its release, and is not resumed again.
-const STAYS_SUSPENDED: &str = "StaysSuspended";
 
 impl QueueController {
     /// Runs a round in each namespace where something has changed, or time has.
@@ -138,13 +134,13 @@ impl QueueController {
         let unit = key.unit().and_then(|unit| self.objects.units.get(&unit));
         let report = match (unit, &job.requests) {
             (None, Err(error)) if job.wants_unit() => Some(Report::warning(
-                REQUEST_UNKNOWN,
+                EventReason::RequestUnknown,
                 format!("it stays suspended without a QueueUnit, because its request is not known: {error}"),
             )),
             (Some(unit), _) if job.waits_to_begin() && job.was_resumed_by(&unit.uid) => {
                 let unit = &unit.key.name;
                 Some(Report::normal(
-                    STAYS_SUSPENDED,
+                    EventReason::StaysSuspended,
                     format!(
                         "it was suspended after its release, and stays so until it is resumed by hand; \
                          the QueueUnit {unit} keeps its capacity until then, or until the unit is deleted"

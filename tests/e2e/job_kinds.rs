@@ -26,12 +26,17 @@ fn own_row() -> &'static str {
     blocks.into_iter().find(|block| block.starts_with("queueJobKinds:")).expect("the example of the page")
 }
 
-/// Rights on the built-in kinds, from the shipped component, and on the kind of the page.
+/// The operators whose kinds are used here.
+const OPERATORS: [&str; 2] = ["mpi-operator", "training-operator"];
+
+/// Rights on the kinds of these operators, from the shipped components, and on the kind of the page.
 fn permit() {
     static PERMITTED: Once = Once::new();
     PERMITTED.call_once(|| {
-        let component = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds/cluster_role.yaml");
-        kubectl(&["apply", "--server-side", "-f", component]);
+        for operator in OPERATORS {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds");
+            kubectl(&["apply", "--server-side", "-f", &format!("{folder}/{operator}/cluster_role.yaml")]);
+        }
         let rules = json!([{
             "apiGroups": ["example.com"], "resources": ["sweeps"], "verbs": ["get", "list", "watch", "patch"],
         }]);
@@ -39,7 +44,8 @@ fn permit() {
         let roles: Api<ClusterRole> = Api::all(client());
         let role = role.expect("a ClusterRole");
         block_on(roles.create(&PostParams::default(), &role)).expect("it is accepted");
-        for role in ["frameworkcontroller-job-kinds", "sweeps"] {
+        let operators = OPERATORS.map(|operator| format!("frameworkcontroller-job-kinds-{operator}"));
+        for role in operators.into_iter().chain(["sweeps".to_owned()]) {
             let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
             kubectl(&["create", "clusterrolebinding", &name, &role, "--user=controller"]);
         }
@@ -125,13 +131,18 @@ fn event(namespace: &str, job: &str, reason: &str) -> (String, i32) {
     })
 }
 
-/// Creates a Pod as an operator does: from the stored template, controlled by the job.
-fn operate(namespace: &str, pod: &str, job: &DynamicObject, template: &Value) {
+/// The reference of an object that a job controls.
+fn owner(job: &DynamicObject) -> Value {
     let types = job.types.clone().expect("it has a kind");
-    let owner = json!({
+    json!({
         "apiVersion": types.api_version, "kind": types.kind, "name": job.metadata.name,
         "uid": job.metadata.uid, "controller": true,
-    });
+    })
+}
+
+/// Creates a Pod as an operator does: from the stored template, controlled by the job.
+fn operate(namespace: &str, pod: &str, job: &DynamicObject, template: &Value) {
+    let owner = owner(job);
     let labels = &template["metadata"]["labels"];
     let object = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -197,6 +208,41 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
 
     block_on(jobs.delete("train", &DeleteParams::default())).expect("it is there");
     until("its unit is gone", || unit(ns, "pytorchjob-train").is_none().then_some(()));
+}
+
+#[test]
+fn the_pod_of_an_mpi_launcher_counts_once_by_the_owner_of_its_job() {
+    let _controller = controller();
+    let ns = "mpi";
+    furnish(ns, 3);
+    let kind = Served { group: "kubeflow.org", version: "v2beta1", kind: "MPIJob", plural: "mpijobs" };
+    kind.install();
+    let worker = json!({"replicas": 1, "template": template("1")});
+    let replicas = json!({"Launcher": {"template": template("1")}, "Worker": worker});
+    let waits = json!({"runPolicy": {"suspend": true}, "mpiReplicaSpecs": replicas});
+    let job = kind.create(ns, "mpi", &waits);
+    stands(ns, "mpijob-mpi", Phase::Dequeued, "Admitted");
+    let jobs = kind.jobs(ns);
+    until("it goes on", || (spec(&jobs, "mpi")["runPolicy"]["suspend"] == false).then_some(()));
+    // As its operator does, with the Pod template of the resumed job.
+    let mut launcher = spec(&jobs, "mpi")["mpiReplicaSpecs"]["Launcher"]["template"].clone();
+    launcher["spec"]["restartPolicy"] = json!("Never");
+    let launcher = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "mpi-launcher", "labels": {"app": "mpi"}, "ownerReferences": [owner(&job)]},
+        "spec": {"template": launcher},
+    });
+    cluster::apply(ns, &launcher.to_string());
+    let of_launcher = ListParams::default().labels("job-name=mpi-launcher");
+    until("the launcher runs", || {
+        let found = block_on(pods(ns).list(&of_launcher)).expect("a list").items;
+        found
+            .into_iter()
+            .find(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running"))
+    });
+    // Two of three are reserved, and the launcher is one of the two.
+    gang(ns, "next", 1);
+    running(ns, "next", 1);
 }
 
 #[test]

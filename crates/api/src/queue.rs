@@ -39,8 +39,8 @@ pub const ENQUEUED_ANNOTATION: &str = "frameworkcontroller.microsoft.com/enqueue
 /// Annotation of a released QueueUnit: the part of `spec.resource` that its Framework still needs, as JSON.
 pub const HELD_ANNOTATION: &str = "frameworkcontroller.microsoft.com/held";
 
-/// Annotation of a resumed Job, JobSet or job of another kind: the UID of the QueueUnit that let it begin. If the
-/// job is suspended again, it stays so.
+/// Annotation of a resumed Job, JobSet or job of another kind: the UID of the QueueUnit that let it begin. If
+/// the job is suspended again, it stays so.
 pub const RESUMED_BY_ANNOTATION: &str = "frameworkcontroller.microsoft.com/resumed-by";
 
 /// The queue of a unit that names none. It must exist, like any other queue.

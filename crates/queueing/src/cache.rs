@@ -14,8 +14,8 @@ use crate::object::{
 use crate::owners::Owners;
 use crate::store::Store;
 
-/// By how much the clocks of two API servers may differ. A job that was created so soon after the release of a
-/// unit may be the one that the unit was released for.
+/// By how much the clocks of two API servers may differ. A job that was created so soon after the release of
+/// a unit may be the one that the unit was released for.
 const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The newest known version of each object.
@@ -83,8 +83,8 @@ impl ObjectCache {
         self.owners.set_job(uid, job.is_some())
     }
 
-    /// The job that a unit requests resources for. A unit that names no UID and was released for a job that is
-    /// gone does not stand for a later job of its name: it was created after the release.
+    /// The job that a unit requests resources for. A unit that names no UID and was released for a job that
+    /// is gone does not stand for a later job of its name: it was created after the release.
     pub fn job_of_unit(&self, unit: &UnitObject) -> Option<&Consumer> {
         let job = self.consumers.get(&unit.consumer)?;
         let released = unit.status.since.filter(|_| unit.status.phase == Some(Phase::Dequeued));

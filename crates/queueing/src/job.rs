@@ -34,7 +34,8 @@ impl JobState {
         self.priority.as_ref().filter(|(of, _)| of == uid).map(|(_, priority)| *priority)
     }
 
-    /// The job with that UID stays suspended for this reason, or for none. Returns whether that is to be said.
+    /// The job with that UID stays suspended for this reason, or for none. Returns whether that is to be
+    /// said.
     pub fn says(&mut self, uid: &Arc<str>, reason: Option<&str>) -> bool {
         let said = reason.map(|reason| (Arc::clone(uid), reason.to_owned()));
         let is_news = said.is_some() && self.said != said;

@@ -31,8 +31,8 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// Whether each kind was listed that every cluster has. The Jobs of operators are watched only where there
-    /// are such operators.
+    /// Whether each kind was listed that every cluster has. The Jobs of operators are watched only where
+    /// there are such operators.
     pub fn is_synced(&self) -> bool {
         let is_synced = |kind| self.links.get(&kind).is_some_and(Store::is_synced);
         is_synced(OwnerKind::Attempt) && is_synced(OwnerKind::JobOfJobSet)
@@ -95,8 +95,8 @@ impl Owners {
         }
     }
 
-    /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known. A Job that itself waits in
-    /// a queue is the job, even if a controller of another kind made it.
+    /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known. A Job that itself waits
+    /// in a queue is the job, even if a controller of another kind made it.
     pub fn job_of(&self, pod: &Key) -> Option<Key> {
         let controller = self.controller_of.get(pod)?;
         let is_job = self.jobs.contains(controller);

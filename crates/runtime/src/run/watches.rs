@@ -130,6 +130,7 @@ async fn watch_jobs_of_operators(
 ) -> &'static str {
     let name = "the watch of Jobs of operators";
     tokio::select! {
+        biased;
         () = begins.notified() => {}
         () = sink.events.closed() => return name,
     }

@@ -89,7 +89,7 @@ fn the_capacity_of_a_declared_job_returns_when_it_has_finished() {
 }
 
 #[test]
-fn a_job_whose_request_is_not_known_is_said_to_be_so_once_and_holds_up_no_other() {
+fn a_job_whose_request_is_not_known_says_so_once_and_holds_up_no_other() {
     let mut world = with_job();
     world.server.jobs.insert(key("bad"), (Stage::Waiting, 6));
     let bad = |version| {
@@ -244,7 +244,7 @@ fn a_unit_by_hand_follows_its_job_through_a_second_suspension_to_its_end() {
 }
 
 #[test]
-fn the_pod_of_a_launcher_is_counted_once_and_keeps_the_capacity_of_its_job() {
+fn the_pod_of_a_launcher_counts_once_and_keeps_the_capacity_of_its_job() {
     let mut world = with_job();
     world.settle();
     let started = resumed(&world, 2, Stage::Started);

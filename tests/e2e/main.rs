@@ -26,6 +26,7 @@ mod poison;
 mod program;
 mod queue;
 mod queue_history;
+mod queue_order;
 mod queue_replay;
 mod replicas;
 mod rescale;

@@ -5,7 +5,6 @@ use framework_api::{Framework, State};
 use framework_sim::check::queue::{self as check, Blind};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ResourceQuota;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::ResourceExt;
 use kube::api::{
     Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
@@ -21,7 +20,7 @@ use crate::queue_history::{Recording, gone, released};
 pub const QUEUEING: &str = "queueing: true";
 
 /// A controller that serves queues, also those of other tests.
-fn controller() -> Shared {
+pub fn controller() -> Shared {
     Shared::controller("queue", QUEUEING)
 }
 
@@ -293,8 +292,8 @@ fn a_suspended_job_with_the_label_waits_like_a_framework() {
     });
 }
 
-/// As much of the CRD of JobSets as queueing uses.
-fn serve_job_sets() {
+/// As much of the CRD of JobSets as queueing uses. Several tests install it.
+pub fn serve_job_sets() {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -313,12 +312,10 @@ fn serve_job_sets() {
             }],
         },
     });
-    let crds: Api<CustomResourceDefinition> = Api::all(client());
-    let definition = serde_json::from_value(definition).expect("a CRD");
-    block_on(crds.create(&PostParams::default(), &definition)).expect("it is accepted");
+    apply("default", &definition.to_string());
 }
 
-fn job_sets(namespace: &str) -> Api<DynamicObject> {
+pub fn job_sets(namespace: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
     Api::namespaced_with(client(), namespace, &ApiResource::from_gvk_with_plural(&kind, "jobsets"))
 }

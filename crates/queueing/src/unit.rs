@@ -65,6 +65,8 @@ pub struct UnitWrites {
     pub deleted: bool,
     /// The version of the unit that the last request was made from.
     pub base: u128,
+    /// The reason in the version that the last status was decided from, or that was reported since.
+    pub reported: Option<Reason>,
     /// The version that was deleted or lost its finalizer. No request is sent before the watch shows another.
     pub finished_version: Option<u128>,
     /// Failures in a row.
@@ -83,6 +85,8 @@ pub struct UnitState {
     pub uid: Option<Arc<str>>,
     /// The job that it names.
     pub consumer: Option<ConsumerKey>,
+    /// The same by namespace and UID, if it names the UID of a job that is not a Framework.
+    pub job: Option<Key>,
     /// The facts that the schedule last received.
     pub facts: Option<UnitFacts>,
     /// Its reservation by these facts, and the job that it is for.

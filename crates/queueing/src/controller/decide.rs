@@ -198,8 +198,12 @@ impl QueueController {
 
     /// Reports a newly stored reason of a unit. There is no Event for entering the queue, nor for the release
     /// of a Framework, which has an Event of its own.
-    pub(super) fn report_status(&mut self, key: &Key, before: Option<Reason>, time: Timestamp) {
-        let Some(unit) = self.objects.units.get(key) else { return };
+    pub(super) fn report_status(&mut self, key: &Key, time: Timestamp) {
+        let (Some(unit), Some(state)) = (self.objects.units.get(key), self.unit_states.get_mut(key)) else {
+            return;
+        };
+        // The watch may have shown it before the reply.
+        let before = std::mem::replace(&mut state.writes.reported, unit.status.reason);
         let Some(reason) = unit.status.reason.filter(|reason| Some(*reason) != before) else { return };
         let since = self.enqueued(unit);
         let waited = (reason == Reason::Admitted).then(|| Wait {

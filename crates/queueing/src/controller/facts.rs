@@ -26,12 +26,18 @@ impl QueueController {
             self.forget_unit(&key, &known);
         }
         let Some((uid, consumer, resource_version, overtaken)) = unit else { return };
+        let job = self.named_job(&key);
+        if let Some(job) = job.as_ref().filter(|_| !self.unit_states.contains_key(&key)) {
+            let pods = self.objects.set_job(job, Some(&consumer));
+            pods.iter().for_each(|pod| self.pod_changed(pod));
+        }
         self.job_is_answered(&consumer);
         let name = Arc::clone(&key.name);
         self.namespaces.entry(&key.namespace).names.insert(Arc::clone(&uid), name);
         let state = self.unit_states.entry(key.clone()).or_insert_with(|| UnitState {
             uid: Some(uid),
             consumer: Some(consumer.clone()),
+            job,
             overtaken,
             ..Default::default()
         });
@@ -55,12 +61,34 @@ impl QueueController {
         if let Some(consumer) = state.consumer {
             self.objects.unlink(&consumer, key);
             self.job_is_answered(&consumer);
+            if let Some(job) = state.job {
+                self.job_left(&consumer, &job);
+            }
             self.stale.jobs.insert(consumer);
         }
         if let Some(namespace_state) = self.namespaces.get_mut(&key.namespace) {
             namespace_state.names.remove(uid);
             namespace_state.schedule.set_unit(uid, None);
             self.stale.namespaces.insert(Arc::clone(&key.namespace));
+        }
+    }
+
+    /// The job that a unit names by its UID, if it is not a Framework.
+    fn named_job(&self, unit: &Key) -> Option<Key> {
+        let unit = self.objects.units.get(unit).filter(|unit| !unit.consumer.is_framework())?;
+        let uid = unit.owner.as_ref().or(unit.consumer_uid.as_ref())?;
+        Some(Key { namespace: Arc::clone(&unit.key.namespace), name: Arc::clone(uid) })
+    }
+
+    /// A job, by namespace and UID, is gone, or a unit of it. It is known as long as one of them is there:
+    /// its Pods may outlive it.
+    fn job_left(&mut self, consumer: &ConsumerKey, job: &Key) {
+        let names =
+            |unit: &Key| self.unit_states.get(unit).is_some_and(|state| state.job.as_ref() == Some(job));
+        let is_there = self.objects.consumers.get(consumer).is_some_and(|known| known.uid == job.name);
+        if !is_there && !self.objects.units_of(consumer).any(names) {
+            let pods = self.objects.set_job(job, None);
+            pods.iter().for_each(|pod| self.pod_changed(pod));
         }
     }
 
@@ -155,9 +183,11 @@ impl QueueController {
             }
         };
         let before = before.as_ref().map(of).filter(|before| Some(before) != now.as_ref());
-        for (uid, is_known) in before.iter().map(|uid| (uid, false)).chain(now.iter().map(|uid| (uid, true)))
-        {
-            self.objects.set_job(uid, is_known.then_some(&key)).iter().for_each(|pod| self.pod_changed(pod));
+        if let Some(job) = before {
+            self.job_left(&key, &job);
+        }
+        if let Some(job) = now {
+            self.objects.set_job(&job, Some(&key)).iter().for_each(|pod| self.pod_changed(pod));
         }
         self.stale.units.extend(self.objects.units_of(&key).cloned());
         self.stale.jobs.insert(key);

@@ -47,7 +47,6 @@ impl QueueController {
         reply: Reply,
         jitter: u64,
     ) {
-        let before = self.objects.units.get(key).and_then(|unit| unit.status.reason);
         let Some(state) = self.unit_states.get_mut(key) else { return };
         state.writes.pending = None;
         let releases = matches!(pending, PendingRequest::Status { releases: true, .. });
@@ -56,7 +55,7 @@ impl QueueController {
                 state.writes.unread = false;
                 state.writes.failures = Default::default();
                 self.refresh_unit_from_reply(*unit);
-                self.report_status(key, before, time);
+                self.report_status(key, time);
             }
             // Deleted, or let go; the watch says when.
             Reply::Done => {

@@ -76,9 +76,12 @@ impl QueueController {
         let (unit, state) = (self.objects.units.get(key)?, self.unit_states.get_mut(key)?);
         state.writes.pending = Some(pending);
         state.writes.base = unit.resource_version;
-        if let PendingRequest::Status { releases: true, base } = pending {
-            state.writes.releasing = Some(base);
-            self.stale.units.insert(key.clone());
+        if let PendingRequest::Status { releases, base } = pending {
+            state.writes.reported = unit.status.reason;
+            if releases {
+                state.writes.releasing = Some(base);
+                self.stale.units.insert(key.clone());
+            }
         }
         Some((Sent::Unit(key.clone(), Arc::clone(&unit.uid), pending), request))
     }

@@ -27,6 +27,7 @@ mod overtaken;
 mod ownership;
 mod queue_status;
 mod quota;
+mod reasons;
 mod recovery;
 mod release;
 mod server;

@@ -290,6 +290,43 @@ fn the_pod_of_a_launcher_counts_once_and_keeps_the_capacity_of_its_job() {
 }
 
 #[test]
+fn a_deleted_job_holds_its_capacity_until_its_last_pod_is_gone() {
+    let mut world = with_job();
+    world.settle();
+    let started = resumed(&world, 2, Stage::Started);
+    show(&mut world, Change::Applied(started));
+    let pod = |resource_version, ended| PodUse {
+        key: key("train-0"),
+        resource_version,
+        controller: Some("uid-train".into()),
+        requests: cpu(6),
+        ended,
+        lapses: None,
+    };
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod(1, false))));
+    world.settle();
+    world.server.jobs.insert(key("train"), (Stage::Finished, 6));
+    show(&mut world, Change::Deleted(job(3, Stage::Started)));
+    world.delete(&key("sweep-train"));
+    world.show();
+    world.submit("next", 5);
+    world.settle();
+    assert!(!world.admitted.contains_key(&key("next")), "its Pod runs");
+    // The next controller knows it from the unit.
+    world.restart_queues();
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod(1, false))));
+    show(&mut world, Change::Synced);
+    for _ in 0..3 {
+        world.pass(LIFETIME.as_secs() + 1);
+        world.settle();
+    }
+    assert!(!world.admitted.contains_key(&key("next")), "its Pod runs");
+    world.controller.step(QueueEvent::Pod(Change::Applied(pod(2, true))));
+    assert!(world.settle().contains(&"remove finalizer of sweep-train".to_owned()));
+    assert!(world.admitted.contains_key(&key("next")));
+}
+
+#[test]
 fn a_declared_job_is_left_to_the_owner_of_its_namespace() {
     let ownership = Ownership::default();
     ownership.disown(Slot::of(SPACE));

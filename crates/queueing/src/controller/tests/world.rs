@@ -25,6 +25,8 @@ pub(super) struct World {
     pub(super) grown: BTreeMap<Key, Vec<i64>>,
     /// The removed Tasks of growths whose Pods remain, by generation.
     pub(super) lingering: BTreeMap<Key, BTreeMap<i64, u64>>,
+    /// The stored reasons of units that were reported.
+    pub(super) reported: Vec<String>,
     /// The Events about jobs that stay suspended.
     pub(super) said: Vec<String>,
     /// Jobs that are gone, and whether their Pods run on.
@@ -44,6 +46,7 @@ impl World {
             late: BTreeMap::new(),
             grown: BTreeMap::new(),
             lingering: BTreeMap::new(),
+            reported: Vec::new(),
             said: Vec::new(),
             strays: BTreeMap::new(),
         };
@@ -205,7 +208,10 @@ impl World {
                 Outcome::StaysSuspended { job, report, .. } => {
                     self.said.push(format!("{} {}: {}", job.name, report.reason, report.note));
                 }
-                Outcome::StatusStored { .. } | Outcome::Lifetime { .. } => {}
+                Outcome::StatusStored { unit, reason, .. } => {
+                    self.reported.push(format!("{} {}", unit.name, reason.as_str()));
+                }
+                Outcome::Lifetime { .. } => {}
             }
         }
         while let Some((ticket, request, _)) = self.controller.next_request(now, now.wall) {

@@ -1,0 +1,192 @@
+//! The order of units on the real API server, by PriorityClass, policy and Queue, and the capacity of a Job
+//! and a JobSet until their last Pods are gone.
+
+use framework_api::queue::{Phase, QUEUE_NAME_LABEL};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{apply, block_on, client, kubectl, pods, running, until};
+use crate::queue::{controller, furnish, gang, job_sets, queued, serve_job_sets, stands};
+
+/// Creates a unit that names no job and requests all of the room.
+fn reserve(namespace: &str, name: &str, queue: &str, more: &Value) {
+    let mut unit = json!({
+        "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit", "metadata": {"name": name},
+        "spec": {"queue": queue, "resource": {"pods": 2}},
+    });
+    let more = more.as_object().expect("fields of a spec");
+    more.iter().for_each(|(field, value)| unit["spec"][field] = value.clone());
+    apply(namespace, &unit.to_string());
+}
+
+/// Ends a reservation, and waits until the next one in the order has the room.
+fn passes(namespace: &str, from: &str, to: &str) {
+    kubectl(&["delete", "queueunit", from, "--namespace", namespace]);
+    stands(namespace, to, Phase::Dequeued, "Admitted");
+}
+
+/// The reasons of the Events about a unit, with their texts.
+fn events(namespace: &str, unit: &str) -> Vec<(String, String)> {
+    let events: Api<Event> = Api::namespaced(client(), namespace);
+    let all = block_on(events.list(&ListParams::default())).expect("a list").items;
+    let of_it =
+        |event: &Event| event.regarding.as_ref().is_some_and(|about| about.name.as_deref() == Some(unit));
+    let all = all.into_iter().filter(of_it);
+    all.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_priority_class_decides_the_order_and_each_step_has_its_event() {
+    let _controller = controller();
+    let ns = "priority-classes";
+    furnish(ns, 2);
+    reserve(ns, "holder", "q", &json!({}));
+    stands(ns, "holder", Phase::Dequeued, "Admitted");
+    reserve(ns, "older", "q", &json!({}));
+    stands(ns, "older", Phase::Enqueued, "InsufficientQuota");
+    reserve(ns, "newer", "q", &json!({"priorityClassName": "queue-order"}));
+    stands(ns, "newer", Phase::Enqueued, "PriorityClassNotFound");
+    let class = json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "queue-order"},
+        "value": 1000,
+    });
+    apply(ns, &class.to_string());
+    stands(ns, "newer", Phase::Enqueued, "InsufficientQuota");
+    passes(ns, "holder", "newer");
+    stands(ns, "older", Phase::Enqueued, "InsufficientQuota");
+    let of = |unit: &str, reason: &str| {
+        until(&format!("an Event {reason} of {unit}"), || {
+            events(ns, unit).into_iter().find(|event| event.0 == reason).map(|event| event.1)
+        })
+    };
+    assert_eq!(of("newer", "PriorityClassNotFound"), "there is no PriorityClass queue-order");
+    let missing = of("older", "InsufficientQuota");
+    assert!(missing.contains("pods") && missing.contains('2'), "{missing}");
+    of("newer", "Admitted");
+}
+
+#[test]
+fn a_fifo_queue_goes_by_time_and_a_queue_of_higher_priority_goes_first() {
+    let _controller = controller();
+    let ns = "queue-orders";
+    furnish(ns, 2);
+    for (name, spec) in [("fifo", json!({"queuePolicy": "FIFO"})), ("urgent", json!({"priority": 5}))] {
+        let queue = json!({
+            "apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue", "metadata": {"name": name}, "spec": spec,
+        });
+        apply(ns, &queue.to_string());
+    }
+    reserve(ns, "holder", "fifo", &json!({}));
+    stands(ns, "holder", Phase::Dequeued, "Admitted");
+    reserve(ns, "early", "fifo", &json!({"priority": 0}));
+    let early = stands(ns, "early", Phase::Enqueued, "InsufficientQuota");
+    let created = early.creation_timestamp().expect("it is stored").0;
+    // The time of creation counts in whole seconds.
+    until("the next second", || (Timestamp::now().as_second() > created.as_second()).then_some(()));
+    reserve(ns, "late", "fifo", &json!({"priority": 9}));
+    reserve(ns, "last", "urgent", &json!({}));
+    stands(ns, "late", Phase::Enqueued, "InsufficientQuota");
+    stands(ns, "last", Phase::Enqueued, "InsufficientQuota");
+    passes(ns, "holder", "last");
+    passes(ns, "last", "early");
+    passes(ns, "early", "late");
+}
+
+/// Waits until a Pod with that label runs, and has the label of the queue.
+fn runs(namespace: &str, selector: &str) -> Pod {
+    let selected = ListParams::default().labels(&format!("{selector},{QUEUE_NAME_LABEL}=q"));
+    until(&format!("a Pod of {selector} runs"), || {
+        let found = block_on(pods(namespace).list(&selected)).expect("a list").items;
+        let is_running =
+            |pod: &Pod| pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
+        found.into_iter().find(is_running)
+    })
+}
+
+#[test]
+fn a_deleted_job_returns_its_capacity_with_its_last_pod() {
+    let _controller = controller();
+    let ns = "last-pod-of-a-job";
+    furnish(ns, 2);
+    let template = json!({
+        // Its Pod stays until the test lets it go.
+        "metadata": {"finalizers": ["example.com/hold"]},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]},
+    });
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": "job", "labels": {QUEUE_NAME_LABEL: "q"}},
+        "spec": {"suspend": true, "parallelism": 1, "template": template},
+    });
+    apply(ns, &job.to_string());
+    let pod = runs(ns, "job-name=job").name_any();
+    let jobs: Api<Job> = Api::namespaced(client(), ns);
+    block_on(jobs.delete("job", &DeleteParams::background())).expect("it is there");
+    until("the Pod is being deleted", || {
+        block_on(pods(ns).get(&pod)).expect("it is held").metadata.deletion_timestamp.map(|_| ())
+    });
+    gang(ns, "next", 2);
+    queued(ns, "next", "True", "InsufficientQuota");
+    let unit = stands(ns, "job-job", Phase::Dequeued, "Admitted");
+    assert!(!unit.finalizers().is_empty(), "it holds the capacity of the Pod");
+    let lets_go = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    block_on(pods(ns).patch(&pod, &PatchParams::default(), &lets_go)).expect("it is there");
+    running(ns, "next", 2);
+}
+
+#[test]
+fn a_finished_job_set_returns_its_capacity_with_its_last_pod() {
+    let _controller = controller();
+    let ns = "last-pod-of-a-set";
+    furnish(ns, 2);
+    serve_job_sets();
+    let template = json!({"spec": {"parallelism": 2, "template": {"spec": {
+        "restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}],
+    }}}});
+    let set = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": "set", "labels": {QUEUE_NAME_LABEL: "q"}},
+        "spec": {"suspend": true, "replicatedJobs": [{"name": "worker", "template": template}]},
+    });
+    let set = serde_json::from_value(set).expect("an object");
+    let sets = job_sets(ns);
+    until("JobSets are served", || block_on(sets.create(&PostParams::default(), &set)).ok());
+    stands(ns, "jobset-set", Phase::Dequeued, "Admitted");
+    let resumed = until("the JobSet goes on", || {
+        let set = block_on(sets.get("set")).expect("it is there");
+        (set.data["spec"]["suspend"] == false).then_some(set)
+    });
+    // As its controller does, with one Pod less: from the template that was patched.
+    let mut job = resumed.data["spec"]["replicatedJobs"][0]["template"].clone();
+    job["spec"]["parallelism"] = json!(1);
+    job["apiVersion"] = json!("batch/v1");
+    job["kind"] = json!("Job");
+    job["metadata"] = json!({
+        "name": "set-worker-0", "labels": {"jobset.sigs.k8s.io/jobset-name": "set"},
+        "ownerReferences": [{
+            "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set",
+            "uid": resumed.metadata.uid, "controller": true,
+        }],
+    });
+    apply(ns, &job.to_string());
+    runs(ns, "job-name=set-worker-0");
+    let condition = json!([{
+        "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    let ends = Patch::Merge(json!({"status": {"conditions": condition}}));
+    block_on(sets.patch_status("set", &PatchParams::default(), &ends)).expect("a status");
+    // One of two returns at once, the other one with the Pod.
+    gang(ns, "small", 1);
+    running(ns, "small", 1);
+    gang(ns, "next", 1);
+    queued(ns, "next", "True", "InsufficientQuota");
+    let jobs: Api<Job> = Api::namespaced(client(), ns);
+    block_on(jobs.delete("set-worker-0", &DeleteParams::background())).expect("it is there");
+    running(ns, "next", 1);
+}

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::lease::Shared;
 use crate::cluster::{self, block_on, client, completed, kubectl, pods, running, until};
-use crate::queue::{QUEUEING, furnish, gang, queued, stands, unit};
+use crate::queue::{QUEUEING, furnish, gang, queued, serve_job_sets, stands, unit};
 
 /// The page for users, whose example is used here.
 const PAGE: &str = include_str!("../../docs/manual/queue-kinds.md");
@@ -26,13 +26,15 @@ fn own_row() -> &'static str {
 }
 
 /// The operators whose kinds are used here.
-const OPERATORS: [&str; 2] = ["mpi-operator", "training-operator"];
+const OPERATORS: [&str; 3] = ["mpi-operator", "trainer", "training-operator"];
 
 /// Rights on the kinds of these operators, from the shipped components, and on the kind of the page.
 fn permit() {
     static PERMITTED: Once = Once::new();
     PERMITTED.call_once(|| {
         MPI_JOB.install();
+        serve_job_sets();
+        TRAIN_JOB.install();
         for operator in OPERATORS {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds");
             kubectl(&["apply", "--server-side", "-f", &format!("{folder}/{operator}/cluster_role.yaml")]);
@@ -70,6 +72,9 @@ struct Served {
 /// Kinds that are there before the controller: it looks for others ever more seldom.
 const MPI_JOB: Served =
     Served { group: "kubeflow.org", version: "v2beta1", kind: "MPIJob", plural: "mpijobs" };
+
+const TRAIN_JOB: Served =
+    Served { group: "trainer.kubeflow.org", version: "v1alpha1", kind: "TrainJob", plural: "trainjobs" };
 
 impl Served {
     fn install(&self) {
@@ -217,8 +222,6 @@ fn the_pod_of_an_mpi_launcher_counts_once_by_the_owner_of_its_job() {
     let _controller = controller();
     let ns = "mpi";
     furnish(ns, 3);
-    let kind = Served { group: "kubeflow.org", version: "v2beta1", kind: "MPIJob", plural: "mpijobs" };
-    kind.install();
     let worker = json!({"replicas": 1, "template": template("1")});
     let replicas = json!({"Launcher": {"template": template("1")}, "Worker": worker});
     let waits = json!({"runPolicy": {"suspend": true}, "mpiReplicaSpecs": replicas});
@@ -245,6 +248,28 @@ fn the_pod_of_an_mpi_launcher_counts_once_by_the_owner_of_its_job() {
     // Two of three are reserved, and the launcher is one of the two.
     gang(ns, "next", 1);
     running(ns, "next", 1);
+}
+
+#[test]
+fn a_train_job_requests_what_its_suspended_job_set_says() {
+    let _controller = controller();
+    let ns = "trainjob";
+    furnish(ns, 4);
+    let jobs = TRAIN_JOB.jobs(ns);
+    let job = TRAIN_JOB.create(ns, "train", &json!({"suspend": true}));
+    // As Trainer does, which makes it of the runtime that the job names.
+    let part = json!({"spec": {"parallelism": 3, "template": template("500m")}});
+    let set = json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": "train", "ownerReferences": [owner(&job)]},
+        "spec": {"suspend": true, "replicatedJobs": [{"name": "node", "template": part}]},
+    });
+    cluster::apply(ns, &set.to_string());
+    let found = stands(ns, "trainjob-train", Phase::Dequeued, "Admitted");
+    let asks: Vec<_> =
+        found.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect();
+    assert_eq!(asks, ["cpu: 1500m", "pods: 3"]);
+    until("it goes on", || (spec(&jobs, "train")["suspend"] == false).then_some(()));
 }
 
 #[test]

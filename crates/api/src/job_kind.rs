@@ -46,6 +46,9 @@ pub struct JobKindRow {
     /// Sets of equal Pods: it requests their sum.
     #[serde(default, deserialize_with = "check::entries")]
     pub pod_sets: Vec<PodSet>,
+    /// The object whose Pod sets it requests as soon as that is there; before, `ask` says them.
+    #[serde(default)]
+    pub child: Option<Child>,
     /// Instead of Pod sets, an annotation whose value is a resource list as JSON: for jobs whose Pods are not
     /// known beforehand.
     #[serde(default, deserialize_with = "check::some_annotation")]
@@ -71,6 +74,13 @@ pub enum DeadlineBy {
     Operator,
     /// This controller.
     Ours,
+}
+
+/// An object that an operator makes of a job, and that says more of its Pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Child {
+    /// A JobSet of the same name, which the job controls.
+    JobSet,
 }
 
 /// Whether a job waits, and the write that lets it begin.
@@ -182,6 +192,9 @@ fn contradiction(row: &JobKindRow) -> Option<(&'static str, &'static str)> {
     let by_field = finished.pointer.is_some();
     if row.pod_sets.is_empty() == row.ask.is_none() {
         return Some(("podSets with ask, or neither", "podSets or ask"));
+    }
+    if row.child.is_some() && row.ask.is_none() {
+        return Some(("child without ask", "child with ask"));
     }
     if row.deadline.is_some() && !row.is_train_job() {
         return Some(("deadline", "deadline for TrainJob of trainer.kubeflow.org"));

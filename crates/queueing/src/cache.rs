@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use framework_api::job_kind::Child;
 use framework_api::queue::{ConsumerKind, Phase};
 use framework_message::{Change, Key};
 use jiff::SignedDuration;
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::object::{
-    ClassObject, DeclaredObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+    ChildSetObject, ClassObject, DeclaredObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
+    UnitObject,
 };
 use crate::owners::Owners;
 use crate::store::Store;
@@ -37,6 +39,8 @@ pub struct ObjectCache {
     pub job_sets: Store<JobSetObject>,
     /// Jobs of the kinds that the config file declares, once they are served.
     pub declared: BTreeMap<JobKind, Store<DeclaredObject>>,
+    /// JobSets that other objects control, once there are such jobs.
+    pub child_sets: Store<ChildSetObject>,
     /// The objects between Pods and jobs.
     pub owners: Owners,
     /// Jobs and JobSets, by namespace and UID.
@@ -48,6 +52,12 @@ pub struct ObjectCache {
 }
 
 impl ObjectCache {
+    /// The JobSet of a job that says more of its Pods than the job itself.
+    pub fn child_of(&self, job: &DeclaredObject) -> Option<&JobObject> {
+        let child = job.row.child.and_then(|Child::JobSet| self.child_sets.get(&job.job.key));
+        child.filter(|child| child.controller == job.job.uid).map(|child| &child.job)
+    }
+
     /// Whether each kind was listed that every cluster has.
     pub fn is_synced(&self) -> bool {
         self.units.is_synced()

@@ -205,6 +205,10 @@ impl QueueController {
                     self.kind_is_seen(&JobKind::Known(ConsumerKind::JobSet));
                 }
             }
+            QueueEvent::ChildSet(change) => {
+                let keys = self.objects.child_sets.apply(change);
+                keys.iter().for_each(|key| self.child_set_changed(key));
+            }
             QueueEvent::Declared(kind, change) => self.declared_changed(kind, change),
         }
     }

@@ -48,9 +48,9 @@ pub use frameworks::FrameworkUnits;
 pub use job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 pub use lifetimes::{JobLifetimes, LifetimeGauges};
 pub use object::{
-    ClassObject, DeclaredObject, JobNotes, JobObject, JobSetObject, Object, Overtaken, OwnerKind, OwnerLink,
-    Page, PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject,
-    UnitStatus,
+    ChildSetObject, ClassObject, DeclaredObject, JobNotes, JobObject, JobSetObject, Object, Overtaken,
+    OwnerKind, OwnerLink, Page, PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata,
+    UnitNotes, UnitObject, UnitStatus,
 };
 pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;

@@ -32,6 +32,8 @@ pub enum QueueEvent {
     Job(Change<JobObject>),
     /// A change of a JobSet with the label of a queue.
     JobSet(Change<JobSetObject>),
+    /// A change of a JobSet that another object controls.
+    ChildSet(Change<ChildSetObject>),
     /// A change of a job of a kind that the config file declares.
     Declared(JobKind, Change<DeclaredObject>),
 }
@@ -261,6 +263,15 @@ pub struct JobSetObject {
     pub job: JobObject,
     /// For each of `spec.replicatedJobs`, the place for the labels of its Pods.
     pub templates: Vec<TemplateMetadata>,
+}
+
+/// A JobSet that another object controls, with or without the label of a queue.
+#[derive(Clone, Debug)]
+pub struct ChildSetObject {
+    /// UID of that object.
+    pub controller: Arc<str>,
+    /// The fields that every job has.
+    pub job: JobObject,
 }
 
 /// A job of a kind that the config file declares, with or without the label of a queue: a unit that a user

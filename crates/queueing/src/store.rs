@@ -135,6 +135,16 @@ impl Stored for crate::object::JobSetObject {
     }
 }
 
+impl Stored for crate::object::ChildSetObject {
+    fn key(&self) -> &Key {
+        &self.job.key
+    }
+
+    fn version(&self) -> u128 {
+        self.job.resource_version
+    }
+}
+
 impl Stored for crate::object::DeclaredObject {
     fn key(&self) -> &Key {
         &self.job.key

@@ -133,7 +133,7 @@ impl QueueController {
         let job = self.objects.consumers.get(key)?;
         let unit = key.unit().and_then(|unit| self.objects.units.get(&unit));
         let report = match (unit, &job.requests) {
-            (None, Err(error)) if job.wants_unit() => Some(Report::warning(
+            (None, Err(error)) if job.wants_unit() && !self.awaits_child(key) => Some(Report::warning(
                 EventReason::RequestUnknown,
                 format!("it stays suspended without a QueueUnit, because its request is not known: {error}"),
             )),
@@ -150,6 +150,12 @@ impl QueueController {
             _ => None,
         };
         Some((Arc::clone(&job.uid), report))
+    }
+
+    /// Whether the JobSet that says what a job requests is not there yet.
+    fn awaits_child(&self, key: &ConsumerKey) -> bool {
+        let job = self.objects.declared.get(&key.kind).and_then(|store| store.get(&key.key));
+        job.is_some_and(|job| job.row.child.is_some() && self.objects.child_of(job).is_none())
     }
 
     /// Whether the first unit of a job lets it begin. A unit that is being deleted lets no job begin any

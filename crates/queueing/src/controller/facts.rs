@@ -13,6 +13,7 @@ use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::counts::Counted;
 use crate::object::{DeclaredObject, JobObject, UnitObject};
 use crate::outgoing::Work;
+use crate::store::Store;
 use crate::unit::{UnitDecision, UnitState};
 use framework_message::{Change, Key, Now};
 
@@ -162,13 +163,35 @@ impl QueueController {
         let keys = store.apply(change);
         let is_news = seen != store.is_synced();
         for key in keys {
-            let job = self.objects.declared.get(&kind).and_then(|store| store.get(&key));
-            let consumer = job.map(|object| consumer_of(&object.job));
-            self.consumer_changed(ConsumerKey { kind: kind.clone(), key }, consumer);
+            self.declared_job_changed(ConsumerKey { kind: kind.clone(), key });
         }
         if is_news {
             self.kind_is_seen(&kind);
         }
+    }
+
+    /// A JobSet says something else of the Pods of the job that controls it.
+    pub(super) fn child_set_changed(&mut self, key: &Key) {
+        let is_parent =
+            |store: &Store<DeclaredObject>| store.get(key).is_some_and(|job| job.row.child.is_some());
+        let kinds = self.objects.declared.iter().filter(|(_, store)| is_parent(store));
+        let jobs: Vec<_> =
+            kinds.map(|(kind, _)| ConsumerKey { kind: kind.clone(), key: key.clone() }).collect();
+        jobs.into_iter().for_each(|job| self.declared_job_changed(job));
+    }
+
+    fn declared_job_changed(&mut self, key: ConsumerKey) {
+        let job = self.objects.declared.get(&key.kind).and_then(|store| store.get(&key.key));
+        let consumer = job.map(|object| {
+            let consumer = consumer_of(&object.job);
+            match self.objects.child_of(object) {
+                Some(JobObject { requests, class, .. }) => {
+                    Consumer { requests: requests.clone(), class: class.clone(), ..consumer }
+                }
+                None => consumer,
+            }
+        });
+        self.consumer_changed(key, consumer);
     }
 
     pub(super) fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {

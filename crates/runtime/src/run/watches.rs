@@ -12,11 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info};
 
-use framework_api::queue::ConsumerKind;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Selection;
 use framework_queueing::{
-    ClassObject, JobKind, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+    ChildSetObject, ClassObject, JobKind, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
+    UnitObject,
 };
 
 use super::parts::Parts;
@@ -109,40 +109,62 @@ fn start_declared(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
         let kind = Arc::new(DeclaredKind::new(row));
         kinds.entry(kind.kind.clone()).or_default().push(sink.clone().of_kind(kind));
     }
-    let owns_jobs = Arc::new(Notify::new());
+    let later = Later::default();
     if queueing {
-        let (client, rng, begins) = (parts.client.clone(), parts.seeds.generator(), Arc::clone(&owns_jobs));
-        tasks.spawn(watch_jobs_of_operators(client, sink.clone(), rng, begins));
+        let name = "the watch of Jobs of operators";
+        start_later::<JobOfOperator>(tasks, parts, sink, &later.jobs, name);
+        start_later::<ChildSetObject>(
+            tasks,
+            parts,
+            sink,
+            &later.job_sets,
+            "the watch of JobSets of TrainJobs",
+        );
     }
     for versions in kinds.into_values() {
         let (client, rng) = (parts.client.clone(), parts.seeds.generator());
-        tasks.spawn(watch_declared(client, versions, rng, Arc::clone(&owns_jobs)));
+        tasks.spawn(watch_declared(client, versions, rng, later.clone()));
     }
 }
 
-/// Watches the Jobs that are not of JobSets, once a kind is served whose operator makes some. Most clusters have
-/// none, and many Jobs.
-async fn watch_jobs_of_operators(
-    client: kube::Client,
-    sink: Sink,
-    rng: fastrand::Rng,
-    begins: Arc<Notify>,
-) -> &'static str {
-    let name = "the watch of Jobs of operators";
-    tokio::select! {
-        biased;
-        () = begins.notified() => {}
-        () = sink.events.closed() => return name,
-    }
-    watch::<JobOfOperator>(client, Selector::of::<JobOfOperator>(), sink, Turn::default(), rng).await;
-    name
+/// Watches that begin once a kind is served that needs them. Most clusters have none, and many Jobs.
+#[derive(Clone, Default)]
+struct Later {
+    /// Jobs that are not of JobSets.
+    jobs: Arc<Notify>,
+    /// JobSets without the label of a queue.
+    job_sets: Arc<Notify>,
+}
+
+fn start_later<T: Kind>(
+    tasks: &mut JoinSet<&'static str>,
+    parts: &mut Parts,
+    sink: &Sink,
+    begins: &Arc<Notify>,
+    name: &'static str,
+) {
+    let (client, sink, mut rng) = (parts.client.clone(), sink.clone(), parts.seeds.generator());
+    let begins = Arc::clone(begins);
+    tasks.spawn(async move {
+        let begin = async {
+            begins.notified().await;
+            until_served::<T>(&client, &mut rng, || {}).await;
+        };
+        tokio::select! {
+            biased;
+            () = begin => {}
+            () = sink.events.closed() => return name,
+        }
+        watch::<T>(client, Selector::of::<T>(), sink, Turn::default(), rng).await;
+        name
+    });
 }
 
 async fn watch_declared(
     client: kube::Client,
     versions: Vec<Sink>,
     mut rng: fastrand::Rng,
-    owns_jobs: Arc<Notify>,
+    later: Later,
 ) -> &'static str {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -152,7 +174,10 @@ async fn watch_declared(
             if is_served && is_listed(&client, kind.resource).await {
                 debug!(resource = kind.resource.plural, "a kind of jobs is served");
                 if kind.row.owns_jobs {
-                    owns_jobs.notify_one();
+                    later.jobs.notify_one();
+                }
+                if kind.row.child.is_some() {
+                    later.job_sets.notify_one();
                 }
                 let (turn, selector) = (Turn::default(), Selector::of::<DeclaredText>());
                 watch::<DeclaredText>(client.clone(), selector, sink.clone(), turn, rng.fork()).await;
@@ -191,18 +216,27 @@ fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &S
         {
             return name;
         }
-        let mut pause = FIRST_PAUSE;
-        while !is_served(&client, ConsumerKind::JobSet.api_version(), JobSetObject::RESOURCE.plural).await {
-            // The next watches need not wait for a kind that is not there.
+        // The next watches need not wait for a kind that is not there.
+        let missing = || {
             if let Some(then) = turn.then.take() {
                 let _ = then.send(());
             }
-            sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+        };
+        until_served::<JobSetObject>(&client, &mut rng, missing).await;
         watch::<JobSetObject>(client, Selector::of::<JobSetObject>(), sink, turn, rng).await;
         name
     });
+}
+
+/// Waits until a kind is served; calls `missing` each time that it is not.
+async fn until_served<T: Wire>(client: &kube::Client, rng: &mut fastrand::Rng, mut missing: impl FnMut()) {
+    let Resource { group, version, plural, .. } = T::RESOURCE;
+    let mut pause = FIRST_PAUSE;
+    while !is_served(client, &format!("{group}/{version}"), plural).await {
+        missing();
+        sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
 }
 
 /// Whether the API server serves a resource; a failure counts as no.

@@ -6,8 +6,8 @@ use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::{Change, Selection, Slots};
 use framework_queueing::{
-    ClassObject, JobObject, JobSetObject, OwnerKind, OwnerLink, PodUse, QueueEvent, QueueObject, QuotaObject,
-    UnitObject,
+    ChildSetObject, ClassObject, JobObject, JobSetObject, OwnerKind, OwnerLink, PodUse, QueueEvent,
+    QueueObject, QuotaObject, UnitObject,
 };
 use tracing::warn;
 
@@ -110,6 +110,12 @@ impl Kind for JobOfOperator {
 
 fn owner(kind: OwnerKind, change: Change<OwnerLink>) -> Event {
     Event::Queue(QueueEvent::Owner(kind, change))
+}
+
+impl Kind for ChildSetObject {
+    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
+        Some(Event::Queue(QueueEvent::ChildSet(change)))
+    }
 }
 
 impl Kind for PodUse {

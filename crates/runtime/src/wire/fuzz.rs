@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
 use framework_queueing::{
-    ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+    ChildSetObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
 };
 
 use super::poison::{read_in_a_list, sound};
@@ -249,6 +249,11 @@ fn any_bytes_of_a_job_cost_nobody_else() {
 #[test]
 fn any_bytes_of_a_job_set_cost_nobody_else() {
     fuzz::<JobSetObject>();
+}
+
+#[test]
+fn any_bytes_of_a_job_set_of_a_train_job_cost_nobody_else() {
+    fuzz::<ChildSetObject>();
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! JobSets (`jobset.x-k8s.io/v1alpha2`), as far as queueing uses them: each has several templates of Jobs
 //! with a number of replicas, and waits suspended as a Job does.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_queue::ResourceRequests;
-use framework_queueing::{JobObject, JobSetObject};
+use framework_queueing::{ChildSetObject, JobObject, JobSetObject};
 
 use super::job::{JobSpecWire, StatusWire, at_a_time, template_metadata};
 use super::resource::{Read, Resource, Wire};
@@ -58,6 +60,18 @@ impl Wire for JobSetObject {
     }
 }
 
+impl Wire for ChildSetObject {
+    const RESOURCE: Resource = Resource { selector: None, ..JobSetObject::RESOURCE };
+
+    fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
+        let set: JobSet = serde_json::from_str(json.get())?;
+        let resource_version = set.metadata.resource_version.clone();
+        let controller = set.metadata.controller().map(|owner| Arc::from(owner.uid.as_str()));
+        let object = controller.map(|controller| ChildSetObject { controller, job: job_set_of(set).job });
+        Ok(Read { resource_version, slot: None, object, unowned: None })
+    }
+}
+
 fn job_set_of(set: JobSet) -> JobSetObject {
     let JobSet { metadata, spec, status } = set;
     let (key, resource_version) = metadata.identity();
@@ -97,6 +111,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::wire::decode;
 
     fn job(parallelism: u32, completions: Option<u32>, metadata: &Value) -> Value {
         let resources = json!({"requests": {"cpu": "500m"}});
@@ -139,6 +154,22 @@ mod tests {
         let metadata =
             [TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
         assert_eq!(set.templates, metadata);
+    }
+
+    #[test]
+    fn a_job_set_with_a_controller_says_what_that_requests() {
+        let read = |controller: bool| {
+            let owner = json!({"kind": "TrainJob", "name": "set", "uid": "train", "controller": controller});
+            let set = json!({
+                "metadata": {"name": "set", "namespace": "team", "uid": "u", "ownerReferences": [owner]},
+                "spec": {"suspend": true, "replicatedJobs": [{"template": job(2, None, &Value::Null)}]},
+            });
+            decode::<ChildSetObject>(set.to_string().as_bytes()).unwrap()
+        };
+        let set = read(true).unwrap();
+        assert_eq!((&*set.controller, set.job.queue), ("train", None));
+        assert_eq!(set.job.requests.unwrap().to_string(), "cpu: 1, pods: 2");
+        assert!(read(false).is_none());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use framework_api::name;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
 use framework_queueing::{
-    ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
+    ChildSetObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
 };
 
 use super::{AttemptObject, DeclaredText, JobOfJobSet, JobOfOperator, Resource, Watched, Wire, decode, page};
@@ -149,6 +149,7 @@ macro_rules! of_every_kind {
         $check::<PodUse>($($argument),*);
         $check::<JobObject>($($argument),*);
         $check::<JobSetObject>($($argument),*);
+        $check::<ChildSetObject>($($argument),*);
         $check::<UnitObject>($($argument),*);
         $check::<QueueObject>($($argument),*);
         $check::<QuotaObject>($($argument),*);

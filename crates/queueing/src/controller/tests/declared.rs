@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::consumer::JobKind;
-use crate::object::{DeclaredObject, JobNotes, JobObject, UnitNotes};
+use crate::object::{ChildSetObject, DeclaredObject, JobNotes, JobObject, UnitNotes};
 use crate::share::Share;
 
 fn row() -> Arc<JobKindRow> {
@@ -324,6 +324,46 @@ fn a_deleted_job_holds_its_capacity_until_its_last_pod_is_gone() {
     world.controller.step(QueueEvent::Pod(Change::Applied(pod(2, true))));
     assert!(world.settle().contains(&"remove finalizer of sweep-train".to_owned()));
     assert!(world.admitted.contains_key(&key("next")));
+}
+
+/// A job that does not say what it requests, of a kind whose JobSet does.
+fn parent(resource_version: u128) -> DeclaredObject {
+    let row = json!({
+        "apiVersion": "example.com/v1", "kind": "Sweep", "plural": "sweeps",
+        "suspend": {"pointer": "/spec/suspend"}, "ask": "example.com/ask", "child": "JobSet",
+        "finished": {"conditions": ["Done"]},
+    });
+    let mut object = job(resource_version, Stage::Waiting);
+    object.row = Arc::new(serde_json::from_value(row).unwrap());
+    object.job.requests = Err("the annotation example.com/ask is missing".into());
+    object
+}
+
+fn child(resource_version: u128, controller: &str, requests: Result<u64, &str>) -> QueueEvent {
+    let mut object = job(resource_version, Stage::Waiting).job;
+    object.uid = "child".into();
+    object.queue = None;
+    object.requests = requests.map(cpu).map_err(Arc::from);
+    QueueEvent::ChildSet(Change::Applied(ChildSetObject { controller: controller.into(), job: object }))
+}
+
+#[test]
+fn a_job_requests_what_its_job_set_says_as_soon_as_that_is_there() {
+    let mut world = World::new(1, 10);
+    world.server.jobs.insert(key("train"), (Stage::Waiting, 8));
+    show(&mut world, Change::Listed(parent(1)));
+    show(&mut world, Change::Synced);
+    world.controller.step(child(2, "another", Ok(3)));
+    assert_eq!(world.settle(), [""; 0], "a JobSet that it does not control says nothing");
+    assert_eq!(world.said, [""; 0], "its operator has yet to make the JobSet");
+    world.controller.step(child(3, "uid-train", Err("spec.replicatedJobs[0]: cpu")));
+    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.said.len(), 1);
+    assert!(world.said[0].ends_with("not known: spec.replicatedJobs[0]: cpu"), "{:?}", world.said);
+    world.controller.step(child(4, "uid-train", Ok(8)));
+    let requests = world.settle();
+    assert_eq!((requests[0].as_str(), requests.len()), ("create train", 4), "{requests:?}");
+    assert_eq!(world.server.units[&key("sweep-train")].requests, Ok(cpu(8)));
 }
 
 #[test]

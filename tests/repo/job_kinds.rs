@@ -1,5 +1,5 @@
-//! Each built-in kind of jobs has its rights in the component of its operator, made from its row, and a row in
-//! the page for users.
+//! Each built-in kind of jobs has its rights in the component of its operator, made from its row, and a row
+//! in the page for users.
 
 use std::collections::BTreeSet;
 

@@ -95,8 +95,8 @@ impl Owners {
         }
     }
 
-    /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known. A Job that itself waits
-    /// in a queue is the job, even if a controller of another kind made it.
+    /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known. A Job that itself
+    /// waits in a queue is the job, even if a controller of another kind made it.
     pub fn job_of(&self, pod: &Key) -> Option<Key> {
         let controller = self.controller_of.get(pod)?;
         let is_job = self.jobs.contains(controller);

@@ -249,8 +249,8 @@ impl StatusWrite {
         self.not_before = self.not_before.max(at);
     }
 
-    /// Another write came first: the Framework is to be read, unless the watch shows a newer version. Returns the rejected draft. `base`: the version
-    /// that it was computed from.
+    /// Another write came first: the Framework is to be read, unless the watch shows a newer version. Returns
+    /// the rejected draft. `base`: the version that it was computed from.
     pub fn conflicted(&mut self, base: u128) -> Option<Draft> {
         self.failed = Some(Failed { base, counted: false });
         match std::mem::replace(&mut self.stage, Stage::Unread) {

@@ -69,7 +69,7 @@ kind: Component
 }
 
 #[test]
-fn the_rights_on_each_kind_show_no_drift_from_its_row() {
+pub fn the_rights_on_each_kind_show_no_drift_from_its_row() {
     let rows = built_in();
     let known: BTreeSet<&str> = OPERATORS.iter().map(|(_, api_version)| *api_version).collect();
     let of_rows: BTreeSet<&str> = rows.iter().map(|row| row.api_version.as_str()).collect();

@@ -137,12 +137,17 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(deploy(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The files of a component, one after the other.
+/// The files of a component and of its components, one after the other.
 fn component(folder: &str) -> String {
     let kustomization: Value =
         serde_saphyr::from_str(&read(&format!("{folder}/kustomization.yaml"))).expect("YAML");
-    let files = kustomization["resources"].as_array().expect("resources").iter().filter_map(Value::as_str);
-    files.map(|file| read(&format!("{folder}/{file}"))).collect::<Vec<_>>().join("---\n")
+    let named = |key: &str| -> Vec<String> {
+        let names = kustomization[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.map(|name| format!("{folder}/{name}")).collect()
+    };
+    let files = named("resources").iter().map(|file| read(file)).collect::<Vec<_>>();
+    let components = named("components").iter().map(|folder| component(folder)).collect::<Vec<_>>();
+    [files, components].concat().join("---\n")
 }
 
 const VALUES_HEAD: &str = "\
@@ -208,6 +213,7 @@ fn the_chart_is_made_from_what_kustomize_renders() {
         // They are part of it.
         super::the_crds_are_made_from_the_types();
         super::the_installed_config_file_is_the_default_one_with_queues_and_replicas();
+        crate::job_kinds::the_rights_on_each_kind_show_no_drift_from_its_row();
     }
     let rendered = kustomize(&deploy("base"));
     let objects = rendered.split("---\n").filter(|object| !object.contains("\nkind: Namespace\n"));

@@ -17,10 +17,6 @@ pub(crate) struct Arguments {
     /// The directory for the images [default: image in cargo's target directory]
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Record the crates in each program, and list them in CycloneDX beside the images: needs cargo-auditable
-    /// and cargo-cyclonedx.
-    #[arg(long)]
-    sbom: bool,
     /// Start the images, and run the controller's against an API server.
     #[arg(long)]
     check: bool,
@@ -31,7 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = arguments.target.clone().map_or_else(host, Ok)?;
     let architecture = Image::architecture(&target)
         .with_context(|| format!("no architecture of images is known for the target {target}"))?;
-    let programs = build(&target, arguments.sbom)?;
+    let programs = build(&target)?;
     let out = arguments.out.clone().unwrap_or_else(|| target_dir().join("image"));
     std::fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
     let revision = revision();
@@ -43,9 +39,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             .write(release, &programs.join(image.name), &root().join("deploy/image"), &path)
             .with_context(|| format!("writing {}", path.display()))?;
         paths.push(path);
-    }
-    if arguments.sbom {
-        paths.extend(list_crates(&target, &out)?);
     }
     if arguments.check {
         check(&out)?;
@@ -71,8 +64,8 @@ fn revision() -> Option<String> {
 }
 
 /// Builds the programs with the C library in them, and returns their directory.
-fn build(target: &str, auditable: bool) -> Result<PathBuf> {
-    let mut command = if auditable { cargo(&["auditable", "build"]) } else { cargo(&["build"]) };
+fn build(target: &str) -> Result<PathBuf> {
+    let mut command = cargo(&["build"]);
     // The target is named even if it is this machine's: without it the flags would reach procedural macros,
     // which are never static.
     command.args(["--release", "--locked", "--target", target]);
@@ -90,22 +83,6 @@ fn build(target: &str, auditable: bool) -> Result<PathBuf> {
 /// The flag that keeps a directory of this machine out of the programs.
 fn renamed(directory: &Path, name: &str) -> String {
     format!("--remap-path-prefix={}={name}", directory.display())
-}
-
-/// Writes the list of the crates of each program in CycloneDX.
-fn list_crates(target: &str, out: &Path) -> Result<Vec<PathBuf>> {
-    let arguments = ["cyclonedx", "--format=json", "--describe=binaries", "--quiet"];
-    let mut command = cargo(&arguments);
-    ensure!(command.args(["--target", target]).status()?.success(), "cargo cyclonedx failed");
-    let mut paths = Vec::new();
-    for (image, directory) in Image::ALL.iter().zip(["", "crates/barrier"]) {
-        let name = format!("{}_bin.cdx.json", image.name);
-        let path = out.join(format!("{}-{}.cdx.json", image.name, env!("CARGO_PKG_VERSION")));
-        std::fs::rename(root().join(directory).join(&name), &path)
-            .with_context(|| format!("taking {name} from cargo cyclonedx"))?;
-        paths.push(path);
-    }
-    Ok(paths)
 }
 
 /// Runs the test of the gate on these images instead of its own.

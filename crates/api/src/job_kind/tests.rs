@@ -58,7 +58,12 @@ fn a_row_that_is_not_allowed_is_refused_with_what_is() {
             "give deadline for TrainJob of trainer.kubeflow.org",
         ),
         ("  finished", "  child: JobSet\n  finished", "", "give child with ask"),
-        ("  finished", "  child: Pod\n  finished", "[0].child", "expected `JobSet`"),
+        (
+            "  finished",
+            "  child: Pod\n  finished",
+            "[0].child",
+            "unknown variant `Pod`, expected one of JobSet",
+        ),
         ("  finished", "  deadline: mine\n  finished", "[0].deadline", "mine"),
         ("  suspend: {pointer: /spec/suspend}\n", "", "[0]", "missing field `suspend`"),
     ] {

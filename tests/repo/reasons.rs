@@ -23,198 +23,98 @@ const NOTHING: &str = "none is needed";
 /// Cause and remedy.
 type Text = (&'static str, &'static str);
 
-/// The row of an Event: its type, the object that it is about, cause and remedy.
-type Row = (EventReason, &'static str, &'static str, Text);
-
-const EVENTS: [Row; 23] = {
+/// The type of an Event, and the object that it is about.
+fn subject(reason: EventReason) -> (&'static str, &'static str) {
     use EventReason::*;
-    [
-        (Admitted, "Normal", "Framework", ("its queue released it", NOTHING)),
-        (
-            DeadlineExceeded,
-            "Warning",
-            "Framework, TrainJob",
-            ("it ran past its `activeDeadlineSeconds`", "create it again with a later deadline, or none"),
-        ),
-        (
-            DeadlineNotEnforced,
-            "Warning",
-            "TrainJob",
-            (
-                "the API server refuses the write that ends it at its deadline",
-                "read the message; the rights of `deploy/train-jobs` may be missing",
-            ),
-        ),
-        (
-            DeletionFailed,
-            "Warning",
-            "Framework, TrainJob",
-            (
-                "its TTL is over, and the API server refuses its deletion",
-                "read the message: a webhook or policy of the cluster refuses it",
-            ),
-        ),
-        (
-            Failed,
-            "Warning",
-            "Framework",
-            (
-                "it completed and failed",
-                "read the code and the diagnostics: [failures](../manual/failures.md)",
-            ),
-        ),
-        (
-            FrameworkTooLarge,
-            "Warning",
-            "Framework",
-            (
-                "its Tasks might not fit into the object, so that some are not added",
-                "use fewer Tasks or smaller templates: [large](../manual/large.md)",
-            ),
-        ),
-        (
-            GrowthQueued,
-            "Normal",
-            "Framework",
-            ("it was released and grew: the new Tasks wait in its queue", NOTHING),
-        ),
-        (
-            InvalidFieldIgnored,
-            "Warning",
-            "Framework, TrainJob",
-            ("a field is out of bounds, and counts as not set", "give it a value that the message allows"),
-        ),
-        (
-            InvalidPodTemplate,
-            "Warning",
-            "Framework",
-            (
-                "a pod template cannot be decoded",
-                "correct the field that the message names, in a new Framework or in the spec",
-            ),
-        ),
-        (
-            PodHeld,
-            "Warning",
-            "Framework",
-            (
-                "a Pod was deleted by force, and finalizers hold it",
-                "let the owner of the finalizers that the message names remove them",
-            ),
-        ),
-        (
-            RequestUnknown,
-            "Warning",
-            "a job in a queue",
-            (
-                "it gets no QueueUnit, because its request cannot be read from it",
-                "correct the field that the message names",
-            ),
-        ),
-        (
-            RetryDelayed,
-            "Normal",
-            "Framework",
-            ("its attempt ended, and the next one waits: [delays](../manual/retry.md)", NOTHING),
-        ),
-        (
-            Retrying,
-            "Normal",
-            "Framework",
-            (
-                "its attempt ended, and another one follows",
-                "none, unless it repeats: read the code in the message",
-            ),
-        ),
-        (
-            ShortTTLSecondsAfterFinished,
-            "Warning",
-            "Framework, TrainJob",
-            (
-                "it is deleted less than a minute after its end",
-                "give a `ttlSecondsAfterFinished` of 60 or more",
-            ),
-        ),
-        (
-            SlotsMoved,
-            "Normal, or Warning if requests of the earlier owner may still land",
-            "the leader's Lease",
-            ("slots got another owner: [sharding](../sharding.md)", NOTHING),
-        ),
-        (
-            StaysSuspended,
-            "Normal",
-            "a job in a queue",
-            (
-                "it was suspended after its release, and its QueueUnit keeps the capacity",
-                "resume it by hand, or delete the unit to give the capacity back",
-            ),
-        ),
-        (
-            StatusCompressed,
-            "Normal",
-            "Framework",
-            (
-                "its status is stored compressed, because it would not fit otherwise",
-                "read it by `kubectl framework get NAME -o yaml`",
-            ),
-        ),
-        (
-            StatusRefused,
-            "Warning",
-            "Framework",
-            ("the API server does not accept its status", "read the message; apply the CRD of this version"),
-        ),
-        (
-            StatusUnreadable,
-            "Warning",
-            "Framework",
-            (
-                "its stored form cannot be read, and it is left alone",
-                "restore the status, install the newer version again, or delete it and create it again",
-            ),
-        ),
-        (Succeeded, "Normal", "Framework", ("it completed and succeeded", NOTHING)),
-        (
-            TaskRetryDelayed,
-            "Warning",
-            "Framework",
-            (
-                "a Task ended soon after its start again: its retry \
-                 [waits](../manual/retry.md#attempts-that-end-at-once)",
-                "correct the cause of its failure",
-            ),
-        ),
-        (
-            TaskRetrying,
-            "Normal",
-            "Framework",
-            ("a Task is retried", "none, unless it repeats: read the code in the message"),
-        ),
-        (
-            UnknownFieldIgnored,
-            "Warning",
-            "Framework",
-            (
-                "Kubernetes does not know a field of a pod template, and ignores it",
-                "correct the name of the field",
-            ),
-        ),
-    ]
-};
-
-fn event(reason: EventReason) -> (&'static str, &'static str, Text) {
     match reason {
-        EventReason::Unit(Reason::Admitted) => {
-            ("Normal", "QueueUnit of another kind of job", unit(Reason::Admitted))
+        Admitted | GrowthQueued | RetryDelayed | Retrying | StatusCompressed | Succeeded | TaskRetrying => {
+            ("Normal", "Framework")
         }
-        EventReason::Unit(reason) => ("Normal", "QueueUnit", unit(reason)),
-        _ => {
-            let row = EVENTS.into_iter().find(|row| row.0 == reason);
-            let (_, kind, about, text) = row.unwrap_or_else(|| panic!("{reason:?} has no row"));
-            (kind, about, text)
+        Failed | FrameworkTooLarge | InvalidPodTemplate | PodHeld | StatusRefused | StatusUnreadable
+        | TaskRetryDelayed | UnknownFieldIgnored => ("Warning", "Framework"),
+        DeadlineExceeded | DeletionFailed | InvalidFieldIgnored | ShortTTLSecondsAfterFinished => {
+            ("Warning", "Framework, TrainJob")
         }
+        DeadlineNotEnforced => ("Warning", "TrainJob"),
+        RequestUnknown => ("Warning", "a job in a queue"),
+        StaysSuspended => ("Normal", "a job in a queue"),
+        SlotsMoved => {
+            ("Normal, or Warning if requests of the earlier owner may still land", "the leader's Lease")
+        }
+        Unit(Reason::Admitted) => ("Normal", "QueueUnit of another kind of job"),
+        Unit(_) => ("Normal", "QueueUnit"),
     }
+}
+
+/// Why an Event is published.
+fn cause(reason: EventReason) -> &'static str {
+    use EventReason::*;
+    match reason {
+        Admitted => "its queue released it",
+        DeadlineExceeded => "it ran past its `activeDeadlineSeconds`",
+        DeadlineNotEnforced => "the API server refuses the write that ends it at its deadline",
+        DeletionFailed => "its TTL is over, and the API server refuses its deletion",
+        Failed => "it completed and failed",
+        FrameworkTooLarge => "its Tasks might not fit into the object, so that some are not added",
+        GrowthQueued => "it was released and grew: the new Tasks wait in its queue",
+        InvalidFieldIgnored => "a field is out of bounds, and counts as not set",
+        InvalidPodTemplate => "a pod template cannot be decoded",
+        PodHeld => "a Pod was deleted by force, and finalizers hold it",
+        RequestUnknown => "it gets no QueueUnit, because its request cannot be read from it",
+        RetryDelayed => "its attempt ended, and the next one waits: [delays](../manual/retry.md)",
+        Retrying => "its attempt ended, and another one follows",
+        ShortTTLSecondsAfterFinished => "it is deleted less than a minute after its end",
+        SlotsMoved => "slots got another owner: [sharding](../sharding.md)",
+        StaysSuspended => "it was suspended after its release, and its QueueUnit keeps the capacity",
+        StatusCompressed => "its status is stored compressed, because it would not fit otherwise",
+        StatusRefused => "the API server does not accept its status",
+        StatusUnreadable => "its stored form cannot be read, and it is left alone",
+        Succeeded => "it completed and succeeded",
+        TaskRetryDelayed => {
+            "a Task ended soon after its start again: its retry \
+             [waits](../manual/retry.md#attempts-that-end-at-once)"
+        }
+        TaskRetrying => "a Task is retried",
+        UnknownFieldIgnored => "Kubernetes does not know a field of a pod template, and ignores it",
+        Unit(reason) => unit(reason).0,
+    }
+}
+
+/// The step that helps.
+fn remedy(reason: EventReason) -> &'static str {
+    use EventReason::*;
+    match reason {
+        Admitted => NOTHING,
+        DeadlineExceeded => "create it again with a later deadline, or none",
+        DeadlineNotEnforced => "read the message; the rights of `deploy/train-jobs` may be missing",
+        DeletionFailed => "read the message: a webhook or policy of the cluster refuses it",
+        Failed => "read the code and the diagnostics: [failures](../manual/failures.md)",
+        FrameworkTooLarge => "use fewer Tasks or smaller templates: [large](../manual/large.md)",
+        GrowthQueued => NOTHING,
+        InvalidFieldIgnored => "give it a value that the message allows",
+        InvalidPodTemplate => "correct the field that the message names, in a new Framework or in the spec",
+        PodHeld => "let the owner of the finalizers that the message names remove them",
+        RequestUnknown => "correct the field that the message names",
+        RetryDelayed => NOTHING,
+        Retrying => "none, unless it repeats: read the code in the message",
+        ShortTTLSecondsAfterFinished => "give a `ttlSecondsAfterFinished` of 60 or more",
+        SlotsMoved => NOTHING,
+        StaysSuspended => "resume it by hand, or delete the unit to give the capacity back",
+        StatusCompressed => "read it by `kubectl framework get NAME -o yaml`",
+        StatusRefused => "read the message; apply the CRD of this version",
+        StatusUnreadable => {
+            "restore the status, install the newer version again, or delete it and create it again"
+        }
+        Succeeded => NOTHING,
+        TaskRetryDelayed => "correct the cause of its failure",
+        TaskRetrying => "none, unless it repeats: read the code in the message",
+        UnknownFieldIgnored => "correct the name of the field",
+        Unit(reason) => unit(reason).1,
+    }
+}
+
+fn explained(reason: EventReason) -> Text {
+    (cause(reason), remedy(reason))
 }
 
 fn unit(reason: Reason) -> Text {
@@ -247,10 +147,9 @@ fn unit(reason: Reason) -> Text {
 }
 
 fn obstacle(obstacle: Obstacle) -> (&'static str, Text) {
-    let of = |reason| event(reason).2;
     match obstacle {
-        Obstacle::FrameworkTooLarge => ("False", of(EventReason::FrameworkTooLarge)),
-        Obstacle::InvalidPodTemplate => ("False", of(EventReason::InvalidPodTemplate)),
+        Obstacle::FrameworkTooLarge => ("False", explained(EventReason::FrameworkTooLarge)),
+        Obstacle::InvalidPodTemplate => ("False", explained(EventReason::InvalidPodTemplate)),
         Obstacle::NameConflict => (
             "False",
             (
@@ -266,7 +165,7 @@ fn obstacle(obstacle: Obstacle) -> (&'static str, Text) {
             ),
         ),
         Obstacle::Queued => ("False", ("it waits in its queue", "see the condition `Queued`")),
-        Obstacle::StatusUnreadable => ("Unknown", of(EventReason::StatusUnreadable)),
+        Obstacle::StatusUnreadable => ("Unknown", explained(EventReason::StatusUnreadable)),
     }
 }
 
@@ -301,7 +200,7 @@ fn events() -> String {
         Reason::ALL.into_iter().filter(|reason| !matches!(reason, Reason::Waiting | Reason::Overtaken));
     let units = units.map(EventReason::Unit);
     for reason in EventReason::ALL.into_iter().chain(units) {
-        let (kind, about, (cause, remedy)) = event(reason);
+        let ((kind, about), (cause, remedy)) = (subject(reason), explained(reason));
         let _ = writeln!(table, "| `{}` | {kind} | {about} | {cause} | {remedy} |", reason.as_str());
     }
     table
@@ -336,9 +235,9 @@ fn conditions() -> String {
     let of_unit = ("the reason of its QueueUnit, below", "that of the unit");
     text += &row(queue::QUEUED, "True", "any other", of_unit);
     text += &row(COMPLETE, "True", "its completion phrase", ("it completed and succeeded", NOTHING));
-    let late = event(EventReason::DeadlineExceeded).2;
+    let late = explained(EventReason::DeadlineExceeded);
     text += &row(FAILED, "True", &code(DEADLINE_EXCEEDED), late);
-    let failed = event(EventReason::Failed).2;
+    let failed = explained(EventReason::Failed);
     text += &row(FAILED, "True", "any other completion phrase, `Code` or `CodeMinus` and a number", failed);
     let _ = write!(text, "\n## Conditions of a QueueUnit\n{head}");
     for reason in Reason::ALL {

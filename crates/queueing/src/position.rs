@@ -10,9 +10,10 @@ pub struct QueuePosition {
     pub queue: String,
     /// `status.phase`.
     pub phase: Option<framework_api::queue::Phase>,
-    /// Why it waits.
+    /// Why it waits now, if that is known, otherwise as it is stored.
     pub reason: Option<String>,
-    /// The same for people.
+    /// The same for people, with the numbers of now. Those of the stored message are of the moment when the
+    /// reason last changed.
     pub message: String,
     /// How many units of its queue stand before it. Not given of a unit that does not wait for its turn.
     #[serde(skip_serializing_if = "Option::is_none")]

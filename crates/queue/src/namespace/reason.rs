@@ -29,18 +29,8 @@ impl Namespace {
             return;
         }
         let set_aside = self.set_aside();
-        let mut reasons = Reasons {
-            queues: &self.queues,
-            shapes: &self.shapes,
-            index: &self.index,
-            limits: &self.limits,
-            usage: &self.usage,
-            set_aside,
-            by_shape: BTreeMap::new(),
-            reserved: None,
-            insufficient: None,
-            exceeded: None,
-        };
+        let (queues, shapes, index) = (&self.queues, &self.shapes, &self.index);
+        let mut reasons = Reasons::new(queues, shapes, index, &self.limits, &self.usage, set_aside);
         decisions.reserve(self.unreported.len());
         let mut tell = |uid: Arc<str>, unit: &mut Unit| {
             let Some(reason) = reasons.news(&uid, unit) else { return };
@@ -66,6 +56,20 @@ impl Namespace {
                 tell(uid, unit);
             }
         }
+    }
+
+    /// Why a waiting unit waits, with the numbers of now: a report has those of the moment when the reason last
+    /// changed. `None` if the unit does not wait, or no round has looked at it yet.
+    pub fn wait_reason(&self, uid: &str) -> Option<WaitReason> {
+        let unit = self.units.get(uid)?;
+        if !matches!(unit.facts.phase, UnitPhase::Waiting { .. }) {
+            return None;
+        }
+        let (queues, shapes, index) = (&self.queues, &self.shapes, &self.index);
+        let set_aside = self.set_aside();
+        let mut reasons = Reasons::new(queues, shapes, index, &self.limits, &self.usage, set_aside);
+        let reason = reasons.reason(unit)?;
+        Some(reasons.refusal(unit, reason))
     }
 
     /// The amounts set aside for overdue units.
@@ -96,7 +100,31 @@ struct Reasons<'a> {
     exceeded: Option<Bounds>,
 }
 
-impl Reasons<'_> {
+impl<'a> Reasons<'a> {
+    fn new(
+        queues: &'a Queues,
+        shapes: &'a Shapes,
+        index: &'a Index,
+        limits: &'a Limits,
+        usage: &'a Tally,
+        set_aside: Tally,
+    ) -> Self {
+        let by_shape = BTreeMap::new();
+        let (reserved, insufficient, exceeded) = (None, None, None);
+        Reasons {
+            queues,
+            shapes,
+            index,
+            limits,
+            usage,
+            set_aside,
+            by_shape,
+            reserved,
+            insufficient,
+            exceeded,
+        }
+    }
+
     /// Why a unit waits.
     fn reason(&self, unit: &Unit) -> Option<Reason> {
         if unit.shape == ShapeId::NONE {

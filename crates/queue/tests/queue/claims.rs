@@ -401,3 +401,23 @@ fn a_position_counts_the_queue_and_all_that_are_served_before() {
     assert_eq!(world.position("huge"), (0, 0, None));
     assert_eq!(world.namespace.position("run"), None, "it does not wait");
 }
+
+#[test]
+fn a_reason_on_request_has_the_numbers_of_now() {
+    let mut world = World::new("cpu 10");
+    world.set_unit("run", unit("a", 0, "cpu 8"));
+    world.set_unit("next", unit("a", 1, "cpu 6"));
+    assert_eq!(world.round(0), ["run goes", "next waits: InsufficientQuota"]);
+    let says = |world: &World, uid: &str| world.namespace.wait_reason(uid).map(|reason| reason.to_string());
+    let allows = "quota \"team\" allows 10, released units hold";
+    let expected = format!("no room: asks 6 of cpu, 4 too much: {allows} 8");
+    assert_eq!(says(&world, "next"), Some(expected));
+    let mut facts = world.namespace.unit("run").unwrap().clone();
+    facts.phase = UnitPhase::Released { usage: requests("cpu 5") };
+    world.set_unit("run", facts);
+    assert_eq!(world.round(1), NONE, "the reason is the same, so it is not reported again");
+    let expected = format!("no room: asks 6 of cpu, 1 too much: {allows} 5");
+    assert_eq!(says(&world, "next"), Some(expected));
+    assert_eq!(says(&world, "run"), None, "it does not wait");
+    assert_eq!(says(&world, "other"), None, "there is none");
+}

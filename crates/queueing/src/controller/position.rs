@@ -14,11 +14,13 @@ impl QueueController {
             namespace_state.and_then(|namespace_state| namespace_state.schedule.position(&unit.uid));
         let before = position.as_ref().and_then(|position| position.directly_before.as_ref());
         let name = before.and_then(|uid| namespace_state?.names.get(uid));
+        let reason = namespace_state.and_then(|state| state.schedule.wait_reason(&unit.uid));
+        let stored = || unit.status.reason.map(|reason| reason.to_string());
         Some(QueuePosition {
             queue: unit.queue.to_string(),
             phase: unit.status.phase,
-            reason: unit.status.reason.map(|reason| reason.to_string()),
-            message: unit.status.message.clone(),
+            reason: reason.as_ref().map(|now| now.reason().to_string()).or_else(stored),
+            message: reason.map_or_else(|| unit.status.message.clone(), |now| now.to_string()),
             place: position.as_ref().map(|position| position.place),
             before: position.as_ref().map(|position| position.before),
             directly_before: name.map(|name| name.to_string()),

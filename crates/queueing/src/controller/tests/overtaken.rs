@@ -76,3 +76,19 @@ fn the_overtaken_time_outlasts_a_change_of_the_unit() {
     let stored = world.server.units[&key("framework-b")].status.overtaken;
     assert_eq!(stored, Some(Overtaken { since: Time::floor(at(0)), reserved: false }));
 }
+
+#[test]
+fn a_position_says_what_is_missing_now() {
+    let mut world = World::new(1, 10);
+    for (name, asks) in [("a", 8), ("b", 6), ("c", 1)] {
+        world.submit(name, asks);
+        world.settle();
+    }
+    let position = world.controller.queue_position(&key("framework-b")).expect("it waits");
+    let stored = &world.server.units[&key("framework-b")].status.message;
+    assert!(stored.contains("asks 6 of cpu, 4 too much"), "{stored}");
+    assert!(position.message.contains("asks 6 of cpu, 5 too much"), "{}", position.message);
+    assert_eq!(position.reason.as_deref(), Some("InsufficientQuota"));
+    let released = world.controller.queue_position(&key("framework-a")).expect("it is there");
+    assert_eq!((released.place, released.reason.as_deref()), (None, Some("Admitted")), "as it is stored");
+}

@@ -76,7 +76,7 @@ fn try_create(object: &str) -> Result<String, String> {
     kubectl(&["create", "--dry-run=server", "-o=name", "-f=-"], object)
 }
 
-/// What the API server says to a client that creates an object.
+/// The answer of the API server to a client that creates an object.
 fn warned(object: &str) -> String {
     let output = shared().kubectl_as("admin", &["create", "--dry-run=server", "-f=-"], object);
     output.expect("kubectl runs").stderr

@@ -23,7 +23,7 @@ const COMPONENTS: [(&str, &str); 5] = [
     ("trainJobs", "train-jobs"),
 ];
 
-/// What kustomize renders of a folder.
+/// The objects that kustomize renders of a folder.
 fn kustomize(folder: &Path) -> String {
     let programs = Binaries::with(&[Program::Kubectl], &framework_programs::say).expect("kubectl is there");
     let mut kubectl = Command::new(programs.path(Program::Kubectl));
@@ -67,7 +67,8 @@ fn by_name(text: &str) -> BTreeMap<String, Value> {
     named
 }
 
-/// What kustomize renders, in the form of the chart: without the namespace, and without a hash in a name.
+/// The objects that kustomize renders, in the form of the chart: without the namespace, and without a hash in
+/// a name.
 fn kustomized(folder: &Path) -> BTreeMap<String, Value> {
     let text = kustomize(folder);
     let name = format!("frameworkcontroller-{}", hash(&text));

@@ -20,7 +20,7 @@ fn promises(dockerfile: &str) -> Vec<(&str, &str)> {
     instructions.map(|line| line.split_once(' ').expect("an instruction and its argument")).collect()
 }
 
-/// What the last stage says with an instruction, with the values of its arguments.
+/// The values that the last stage gives to an instruction, with its arguments replaced.
 fn said(dockerfile: &str, instruction: &str) -> Vec<String> {
     let filled =
         |text: &str| text.replace("${VERSION}", env!("CARGO_PKG_VERSION")).replace("${REVISION}", "abc");

@@ -61,12 +61,13 @@ pub struct JobKindRow {
     /// Whether its operator runs some of its Pods by batch/v1 Jobs, which the job controls.
     #[serde(default)]
     pub owns_jobs: bool,
-    /// Who ends a TrainJob at its `spec.activeDeadlineSeconds`. If unset, its jobs have no lifetimes.
+    /// The program that ends a TrainJob at its `spec.activeDeadlineSeconds`. If unset, its jobs have no
+    /// lifetimes.
     #[serde(default)]
     pub deadline: Option<DeadlineBy>,
 }
 
-/// Who ends a job at the deadline that its spec names.
+/// The program that ends a job at the deadline that its spec names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeadlineBy {

@@ -146,7 +146,7 @@ pub struct Wait {
     /// The Frameworks, which are awaited one after the other
     #[arg(required = true, value_parser = framework)]
     pub name: Vec<String>,
-    /// What is awaited
+    /// The goal that is awaited
     #[arg(long = "for", value_enum, value_name = "GOAL", default_value_t)]
     pub goal: Goal,
     /// How long to wait for all of them, such as 90s or 2h; 0: only look
@@ -154,7 +154,7 @@ pub struct Wait {
     pub timeout: Duration,
 }
 
-/// What is awaited.
+/// The goal of a wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Goal {
     /// Completed and succeeded.

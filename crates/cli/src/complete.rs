@@ -11,7 +11,7 @@ use crate::find;
 /// The name of the program that kubectl runs for completions.
 pub const PROGRAM: &str = "kubectl_complete-framework";
 
-/// What the shell may add to the candidates, as numbers of cobra, the library of kubectl.
+/// Instructions for the shell about the candidates, as numbers of cobra, the library of kubectl.
 const FILES: &str = ":0";
 const NOTHING: &str = ":4";
 

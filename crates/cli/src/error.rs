@@ -55,7 +55,7 @@ pub enum Error {
         /// Why.
         source: Refusal,
     },
-    /// What was awaited never happens.
+    /// The awaited goal will never be reached.
     #[error("{framework} cannot become as --for={goal} asks: {why}")]
     Never {
         /// The Framework.
@@ -67,7 +67,7 @@ pub enum Error {
         /// The Frameworks that were as asked.
         text: String,
     },
-    /// What was awaited did not happen in time.
+    /// The awaited goal was not reached in time.
     #[error("timed out after {after}: {framework} {state}, awaited was --for={goal}")]
     TimedOut {
         /// The Framework.

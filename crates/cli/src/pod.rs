@@ -18,7 +18,7 @@ pub struct PodView {
     pub uid: String,
     /// Its phase; `Terminating` while it is being deleted.
     pub phase: String,
-    /// What keeps it from running, for people.
+    /// The obstacle that keeps it from running, for people.
     pub obstacle: Option<String>,
 }
 

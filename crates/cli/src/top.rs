@@ -1,6 +1,6 @@
 //! `top`: Frameworks by the Tasks that run and wait, and what their Pods use, or request.
 //!
-//! What is used is known where `metrics.k8s.io` is served. A Pod counts for the Framework whose ConfigMap
+//! The use is known where `metrics.k8s.io` is served. A Pod counts for the Framework whose ConfigMap
 //! controls it, whatever its labels say.
 
 use std::collections::BTreeMap;
@@ -32,12 +32,12 @@ type Amounts = BTreeMap<(String, String), ResourceRequests>;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Top {
-    /// What the amounts of CPU and memory are.
+    /// The meaning of the amounts of CPU and memory.
     source: Source,
     items: Vec<Row>,
 }
 
-/// What amounts are.
+/// The meaning of amounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Source {

@@ -28,14 +28,14 @@ struct Why {
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<Time>,
     attempt: i32,
-    /// What it awaits; empty once nothing more happens.
+    /// The next things that it awaits; empty once nothing more happens.
     awaits: Vec<String>,
     /// The rules that decided so far.
     decided_by: Vec<String>,
     /// Its units, and where those that wait stand.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     queue: Vec<Standing>,
-    /// What could not be found out.
+    /// Facts that could not be found out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unknown: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What an image promises, and its description in the terms of OCI.
+//! The promises of an image, and its description in the terms of OCI.
 
 use std::collections::BTreeMap;
 use std::fs::File;

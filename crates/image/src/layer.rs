@@ -26,7 +26,7 @@ impl Entry {
         Entry { path: path.to_owned(), mode: 0o755, content: Some(content) }
     }
 
-    /// What is below a directory, in the order of the names.
+    /// Everything below a directory, in the order of the names.
     pub(crate) fn all_of(directory: &Path) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
         collect(directory, "", &mut entries)?;

@@ -1,4 +1,4 @@
-//! What the ends of a job of a declared kind depend on, and the condition that ends it.
+//! The facts that decide when a job of a declared kind ends, and the condition that ends it.
 
 use std::sync::Arc;
 

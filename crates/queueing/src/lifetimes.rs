@@ -6,7 +6,7 @@
 //! - A deadline is stored in the JobSet first, in the version in which it had not ended. So of the end of the
 //!   JobSet and its deadline one is stored, and everything else follows from it.
 //! - A TrainJob is deleted in the version in which it had finished.
-//! - Namespaces send in turns. What comes up while the slot of a namespace is paused is kept.
+//! - Namespaces send in turns. Ends that come while the slot of a namespace is paused are kept.
 //!
 //! It does no I/O and reads no clock.
 

@@ -66,7 +66,7 @@ pub enum Outcome {
         uid: Arc<str>,
         /// The Event, if there is one.
         report: Option<Report>,
-        /// What metrics count, if they count it.
+        /// The measure for metrics, if they count it.
         measure: Option<LifetimeMeasure>,
     },
 }

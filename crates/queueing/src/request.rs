@@ -164,7 +164,7 @@ pub enum Request {
     },
 }
 
-/// What each patch that lets a job begin contains, whatever its kind.
+/// The content of each patch that lets a job begin, of any kind.
 #[derive(Clone, Debug)]
 pub struct Resumption {
     /// Guard.

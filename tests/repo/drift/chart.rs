@@ -23,7 +23,7 @@ const COMPONENTS: [(&str, &str); 5] = [
 const HEAD: &str =
     "{{- /* Generated from deploy/ by `UPDATE=1 cargo test --test repo drift`; do not edit. */ -}}\n";
 
-/// What kustomize renders of a folder.
+/// The objects that kustomize renders of a folder.
 fn kustomize(folder: &Path) -> String {
     let programs = Binaries::with(&[Program::Kubectl], &framework_programs::say).expect("kubectl is there");
     let mut kubectl = Command::new(programs.path(Program::Kubectl));

@@ -15,7 +15,7 @@ use crate::rule;
 pub struct Event {
     /// Seconds since the creation of the Framework.
     pub after_sec: i64,
-    /// What happened.
+    /// The event.
     pub what: String,
     /// The rule that decided it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ fn of_tasks(spec: &FrameworkSpec, before: Option<&FrameworkStatus>, after: &Fram
     groups.into_iter().map(told).collect()
 }
 
-/// What happened to a Task, in the order of the ranks.
+/// An event of a Task, in the order of the ranks.
 fn of_task(
     policy: RetryPolicy,
     before: Option<&TaskStatus>,

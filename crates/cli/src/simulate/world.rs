@@ -46,7 +46,7 @@ pub struct World {
     policy: Policy,
     now: Time,
     fates: Fates,
-    /// What happens later, by time.
+    /// Events to come, by time.
     due: BTreeMap<Time, Vec<Due>>,
     /// How many Pods each Task had, by their name.
     pods: BTreeMap<String, u32>,

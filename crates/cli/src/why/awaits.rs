@@ -1,4 +1,4 @@
-//! What a Framework awaits, by its state and by its Pods.
+//! The next things that a Framework awaits, by its state and by its Pods.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ pub fn of(found: &Found, pods: &[PodView], now: Timestamp) -> Vec<String> {
     awaited
 }
 
-/// What an attempt awaits that has not begun.
+/// The next things that an attempt awaits before it begins.
 fn start(found: &Found, status: &FrameworkStatus) -> Option<String> {
     if found.framework.spec.execution_type == ExecutionType::Create {
         return Some("its start: executionType is Create".to_owned());
@@ -69,7 +69,7 @@ fn obstacle(status: &FrameworkStatus) -> Option<String> {
     is_obstacle.then(|| format!("{}: {}", running.reason, running.message))
 }
 
-/// What the Tasks of a running attempt await, each kind on one line.
+/// The next things that the Tasks of a running attempt await, each kind on one line.
 fn of_tasks(status: &FrameworkStatus, pods: &[PodView], now: Timestamp) -> Vec<String> {
     let mut groups: BTreeMap<(u8, &'static str), Vec<String>> = BTreeMap::new();
     let mut retries: Vec<String> = Vec::new();

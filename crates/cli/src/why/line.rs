@@ -108,7 +108,7 @@ pub async fn standings(
     Ok((place(own, &stored, now), unknown))
 }
 
-/// What was listed. A user who may not list it gets an answer without it.
+/// The listed objects. A user who may not list them gets an answer without them.
 fn known<K>(listed: Result<Vec<K>, Error>, unknown: &mut Vec<String>) -> Vec<K> {
     listed.unwrap_or_else(|error| {
         unknown.push(error.to_string());

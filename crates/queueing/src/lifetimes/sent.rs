@@ -32,7 +32,7 @@ pub struct InFlight {
     pub job: ConsumerKey,
     /// Its UID.
     pub uid: Arc<str>,
-    /// What the request does.
+    /// Its effect.
     pub purpose: Purpose,
 }
 

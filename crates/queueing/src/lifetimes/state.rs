@@ -1,4 +1,4 @@
-//! What is kept of one job, and the state of its next end.
+//! The kept facts of one job, and the state of its next end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::job_lifetime::{ChildObject, DeadlineCondition, JobLifetime};
 use crate::object::DeclaredObject;
 use crate::store::Stored;
 
-/// What is kept of a job.
+/// The kept facts of a job.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Its name.
@@ -46,7 +46,7 @@ impl From<DeclaredObject> for Job {
     }
 }
 
-/// What is known of the JobSet of a TrainJob.
+/// The knowledge about the JobSet of a TrainJob.
 #[derive(Debug)]
 pub enum Child {
     /// It has to be read.

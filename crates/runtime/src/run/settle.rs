@@ -1,4 +1,4 @@
-//! What becomes of the decisions of the queues that are not requests.
+//! Carries out the decisions of the queues that are not requests.
 
 use framework_core::EventReason;
 use framework_core::plan::Report;

@@ -1,4 +1,4 @@
-//! What is read of TrainJobs and JobSets.
+//! The fields that are read of TrainJobs and JobSets.
 
 use framework_api::job_kind::built_in;
 use serde_json::json;

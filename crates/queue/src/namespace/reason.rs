@@ -58,8 +58,8 @@ impl Namespace {
         }
     }
 
-    /// Why a waiting unit waits, with the numbers of now: a report has those of the moment when the reason last
-    /// changed. `None` if the unit does not wait, or no round has looked at it yet.
+    /// Why a waiting unit waits, with the numbers of now: a report has those of the moment when the reason
+    /// last changed. `None` if the unit does not wait, or no round has looked at it yet.
     pub fn wait_reason(&self, uid: &str) -> Option<WaitReason> {
         let unit = self.units.get(uid)?;
         if !matches!(unit.facts.phase, UnitPhase::Waiting { .. }) {

@@ -37,8 +37,8 @@ const RESTLESS: usize = 40;
 const PERIOD: Duration = Duration::from_millis(333);
 /// Requests of the users at a time.
 const AT_ONCE: usize = 16;
-/// Frameworks of the first tenant at a time.
-const PAIR: usize = 2;
+/// Frameworks of the first tenant that run before the first measurement.
+const WARM: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(900);
 /// The rise of the p99 that is called good.
 const GOAL: f64 = 2.0;
@@ -48,8 +48,8 @@ fn number(name: &str, otherwise: usize) -> usize {
     asked.map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// Runs Frameworks of one Task, two at a time; returns how long each took from its creation to Completed, in
-/// order.
+/// Runs Frameworks of one Task, one after the other; returns how long each took from its creation to
+/// Completed, in order. Several at a time would wait for each other: the budget gives this tenant half.
 async fn lives(prefix: &str, count: usize) -> Vec<Duration> {
     let api = frameworks(OURS);
     let one = async |index: usize| {
@@ -63,7 +63,7 @@ async fn lives(prefix: &str, count: usize) -> Vec<Duration> {
         await_condition(api.clone(), &name, is_over).await.expect("it is watched");
         began.elapsed()
     };
-    let all = stream::iter(0..count).map(one).buffer_unordered(PAIR).collect::<Vec<_>>();
+    let all = stream::iter(0..count).map(one).buffered(1).collect::<Vec<_>>();
     let mut took = tokio::time::timeout(PATIENCE, all).await.expect("they end");
     took.sort_unstable();
     took
@@ -185,7 +185,7 @@ fn a_tenant_of_many_frameworks_hardly_delays_one_of_few() {
     let controller = alone.start("tenants", &config);
     let mark = || installed().audit().mark().expect("the log is there");
     // The first ones fill connections and caches.
-    block_on(lives("warm", PAIR));
+    block_on(lives("warm", WARM));
     let undisturbed = block_on(lives("alone", count));
     let [middle, high] = [50, 99].map(|rank| percent(&undisturbed, rank));
     println!("alone: {count} Frameworks, p50 {middle:.2} s, p99 {high:.2} s");

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use crate::concurrency::{Concurrency, Kind};
+
 /// After this many refusals for overload in a row everything pauses, not only the Framework concerned.
 const REPEATED: u32 = 3;
 
@@ -25,14 +27,15 @@ pub struct Budget {
     tokens: f64,
     refilled: Duration,
     in_flight: usize,
-    max_in_flight: usize,
+    concurrency: Concurrency,
     overloads: u32,
     paused_until: Duration,
 }
 
 impl Budget {
-    /// A full bucket of `burst` requests that refills with `qps` requests a second.
-    pub fn new(qps: f64, burst: u32, max_in_flight: usize) -> Self {
+    /// A full bucket of `burst` requests that refills with `qps` requests a second. The limit of
+    /// requests in flight follows latencies.
+    pub fn new(qps: f64, burst: u32, concurrency: Concurrency) -> Self {
         let burst = f64::from(burst.max(1));
         Budget {
             qps,
@@ -40,7 +43,7 @@ impl Budget {
             tokens: burst,
             refilled: Duration::ZERO,
             in_flight: 0,
-            max_in_flight: max_in_flight.max(1),
+            concurrency,
             overloads: 0,
             paused_until: Duration::ZERO,
         }
@@ -52,7 +55,7 @@ impl Budget {
         self.qps = qps;
         self.burst = f64::from(burst.max(1));
         self.tokens = self.tokens.min(self.burst);
-        self.max_in_flight = max_in_flight.max(1);
+        self.concurrency.set_most(max_in_flight);
     }
 
     /// Takes the right to send one request, if there is one in this part.
@@ -64,6 +67,7 @@ impl Budget {
         }
         self.tokens -= 1.0;
         self.in_flight += 1;
+        self.concurrency.in_flight(self.in_flight);
         true
     }
 
@@ -76,6 +80,11 @@ impl Budget {
     /// A request has ended.
     pub fn ended(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// A request of this kind was answered after so long: the bound of requests in flight follows.
+    pub fn took(&mut self, now: Duration, kind: Kind, latency: Duration) {
+        self.concurrency.took(now, kind, latency);
     }
 
     /// A request was refused for overload, and `wait` was asked for.
@@ -107,6 +116,11 @@ impl Budget {
         Some((now + wait).max(self.paused_until))
     }
 
+    /// How many requests may be in flight now.
+    pub fn limit(&self) -> usize {
+        self.concurrency.limit()
+    }
+
     /// Requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
@@ -124,8 +138,8 @@ impl Budget {
     /// How many requests may be in flight for this part. A bound of one is shared by both parts.
     fn most(&self, part: Part) -> usize {
         match part {
-            Part::Whole => self.max_in_flight,
-            Part::Upper => self.max_in_flight.div_ceil(2),
+            Part::Whole => self.limit(),
+            Part::Upper => self.limit().div_ceil(2),
         }
     }
 
@@ -144,13 +158,18 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    /// A budget with a fixed limit of requests in flight.
+    fn fixed(qps: f64, burst: u32, in_flight: usize) -> Budget {
+        Budget::new(qps, burst, Concurrency::new(in_flight, in_flight))
+    }
+
     fn take_all(budget: &mut Budget, now: Duration) -> usize {
         std::iter::repeat_with(|| budget.take(now, Part::Whole)).take_while(|taken| *taken).count()
     }
 
     #[test]
     fn a_burst_then_the_rate() {
-        let mut budget = Budget::new(10.0, 5, 1000);
+        let mut budget = fixed(10.0, 5, 1000);
         assert_eq!(take_all(&mut budget, ms(0)), 5);
         assert_eq!(take_all(&mut budget, ms(99)), 0);
         let next = budget.next(ms(99), Part::Whole).unwrap();
@@ -162,7 +181,7 @@ mod tests {
     #[test]
     fn the_lower_half_is_kept_from_who_asks_for_much() {
         for (burst, upper) in [(1, 1), (2, 2), (5, 3), (120, 61)] {
-            let mut budget = Budget::new(10.0, burst, 1000);
+            let mut budget = fixed(10.0, burst, 1000);
             let taken = (0..=burst).take_while(|_| budget.take(ms(0), Part::Upper)).count();
             assert_eq!(taken, upper, "of {burst}");
             // Its rate is that of all the bucket.
@@ -175,14 +194,14 @@ mod tests {
 
     #[test]
     fn over_ten_seconds_the_rate_is_the_rate() {
-        let mut budget = Budget::new(80.0, 20, 1000);
+        let mut budget = fixed(80.0, 20, 1000);
         let sent: usize = (0..10_000).map(|at| take_all(&mut budget, ms(at))).sum();
         assert!((815..=820).contains(&sent), "{sent}");
     }
 
     #[test]
     fn what_is_in_flight_is_bounded() {
-        let mut budget = Budget::new(1000.0, 1000, 3);
+        let mut budget = fixed(1000.0, 1000, 3);
         assert_eq!(take_all(&mut budget, ms(0)), 3);
         assert_eq!(budget.next(ms(0), Part::Whole), None, "only a reply helps");
         budget.ended();
@@ -192,7 +211,7 @@ mod tests {
     #[test]
     fn half_of_what_may_be_in_flight_is_kept_from_who_asks_for_much() {
         for (most, upper) in [(1, 1), (2, 1), (3, 2), (200, 100)] {
-            let mut budget = Budget::new(1000.0, 1000, most);
+            let mut budget = fixed(1000.0, 1000, most);
             let taken = (0..most).take_while(|_| budget.take(ms(0), Part::Upper)).count();
             assert_eq!(taken, upper, "of {most}");
             assert_eq!(budget.next(ms(0), Part::Upper), None, "only a reply helps");
@@ -204,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_new_rate_counts_from_now_and_adds_no_tokens() {
-        let mut budget = Budget::new(10.0, 5, 3);
+        let mut budget = Budget::new(10.0, 5, Concurrency::new(1000, 3));
         assert_eq!(take_all(&mut budget, ms(0)), 3);
         budget.set_rate(ms(100), 1000.0, 100, 1000);
         assert_eq!(take_all(&mut budget, ms(100)), 3, "two that were left, and one of the old rate");
@@ -221,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_costs_nothing() {
-        let mut budget = Budget::new(1.0, 1, 1);
+        let mut budget = fixed(1.0, 1, 1);
         assert!(budget.take(ms(0), Part::Whole));
         budget.give_back();
         assert!(budget.take(ms(0), Part::Whole));
@@ -229,7 +248,7 @@ mod tests {
 
     #[test]
     fn repeated_overload_pauses_everything_for_the_time_asked() {
-        let mut budget = Budget::new(1000.0, 1000, 1000);
+        let mut budget = fixed(1000.0, 1000, 1000);
         for _ in 0..2 {
             budget.overloaded(ms(0), ms(500));
         }

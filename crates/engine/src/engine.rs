@@ -18,6 +18,7 @@ use jiff::Timestamp;
 use crate::budget::{Budget, Part};
 use crate::cache::{Cache, Entry};
 use crate::compression::Compression;
+use crate::concurrency::Concurrency;
 use crate::consumer::Consumers;
 use crate::dispatch::{Class, Dispatch};
 use crate::drain::Drain;
@@ -50,7 +51,9 @@ pub struct EngineSettings {
     pub qps: f64,
     /// Requests that may follow each other without delay after a pause.
     pub burst: u32,
-    /// Requests in flight.
+    /// The least limit of requests in flight, however slow the API server is.
+    pub min_in_flight: usize,
+    /// The greatest.
     pub max_in_flight: usize,
     /// The longest life of a request that was sent: after it, a request without a reply can have no effect.
     pub request_lifetime: Duration,
@@ -71,6 +74,8 @@ impl Default for EngineSettings {
         EngineSettings {
             qps: 80.0,
             burst: 120,
+            // With an admission webhook that takes 200 ms, these are the requests a second above.
+            min_in_flight: 16,
             max_in_flight: 200,
             request_lifetime: Duration::from_secs(28),
             gather: Duration::from_millis(100),
@@ -118,10 +123,11 @@ impl Engine {
             record: settings.record,
             bytes_per_second: settings.status_bytes_per_second,
         };
+        let concurrency = Concurrency::new(settings.min_in_flight, settings.max_in_flight);
         Engine {
             sending: Sending {
                 dispatch: Dispatch::default(),
-                budget: Budget::new(settings.qps, settings.burst, settings.max_in_flight),
+                budget: Budget::new(settings.qps, settings.burst, concurrency),
                 in_flight: InFlight::default(),
             },
             pace: Pace::new(windows),
@@ -227,6 +233,7 @@ impl Engine {
     pub fn gauges(&self) -> Gauges {
         Gauges {
             in_flight: self.sending.in_flight.len(),
+            in_flight_limit: self.sending.budget.limit(),
             timers: self.ready.len(),
             time: self.clock.time,
             ..Gauges::of(&self.cache, &self.policy, self.now)

@@ -30,6 +30,8 @@ pub struct Gauges {
     pub queued: [usize; 3],
     /// Requests without a reply.
     pub in_flight: usize,
+    /// How many of them there may be now.
+    pub in_flight_limit: usize,
     /// Creates without a recorded outcome.
     pub unrecorded_creates: usize,
     /// Completed Frameworks that wait for their `ttlSecondsAfterFinished` to pass.

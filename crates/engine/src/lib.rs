@@ -11,6 +11,7 @@
 pub mod budget;
 pub mod cache;
 pub mod compression;
+pub mod concurrency;
 pub mod consumer;
 pub mod delayed;
 pub mod deletions;

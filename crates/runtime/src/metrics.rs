@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    Encoder, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Registry, TextEncoder,
+    Encoder, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    TextEncoder,
 };
 
 use framework_api::queue::Reason;
@@ -62,6 +63,7 @@ pub struct Metrics {
     frameworks: IntGaugeVec,
     held: IntGaugeVec,
     oldest_event: Gauge,
+    in_flight_limit: IntGauge,
     attempts: Attempts,
     lifetimes: Lifetimes,
     job_lifetimes: Lifetimes,
@@ -133,6 +135,10 @@ impl Metrics {
             oldest_event: maker.gauge(
                 "oldest_event_age_seconds",
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
+            ),
+            in_flight_limit: maker.whole_gauge(
+                "requests_in_flight_limit",
+                "The requests that may be in flight, by the latencies of the API server.",
             ),
             attempts: Attempts::new(&maker),
             lifetimes: Lifetimes::of_frameworks(&maker),
@@ -301,6 +307,7 @@ impl Metrics {
             self.queue(queue, depth);
         }
         self.queue("requests_in_flight", gauges.in_flight);
+        self.in_flight_limit.set(whole(gauges.in_flight_limit));
         let waiting = gauges.oldest_event.map_or(Duration::ZERO, |since| now.saturating_sub(since));
         self.oldest_event.set(waiting.as_secs_f64());
         self.lifetimes.set(gauges.ttl_pending, gauges.deadlines.clone(), gauges.time);
@@ -427,7 +434,8 @@ mod tests {
         metrics.request_ended("create", "pods", None, Duration::from_millis(3));
         metrics.status_written(1000);
         let frameworks = [(State::Completed, 4)].into();
-        let gauges = Gauges { frameworks, oldest_event: Some(Duration::from_secs(3)), ..Gauges::default() };
+        let oldest_event = Some(Duration::from_secs(3));
+        let gauges = Gauges { frameworks, oldest_event, in_flight_limit: 16, ..Gauges::default() };
         metrics.engine(&gauges, Duration::from_secs(5));
         let text = metrics.text(now());
         for line in [
@@ -437,6 +445,7 @@ mod tests {
             "frameworkcontroller_status_write_bytes_total 1000",
             r#"frameworkcontroller_frameworks{state="Completed"} 4"#,
             "frameworkcontroller_oldest_event_age_seconds 2",
+            "frameworkcontroller_requests_in_flight_limit 16",
             concat!(r#"frameworkcontroller_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

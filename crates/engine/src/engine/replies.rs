@@ -11,6 +11,7 @@ use tracing::{debug, warn};
 
 use super::Engine;
 use crate::cache::Entry;
+use crate::concurrency::Kind;
 use crate::delayed::DelayedAction;
 use crate::event::Effect;
 use crate::framework_state::FrameworkState;
@@ -39,9 +40,7 @@ impl Engine {
         };
         self.sending.budget.ended();
         self.heed_overload(now, &sent, &reply);
-        if let Purpose::Write { .. } = sent.purpose {
-            self.pace.took(now.steady.saturating_sub(sent.at));
-        }
+        self.heed_latency(now, &sent, &reply);
         let (key, reads) = (sent.key.clone(), sent.purpose.reads());
         let jitter = self.seed ^ ticket.0;
         let is_current = self.state(&key).is_some_and(|state| state.uid == sent.uid);
@@ -91,6 +90,21 @@ impl Engine {
             }
             Reply::NotSent(_) | Reply::Unknown(_) => {}
             _ => self.sending.budget.served(),
+        }
+    }
+
+    /// What a request took shows how busy the API server is.
+    fn heed_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
+        let latency = now.steady.saturating_sub(sent.at);
+        let kind = match &sent.purpose {
+            Purpose::Write { .. } => return self.pace.took(latency),
+            Purpose::Act(Action::CreatePod { .. }) => Kind::Create,
+            Purpose::Act(Action::DeletePod { .. }) => Kind::Delete,
+            _ => return,
+        };
+        // A reply that did not come is not the API server's, and a refusal is quicker than a write.
+        if matches!(reply, Reply::Object(_) | Reply::Done) {
+            self.sending.budget.took(now.steady, kind, latency);
         }
     }
 

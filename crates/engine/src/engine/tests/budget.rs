@@ -148,6 +148,30 @@ fn no_more_is_sent_than_the_budget_allows() {
 }
 
 #[test]
+fn a_quick_api_server_gets_more_requests_at_a_time_and_a_slow_one_fewer() {
+    let settings = EngineSettings { min_in_flight: 16, max_in_flight: 100, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    cluster.creating("job", 1500);
+    let creates =
+        |cluster: &Cluster| cluster.waiting().iter().filter(|words| words.contains("create")).count();
+    assert_eq!(creates(&cluster), 16, "the first turn of a Framework may use all");
+    let answer = |cluster: &mut Cluster, rounds: usize, latency: Duration| {
+        for _ in 0..rounds {
+            cluster.pass(latency);
+            cluster.serve_all();
+            cluster.deliver();
+            cluster.turn();
+        }
+    };
+    answer(&mut cluster, 120, Duration::from_millis(20));
+    let limit = cluster.engine.gauges().in_flight_limit;
+    assert!((32..=100).contains(&limit), "{limit}");
+    answer(&mut cluster, 40, SECOND);
+    assert_eq!(cluster.engine.gauges().in_flight_limit, 16);
+    assert_eq!(creates(&cluster), 8, "later ones half");
+}
+
+#[test]
 fn writes_and_deletes_go_before_creates() {
     let settings = EngineSettings { max_in_flight: 1, ..generous() };
     let mut cluster = Cluster::with(policy(), settings);

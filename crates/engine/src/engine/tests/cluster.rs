@@ -48,7 +48,14 @@ pub fn lacking(defect: framework_core::Defect) -> Policy {
 
 /// A budget that never limits a test.
 pub fn generous() -> EngineSettings {
-    EngineSettings { qps: 100_000.0, burst: 100_000, max_in_flight: 100_000, ..EngineSettings::default() }
+    let in_flight = 100_000;
+    EngineSettings {
+        qps: 100_000.0,
+        burst: 100_000,
+        min_in_flight: in_flight,
+        max_in_flight: in_flight,
+        ..EngineSettings::default()
+    }
 }
 
 /// The cluster, and the engine that works on it.

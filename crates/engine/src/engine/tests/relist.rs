@@ -81,7 +81,8 @@ fn a_framework_that_is_not_listed_any_more_is_forgotten() {
     cluster.watch.push_back(Event::ConfigMap(Change::Deleted(map)));
     cluster.deliver();
     let gauges = cluster.engine.gauges();
-    let nothing = crate::gauges::Gauges { time: gauges.time, ..Default::default() };
+    let (time, in_flight_limit) = (gauges.time, gauges.in_flight_limit);
+    let nothing = crate::gauges::Gauges { time, in_flight_limit, ..Default::default() };
     assert_eq!(gauges, nothing, "nothing is left");
 }
 

@@ -76,17 +76,17 @@ pub(crate) async fn run(original: &Controller, ours: &Controller, dir: PathBuf, 
         stage.cluster.install(crds)?;
     }
 
-    let first = stage.start("original", original, "").await?;
+    let first = stage.start("reference", original, "").await?;
     stage.begin("there", number).await?;
-    let before = stage.exchange("original", first).await?;
+    let before = stage.exchange("reference", first).await?;
     stage.replace_the_definition()?;
     let second = stage.start("ours", ours, OURS).await?;
-    stage.goes_on("from the original to ours", &before).await?;
+    stage.goes_on("from the reference to ours", &before).await?;
 
     stage.begin("back", number).await?;
     let before = stage.exchange("ours", second).await?;
-    let _third = stage.start("original-again", original, "").await?;
-    stage.goes_on("from ours to the original", &before).await?;
+    let _third = stage.start("reference-again", original, "").await?;
+    stage.goes_on("from ours to the reference", &before).await?;
     stage.stop_all().await
 }
 

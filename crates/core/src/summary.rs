@@ -12,7 +12,7 @@ use crate::event_reason::EventReason;
 use crate::framework;
 use crate::observed::{Objects, Observed, Outcome, Refusal};
 use crate::plan::Report;
-use crate::pod::template::{self, TemplateError};
+use crate::pod::template;
 use crate::queue::{QUEUED, QueuedCondition};
 use crate::truncate::truncate;
 
@@ -140,11 +140,8 @@ fn count(status: &FrameworkStatus) -> TaskCounts {
 fn template_errors(o: &Observed<'_>) -> Vec<Report> {
     let check = |(position, role): (usize, &framework_api::TaskRole)| {
         let error = template::check(&role.task.pod).err()?;
-        let reason = match error {
-            TemplateError::Undecodable { .. } => EventReason::InvalidPodTemplate,
-            TemplateError::Unknown { .. } => EventReason::UnknownFieldIgnored,
-        };
-        Some(Report::warning(reason, error.describe(&format!("spec.taskRoles[{position}].task.pod"))))
+        let note = error.describe(&format!("spec.taskRoles[{position}].task.pod"));
+        Some(Report::warning(EventReason::InvalidPodTemplate, note))
     };
     o.framework.spec.task_roles.iter().enumerate().filter_map(check).collect()
 }
@@ -173,7 +170,7 @@ fn why(
         _ => None,
     });
     let is_invalid = |reason: &str| reason == Obstacle::InvalidPodTemplate.as_str();
-    let invalid = template_errors.iter().find(|error| is_invalid(error.reason)).map(|error| &error.note);
+    let invalid = template_errors.first().map(|error| &error.note);
     let known = next.conditions.iter().find(|known| known.type_ == RUNNING && is_invalid(&known.reason));
     let invalid = invalid.or(known.map(|known| &known.message));
     let invalid = invalid.map(|message| (Obstacle::InvalidPodTemplate, message.clone()));

@@ -18,6 +18,8 @@ pub enum Object {
     ConfigMap(ConfigMapObject),
     /// The Pod after a POST, a PATCH, a DELETE or at a GET.
     Pod(PodObject),
+    /// The Pod after a POST, and a field of it that the API server does not know and has left out.
+    PodWithout(PodObject, String),
 }
 
 /// The outcome of a request of the engine.

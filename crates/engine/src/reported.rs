@@ -8,6 +8,9 @@ use framework_core::plan::Report;
 use crate::compression::{Compression, LARGEST_RAW};
 use crate::object::Form;
 
+/// Unknown fields of one Framework that are reported.
+const MOST_UNKNOWN: usize = 16;
+
 /// The reports about one Framework since this program started, and those to be made.
 #[derive(Debug, Default)]
 pub struct Reported {
@@ -17,6 +20,8 @@ pub struct Reported {
     found_ignored: Option<String>,
     /// Fields that were last reported.
     ignored: Option<String>,
+    /// Paths of fields that the API server does not know.
+    unknown: Vec<String>,
     /// A status was compressed although compression is off.
     compressed: bool,
 }
@@ -32,6 +37,16 @@ impl Reported {
         let found = self.found_ignored.take().filter(|found| self.ignored.as_ref() != Some(found))?;
         self.ignored = Some(found.clone());
         Some(Report::warning(EventReason::InvalidFieldIgnored, found))
+    }
+
+    /// The report that the API server does not know the field at this path, unless it was made.
+    pub fn unknown(&mut self, path: String) -> Option<Report> {
+        if self.unknown.len() == MOST_UNKNOWN || self.unknown.contains(&path) {
+            return None;
+        }
+        let note = format!("unknown field {path} is ignored: the API server has created the Pod without it");
+        self.unknown.push(path);
+        Some(Report::warning(EventReason::UnknownFieldIgnored, note))
     }
 
     /// The Framework can be read: if it cannot later, that is reported again.
@@ -77,6 +92,15 @@ mod tests {
         assert_eq!(report(Some("ttl")).as_deref(), Some("ttl"));
         assert_eq!([report(Some("ttl")), report(None), report(Some("ttl"))], [None, None, None]);
         assert_eq!(report(Some("deadline")).as_deref(), Some("deadline"));
+    }
+
+    #[test]
+    fn each_unknown_field_is_reported_once_and_not_too_many_are() {
+        let mut reported = Reported::default();
+        let mut is_told = |path: &str| reported.unknown(path.to_owned()).is_some();
+        assert_eq!([is_told("a"), is_told("a"), is_told("b"), is_told("a")], [true, false, true, false]);
+        let told = (0..100).filter(|number| is_told(&number.to_string())).count();
+        assert_eq!(told, MOST_UNKNOWN - 2);
     }
 
     #[test]

@@ -32,6 +32,11 @@ pub trait Exchange: Send + Sync + 'static {
     /// Reads the body of a successful response.
     fn success(&self, body: &[u8]) -> Result<Reply<Self::Object>, String>;
 
+    /// Takes in a warning that came with a successful response.
+    fn warned(&self, reply: Reply<Self::Object>, _warning: &str) -> Reply<Self::Object> {
+        reply
+    }
+
     /// Completes a reply with the facts that its body does not give: the stored form of a status of `bytes`
     /// bytes.
     fn complete(

@@ -8,7 +8,7 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-use http::header::{DATE, RETRY_AFTER};
+use http::header::{DATE, RETRY_AFTER, WARNING};
 use http::{HeaderMap, StatusCode};
 use hyper_util::client::legacy;
 use serde::Deserialize;
@@ -45,10 +45,12 @@ pub fn of_response<R: Exchange>(
     body: &[u8],
 ) -> Reply<R::Object> {
     if status.is_success() {
-        return request.success(body).unwrap_or_else(|error| {
+        let reply = request.success(body).unwrap_or_else(|error| {
             // It had its effect, which a later GET or the watch will show.
             Reply::Unknown(format!("the response to a request that succeeded cannot be read: {error}"))
         });
+        let warnings = headers.get_all(WARNING).iter().filter_map(|warning| warning.to_str().ok());
+        return warnings.fold(reply, |reply, warning| request.warned(reply, warning));
     }
     let error = Failure::read(status, body);
     let is_open = request.is_write() && error.may_have_had_effect(status);

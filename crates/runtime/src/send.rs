@@ -72,6 +72,10 @@ impl Exchange for engine::Request {
         reply::engine::success(self, body)
     }
 
+    fn warned(&self, reply: Reply<Object>, warning: &str) -> Reply<Object> {
+        reply::engine::warned(self, reply, warning)
+    }
+
     fn complete(&self, reply: &mut Reply<Object>, compressed: bool, bytes: usize, compressor: &Compressor) {
         let Reply::Object(Object::Framework(object)) = reply else { return };
         if let engine::Request::PutStatus { .. } = self {

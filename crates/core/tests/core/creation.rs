@@ -239,13 +239,3 @@ fn a_template_that_cannot_work_is_named_in_the_first_status() {
     );
     assert_eq!(world.reports, ["InvalidPodTemplate"]);
 }
-
-#[test]
-fn a_field_that_the_api_server_ignores_is_reported_and_is_no_obstacle() {
-    let mut world = framework().role("a", 1).world();
-    world.template(|pod| pod["spec"]["ActiveDeadlineSeconds"] = serde_json::json!(5));
-    world.step();
-    world.step();
-    assert_eq!(world.reports, ["UnknownFieldIgnored"]);
-    assert_ne!(world.condition("Running").unwrap().1, "InvalidPodTemplate");
-}

@@ -42,6 +42,13 @@ impl Engine {
     ) {
         let lifetime = self.settings.request_lifetime;
         let pod = pod_of(action);
+        let reply = match reply {
+            Reply::Object(Object::PodWithout(pod, field)) => {
+                self.report_unknown(key, action, &field);
+                Reply::Object(Object::Pod(pod))
+            }
+            reply => reply,
+        };
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
         let objects = &mut known.objects;
         let acknowledged = match &reply {
@@ -90,6 +97,19 @@ impl Engine {
                 let end = (at + lifetime).max(now.steady + lifetime.saturating_sub(REPLY_TIMEOUT));
                 state.outgoing.delayed.add(end, DelayedAction::Create(pod.map(str::to_owned)));
             }
+        }
+    }
+
+    /// The API server has created a Pod without a field of its template. An Event names each field once.
+    fn report_unknown(&mut self, key: &Key, action: &Action, field: &str) {
+        let Action::CreatePod { task_role, .. } = action else { return };
+        let Some(state) = self.state(key) else { return };
+        let Some(persisted) = &state.persisted else { return };
+        let mut roles = persisted.framework.spec.task_roles.iter();
+        let Some(position) = roles.position(|role| role.name == *task_role) else { return };
+        let path = format!("spec.taskRoles[{position}].task.pod.{field}");
+        if let Some(report) = state.reported.unknown(path) {
+            self.publish(key, vec![report]);
         }
     }
 

@@ -7,6 +7,9 @@ use framework_message::Key;
 
 use crate::wire::{self, Wire};
 
+/// The longest path of a field that is reported.
+pub const LONGEST_FIELD: usize = 256;
+
 /// Reads the body of a successful response.
 pub fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
     let text = |error: serde_json::Error| error.to_string();
@@ -46,6 +49,28 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, String> {
             Action::DeleteFramework => Ok(Reply::Done),
         },
     }
+}
+
+/// The first field that the API server does not know is told with the Pod that it has created without it. The
+/// API server warns of all such fields unless a request says otherwise; no request asks for it.
+pub fn warned(request: &Request, reply: Reply, warning: &str) -> Reply {
+    match (request, reply) {
+        (Request::Act { action: Action::CreatePod { .. }, .. }, Reply::Object(Object::Pod(pod))) => {
+            match unknown_field(warning) {
+                Some(field) => Reply::Object(Object::PodWithout(pod, field)),
+                None => Reply::Object(Object::Pod(pod)),
+            }
+        }
+        (_, reply) => reply,
+    }
+}
+
+/// The field of a warning such as `299 - "unknown field \"spec.imagee\""`.
+fn unknown_field(warning: &str) -> Option<String> {
+    let (_, rest) = warning.split_once("\"unknown field \\\"")?;
+    let (field, _) = rest.split_once("\\\"")?;
+    let is_good = !field.is_empty() && field.len() <= LONGEST_FIELD;
+    is_good.then(|| field.to_owned())
 }
 
 fn key_of(framework: &framework_api::Framework) -> Key {

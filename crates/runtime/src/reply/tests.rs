@@ -11,6 +11,7 @@ use framework_engine::object::Object;
 use framework_engine::request::Request;
 use framework_message::Key;
 
+use super::engine::LONGEST_FIELD;
 use super::*;
 
 fn framework() -> Arc<Framework> {
@@ -205,6 +206,30 @@ fn a_config_map_of_our_name_is_foreign_unless_a_framework_controls_it() {
     // A confirmation asks whether it exists, under any controller.
     let confirm = answer(&act(Action::ConfirmConfigMap { uid: "c".into() }), 200, &map("Deployment"));
     assert!(matches!(&confirm, Reply::Object(Object::ConfigMap(_))), "{confirm:?}");
+}
+
+#[test]
+fn a_field_that_the_api_server_leaves_out_comes_with_the_new_pod() {
+    let warned = |request: &Request, warnings: &[&str]| {
+        let mut headers = HeaderMap::new();
+        warnings.iter().for_each(|warning| _ = headers.append(WARNING, warning.parse().unwrap()));
+        let body = pod("ConfigMap", "job-attempt").to_string();
+        match of_response(request, StatusCode::CREATED, &headers, body.as_bytes()) {
+            Reply::Object(Object::Pod(_)) => None,
+            Reply::Object(Object::PodWithout(pod, field)) => Some((pod.name, field)),
+            reply => panic!("{reply:?}"),
+        }
+    };
+    let create = act(create_pod());
+    let unknown = r#"299 - "unknown field \"spec.containers[0].imagee\"""#;
+    let other = r#"299 - "would violate PodSecurity \"restricted:latest\"""#;
+    let expected = Some(("job-worker-0".into(), "spec.containers[0].imagee".to_owned()));
+    assert_eq!(warned(&create, &[other, unknown, r#"299 - "unknown field \"spec.next\"""#]), expected);
+    assert_eq!([warned(&create, &[]), warned(&create, &[other])], [None, None]);
+    let endless = format!(r#"299 - "unknown field \"{}\"""#, "x".repeat(LONGEST_FIELD + 1));
+    let cut = r#"299 - "unknown field \"spec"#;
+    assert_eq!([warned(&create, &[&endless]), warned(&create, &[cut])], [None, None]);
+    assert_eq!(warned(&holder(), &[unknown]), None, "only a create leaves a field out");
 }
 
 #[test]

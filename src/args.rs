@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use framework_api::name::is_namespace;
+
 use crate::logging::Format;
 
 /// Runs Frameworks on a Kubernetes cluster.
@@ -18,12 +20,22 @@ pub struct Args {
     /// The address of metrics; overrides metricsAddress of the config file
     #[arg(long, value_name = "IP:PORT")]
     pub metrics_address: Option<SocketAddr>,
+    /// The only namespace whose Frameworks are run; overrides namespace of the config file
+    #[arg(long, value_name = "NAMESPACE", value_parser = namespace)]
+    pub namespace: Option<String>,
+    /// Whether Frameworks wait in queues; overrides queueing of the config file
+    #[arg(long, value_name = "BOOLEAN")]
+    pub queueing: Option<bool>,
     /// The log level, or directives as in RUST_LOG, which overrides this [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
     /// The form of the log's lines; the history keeps its own
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: Format,
+}
+
+fn namespace(text: &str) -> Result<String, &'static str> {
+    if is_namespace(text) { Ok(text.to_owned()) } else { Err("give the name of a namespace") }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::config::Config;
 use framework_api::job_kind;
 use framework_runtime::access_review::Gate;
 use framework_runtime::admin;
@@ -86,14 +87,12 @@ impl Controller {
         let serving_metrics = listener::serve(metrics_port, endpoints);
         let stop = stop.boxed().shared();
         let working = async {
-            let patience = Patience {
-                interval: Duration::from_secs(self.settings.config.crd_established_check_interval_sec),
-                timeout: Duration::from_secs(self.settings.config.crd_established_check_timeout_sec),
-            };
+            let namespace = self.settings.config.namespace.as_deref();
+            let patience = patience(&self.settings.config);
             tokio::select! {
                 biased;
                 () = stop.clone() => return Ok(()),
-                ready = startup::ready(&self.client, patience, &health) => ready?,
+                ready = startup::ready(&self.client, namespace, patience, &health) => ready?,
             }
             if let Some(member) = &self.member {
                 tokio::select! {
@@ -102,7 +101,10 @@ impl Controller {
                     () = startup::alone(&self.client, &member.host, &health) => {}
                 }
             }
-            info!(instance = self.instance, "started");
+            info!(instance = self.instance, namespace, "started");
+            if !self.settings.policy.queueing {
+                info!("queueing is off: a Framework that names a queue starts at once");
+            }
             let parts = Parts {
                 client: self.client.clone(),
                 settings: self.settings.engine.clone(),
@@ -113,6 +115,7 @@ impl Controller {
                 health: Arc::clone(&health),
                 journal: Arc::clone(&self.journal),
                 instance: self.instance.clone(),
+                namespace: self.settings.config.namespace.clone(),
                 job_kinds: job_kind::in_force(&self.settings.config.queue_job_kinds),
                 position_queries,
                 shards_queries,
@@ -135,6 +138,13 @@ impl Controller {
             () = heart => Err(Error::HeartEnded),
             Some(_) = hearts.join_next() => Err(Error::HeartEnded),
         }
+    }
+}
+
+fn patience(config: &Config) -> Patience {
+    Patience {
+        interval: Duration::from_secs(config.crd_established_check_interval_sec),
+        timeout: Duration::from_secs(config.crd_established_check_timeout_sec),
     }
 }
 

@@ -119,12 +119,16 @@ impl Settings {
                 (Path::new(FILE), if Path::new(FILE).exists() { Some(read(Path::new(FILE))?) } else { None })
             }
         };
-        let config = match text {
+        let mut config = match text {
             Some(text) => {
                 Config::parse(&text).map_err(|source| Error::BadConfig { path: path.to_owned(), source })?
             }
             None => Config::default(),
         };
+        if args.namespace.is_some() {
+            config.namespace.clone_from(&args.namespace);
+        }
+        config.queueing = args.queueing.unwrap_or(config.queueing);
         Settings::new(config, args, path)
     }
 
@@ -220,6 +224,21 @@ mod tests {
         let args = Args { config: Some(file.path().to_owned()), ..Args::default() };
         let name = file.path().display().to_string();
         Settings::load(&args).map_err(|error| error.to_string().replace(&name, "FILE"))
+    }
+
+    #[test]
+    fn a_flag_overrides_its_key() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "namespace: team-a\nqueueing: true\n").unwrap();
+        let of = |namespace: Option<&str>, queueing| {
+            let namespace = namespace.map(str::to_owned);
+            let args = Args { config: Some(file.path().to_owned()), namespace, queueing, ..Args::default() };
+            let settings = Settings::load(&args).unwrap();
+            assert_eq!(settings.policy.queueing, settings.config.queueing);
+            (settings.config.namespace.unwrap(), settings.config.queueing)
+        };
+        assert_eq!(of(None, None), ("team-a".to_owned(), true));
+        assert_eq!(of(Some("team-b"), Some(false)), ("team-b".to_owned(), false));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use framework_api::{crd, name};
 use framework_runtime::client::REPLY_TIMEOUT;
 use framework_runtime::health::Health;
 use http::Request;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
@@ -44,14 +43,19 @@ pub struct Patience {
     pub timeout: Duration,
 }
 
-/// Waits until every check passes.
-pub async fn ready(client: &Client, patience: Patience, health: &Health) -> Result<(), Error> {
+/// Waits until every check passes. `namespace` is the only one that is served.
+pub async fn ready(
+    client: &Client,
+    namespace: Option<&str>,
+    patience: Patience,
+    health: &Health,
+) -> Result<(), Error> {
     let mut line = Line { health, last: None };
     while let Err(problem) = answers(client).await {
         line.say(&problem);
         sleep(PAUSE).await;
     }
-    while let Err(problem) = rights(client).await {
+    while let Err(problem) = rights(client, namespace).await {
         line.say(&problem);
         sleep(PAUSE).await;
     }
@@ -149,21 +153,20 @@ async fn answers(client: &Client) -> Result<(), String> {
 }
 
 /// The rights of the controller: group, resource, verbs.
-const RIGHTS: [(&str, &str, &[&str]); 5] = [
+const RIGHTS: [(&str, &str, &[&str]); 4] = [
     (name::GROUP, "frameworks", &["list", "watch", "get", "delete"]),
     (name::GROUP, "frameworks/status", &["update", "patch"]),
     ("", "configmaps", &["list", "watch", "get", "create", "patch", "delete"]),
     ("", "pods", &["list", "watch", "get", "create", "patch", "delete"]),
-    ("apiextensions.k8s.io", "customresourcedefinitions", &["get"]),
 ];
 
-/// Checks every right in all namespaces.
-async fn rights(client: &Client) -> Result<(), String> {
+/// Checks every right, in all namespaces or in the one that is served.
+async fn rights(client: &Client, namespace: Option<&str>) -> Result<(), String> {
     let mut missing = Vec::new();
     for (group, resource, verbs) in RIGHTS {
         let mut refused = Vec::new();
         for verb in verbs {
-            if !allowed(client, group, resource, verb).await? {
+            if !allowed(client, namespace, group, resource, verb).await? {
                 refused.push(*verb);
             }
         }
@@ -175,20 +178,27 @@ async fn rights(client: &Client) -> Result<(), String> {
         return Ok(());
     }
     let who = whoami(client).await.unwrap_or_else(|| "the account".to_owned());
+    let place = namespace.map_or("all namespaces".to_owned(), |name| format!("the namespace {name}"));
     Err(format!(
-        "{who} may not {} in all namespaces; deploy/base/cluster_role.yaml has the rights that it needs",
+        "{who} may not {} in {place}; deploy/base/cluster_role.yaml has the rights that it needs",
         missing.join(", ")
     ))
 }
 
-async fn allowed(client: &Client, group: &str, resource: &str, verb: &str) -> Result<bool, String> {
+async fn allowed(
+    client: &Client,
+    namespace: Option<&str>,
+    group: &str,
+    resource: &str,
+    verb: &str,
+) -> Result<bool, String> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-    let object = if resource == "customresourcedefinitions" { crd::NAME } else { "" };
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {
-            "group": group, "resource": resource, "subresource": subresource, "verb": verb, "name": object,
+            "namespace": namespace, "group": group, "resource": resource, "subresource": subresource,
+            "verb": verb,
         }},
     });
     let post = Request::post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
@@ -207,31 +217,26 @@ async fn whoami(client: &Client) -> Option<String> {
     Some(format!("user {:?}", review["status"]["userInfo"]["username"].as_str()?))
 }
 
+/// Whether the API server serves Frameworks and their status. Every account may ask that. The
+/// CustomResourceDefinition is not read: no role in a namespace could give the right to.
 async fn definition(client: &Client) -> Result<(), String> {
-    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", crd::NAME);
-    let found = match request(client, Request::get(path), None).await {
-        Ok(found) => found,
-        Err(kube::Error::Api(status)) if status.code == 404 => {
-            return Err(format!("the CustomResourceDefinition {} is not installed", crd::NAME));
+    let path = format!("/apis/{}", name::API_VERSION);
+    let served = match request(client, Request::get(path), None).await {
+        Ok(served) => served,
+        Err(kube::Error::Api(status)) if status.code == 404 => Value::Null,
+        Err(error) => {
+            return Err(format!("the API server does not say what it serves: {}", causes(&error)));
         }
-        Err(error) => return Err(format!("the CustomResourceDefinition cannot be read: {}", causes(&error))),
     };
-    let definition: CustomResourceDefinition = serde_json::from_value(found)
-        .map_err(|error| format!("the CustomResourceDefinition cannot be read: {error}"))?;
-    judge(&definition).map_err(|problem| format!("the CustomResourceDefinition {} {problem}", crd::NAME))
-}
-
-fn judge(definition: &CustomResourceDefinition) -> Result<(), &'static str> {
-    let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    if !conditions.into_iter().any(|condition| condition.type_ == "Established" && condition.status == "True")
-    {
-        return Err("is not established");
-    }
-    let version = definition.spec.versions.iter().find(|version| version.name == "v1" && version.served);
-    let Some(version) = version else { return Err("does not serve v1") };
-    match version.subresources.as_ref().and_then(|subresources| subresources.status.as_ref()) {
-        Some(_) => Ok(()),
-        None => Err("has no status subresource: it is not ours but an older one"),
+    let resources = served["resources"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_served = |resource: &str| resources.iter().any(|served| served["name"] == resource);
+    match (is_served("frameworks"), is_served("frameworks/status")) {
+        (true, true) => Ok(()),
+        (false, _) => Err(format!("the CustomResourceDefinition {} is not installed", crd::NAME)),
+        (true, false) => Err(format!(
+            "the CustomResourceDefinition {} has no status subresource: it is not ours but an older one",
+            crd::NAME
+        )),
     }
 }
 

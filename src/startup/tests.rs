@@ -20,10 +20,13 @@ struct State {
     down: bool,
     /// Verb and resource that are not allowed.
     denied: Vec<(&'static str, &'static str)>,
-    definition: Option<Value>,
+    /// The resources of the group that are served; `None`: it is not there.
+    served: Option<&'static [&'static str]>,
     /// A part of the paths of objects that are there besides.
     present: Option<&'static str>,
     asked: Vec<String>,
+    /// The namespace in which a right was asked for.
+    asked_in: Option<String>,
 }
 
 impl Fake {
@@ -54,6 +57,7 @@ impl Fake {
             Some("selfsubjectaccessreviews") => {
                 let review: Value = serde_json::from_slice(body)?;
                 let asked = &review["spec"]["resourceAttributes"];
+                state.asked_in = asked["namespace"].as_str().map(str::to_owned);
                 let denied = state
                     .denied
                     .iter()
@@ -62,8 +66,11 @@ impl Fake {
             }
             Some("selfsubjectreviews") => json!({"status": {"userInfo": {"username": "fc"}}}),
             _ if state.present.is_some_and(|part| path.contains(part)) => json!({}),
-            _ => match &state.definition {
-                Some(definition) => definition.clone(),
+            _ => match &state.served {
+                Some(served) => {
+                    let resources = served.iter().map(|name| json!({"name": name}));
+                    json!({"resources": resources.collect::<Vec<_>>()})
+                }
                 None => {
                     let status = json!({
                         "kind": "Status", "status": "Failure",
@@ -81,12 +88,7 @@ impl Fake {
     }
 }
 
-fn installed(established: bool) -> Value {
-    let mut definition = serde_json::to_value(crd::definition()).unwrap();
-    let status = if established { "True" } else { "False" };
-    definition["status"] = json!({"conditions": [{"type": "Established", "status": status}]});
-    definition
-}
+const OURS: &[&str] = &["frameworks", "frameworks/status"];
 
 fn health() -> Health {
     Health::new(Clock::simulated("2026-01-01T00:00:00Z".parse().unwrap()))
@@ -98,7 +100,7 @@ const PATIENCE: Patience = Patience { interval: Duration::from_secs(1), timeout:
 async fn waiting_for(fake: &Fake) -> Option<String> {
     let health = health();
     let client = fake.client();
-    let ready = timeout(Duration::from_secs(30), ready(&client, PATIENCE, &health)).await;
+    let ready = timeout(Duration::from_secs(30), ready(&client, None, PATIENCE, &health)).await;
     assert!(ready.is_err(), "it waits: {ready:?}");
     health.not_ready()
 }
@@ -106,9 +108,9 @@ async fn waiting_for(fake: &Fake) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn a_complete_cluster_starts_at_once() {
     let fake = Fake::default();
-    fake.change(|state| state.definition = Some(installed(true)));
+    fake.change(|state| state.served = Some(OURS));
     let begun = Instant::now();
-    ready(&fake.client(), PATIENCE, &health()).await.unwrap();
+    ready(&fake.client(), None, PATIENCE, &health()).await.unwrap();
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
@@ -120,9 +122,9 @@ async fn an_unreachable_api_server_is_waited_for() {
     assert_eq!(words, "waiting: the API server cannot be reached: Connection refused");
     fake.change(|state| {
         state.down = false;
-        state.definition = Some(installed(true));
+        state.served = Some(OURS);
     });
-    ready(&fake.client(), PATIENCE, &health()).await.unwrap();
+    ready(&fake.client(), None, PATIENCE, &health()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +132,7 @@ async fn missing_rights_are_named_with_the_account() {
     let fake = Fake::default();
     fake.change(|state| {
         state.denied = vec![("create", "pods"), ("delete", "pods"), ("list", "frameworks")];
-        state.definition = Some(installed(true));
+        state.served = Some(OURS);
     });
     let words = waiting_for(&fake).await.unwrap();
     let expected = "waiting: user \"fc\" may not list frameworks, create/delete pods in all namespaces; \
@@ -142,7 +144,7 @@ async fn missing_rights_are_named_with_the_account() {
 async fn a_missing_definition_fails_with_the_command_that_installs_it() {
     let fake = Fake::default();
     let begun = Instant::now();
-    let error = ready(&fake.client(), PATIENCE, &health()).await.unwrap_err().to_string();
+    let error = ready(&fake.client(), None, PATIENCE, &health()).await.unwrap_err().to_string();
     let expected = "gave up after 60 s: the CustomResourceDefinition \
         frameworks.frameworkcontroller.microsoft.com is not installed; \
         install it with: kubectl apply -f deploy/crds/";
@@ -151,14 +153,27 @@ async fn a_missing_definition_fails_with_the_command_that_installs_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_definition_must_be_established_and_have_a_status_subresource() {
+async fn frameworks_must_be_served_with_a_status_subresource() {
     let fake = Fake::default();
-    fake.change(|state| state.definition = Some(installed(false)));
-    assert!(waiting_for(&fake).await.unwrap().ends_with(" is not established"));
-    let mut old = installed(true);
-    old["spec"]["versions"][0]["subresources"] = Value::Null;
-    fake.change(|state| state.definition = Some(old));
+    fake.change(|state| state.served = Some(&["others"]));
+    assert!(waiting_for(&fake).await.unwrap().ends_with(" is not installed"));
+    fake.change(|state| state.served = Some(&["frameworks"]));
     assert!(waiting_for(&fake).await.unwrap().contains("has no status subresource"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rights_are_asked_for_in_the_namespace_that_is_served() {
+    let fake = Fake::default();
+    fake.change(|state| {
+        state.denied = vec![("list", "pods")];
+        state.served = Some(OURS);
+    });
+    let (health, client) = (health(), fake.client());
+    let ready = ready(&client, Some("team-a"), PATIENCE, &health);
+    assert!(timeout(Duration::from_secs(30), ready).await.is_err());
+    let words = health.not_ready().unwrap();
+    assert!(words.contains("may not list pods in the namespace team-a; "), "{words}");
+    assert_eq!(fake.state.lock().unwrap().asked_in, Some("team-a".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]

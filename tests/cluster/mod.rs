@@ -27,6 +27,14 @@ use tokio::runtime::Runtime;
 /// How long anything may take that the tests wait for.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The roles that `deploy/base` binds to the controller's account.
+pub const ROLES: [&str; 4] = [
+    "frameworkcontroller",
+    "frameworkcontroller-priorities",
+    "frameworkcontroller-queues",
+    "system:auth-delegator",
+];
+
 /// Prefix of the annotations that set the fate of a Pod for kwok.
 pub const TEST: &str = "test.frameworkcontroller.microsoft.com";
 
@@ -53,8 +61,10 @@ pub fn installed() -> &'static Cluster {
     INSTALLED.get_or_init(|| {
         let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
         kubectl(&["apply", "--server-side", "-k", deploy]);
-        let bind = ["create", "clusterrolebinding", "test-controller", "--clusterrole=frameworkcontroller"];
-        kubectl(&[&bind[..], &["--user=controller"]].concat());
+        for role in ROLES {
+            let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
+            kubectl(&["create", "clusterrolebinding", &name, &role, "--user=controller"]);
+        }
         kubectl(&["wait", "--for=condition=Established", "crd/frameworks.frameworkcontroller.microsoft.com"]);
         await_frameworks();
         // The garbage collector discovers a new kind within half a minute, or when it starts: until then

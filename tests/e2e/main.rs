@@ -21,6 +21,7 @@ mod life_requests;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;
 mod loadtest;
+mod narrow;
 mod plugin;
 mod poison;
 mod program;

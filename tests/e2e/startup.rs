@@ -10,8 +10,8 @@ use framework_programs::Binaries;
 use framework_testcluster::running::Running;
 use framework_testcluster::{Cluster, Options};
 
-use crate::cluster::installed;
 use crate::cluster::lease::Alone;
+use crate::cluster::{ROLES, installed};
 use crate::program;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -143,10 +143,11 @@ fn missing_rights_are_named_until_they_are_given(cluster: &Cluster) {
         assert!(line.contains(words), "{words:?} is not in {line}");
     }
     let role = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/base/cluster_role.yaml");
-    let bind =
-        ["create", "clusterrolebinding", "started", "--clusterrole=frameworkcontroller", "--user=controller"];
     kubectl(cluster, &["apply", "--server-side", "-f", role]);
-    kubectl(cluster, &bind);
+    for role in ROLES {
+        let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
+        kubectl(cluster, &["create", "clusterrolebinding", &name, &role, "--user=controller"]);
+    }
     program.says("nothing is missing any more");
     ready(&mut program);
     metrics_are_for_those_whom_the_api_server_lets_read_them(cluster, &mut program);

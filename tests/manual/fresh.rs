@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use framework_testcluster::{Cluster, Component, Options};
 
-use crate::cluster::{plugin, program, until};
+use crate::cluster::{ROLES, plugin, program, until};
 use crate::page::{Block, blocks};
 use crate::shell::{Shell, decide_fates, judge};
 
@@ -54,7 +54,10 @@ impl Fresh {
             .host("deployments", &manager, &arguments.map(str::to_owned), cluster.dir())
             .expect("it starts");
         let mut fresh = Fresh { cluster, shell, controller: None, before: BTreeSet::new() };
-        fresh.kubectl("create clusterrolebinding test --clusterrole=frameworkcontroller --user=controller");
+        for role in ROLES {
+            let bind = format!("create clusterrolebinding test-{role} --clusterrole={role}");
+            fresh.kubectl(&format!("{bind} --user=controller"));
+        }
         fresh.before = until("its objects are listed", || fresh.objects());
         fresh
     }

@@ -103,6 +103,7 @@ fn outside(key: &str, allowed: &str) -> Option<String> {
         "true or false" => "perhaps".to_owned(),
         "zstd, gzip" => "lzma".to_owned(),
         text if text.starts_with("an IP address") => "nowhere".to_owned(),
+        "the name of a namespace" => "Nowhere".to_owned(),
         text if text.starts_with("a number above 0") => "0".to_owned(),
         range => {
             let (least, _) = range.split_once(" to ").unwrap_or_else(|| panic!("{key}: {range}"));

@@ -115,6 +115,7 @@ impl Controller {
             health: Arc::new(Health::new(clock)),
             journal: setup.told.journal(cluster),
             instance: name.clone(),
+            namespace: None,
             job_kinds: Vec::new(),
             position_queries: framework_runtime::position_query::PositionClient::new().1,
             shards_queries: framework_runtime::shards_query::ShardsClient::new().1,

@@ -55,6 +55,8 @@ pub struct Config {
     pub log_object_snapshot: LogObjectSnapshot,
     /// How failed Pods are classified, tried in this order after the predefined codes.
     pub pod_failure_spec: Vec<PodFailureRule>,
+    /// The only namespace whose Frameworks are run; `None`: those of all namespaces.
+    pub namespace: Option<String>,
     /// Whether a Framework that names a queue waits to be released from it.
     pub queueing: bool,
     /// Kinds of jobs that wait in queues, beside the built-in ones.
@@ -164,6 +166,7 @@ impl Default for Config {
             retry_backoff_max_delay_sec: 300,
             log_object_snapshot: LogObjectSnapshot::default(),
             pod_failure_spec: pod_failure::default_rules(),
+            namespace: None,
             queueing: false,
             queue_job_kinds: Vec::new(),
             sharding: false,
@@ -283,6 +286,7 @@ mod tests {
                 redact_env: true,
             },
             pod_failure_spec: config.pod_failure_spec.clone(),
+            namespace: Some("team-a".into()),
             queueing: true,
             queue_job_kinds: config.queue_job_kinds.clone(),
             sharding: true,
@@ -337,6 +341,7 @@ mod tests {
             ("retryBackoffMaxDelaySec: -1", "-1", &format!("0 to {seconds}")),
             ("leaseDurationSec: 3", "3", "4 to 3600"),
             ("leaseRenewIntervalSec: 0", "0", "1 to 1800"),
+            ("namespace: Team_A", "Team_A", "the name of a namespace"),
             ("metricsAddress: nowhere", "nowhere", "an IP address and a port, such as 0.0.0.0:8080"),
         ] {
             let key = yaml.split(':').next().unwrap();

@@ -70,6 +70,16 @@ pub fn is_dns_word(name: &str) -> bool {
     (1..=63).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
 }
 
+/// Whether `name` may name a namespace: `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`.
+pub fn is_namespace(name: &str) -> bool {
+    let is_at_an_end = |b: Option<&u8>| b.is_some_and(|b| *b != b'-');
+    let bytes = name.as_bytes();
+    bytes.len() <= 63
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+        && is_at_an_end(bytes.first())
+        && is_at_an_end(bytes.last())
+}
+
 /// The slot of a Framework, for life: the top 8 bits of the 64-bit FNV-1a hash of its UID.
 ///
 /// Kubernetes' `shardRange` list selector hashes UIDs the same way.
@@ -90,6 +100,18 @@ mod tests {
         // Reference vectors of the FNV authors: "" and "a".
         assert_eq!(slot(""), 0xcb);
         assert_eq!(slot("a"), 0xaf);
+    }
+
+    #[test]
+    fn a_namespace_has_the_name_of_a_host() {
+        let longest = "a".repeat(63);
+        for name in ["a", "7", "team-a", "a--b", &longest] {
+            assert!(is_namespace(name), "{name}");
+        }
+        let too_long = "a".repeat(64);
+        for name in ["", "-", "a-", "-a", "A", "a_b", "a.b", &too_long] {
+            assert!(!is_namespace(name), "{name}");
+        }
     }
 
     #[test]

@@ -66,7 +66,8 @@ pub const FLUSH: Duration = Duration::from_secs(1);
 pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let (sink, mut events) = mpsc::channel(EVENTS);
     let compressor = Arc::new(Compressor::new(parts.settings.compression));
-    let sink = Sink::new(sink, Arc::clone(&parts.metrics), Arc::clone(&compressor));
+    let sink = Sink::new(sink, Arc::clone(&parts.metrics), Arc::clone(&compressor))
+        .within(parts.namespace.as_deref());
     let (recorder, writer) =
         Recorder::new(parts.client.clone(), parts.clock, &parts.instance, Arc::clone(&parts.metrics));
     let mut recording = JoinSet::new();

@@ -71,7 +71,7 @@ pub async fn watch<T: Kind>(
     let resource = sink.resource::<T>();
     let client = paced(client, move || metrics.watch_started(resource.plural));
     let mut backoff = Backoff::new(rng);
-    let mut source = Source::<T>::new(client, resource);
+    let mut source = Source::<T>::new(client, resource, sink.namespace.as_deref());
     if !begin(&mut source, &mut selector, &sink).await {
         return;
     }

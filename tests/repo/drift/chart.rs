@@ -19,6 +19,16 @@ const COMPONENTS: [(&str, &str); 5] = [
     ("trainJobs", "train-jobs"),
 ];
 
+/// The values that narrow the controller's rights, and the component of each.
+const NARROWER: [(&str, &str); 2] = [("namespace", "namespaced"), ("queues", "without-queues")];
+
+/// The ClusterRoles and their bindings that only queues need.
+const OF_QUEUES: [&str; 2] = ["frameworkcontroller-priorities", "frameworkcontroller-queues"];
+
+/// The bindings that stay in the cluster when one namespace is served: their objects are in no namespace.
+const OF_THE_CLUSTER: [&str; 3] =
+    ["frameworkcontroller-priorities", "frameworkcontroller-reviews", "frameworkcontroller-scraper"];
+
 /// Stands above each generated template.
 const HEAD: &str =
     "{{- /* Generated from deploy/ by `UPDATE=1 cargo test --test repo drift`; do not edit. */ -}}\n";
@@ -44,9 +54,42 @@ fn replaced(text: &str, times: usize, from: &str, to: &str) -> String {
 /// The namespace of the release.
 const NAMESPACE: &str = "{{ .Release.Namespace }}";
 
-/// A template of these objects: in the namespace of the release, and with no other action of Helm's language.
+/// The line that begins an action, if a value is set, and the one that ends it.
+fn given(value: &str, text: &str) -> String {
+    format!("{{{{- if .Values.{value} }}}}\n{text}{{{{- end }}}}\n")
+}
+
+/// The name of an object, as kustomize renders it.
+fn name(object: &str) -> &str {
+    let (_, metadata) = object.split_once("\nmetadata:\n").expect("an object has metadata");
+    metadata.lines().find_map(|line| line.strip_prefix("  name: ")).expect("an object has a name")
+}
+
+/// An object that a value leaves out, or moves into the namespace that a value names.
+fn narrowed(object: &str) -> String {
+    const BINDING: &str = "kind: ClusterRoleBinding\nmetadata:\n";
+    const INSTEAD: &str = "{{- if .Values.namespace }}
+kind: RoleBinding
+metadata:
+  namespace: {{ .Values.namespace }}
+{{- else }}
+kind: ClusterRoleBinding
+metadata:
+{{- end }}
+";
+    let name = name(object);
+    let is_moved = object.contains(BINDING) && !OF_THE_CLUSTER.contains(&name);
+    let moved = if is_moved { replaced(object, 1, BINDING, INSTEAD) } else { object.to_owned() };
+    let is_of_queues = OF_QUEUES.contains(&name) && object.contains("\nkind: ClusterRole");
+    if is_of_queues { given("queues", &moved) } else { moved }
+}
+
+/// A template of these objects: in the namespace of the release, and with no other action of Helm's language
+/// but those that narrow the controller's rights.
 fn template(objects: &str) -> String {
     let escaped = objects.replace("{{", "{{ \"{{\" }}");
+    let narrowed: Vec<String> = escaped.split("---\n").map(narrowed).collect();
+    let escaped = narrowed.join("---\n");
     let line = |line: &str| match line.trim_start() {
         "namespace: frameworkcontroller" => {
             format!("{}\n", line.replace("frameworkcontroller", NAMESPACE))
@@ -58,7 +101,7 @@ fn template(objects: &str) -> String {
 
 /// The same, if the value is true.
 fn optional(value: &str, objects: &str) -> String {
-    format!("{HEAD}{{{{- if .Values.{value} }}}}\n{}{{{{- end }}}}\n", template(objects))
+    format!("{HEAD}{}", given(value, &template(objects)))
 }
 
 /// Lines of the objects that are always installed, each there once, and those of the template in their place.
@@ -98,6 +141,19 @@ const CHANGES: [(&str, &str); 5] = [
     ),
 ];
 
+/// The arguments of the controller, and those by values after them.
+const ARGUMENTS: (&str, &str) = (
+    "        - --config=/etc/frameworkcontroller/frameworkcontroller.yaml\n",
+    "        - --config=/etc/frameworkcontroller/frameworkcontroller.yaml
+        {{- if .Values.namespace }}
+        - --namespace={{ .Values.namespace }}
+        {{- end }}
+        {{- if not .Values.queues }}
+        - --queueing=false
+        {{- end }}
+",
+);
+
 /// The text without what stands between two lines, which are there once, and with this in its place.
 fn between(text: &str, first: &str, last: &str, instead: &str) -> String {
     let (before, rest) = text.split_once(first).unwrap_or_else(|| panic!("there is no {first}"));
@@ -112,7 +168,7 @@ fn base(objects: &str) -> String {
     // Leases and the map of slots have a priority of their own.
     let own = "      namespaces:\n      - frameworkcontroller\n";
     let mut text = replaced(&text, 2, own, &own.replace("frameworkcontroller", NAMESPACE));
-    for (from, to) in CHANGES {
+    for (from, to) in CHANGES.into_iter().chain([ARGUMENTS]) {
         text = replaced(&text, 1, from, to);
     }
     let file = "  frameworkcontroller.yaml: |
@@ -181,6 +237,10 @@ networkPolicy: false
 jobKinds: false
 # TTL and deadline of TrainJobs (docs/manual/ttl-and-deadline.md).
 trainJobs: false
+# Queues, and the rights on what they need. Without them, a Framework that names a queue starts at once.
+queues: true
+# The only namespace whose Frameworks are run; the controller has rights on its objects alone. By default all.
+namespace: \"\"
 ";
 
 fn values() -> String {
@@ -242,37 +302,66 @@ fn every_component_is_a_value_of_the_chart() {
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let components = folders.filter(|folder| {
         let text = std::fs::read_to_string(deploy(folder).join("kustomization.yaml")).unwrap_or_default();
-        text.contains("kind: Component") && *folder != "policies"
+        let is_narrower = NARROWER.iter().any(|(_, narrower)| narrower == folder);
+        text.contains("kind: Component") && *folder != "policies" && !is_narrower
     });
     let mut components: Vec<String> = components.collect();
     components.sort();
     assert_eq!(components, COMPONENTS.map(|(_, folder)| folder.to_owned()), "a component has no value");
 }
 
-/// What Helm makes of a template with the default values, as far as it can be said without Helm: the changes
-/// are undone, and no other action is left.
-fn by_default(path: &str) -> String {
+/// What Helm makes of the actions of a template that ask for values, with those that are set.
+fn evaluated(text: &str, set: &[(&str, &str)]) -> String {
+    let mut kept = vec![true];
+    let mut lines = String::new();
+    for line in text.lines() {
+        let action = line.trim().strip_prefix("{{- ").and_then(|rest| rest.strip_suffix(" }}"));
+        let is_set = |value: &str| set.iter().any(|(name, _)| *name == value);
+        match action.map(|action| action.split(' ').collect::<Vec<_>>()).as_deref() {
+            Some(["if", value]) => kept.push(is_set(value.trim_start_matches(".Values."))),
+            Some(["if", "not", value]) => kept.push(!is_set(value.trim_start_matches(".Values."))),
+            Some(["else"]) => *kept.last_mut().expect("an if") ^= true,
+            Some(["end"]) => assert!(kept.pop().is_some() && !kept.is_empty(), "an if"),
+            _ if kept.iter().all(|kept| *kept) => lines.extend([line, "\n"]),
+            _ => {}
+        }
+    }
+    set.iter().fold(lines, |text, (name, value)| text.replace(&format!("{{{{ .Values.{name} }}}}"), value))
+}
+
+/// What Helm makes of a template with these values, as far as it can be said without Helm: the changes by
+/// other values are undone, and no other action is left.
+fn rendered(path: &str, set: &[(&str, &str)]) -> String {
     let mut text = read(path);
     for (from, to) in CHANGES.iter().rev() {
         text = text.replace(to, from);
     }
-    let text = text.replace(NAMESPACE, "frameworkcontroller").replace(HEAD, "");
-    text.replace("{{- if .Values.policies }}\n", "").replace("{{- end }}\n", "")
+    evaluated(&text.replace(NAMESPACE, "frameworkcontroller").replace(HEAD, ""), set)
 }
 
-#[test]
-fn the_chart_has_every_object_that_kustomize_renders() {
+/// The chart with these values has every object that kustomize renders with these components, and no other.
+fn same(set: &[(&str, &str)], components: &[&str]) {
+    let overlay = tempfile::tempdir().expect("a directory");
+    // A path relative to the overlay: kustomize takes no other one.
+    let up = "../".repeat(overlay.path().components().count() - 1);
+    let folders = components.iter().map(|folder| format!("{up}{}", deploy(folder).display()));
+    let folders: Vec<String> = folders.collect();
+    let text = format!("resources: ['{up}{}']\ncomponents: {folders:?}\n", deploy("base").display());
+    std::fs::write(overlay.path().join("kustomization.yaml"), text).expect("the overlay is written");
+    let kustomized = kustomize(overlay.path());
+
     let file = read("chart/files/frameworkcontroller.yaml").replace('\n', "\n    ");
     let include = "    {{- include \"frameworkcontroller.config\" . | nindent 4 }}\n";
-    let base =
-        by_default("chart/templates/base.yaml").replace(include, &format!("    {}\n", file.trim_end()));
+    let base = rendered("chart/templates/base.yaml", set);
+    let base = base.replace(include, &format!("    {}\n", file.trim_end()));
     let base = base.replace("          {{- toYaml .Values.resources | nindent 10 }}\n", "");
-    let chart = format!("{base}---\n{}", by_default("chart/templates/policies.yaml"));
+    let chart = format!("{base}---\n{}", rendered("chart/templates/policies.yaml", set));
     assert!(!chart.contains("{{"), "another action");
     let parsed = |text: &str| -> Vec<Value> { serde_saphyr::from_multiple(text).expect("YAML") };
-    let rendered = kustomize(&deploy("base"));
-    let name = format!("frameworkcontroller-{}", hash(&rendered));
-    let mut expected = parsed(&rendered.replace(&name, "frameworkcontroller"));
+    let name = format!("frameworkcontroller-{}", hash(&kustomized));
+    // Only kustomize needs this label, to find what an overlay moves.
+    let kustomized = kustomized.replace("    app.kubernetes.io/component: namespace\n", "");
+    let mut expected = parsed(&kustomized.replace(&name, "frameworkcontroller"));
     expected.retain(|object| object["kind"] != "Namespace");
     let resources =
         |object: &mut Value| object["spec"]["template"]["spec"]["containers"][0]["resources"].take();
@@ -280,9 +369,27 @@ fn the_chart_has_every_object_that_kustomize_renders() {
     for object in expected.iter_mut().filter(|object| object["kind"] == "Deployment") {
         assert_eq!(resources(object), values["resources"], "by default the values are those of the base");
     }
-    let key = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+    let key = |object: &Value| {
+        let metadata = &object["metadata"];
+        format!("{} {} {}", object["kind"], metadata["name"], metadata["namespace"])
+    };
     let mut chart = parsed(&chart);
+    chart.retain(|object| !object.is_null());
     chart.sort_by_key(key);
     expected.sort_by_key(key);
+    assert_eq!(chart.iter().map(key).collect::<Vec<_>>(), expected.iter().map(key).collect::<Vec<_>>());
     assert_eq!(chart, expected);
+}
+
+#[test]
+fn the_chart_has_every_object_that_kustomize_renders() {
+    same(&[("policies", "true"), ("queues", "true")], &[]);
+}
+
+#[test]
+fn the_values_that_narrow_rights_do_what_their_components_do() {
+    let [policies, queues] = [("policies", "true"), ("queues", "true")];
+    same(&[policies], &["without-queues"]);
+    same(&[policies, queues, ("namespace", "frameworks")], &["namespaced"]);
+    same(&[policies, ("namespace", "frameworks")], &["without-queues", "namespaced"]);
 }

@@ -9,6 +9,7 @@ use serde_saphyr as yaml;
 
 use super::{CompressionCodec, Config, Error};
 use crate::job_kind::{self, JobKindRow};
+use crate::name;
 use crate::pod_failure::PodFailureRule;
 
 /// The keys of the config file.
@@ -33,6 +34,7 @@ pub(super) struct FileConfig {
     retry_backoff_max_delay_sec: Option<Seconds<0>>,
     log_object_snapshot: Option<Snapshots>,
     pod_failure_spec: Option<Vec<PodFailureRule>>,
+    namespace: Option<Namespace>,
     queueing: Option<bool>,
     #[serde(deserialize_with = "job_kind::own")]
     queue_job_kinds: Option<Vec<JobKindRow>>,
@@ -89,6 +91,9 @@ struct Rate(f64);
 #[derive(Clone, Copy)]
 struct Address(SocketAddr);
 
+/// The name of a namespace.
+struct Namespace(String);
+
 impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Whole<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = i64::deserialize(deserializer)?;
@@ -112,6 +117,14 @@ impl<'de> Deserialize<'de> for Address {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map(Address).map_err(|_| refused(text, "an IP address and a port, such as 0.0.0.0:8080"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Namespace {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let is_good = name::is_namespace(&text);
+        if is_good { Ok(Namespace(text)) } else { Err(refused(text, "the name of a namespace")) }
     }
 }
 
@@ -157,6 +170,7 @@ impl FileConfig {
             kube_config_file_path: self.kube_config_file_path,
             pod_failure_spec: self.pod_failure_spec.unwrap_or_default(),
             queue_job_kinds: self.queue_job_kinds.unwrap_or_default(),
+            namespace: self.namespace.map(|Namespace(name)| name),
             probe_address: self.probe_address.map(SocketAddr::from),
             ..Config::default()
         };

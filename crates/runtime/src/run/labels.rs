@@ -33,6 +33,8 @@ use crate::watch::{Mislabelled, Wrong};
 pub struct Labels {
     /// Leads to the API server.
     pub client: kube::Client,
+    /// The only namespace whose Frameworks get labels.
+    pub namespace: Option<String>,
     /// The slots that this replica owns.
     pub ownership: Ownership,
     /// Shows the time.
@@ -99,7 +101,11 @@ pub async fn run(mut labels: Labels) {
 /// Labels until this replica is alone.
 async fn label(labels: &mut Labels) {
     // A watch that is not answered ends: no other one shows the Frameworks without the label.
-    let api: Api<PartialObjectMeta<Framework>> = Api::all(paced(labels.client.clone(), || ()));
+    let client = paced(labels.client.clone(), || ());
+    let api: Api<PartialObjectMeta<Framework>> = match &labels.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
     let only = watcher::Config::default().labels(&no_slot());
     let mut shown = watcher(api, only).boxed();
     let mut unlabelled: BTreeMap<Key, Unlabelled> = BTreeMap::new();

@@ -37,6 +37,8 @@ pub struct Parts {
     pub journal: Arc<dyn Journal>,
     /// Names this replica in Kubernetes Events.
     pub instance: String,
+    /// The only namespace whose objects are watched; `None`: those of all namespaces are.
+    pub namespace: Option<String>,
     /// Kinds of jobs in queues that have no code of their own.
     pub job_kinds: Vec<JobKindRow>,
     /// Queries for the position of a unit.

@@ -85,6 +85,18 @@ impl Units {
 /// The selection of each kind's watch, as it changes: in [`ORDER`], and that of QueueUnits.
 pub type Selected = [watch::Receiver<Selection>; 4];
 
+/// Tells the member whether all Frameworks have their labels.
+async fn tell_labelled(mut is_complete: watch::Receiver<bool>, commanding: Sender<Command>) -> &'static str {
+    while is_complete.changed().await.is_ok() {
+        let labelled = *is_complete.borrow_and_update();
+        if commanding.send(Command::Labelled(labelled)).await.is_err() {
+            break;
+        }
+    }
+    // After the membership has ended, the controller ends by itself.
+    std::future::pending().await
+}
+
 /// Starts the membership, if the program is a member. Otherwise it owns every slot.
 pub fn start(
     tasks: &mut JoinSet<&'static str>,
@@ -117,10 +129,11 @@ pub fn start(
         "the membership"
     });
     let (accompanied, is_accompanied) = watch::channel(false);
-    let (complete, mut is_complete) = watch::channel(false);
+    let (complete, is_complete) = watch::channel(false);
     tasks.spawn(
         labels::run(Labels {
             client: parts.client.clone(),
+            namespace: parts.namespace.clone(),
             ownership: ownership.clone(),
             clock: parts.clock,
             metrics: Arc::clone(&parts.metrics),
@@ -133,17 +146,7 @@ pub fn start(
         })
         .map(|()| "the task that labels Frameworks"),
     );
-    let commanding_labelled = commanding.clone();
-    tasks.spawn(async move {
-        while is_complete.changed().await.is_ok() {
-            let labelled = *is_complete.borrow_and_update();
-            if commanding_labelled.send(Command::Labelled(labelled)).await.is_err() {
-                break;
-            }
-        }
-        // After the membership has ended, the controller ends by itself.
-        std::future::pending().await
-    });
+    tasks.spawn(tell_labelled(is_complete, commanding.clone()));
     let wanted = Selection::whole(0, Slots::NONE);
     let [frameworks, config_maps, pods, units] = [wanted; 4].map(|wanted| watch::channel(wanted).0);
     let selected = [&frameworks, &config_maps, &pods, &units].map(watch::Sender::subscribe);

@@ -174,6 +174,7 @@ impl Stage {
             health: Arc::clone(&self.health),
             journal: Arc::clone(&self.journal) as Arc<dyn Journal>,
             instance: "fc-0".to_owned(),
+            namespace: None,
             job_kinds: Vec::new(),
             position_queries: crate::position_query::PositionClient::new().1,
             shards_queries: crate::shards_query::ShardsClient::new().1,

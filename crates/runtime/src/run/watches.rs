@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Api;
 use kube::api::ListParams;
 use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
@@ -24,8 +23,7 @@ use super::shares::Selected;
 use crate::client::REPLY_TIMEOUT;
 use crate::watch::{Kind, Selector, Sink, Turn, watch};
 use crate::wire::{
-    AttemptObject, DeclaredKind, DeclaredText, FrameworkText, JobOfJobSet, JobOfOperator, Resource, Watched,
-    Wire,
+    AttemptObject, DeclaredKind, DeclaredText, FrameworkText, JobOfJobSet, JobOfOperator, Resource, Wire,
 };
 
 /// The pause between checks whether JobSets are served: the first one, and the longest one.
@@ -171,7 +169,7 @@ async fn watch_declared(
         for sink in &versions {
             let Some(kind) = &sink.declared else { continue };
             let is_served = is_served(&client, &kind.row.api_version, &kind.row.plural).await;
-            if is_served && is_listed(&client, kind.resource).await {
+            if is_served && is_listed(&client, sink).await {
                 debug!(resource = kind.resource.plural, "a kind of jobs is served");
                 if kind.row.owns_jobs {
                     later.jobs.notify_one();
@@ -193,8 +191,9 @@ async fn watch_declared(
 }
 
 /// Whether a LIST of a kind is answered: the rights for it are there. A failure counts as no.
-async fn is_listed(client: &kube::Client, resource: Resource) -> bool {
-    let api = Api::<Watched<DeclaredText>>::all_with(client.clone(), &resource);
+async fn is_listed(client: &kube::Client, sink: &Sink) -> bool {
+    let resource = sink.resource::<DeclaredText>();
+    let api = resource.api::<DeclaredText>(client.clone(), sink.namespace.as_deref());
     let one = ListParams::default().limit(1);
     match timeout(REPLY_TIMEOUT, api.list(&one)).await {
         Ok(Ok(_)) => true,

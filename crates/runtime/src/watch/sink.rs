@@ -21,6 +21,8 @@ pub struct Sink {
     pub compressor: Arc<Compressor>,
     /// Frameworks with a wrong slot label.
     pub mislabelled: Arc<Mislabelled>,
+    /// The only namespace whose objects are watched.
+    pub namespace: Option<Arc<str>>,
     /// The kind that is watched, if it has no code of its own.
     pub declared: Option<Arc<DeclaredKind>>,
 }
@@ -28,7 +30,13 @@ pub struct Sink {
 impl Sink {
     /// A sink whose watches have shown nothing.
     pub fn new(events: mpsc::Sender<Event>, metrics: Arc<Metrics>, compressor: Arc<Compressor>) -> Self {
-        Sink { events, metrics, compressor, mislabelled: Arc::default(), declared: None }
+        Sink { events, metrics, compressor, mislabelled: Arc::default(), namespace: None, declared: None }
+    }
+
+    /// The same, for watches of one namespace, if it is named.
+    #[must_use]
+    pub fn within(self, namespace: Option<&str>) -> Self {
+        Sink { namespace: namespace.map(Arc::from), ..self }
     }
 
     /// The same, for the watch of a declared kind.
@@ -38,7 +46,7 @@ impl Sink {
     }
 
     /// The kind as URLs name it.
-    pub(super) fn resource<T: Wire>(&self) -> Resource {
+    pub fn resource<T: Wire>(&self) -> Resource {
         self.declared.as_ref().map_or(T::RESOURCE, |declared| declared.resource)
     }
 }

@@ -61,9 +61,9 @@ enum Step<T> {
 
 impl<T: Kind> Source<T> {
     /// A source that is to [begin](Source::begin).
-    pub fn new(client: kube::Client, resource: Resource) -> Self {
+    pub fn new(client: kube::Client, resource: Resource, namespace: Option<&str>) -> Self {
         Source {
-            api: Api::all_with(client, &resource),
+            api: resource.api(client, namespace),
             page: resource.page,
             labels: None,
             part: None,

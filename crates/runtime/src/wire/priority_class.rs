@@ -16,7 +16,8 @@ struct ClassWire {
 }
 
 impl Wire for ClassObject {
-    const RESOURCE: Resource = Resource::new("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
+    const RESOURCE: Resource =
+        Resource::new("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses").of_the_cluster();
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
         let ClassWire { metadata, value } = serde_json::from_str(json.get())?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::NamespaceResourceScope;
+use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -27,6 +27,8 @@ pub struct Resource {
     pub selector: Option<&'static str>,
     /// Objects in one page of a LIST: a page is decoded in one go, and is in memory three times meanwhile.
     pub page: u32,
+    /// Whether its objects are in namespaces.
+    pub is_namespaced: bool,
 }
 
 impl Resource {
@@ -37,7 +39,7 @@ impl Resource {
         kind: &'static str,
         plural: &'static str,
     ) -> Self {
-        Resource { group, version, kind, plural, selector: None, page: 500 }
+        Resource { group, version, kind, plural, selector: None, page: 500, is_namespaced: true }
     }
 
     /// The same kind; only the objects that this label selector matches are watched.
@@ -48,6 +50,19 @@ impl Resource {
     /// The same kind, with pages of so many objects.
     pub const fn in_pages_of(self, page: u32) -> Self {
         Resource { page, ..self }
+    }
+
+    /// The same kind, whose objects are in no namespace.
+    pub const fn of_the_cluster(self) -> Self {
+        Resource { is_namespaced: false, ..self }
+    }
+
+    /// The objects of one namespace, if one is named and the kind has namespaces; otherwise all.
+    pub fn api<T: Wire>(&self, client: kube::Client, namespace: Option<&str>) -> kube::Api<Watched<T>> {
+        match namespace.filter(|_| self.is_namespaced) {
+            Some(namespace) => kube::Api::namespaced_with(client, namespace, self),
+            None => kube::Api::all_with(client, self),
+        }
     }
 }
 
@@ -133,7 +148,7 @@ fn rescue<T>(json: &RawValue, error: &serde_json::Error) -> (Read<T>, Option<Unr
 
 impl<T: Wire> kube::Resource for Watched<T> {
     type DynamicType = Resource;
-    type Scope = NamespaceResourceScope;
+    type Scope = DynamicResourceScope;
 
     fn kind(of: &Resource) -> Cow<'_, str> {
         of.kind.into()

@@ -8,6 +8,7 @@ mod barrier;
 #[path = "../cluster/mod.rs"]
 mod cluster;
 mod compression;
+mod dashboard;
 mod deadline;
 #[path = "../finished/mod.rs"]
 mod finished;

@@ -1,0 +1,121 @@
+//! The dashboard of `deploy/monitoring`: after a real run, Prometheus finds series for each of its queries.
+//!
+//! promtool is Prometheus' own engine of queries, which the gate has built for the alerts. It gets what a
+//! controller serves before and after the run, with the labels that the PodMonitor adds.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::Command;
+
+use framework_programs::Binaries;
+use serde_json::{Value, json};
+
+use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::replicas::Replicas;
+use crate::cluster::{completed, execute, manifest, running, until};
+use crate::lifetime::metrics;
+use crate::queue::{QUEUEING, furnish, gang};
+
+/// The labels of the target, which Prometheus prefers to those of the same name in what it scrapes.
+const TARGET: [(&str, &str); 2] = [("namespace", "frameworkcontroller"), ("pod", "frameworkcontroller-a")];
+
+/// The queries of the dashboard, with the title of their panel.
+fn queries() -> Vec<(String, String)> {
+    let object: Value =
+        serde_saphyr::from_str(include_str!("../../deploy/monitoring/dashboard.yaml")).expect("YAML");
+    assert_eq!(object["metadata"]["labels"]["grafana_dashboard"], "1");
+    let text = object["data"]["frameworkcontroller.json"].as_str().expect("a file");
+    let dashboard: Value = serde_json::from_str(text).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| {
+        let title = panel["title"].as_str().expect("a title");
+        let targets = panel["targets"].as_array().expect("targets");
+        targets.iter().map(|target| (title.to_owned(), target["expr"].as_str().expect("a query").to_owned()))
+    });
+    targets.collect()
+}
+
+/// A series as Prometheus stores it.
+fn stored(series: &str) -> String {
+    let (name, labels) = series.strip_suffix('}').and_then(|it| it.split_once('{')).unwrap_or((series, ""));
+    let mut text = format!("{name}{{");
+    for (label, value) in TARGET {
+        write!(text, "{label}=\"{value}\",").expect("a string takes it");
+    }
+    let exported = TARGET.map(|(label, _)| (format!("{label}=\""), format!("exported_{label}=\"")));
+    let labels = exported.iter().fold(labels.to_owned(), |labels, (from, to)| labels.replace(from, to));
+    text + &labels + "}"
+}
+
+/// The series of two scrapes, a minute apart, the second of which is repeated: as promtool reads them.
+fn input(before: &str, after: &str) -> Vec<Value> {
+    let samples = |text: &str| -> BTreeMap<String, String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let samples = lines.filter_map(|line| line.rsplit_once(' '));
+        samples.map(|(series, value)| (stored(series), value.to_owned())).collect()
+    };
+    let (before, after) = (samples(before), samples(after));
+    let number = |value: Option<&String>| {
+        value.filter(|value| value.parse().is_ok_and(f64::is_finite)).map_or("_", String::as_str).to_owned()
+    };
+    let values = |(series, value): (&String, &String)| {
+        let (first, value) = (number(before.get(series)), number(Some(value)));
+        json!({"series": series, "values": format!("{first} {value} {value} {value}")})
+    };
+    after.iter().map(values).collect()
+}
+
+/// What a controller serves, without the head of the response.
+fn scrape() -> String {
+    metrics::scrape("dashboard").split_once("\r\n\r\n").expect("a body").1.to_owned()
+}
+
+/// Some of everything that the dashboard shows: Frameworks that succeed, fail, are retried and wait.
+fn life() {
+    furnish("dashboard", 2);
+    gang("dashboard", "queued", 2);
+    running("dashboard", "queued", 2);
+    gang("dashboard", "waiting", 2);
+    execute("dashboard", "queued", "Stop");
+    running("dashboard", "waiting", 2);
+    gang("dashboard", "late", 2);
+    let ns = namespace("dashboard-retries");
+    let fails = [("exit-code", "200"), ("only-task-attempt", "0")];
+    manifest("retried").role("w", 1, &fails).task_retry(true, 0).create(&ns);
+    manifest("invalid")
+        .role("w", 1, &[])
+        .last_role(|role| role["task"]["pod"]["spec"]["containers"][0]["image"] = json!(""))
+        .create(&ns);
+    completed(&ns, "invalid");
+    completed(&ns, "retried");
+}
+
+#[test]
+fn every_query_of_the_dashboard_finds_series_after_a_real_run() {
+    let _alone = Alone::wait();
+    let mut replicas = Replicas::none();
+    replicas.start("dashboard", QUEUEING);
+    replicas.await_shares();
+    let before = scrape();
+    life();
+    // The gauges of units are taken every few seconds.
+    let after = until("a unit waits", || Some(scrape()).filter(|text| text.contains("queue_units_waiting{")));
+    let series = input(&before, &after);
+    let queries = queries();
+    assert!(queries.len() >= 12, "{queries:?}");
+    let tests = queries.iter().map(|(title, query)| {
+        let found = json!({"labels": "{}", "value": 1});
+        let finds =
+            json!({"expr": format!("count({query}) > bool 0"), "eval_time": "3m", "exp_samples": [found]});
+        json!({"name": title, "interval": "1m", "input_series": series, "promql_expr_test": [finds]})
+    });
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = json!({"evaluation_interval": "1m", "tests": tests.collect::<Vec<_>>()});
+    std::fs::write(directory.path().join("dashboard.json"), file.to_string()).expect("it is written");
+    let promtool = Binaries::promtool(&framework_programs::say).expect("promtool is there, or is built");
+    let mut promtool = Command::new(promtool);
+    let output = promtool.args(["test", "rules", "dashboard.json"]).current_dir(directory.path()).output();
+    let output = output.expect("promtool runs");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+}

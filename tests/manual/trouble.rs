@@ -67,6 +67,9 @@ fn a_quota_delays_and_says_so() {
 fn a_full_quota_names_itself_in_the_condition() {
     let ns = namespace("trouble-noquota");
     kubectl(&["create", "quota", "none", "--hard=pods=0", "--namespace", &ns]);
+    // Until the quota controller has taken it in, the API server may let a Pod pass.
+    let taken_in = "--for=jsonpath={.status.hard.pods}=0";
+    kubectl(&["wait", "quota/none", taken_in, "--timeout=60s", "--namespace", &ns]);
     manifest("stuck").role("a", 1, &[]).create(&ns);
     let stuck = wait(&ns, "stuck", "held up by the quota", |framework| {
         held_up(framework).is_some_and(|(reason, _)| reason == "PodCreationTransientError")

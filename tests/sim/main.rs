@@ -17,4 +17,5 @@ mod replicas;
 mod shared_queues;
 mod slot_labels;
 mod timers;
+mod two_owners;
 mod walk;

@@ -23,7 +23,8 @@ const THREADS: usize = 2;
 /// So many failures are printed; there may be more.
 const TOLD: usize = 5;
 
-fn policy() -> framework_shard::Policy {
+/// The times of the replicas.
+pub fn policy() -> framework_shard::Policy {
     let (lease, renewal) = (SECOND * 5, SECOND);
     let timeout = Duration::from_millis(1_500);
     framework_shard::Policy::new(lease, renewal, timeout, SECOND * 28).expect("they fit")

@@ -45,6 +45,12 @@ pub enum Defect {
     HandOverEarly,
     /// Units are not listed again after a grant.
     ReleaseUnlisted,
+    /// Ownership is asked before an evaluation, and not again before a request is sent.
+    AskOnce,
+    /// B8: what was listed before a slot was lost counts after it is granted again.
+    TrustOldList,
+    /// B10: the slot label says to which slot a Framework belongs.
+    TrustLabel,
 }
 
 /// The rules that are switched off. Unless [`SWITCHABLE`], it behaves as [`Defects::NONE`].

@@ -55,9 +55,9 @@ pub struct FrameworkState {
 
 impl FrameworkState {
     /// The state of a Framework that is seen for the first time. No request was sent for it yet.
-    pub fn open(object: FrameworkObject, epoch: u64) -> Self {
+    pub fn open(object: FrameworkObject, slot: Slot, epoch: u64) -> Self {
         let mut state = FrameworkState {
-            slot: Slot::of(&object.uid),
+            slot,
             uid: Arc::clone(&object.uid),
             resource_version: object.resource_version,
             epoch,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use framework_api::Time;
-use framework_core::{Action, Policy, first_attempt};
+use framework_core::{Action, Defect, Policy, first_attempt};
 use jiff::Timestamp;
 
 use super::Engine;
@@ -54,7 +54,8 @@ impl Engine {
             _ => Vec::new(),
         };
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
-        let leave_by = self.ownership.leave_by(slot);
+        let asks_once = self.policy.defects.has(Defect::AskOnce);
+        let leave_by = self.ownership.leave_by(slot).filter(|_| !asks_once);
         let sent = Sent { key: key.clone(), uid, slot, purpose, at: now.steady };
         self.sending.in_flight.begin(ticket, sent);
         if state.wants(class, now.steady) {
@@ -73,6 +74,7 @@ impl Engine {
         }
         match self.ownership.may_act(state.slot, now) {
             MayAct::Yes => {}
+            _ if self.policy.defects.has(Defect::AskOnce) => {}
             MayAct::Paused => {
                 self.paused.add(state.slot, key);
                 return None;

@@ -1,18 +1,32 @@
 //! Slots come and go: grants, holds, and losses.
 
-use framework_core::{Defect, permit, queue};
-use framework_message::{Now, Slots};
+use framework_api::name::SLOT_LABEL;
+use framework_core::{Defect, Policy, permit, queue};
+use framework_message::{Key, Now, Slot, Slots};
 
 use super::Engine;
 use crate::cache::Entry;
 use crate::event::Effect;
-use framework_message::Key;
+use crate::object::FrameworkObject;
+
+/// The slot of a Framework: that of its UID, whatever its label says.
+pub(super) fn slot_of(object: &FrameworkObject, policy: &Policy) -> Slot {
+    let label = || {
+        let (framework, _) = object.content.as_ref().ok()?;
+        framework.metadata.labels.as_ref()?.get(SLOT_LABEL)?.parse().ok().map(Slot)
+    };
+    let trusted = policy.defects.has(Defect::TrustLabel).then(label).flatten();
+    trusted.unwrap_or_else(|| Slot::of(&object.uid))
+}
 
 impl Engine {
     /// Slots were granted. The cached objects of them may be older than the grant.
     pub(super) fn granted(&mut self, slots: Slots, grant: u64) {
-        self.cache.unsync(slots);
         self.grants.grant(slots, grant);
+        if self.policy.defects.has(Defect::TrustOldList) {
+            return self.report_listed();
+        }
+        self.cache.unsync(slots);
     }
 
     /// The slots of which every kind was listed since their grant are reported.
@@ -48,9 +62,12 @@ impl Engine {
     /// Another replica owns these slots, or may own them: what is known of their Frameworks is dropped. The
     /// Frameworks are not gone, so nothing is written into the history.
     pub(super) fn lost(&mut self, slots: Slots) {
-        self.cache.unsync(slots);
         self.grants.lose(slots);
         self.drain.end(slots);
+        if self.policy.defects.has(Defect::TrustOldList) {
+            return;
+        }
+        self.cache.unsync(slots);
         for key in self.cache.keys() {
             let state = self.cache.get(&key).and_then(|entry| entry.state.as_ref());
             if state.is_some_and(|state| slots.contains(state.slot)) {

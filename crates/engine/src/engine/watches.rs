@@ -6,6 +6,7 @@ use framework_core::snapshot::Trigger;
 use tracing::debug;
 
 use super::Engine;
+use super::slots::slot_of;
 use crate::cache::{Listing, News};
 use crate::event::{Effect, Kind, Measure};
 use crate::expectations;
@@ -15,7 +16,7 @@ use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
 use crate::outcomes::Outcomes;
-use framework_message::{Change, Key, Now, Slot, Slots};
+use framework_message::{Change, Key, Now, Slots};
 
 impl Engine {
     pub(super) fn framework_changed(&mut self, now: Now, change: Change<FrameworkObject>) {
@@ -23,7 +24,7 @@ impl Engine {
             Change::Restarted => self.cache.frameworks.epoch += 1,
             // A watch that is to select less still shows what was lost.
             Change::Listed(object) | Change::Applied(object) | Change::Deleted(object)
-                if !self.grants.contains(Slot::of(&object.uid)) =>
+                if !self.grants.contains(slot_of(&object, &self.policy)) =>
             {
                 debug!(framework = %object.key, "the slot of the Framework is not ours");
             }
@@ -67,6 +68,7 @@ impl Engine {
     /// Takes in a version of a Framework that the watch or a reply shows.
     pub(super) fn apply_framework(&mut self, now: Now, object: FrameworkObject, source: Source) {
         let key = object.key.clone();
+        let slot = slot_of(&object, &self.policy);
         let epoch = match source {
             Source::Watch => self.cache.frameworks.epoch,
             Source::Reply => 0,
@@ -104,7 +106,7 @@ impl Engine {
                 lines
                     .extend(before.as_ref().map(|state| state.last_line(&key, Some(Gap::FinalStateUnknown))));
                 entry.close();
-                entry.state.insert(FrameworkState::open(object, epoch)).event(now.steady);
+                entry.state.insert(FrameworkState::open(object, slot, epoch)).event(now.steady);
                 self.inherit(now, &key);
             }
         }

@@ -1,0 +1,192 @@
+//! One interleaving for each rule that keeps a slot from having two owners: it is harmless with the rule, and
+//! without it a replica acts for a slot that it does not own.
+
+use framework_core::Defect;
+use framework_message::Slot;
+use framework_shard::defect::{Defect as ShardDefect, Defects};
+use framework_sim::{Cut, Exchange, Fault, History, Options, Rule, SimCluster, User, Verb, check};
+
+use crate::replicas::{policy, shared};
+use crate::simulation::controller::{Controller, Place, Setup, member_of};
+use crate::simulation::life::calm;
+use crate::simulation::manifest::{Deeds, SLOT, framework};
+use crate::simulation::{SECOND, pass, simulate, slots};
+
+/// The rule that the replicas lack.
+#[derive(Clone, Copy, Debug)]
+enum Lack {
+    Nothing,
+    Engine(Defect),
+    Member(ShardDefect),
+}
+
+/// Two replicas with equal shares.
+struct Scene {
+    cluster: SimCluster,
+    user: User,
+    /// It started first.
+    leader: Controller,
+    other: Controller,
+}
+
+impl Scene {
+    async fn new(cluster: SimCluster, lack: Lack, mut setup: Setup) -> Self {
+        let mut policy = policy();
+        match lack {
+            Lack::Nothing => {}
+            Lack::Engine(rule) => setup.policy.defects.insert(rule),
+            Lack::Member(rule) => policy.defects = Defects::from(rule),
+        }
+        let start = |number: usize| {
+            let (host, pod) = (format!("host-{number}"), format!("pod-{number}"));
+            let place = Some(Place { policy, host, pod, rate: 1000 });
+            Controller::start(&cluster, number, 7, &Setup { place, ..setup.clone() })
+        };
+        let leader = start(1);
+        shared(&cluster, &[&leader]).await;
+        let other = start(2);
+        shared(&cluster, &[&leader, &other]).await;
+        let user = cluster.user();
+        Scene { cluster, user, leader, other }
+    }
+
+    /// Waits until all Frameworks have this state.
+    async fn all_are(&self, state: &'static str) {
+        let are = |user: &User| user.list("frameworks").iter().all(|one| one["status"]["state"] == state);
+        assert!(self.cluster.until(SECOND * 120, are).await, "not all are {state}");
+    }
+
+    /// The other replica's member is cut off: no renewal arrives, and no watch shows anything. Its controller
+    /// goes on.
+    fn cut_member(&self) {
+        let member = member_of(&self.other.name);
+        for plural in ["leases", "configmaps"] {
+            self.cluster.freeze_watches(&member, plural, SECOND * 100);
+        }
+        self.cluster.faults(|faults| faults.cut(&member, Cut::Silent));
+    }
+
+    /// The first act for a slot that is not of its sender.
+    fn judged(&self) -> Result<(), String> {
+        judged(self.cluster.history())
+    }
+}
+
+fn judged(history: History) -> Result<(), String> {
+    slots::judge(&history).map(|_| ()).map_err(|(what, _)| what)
+}
+
+fn play<F: Future<Output = Result<(), String>>>(
+    lack: Lack,
+    setup: Setup,
+    interleaving: impl FnOnce(Scene) -> F,
+) -> Result<(), String> {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        interleaving(Scene::new(cluster, lack, setup).await).await
+    })
+}
+
+/// B2. The Lease of a replica is not renewed. All Frameworks are stopped while the replica may still act.
+fn take_over(lack: Lack) -> Result<(), String> {
+    play(lack, Setup::default(), |scene| async move {
+        for index in 0..16 {
+            framework(&format!("f{index}")).role("w", 1).told("run-ms", "forever").create(&scene.user);
+        }
+        scene.all_are("AttemptRunning").await;
+        scene.cut_member();
+        // Its last renewal was sent less than a second before, and lets it act for four seconds.
+        pass(SECOND * 5 / 2).await;
+        (0..16).for_each(|index| assert!(scene.user.stop(&format!("f{index}"))));
+        scene.all_are("Completed").await;
+        scene.judged()
+    })
+}
+
+/// Requests wait for the budget when the right to act ends.
+fn waiting_requests(lack: Lack) -> Result<(), String> {
+    let mut setup = Setup::default();
+    (setup.settings.qps, setup.settings.burst) = (8.0, 4);
+    play(lack, setup, |scene| async move {
+        for index in 0..8 {
+            framework(&format!("f{index}")).role("w", 40).told("run-ms", "forever").create(&scene.user);
+        }
+        let begun = |user: &User| user.list("pods").len() > 8;
+        assert!(scene.cluster.until(SECOND * 60, begun).await, "no Pods are created");
+        scene.cut_member();
+        pass(SECOND * 20).await;
+        scene.judged()
+    })
+}
+
+/// B8. A slot goes away and comes back. Creates of its Frameworks were refused when it went away; under the
+/// other owner the Frameworks run to their end.
+fn old_list(lack: Lack) -> Result<(), String> {
+    play(lack, Setup::default(), |scene| async move {
+        let refused = Rule::new(Fault::Quota).verb(Verb::Create).plural("pods").times(u32::MAX);
+        scene.cluster.faults(|faults| faults.script(refused));
+        for index in 0..8 {
+            framework(&format!("f{index}")).role("w", 1).create(&scene.user);
+        }
+        scene.all_are("AttemptPreparing").await;
+        pass(SECOND * 5).await;
+        let clients = [scene.other.name.clone(), member_of(&scene.other.name)];
+        clients.iter().for_each(|who| scene.cluster.faults(|faults| faults.cut(who, Cut::Refused)));
+        shared(&scene.cluster, &[&scene.leader]).await;
+        scene.cluster.faults(framework_sim::Faults::unscript);
+        scene.all_are("Completed").await;
+        let before = scene.cluster.history().exchanges.len();
+        clients.iter().for_each(|who| scene.cluster.faults(|faults| faults.mend(who)));
+        // What it lists again comes late. By then nothing is left to be done.
+        let late = Rule::new(Fault::Delay(SECOND * 30)).verb(Verb::List).who(&scene.other.name);
+        scene.cluster.faults(|faults| faults.script(late.times(u32::MAX)));
+        shared(&scene.cluster, &[&scene.leader, &scene.other]).await;
+        pass(SECOND * 60).await;
+        let history = scene.cluster.history();
+        let is_act = |one: &&Exchange| {
+            *one.who == *scene.other.name && matches!(one.verb, Verb::Create | Verb::UpdateStatus)
+        };
+        let stale = history.exchanges[before..].iter().find(is_act);
+        stale.map_or(Ok(()), |act| Err(format!("it acts for {}, which has ended", act.name)))?;
+        check::at_quiescence(&history).map_err(|violation| violation.to_string())?;
+        judged(history)
+    })
+}
+
+/// B10. Frameworks are created with labels of other slots.
+fn foreign_labels(lack: Lack) -> Result<(), String> {
+    play(lack, Setup::default(), |scene| async move {
+        for index in 0..8_u8 {
+            let mut copy = framework(&format!("f{index}")).role("w", 1).value();
+            copy["metadata"]["labels"][SLOT] = Slot(index * 32).to_string().into();
+            scene.user.create(copy).expect("the name is free");
+        }
+        scene.all_are("Completed").await;
+        let mut history = scene.cluster.history();
+        // The replica that sees a wrong label puts it right.
+        history.exchanges.retain(|one| one.verb != Verb::Patch);
+        judged(history)
+    })
+}
+
+#[test]
+fn no_interleaving_of_a_rule_of_ownership_gives_a_slot_two_owners() {
+    for interleaving in [take_over, waiting_requests, old_list, foreign_labels] {
+        assert_eq!(interleaving(Lack::Nothing), Ok(()));
+    }
+}
+
+#[test]
+fn each_rule_of_ownership_that_is_switched_off_gives_two_owners() {
+    let second_owner = "it acts for a slot that it does not own";
+    let found = [
+        (take_over(Lack::Member(ShardDefect::TakeOverAtOnce)), second_owner),
+        (waiting_requests(Lack::Engine(Defect::AskOnce)), second_owner),
+        (old_list(Lack::Engine(Defect::TrustOldList)), "which has ended"),
+        (foreign_labels(Lack::Engine(Defect::TrustLabel)), second_owner),
+    ];
+    for (place, (found, expected)) in found.into_iter().enumerate() {
+        let what = found.expect_err(&format!("interleaving {place}: nothing goes wrong"));
+        eprintln!("{what}");
+        assert!(what.contains(expected), "interleaving {place}: {what}");
+    }
+}

@@ -37,19 +37,24 @@ impl Replicas {
 
     /// Starts one in a new Pod on a host of that name, with further lines in its config file.
     pub fn start(&mut self, name: &'static str, config: &str) {
+        self.start_on(name, name, config);
+    }
+
+    /// Starts one in a new Pod on the host of that name, where another one may run already.
+    pub fn start_on(&mut self, name: &'static str, host: &str, config: &str) {
         self.pods += 1;
-        self.launch(name, self.pods, config);
+        self.launch(name, host, self.pods, config);
     }
 
     /// Starts the container of that host's last Pod again.
     pub fn restart(&mut self, name: &'static str, config: &str) {
         let (_, pod) = self.running[name];
-        self.launch(name, pod, config);
+        self.launch(name, name, pod, config);
     }
 
-    fn launch(&mut self, name: &'static str, pod: usize, config: &str) {
+    fn launch(&mut self, name: &'static str, host: &str, pod: usize, config: &str) {
         let first =
-            [format!("HOSTNAME={name}"), format!("POD_UID=pod-{pod}"), program().display().to_string()];
+            [format!("HOSTNAME={host}"), format!("POD_UID=pod-{pod}"), program().display().to_string()];
         let config = format!("sharding: true\nleaseDurationSec: {LEASE}\nleaseRenewIntervalSec: 1\n{config}");
         let pid = start_program_with(name, Path::new("/usr/bin/env"), &first, &config);
         self.running.insert(name, (pid, pod));

@@ -68,10 +68,6 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
     let [a, b] = ["a", "b"].map(shards);
     assert_eq!(a["leader"].as_str(), a["incarnation"].as_str().filter(|_| a["isLeader"] == true), "{a:#}");
     assert_eq!((&b["leader"], &b["map"]["version"]), (&a["leader"], &a["map"]["version"]), "{a:#}\n{b:#}");
-    let held = |view: &Value| {
-        let rows = view["slots"].as_array().expect("rows").iter();
-        rows.filter(|row| row["phase"] == "Held").filter_map(|row| row["count"].as_u64()).sum::<u64>()
-    };
     assert_eq!(held(&a) + held(&b), 256, "{a:#}\n{b:#}");
     let metrics = metrics::scrape("b");
     for line in ["leader_info{member=\"frameworkcontroller-member-a\"} 1", "lease_writes_total{lease=\"own\""]
@@ -103,6 +99,43 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
         took
     });
     println!("a replica that was stopped had handed over after {took:?}");
+}
+
+/// How many slots a replica acts for, by its own view.
+fn held(view: &Value) -> u64 {
+    let rows = view["slots"].as_array().expect("rows").iter();
+    rows.filter(|row| row["phase"] == "Held").filter_map(|row| row["count"].as_u64()).sum()
+}
+
+#[test]
+fn two_replicas_of_one_name_take_turns_and_run_nothing_twice() {
+    let _alone = Alone::wait();
+    let mut replicas = Replicas::none();
+    replicas.start("twin", "");
+    replicas.await_shares();
+    let first = shards("twin")["incarnation"].clone();
+    let ns = namespace("replicas-twins");
+    let took = run(&ns, || {
+        replicas.start_on("other-twin", "twin", "");
+        let second = cluster::until("the second one sees whose Lease it is", || {
+            let view = shards("other-twin");
+            let holders = view["leases"].as_array()?.iter().map(|lease| &lease["holder"]);
+            holders.into_iter().any(|holder| *holder == first).then_some(view)
+        });
+        assert_eq!((held(&second), held(&shards("twin"))), (0, 256), "the second one waits: {second:#}");
+        let begun = Instant::now();
+        replicas.freeze("twin");
+        cluster::until("the second one takes over", || (held(&shards("other-twin")) == 256).then_some(()));
+        let took = begun.elapsed();
+        replicas.thaw("twin");
+        cluster::until("the first one begins another life", || {
+            (shards("twin")["incarnation"] != first).then_some(())
+        });
+        took
+    });
+    println!("a replica took over from a frozen one of its name after {took:?}");
+    let [first, second] = ["twin", "other-twin"].map(shards);
+    assert_eq!((held(&first), held(&second)), (0, 256), "now the first one waits: {first:#}");
 }
 
 /// Namespaces with a queue each: with so many, every replica schedules some of them.

@@ -5,7 +5,7 @@ use framework_testcluster::audit::Record;
 
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::replicas::Replicas;
-use crate::cluster::{apply, block_on, installed, manifest, pods, until};
+use crate::cluster::{apply, block_on, installed, log_of, manifest, pods, until};
 use crate::disturbance::relay::Relay;
 
 const POLICY: &str = include_str!("../../deploy/epoch/policy.yaml");
@@ -44,6 +44,7 @@ fn a_create_that_lands_after_its_slot_was_seized_is_refused() {
     replicas.start("a", &format!("kubeApiServerAddress: {}", relay.url()));
     replicas.start("b", "");
     replicas.await_shares();
+    let first = agent_of("a");
     await_the_map(&ns);
 
     relay.hold_creates();
@@ -60,20 +61,30 @@ fn a_create_that_lands_after_its_slot_was_seized_is_refused() {
 
     let late = until("the creates have landed", || {
         let records = installed().audit().since(mark).expect("the log is there");
+        // All creates of the first replica were held.
         let is_late = |record: &Record| {
             let (verb, resource) = (record.verb.as_str(), record.resource.as_str());
-            (verb, resource, record.namespace.as_str()) == ("create", "pods", &ns) && record.code == 403
+            (verb, resource, record.namespace.as_str()) == ("create", "pods", &ns)
+                && record.user_agent.contains(&first)
         };
         let late: Vec<Record> = records.into_iter().filter(is_late).collect();
         (late.len() == held).then_some(late)
     });
     for record in late {
+        assert_eq!(record.code, 403, "{record:?}");
         assert!(record.request_uri.contains("&fieldManager=frameworkcontroller-slot-"), "{record:?}");
         let name = record.request_object.as_ref().and_then(|pod| pod["metadata"]["name"].as_str());
         let name = name.expect("the log carries the Pod");
         // The other replica waits for the life of a request before it creates the Pod.
         assert!(block_on(pods(&ns).get_opt(name)).expect("a read").is_none(), "{name}");
     }
+}
+
+/// The part of the user agent of a replica that no other one has.
+fn agent_of(replica: &str) -> String {
+    let log = log_of(replica);
+    let run = log.split_once("incarnation=\"").and_then(|(_, rest)| rest.split_once('"'));
+    run.expect("the first line names the run").0.to_owned()
 }
 
 /// Waits until the policy compares with the map: until it refuses a create of the first epoch of all.

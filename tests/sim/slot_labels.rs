@@ -111,3 +111,22 @@ fn a_framework_whose_label_is_refused_keeps_no_slots_where_they_are() {
         check::at_quiescence(&cluster.history()).unwrap();
     });
 }
+
+/// No watch shows a newer version after such an answer, and no absence: the label is tried again.
+#[test]
+fn a_label_that_a_proxy_answers_with_a_conflict_is_tried_again() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        let conflict = Rule::new(Fault::Conflict).verb(Verb::Patch).plural("frameworks").name("f");
+        cluster.faults(|faults| faults.script(conflict.times(3)));
+        framework("f").role("w", 1).create(&user);
+        let over = |user: &User| {
+            user.get("frameworks", "f").is_some_and(|one| one["status"]["state"] == "Completed")
+        };
+        assert!(cluster.until(SECOND * 60, over).await, "it never gets its label");
+        assert!(are_right(&user));
+    });
+}

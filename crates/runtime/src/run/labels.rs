@@ -219,17 +219,12 @@ impl Labels {
         };
         self.metrics.request_ended("patch", "frameworks", code, begun.elapsed());
         let failures = self.refused.remove(&key).map_or(1, |(failures, _)| failures + 1);
-        let mut forget = || {
-            unlabelled.remove(&key);
-            self.mislabelled.forget(&key, &one.resource_version);
-        };
         match answer {
-            Ok(Ok(_)) => forget(),
-            // A version that is newer, or the absence of the Framework, comes by the watch.
-            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
-                debug!(framework = %key, code = status.code, "the label waits for the watch");
-                forget();
+            Ok(Ok(_)) => {
+                unlabelled.remove(&key);
+                self.mislabelled.forget(&key, &one.resource_version);
             }
+            // Also a 409 or a 404: if it was not true, the watch shows no newer version, and no absence.
             Ok(Err(kube::Error::Api(status))) => {
                 let delay = REFUSED.delay(failures, u64::from(status.code));
                 debug!(framework = %key, reason = status.message, retry_in = ?delay, "a label was refused");

@@ -27,7 +27,7 @@ const AMPLE: u32 = 5000;
 const SCARCE: u32 = 40;
 
 /// Each scenario: its peers, the factor of its duration, and its requests a second.
-const SUITE: [(&str, Peers, f64, u32); 17] = [
+const SUITE: [(&str, Peers, f64, u32); 18] = [
     ("burst", Peers::All, 1.0, AMPLE),
     ("burst-small", Peers::All, 1.0, AMPLE),
     ("burst-large", Peers::Compressing, 1.0, AMPLE),
@@ -36,6 +36,7 @@ const SUITE: [(&str, Peers, f64, u32); 17] = [
     ("churn", Peers::Profiles, 1.0, AMPLE),
     ("rescale-storm", Peers::None, 1.0, AMPLE),
     ("ttl-wave", Peers::None, 1.0, AMPLE),
+    ("ttl-wave-5000", Peers::None, 1.0, AMPLE),
     ("deadline-wave", Peers::None, 1.0, AMPLE),
     ("single-100", Peers::None, 1.0, AMPLE),
     ("single-1000", Peers::None, 1.0, AMPLE),

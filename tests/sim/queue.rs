@@ -10,13 +10,14 @@ use std::time::Instant;
 
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_sim::User;
+use framework_sim::check::queue::Blind;
 use serde_json::{Value, json};
 
 use crate::simulation::controller::{Controller, Setup};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::{Deeds, framework};
 use crate::simulation::seeds;
-use crate::simulation::walk::queues::{Queued, SIEGES, race, siege, walk};
+use crate::simulation::walk::queues::{Queued, SIEGES, broken_promise, race, siege, walk};
 use crate::simulation::walk::{Broken, Manner};
 use crate::simulation::{SECOND, pass, simulate};
 
@@ -161,4 +162,45 @@ fn a_pod_with_forged_labels_neither_hides_its_use_nor_holds_a_share() {
         assert!(user.get("pods", "forged").is_some(), "it holds nothing of the first");
         assert_eq!(used(&user), "3");
     });
+}
+
+#[test]
+fn a_replaced_task_role_returns_its_room_before_the_new_one_has_any() {
+    simulate(1, calm(), |cluster| async move {
+        let user = cluster.user();
+        furnish(&user);
+        let mut setup = Setup::default();
+        setup.policy.queueing = true;
+        let _controller = Controller::start(&cluster, 1, 1, &setup);
+        framework("grown").role("old", 2).told("run-ms", "forever").queue("q").create(&user);
+        assert!(cluster.until(SECOND * 120, |user| is_running(user, "grown")).await);
+        unit(&user, "first", 2);
+        assert!(cluster.until(SECOND * 60, |user| phase(user, "first") == "Dequeued").await);
+        // The new Tasks ask for three. Once the removed ones are gone, there is room for two.
+        let roles = framework("grown").role("new", 3).value()["spec"]["taskRoles"].take();
+        let replace = json!([{ "op": "replace", "path": "/spec/taskRoles", "value": roles }]);
+        user.json_patch("frameworks", "grown", replace).expect("it is valid");
+        assert!(cluster.until(SECOND * 60, |user| phase(user, "framework-grown-2") == "Enqueued").await);
+        unit(&user, "second", 2);
+        assert!(cluster.until(SECOND * 60, |user| phase(user, "second") == "Dequeued").await);
+        assert_eq!(phase(&user, "framework-grown-2"), "Enqueued", "there is no room for it");
+        assert!(user.list("pods").is_empty(), "the removed Tasks are gone, and no other has begun");
+        assert_eq!(broken_promise(&cluster.history(), Blind::default()), None);
+    });
+}
+
+/// A user makes a unit for a job of a kind that the controller does not know.
+fn unit(user: &User, name: &str, pods: u32) {
+    let unit = json!({
+        "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit", "metadata": { "name": name },
+        "spec": {
+            "consumerRef": { "apiVersion": "example.com/v1", "kind": "Train", "name": name },
+            "queue": "q", "resource": { "pods": pods },
+        },
+    });
+    user.create(unit).expect("it is valid");
+}
+
+fn phase(user: &User, unit: &str) -> Value {
+    user.get("queueunits", unit).map_or(Value::Null, |unit| unit["status"]["phase"].clone())
 }

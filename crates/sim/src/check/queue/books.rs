@@ -84,9 +84,9 @@ pub(super) struct Books {
     states: BTreeMap<String, State>,
     /// The past states of each namespace, each with its end.
     past: BTreeMap<String, Vec<(Duration, State)>>,
-    /// UIDs of Frameworks whose unit was released, with the least that they asked for since. The growth after
-    /// that has units of its own.
-    released: BTreeMap<String, Uses>,
+    /// UIDs of Frameworks whose unit was released, with the least that each of the TaskRoles asked for since.
+    /// The growth after that has units of its own, also of one TaskRole while another one goes.
+    released: BTreeMap<String, BTreeMap<String, Uses>>,
 }
 
 impl Books {
@@ -105,8 +105,11 @@ impl Books {
                     return None;
                 }
                 if let (Some(least), Some(new)) = (self.released.get_mut(&change.uid), &change.new) {
-                    let wanted = wanted(new);
-                    *least = [least[0].min(wanted[0]), least[1].min(wanted[1])];
+                    let now: BTreeMap<_, _> = roles(new).collect();
+                    for (role, least) in least {
+                        let now = now.get(&**role).copied().unwrap_or_default();
+                        *least = [least[0].min(now[0]), least[1].min(now[1])];
+                    }
                 }
                 false
             }
@@ -119,9 +122,11 @@ impl Books {
                 }
                 let release = phases[1] == Some(true);
                 if release && let Some(uid) = job_uid(change.object()) {
-                    let wanted = self.framework(change.object()).map(|job| wanted(job)).unwrap_or_default();
+                    let job = self.framework(change.object());
+                    let roles = job.into_iter().flat_map(|job| roles(job));
+                    let roles = roles.map(|(role, wanted)| (role.to_owned(), wanted)).collect();
                     if !is_of_growth(change.object()) {
-                        self.released.insert(uid.to_owned(), wanted);
+                        self.released.insert(uid.to_owned(), roles);
                     }
                 }
                 release
@@ -291,7 +296,8 @@ impl Books {
         }
         for (uid, ([first, growths], wants)) in given_to {
             let [used, in_quotas] = used.get(uid).copied().unwrap_or_default();
-            let least = self.released.get(uid).copied().unwrap_or_default();
+            let least = self.released.get(uid).into_iter().flat_map(BTreeMap::values).copied();
+            let least = least.fold(Uses::default(), plus);
             for at in 0..first.len() {
                 let wants = wants.map_or(0, |wants| wants[at]);
                 let base = first[at].min(least[at]).min(wants);
@@ -359,12 +365,16 @@ fn given(unit: &Value) -> Uses {
 
 /// The requests of a Framework's Pods.
 fn wanted(framework: &Value) -> Uses {
+    roles(framework).map(|(_, wanted)| wanted).fold(Uses::default(), plus)
+}
+
+/// The TaskRoles of a Framework, each with the requests of its Pods.
+fn roles(framework: &Value) -> impl Iterator<Item = (&str, Uses)> {
     let roles = framework["spec"]["taskRoles"].as_array().into_iter().flatten();
-    let of_role = |role: &Value| {
+    roles.map(|role| {
         let (tasks, one) = (role["taskNumber"].as_i64().unwrap_or(0), uses(&role["task"]["pod"]));
-        one.map(|amount| amount * tasks)
-    };
-    roles.map(of_role).fold(Uses::default(), plus)
+        (role["name"].as_str().unwrap_or(""), one.map(|amount| amount * tasks))
+    })
 }
 
 fn limit(quota: &Value) -> Limit {

@@ -210,6 +210,29 @@ fn nothing_of_a_framework_is_made_before_its_release() {
 }
 
 #[test]
+fn tasks_that_are_gone_hold_nothing_for_those_that_come_with_their_removal() {
+    let check = |roles: &[(&str, u32)], unit: u32| {
+        let mut builder = HistoryBuilder::new();
+        builder.framework("q", 2);
+        builder.release("framework-f");
+        let role = |(name, tasks): &(&str, u32)| json!({ "name": name, "taskNumber": tasks, "task": { "pod": { "spec": {} } } });
+        let roles: Vec<Value> = roles.iter().map(role).collect();
+        let (kind, caller) = (builder.kind("frameworks"), builder.caller("user", 0));
+        let patch = Patch::Merge(json!({ "spec": { "taskRoles": roles } }));
+        builder.store.patch(&caller, kind, &Key::new("default", "f"), Part::Main, &patch).unwrap();
+        builder.unit("b", unit);
+        builder.release("b");
+        builder.check(0)
+    };
+    assert_eq!(check(&[("other", 3)], 4), Ok(()), "the three wait for a unit of their own");
+    assert_eq!(check(&[("w", 1), ("other", 3)], 3), Ok(()));
+    let found = check(&[("w", 1), ("other", 3)], 4).unwrap_err();
+    assert!(found.contains("5 are held and 0 used by others, of 4"), "{found}");
+    let found = check(&[("w", 5)], 3).unwrap_err();
+    assert!(found.contains("5 are held and 0 used by others, of 4"), "{found}");
+}
+
+#[test]
 fn a_pod_uses_the_share_of_the_framework_that_owns_its_config_map() {
     let check = |forged: bool| {
         let mut builder = HistoryBuilder::new();

@@ -2,9 +2,9 @@
 //!
 //! A busy API server does not serve more if more are sent. They wait there, in an order that is not ours, with
 //! a status that is out of date when its turn comes, and its watches fall behind. So the limit follows the
-//! *gradient* of latencies: the lowest one against those of now, as in the gradient limits of service meshes.
-//! Requests beyond it wait in the dispatch, where changes gather and urgent ones overtake. It begins with its lower
-//! bound, so that a burst is not sent before the first latencies are known.
+//! *gradient* of latencies: the lowest one over those of now, as in the gradient limits of service meshes.
+//! Requests beyond it wait in the dispatch, where changes gather and urgent ones overtake. It begins with its
+//! lower bound, so that a burst is not sent before the first latencies are known.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const REPLIES: u32 = 32;
 const SLOWEST: f64 = 10.0;
 /// Lower latencies are alike: clocks and schedulers explain them.
 const QUICKEST: Duration = Duration::from_millis(1);
-/// How long a lowest latency counts, at least. After twice this time it is forgotten: a cluster may have become
-/// slower for good.
+/// How long a lowest latency counts, at least. After twice this time it is forgotten: a cluster may have
+/// become slower for good.
 const REMEMBERED: Duration = Duration::from_secs(300);
 
 /// A kind of requests whose latencies are alike.

@@ -136,10 +136,7 @@ impl Metrics {
                 "oldest_event_age_seconds",
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
             ),
-            in_flight_limit: maker.whole_gauge(
-                "requests_in_flight_limit",
-                "The requests that may be in flight, by the latencies of the API server.",
-            ),
+            in_flight_limit: maker.whole_gauge("requests_in_flight_limit", "Requests that may be in flight."),
             attempts: Attempts::new(&maker),
             lifetimes: Lifetimes::of_frameworks(&maker),
             job_lifetimes: Lifetimes::of_train_jobs(&maker),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use framework_api::{crd, name};
+use framework_api::name;
 use futures::stream::{self, Pending};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Either, Full, StreamBody};
@@ -87,8 +87,8 @@ async fn answer(
         json!({"major": "1", "minor": "36"})
     } else if path.ends_with("/selfsubjectaccessreviews") {
         json!({"status": {"allowed": true}})
-    } else if path.ends_with(crd::NAME) {
-        definition()
+    } else if path.strip_prefix("/apis/") == Some(name::API_VERSION) {
+        json!({"resources": [{"name": "frameworks"}, {"name": "frameworks/status"}]})
     } else if path.ends_with("/status") && head.method == Method::PUT {
         tally.writes.fetch_add(1, Ordering::SeqCst);
         written(&body)
@@ -121,19 +121,4 @@ fn written(body: &[u8]) -> Value {
     metadata["creationTimestamp"] = json!(AT);
     metadata["generation"] = json!(1);
     json!({"metadata": metadata, "spec": {}})
-}
-
-fn definition() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": crd::NAME},
-        "spec": {
-            "group": name::GROUP, "scope": "Namespaced",
-            "names": {"kind": name::KIND, "plural": "frameworks"},
-            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}}],
-        },
-        "status": {"conditions": [
-            {"type": "Established", "status": "True", "reason": "x", "message": "", "lastTransitionTime": AT},
-        ]},
-    })
 }

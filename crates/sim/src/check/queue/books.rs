@@ -105,11 +105,7 @@ impl Books {
                     return None;
                 }
                 if let (Some(least), Some(new)) = (self.released.get_mut(&change.uid), &change.new) {
-                    let now: BTreeMap<_, _> = roles(new).collect();
-                    for (role, least) in least {
-                        let now = now.get(&**role).copied().unwrap_or_default();
-                        *least = [least[0].min(now[0]), least[1].min(now[1])];
-                    }
+                    shrink(least, new);
                 }
                 false
             }
@@ -366,6 +362,15 @@ fn given(unit: &Value) -> Uses {
 /// The requests of a Framework's Pods.
 fn wanted(framework: &Value) -> Uses {
     roles(framework).map(|(_, wanted)| wanted).fold(Uses::default(), plus)
+}
+
+/// No TaskRole holds more than it asks for now.
+fn shrink(held: &mut BTreeMap<String, Uses>, framework: &Value) {
+    let now: BTreeMap<_, _> = roles(framework).collect();
+    for (role, least) in held {
+        let now = now.get(&**role).copied().unwrap_or_default();
+        *least = [least[0].min(now[0]), least[1].min(now[1])];
+    }
 }
 
 /// The TaskRoles of a Framework, each with the requests of its Pods.

@@ -210,12 +210,13 @@ fn nothing_of_a_framework_is_made_before_its_release() {
 }
 
 #[test]
-fn tasks_that_are_gone_hold_nothing_for_those_that_come_with_their_removal() {
+fn removed_tasks_hold_nothing_for_those_that_replace_them() {
     let check = |roles: &[(&str, u32)], unit: u32| {
         let mut builder = HistoryBuilder::new();
         builder.framework("q", 2);
         builder.release("framework-f");
-        let role = |(name, tasks): &(&str, u32)| json!({ "name": name, "taskNumber": tasks, "task": { "pod": { "spec": {} } } });
+        let task = json!({ "pod": { "spec": {} } });
+        let role = |(name, tasks): &(&str, u32)| json!({ "name": name, "taskNumber": tasks, "task": task });
         let roles: Vec<Value> = roles.iter().map(role).collect();
         let (kind, caller) = (builder.kind("frameworks"), builder.caller("user", 0));
         let patch = Patch::Merge(json!({ "spec": { "taskRoles": roles } }));

@@ -1,10 +1,10 @@
 //! How many requests may be in flight: as many as the API server answers without delay.
 //!
-//! A busy API server does not serve more if more are sent. They wait there, in an order that is not ours, with
-//! a status that is out of date when its turn comes, and its watches fall behind. So the limit follows the
-//! *gradient* of latencies: the lowest one over those of now, as in the gradient limits of service meshes.
-//! Requests beyond it wait in the dispatch, where changes gather and urgent ones overtake. It begins with its
-//! lower bound, so that a burst is not sent before the first latencies are known.
+//! A busy API server does not serve more if more are sent. They wait there, in an order that is not ours, and
+//! a status is out of date when its turn comes; its watches fall behind. So the limit follows the *gradient*
+//! of latencies: the lowest one over those of now, as in the gradient limits of service meshes. Requests
+//! beyond it wait in the dispatch, where changes gather and urgent ones overtake. It begins with its lower
+//! bound, so that a burst is not sent before the first latencies are known.
 
 use std::time::Duration;
 

@@ -65,7 +65,7 @@ fn input(before: &str, after: &str) -> Vec<Value> {
     after.iter().map(values).collect()
 }
 
-/// What a controller serves, without the head of the response.
+/// The metrics that a controller serves, without the head of the response.
 fn scrape() -> String {
     metrics::scrape("dashboard").split_once("\r\n\r\n").expect("a body").1.to_owned()
 }

@@ -136,7 +136,7 @@ fn old_list(lack: Lack) -> Result<(), String> {
         scene.all_are("Completed").await;
         let before = scene.cluster.history().exchanges.len();
         clients.iter().for_each(|who| scene.cluster.faults(|faults| faults.mend(who)));
-        // What it lists again comes late. By then nothing is left to be done.
+        // Its next LIST comes late. By then nothing is left to be done.
         let late = Rule::new(Fault::Delay(SECOND * 30)).verb(Verb::List).who(&scene.other.name);
         scene.cluster.faults(|faults| faults.script(late.times(u32::MAX)));
         shared(&scene.cluster, &[&scene.leader, &scene.other]).await;

@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// What a request took shows how busy the API server is.
+    /// The latency of a request shows how busy the API server is.
     fn heed_latency(&mut self, now: Now, sent: &Sent, reply: &Reply) {
         let latency = now.steady.saturating_sub(sent.at);
         let kind = match &sent.purpose {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::job_kind::{JobKindRow, built_in};
 use framework_api::pod_failure::default_rules;
 use framework_core::Policy;
 use framework_core::classify::Classifier;
@@ -20,6 +21,11 @@ use tokio::task::JoinHandle;
 
 use super::history::Told;
 use super::wire::{Fuse, Gate, wire};
+
+/// The kinds of jobs that need no operator of their own. No simulated server has others.
+fn of_kubernetes() -> Vec<JobKindRow> {
+    built_in().into_iter().filter(|row| ["Job", "JobSet"].contains(&row.kind.as_str())).collect()
+}
 
 /// How a controller is set up.
 #[derive(Clone, Debug)]
@@ -116,7 +122,7 @@ impl Controller {
             journal: setup.told.journal(cluster),
             instance: name.clone(),
             namespace: None,
-            job_kinds: Vec::new(),
+            job_kinds: of_kubernetes(),
             position_queries: framework_runtime::position_query::PositionClient::new().1,
             shards_queries: framework_runtime::shards_query::ShardsClient::new().1,
             member,

@@ -1,4 +1,4 @@
-//! Kinds of jobs that wait in queues without code of their own: a row names the places of the few fields that
+//! Kinds of jobs that wait in queues, all but Frameworks: a row names the places of the few fields that
 //! queueing reads and writes.
 //!
 //! A place is a JSON pointer in which `*` stands for each element of a list, or each value of an object. The
@@ -25,7 +25,7 @@ pub const TTL_ANNOTATION: &str = "frameworkcontroller.microsoft.com/ttlSecondsAf
 
 /// The rows that need no config file.
 const BUILT_IN: &str = include_str!("../data/job_kinds.yaml");
-/// Kinds that have code of their own.
+/// Kinds whose rows the config file may not replace: queueing knows more of them than a row says.
 const RESERVED: [&str; 3] = ["Framework", "Job", "JobSet"];
 
 /// A kind of jobs, and the places of its fields.
@@ -58,9 +58,6 @@ pub struct JobKindRow {
     /// The PriorityClass: the first of these places that names one.
     #[serde(default, deserialize_with = "check::entries")]
     pub priority_class: Vec<Pointer>,
-    /// Whether its operator runs some of its Pods by batch/v1 Jobs, which the job controls.
-    #[serde(default)]
-    pub owns_jobs: bool,
     /// The program that ends a TrainJob at its `spec.activeDeadlineSeconds`. If unset, its jobs have no
     /// lifetimes.
     #[serde(default)]
@@ -166,7 +163,7 @@ fn same_units(kind: &str, other: &str) -> bool {
     kind.eq_ignore_ascii_case(other)
 }
 
-/// Reads the rows of a config file. Each kind has one row there, and none has code of its own.
+/// Reads the rows of a config file. Each kind has one row there, and none is reserved.
 pub(crate) fn own<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<JobKindRow>>, D::Error> {

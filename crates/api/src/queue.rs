@@ -39,7 +39,7 @@ pub const ENQUEUED_ANNOTATION: &str = "frameworkcontroller.microsoft.com/enqueue
 /// Annotation of a released QueueUnit: the part of `spec.resource` that its Framework still needs, as JSON.
 pub const HELD_ANNOTATION: &str = "frameworkcontroller.microsoft.com/held";
 
-/// Annotation of a resumed Job, JobSet or job of another kind: the UID of the QueueUnit that let it begin. If
+/// Annotation of a resumed job: the UID of the QueueUnit that let it begin. If
 /// the job is suspended again, it stays so.
 pub const RESUMED_BY_ANNOTATION: &str = "frameworkcontroller.microsoft.com/resumed-by";
 
@@ -235,61 +235,6 @@ pub struct QueueStatus {
     pub released: Option<i32>,
 }
 
-/// The kinds of jobs for which the controller makes units by [`QUEUE_NAME_LABEL`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ConsumerKind {
-    /// `Framework`: waits before its first attempt.
-    Framework,
-    /// `Job` of `batch`: waits suspended.
-    Job,
-    /// `JobSet` of `jobset.x-k8s.io`: waits suspended.
-    JobSet,
-}
-
-impl ConsumerKind {
-    /// All of them.
-    pub const ALL: [ConsumerKind; 3] = [ConsumerKind::Framework, ConsumerKind::Job, ConsumerKind::JobSet];
-
-    /// `apiVersion` of the kind.
-    pub fn api_version(self) -> &'static str {
-        match self {
-            ConsumerKind::Framework => crate::name::API_VERSION,
-            ConsumerKind::Job => "batch/v1",
-            ConsumerKind::JobSet => "jobset.x-k8s.io/v1alpha2",
-        }
-    }
-
-    /// `kind` of the kind.
-    pub fn kind(self) -> &'static str {
-        match self {
-            ConsumerKind::Framework => crate::name::KIND,
-            ConsumerKind::Job => "Job",
-            ConsumerKind::JobSet => "JobSet",
-        }
-    }
-
-    /// The kind that a reference names, in any version; `None`: users make the units of that kind.
-    pub fn of(consumer: &ConsumerRef) -> Option<ConsumerKind> {
-        let (group, _) = consumer.api_version.split_once('/')?;
-        let is_it = |kind: &ConsumerKind| {
-            let version = kind.api_version().strip_prefix(group);
-            kind.kind() == consumer.kind && version.is_some_and(|rest| rest.starts_with('/'))
-        };
-        ConsumerKind::ALL.into_iter().find(is_it)
-    }
-
-    /// Name of the unit that is made for a job of this name: `framework-{name}`, `job-{name}`,
-    /// `jobset-{name}`.
-    pub fn unit_name(self, job: &str) -> String {
-        let prefix = match self {
-            ConsumerKind::Framework => "framework",
-            ConsumerKind::Job => "job",
-            ConsumerKind::JobSet => "jobset",
-        };
-        format!("{prefix}-{job}")
-    }
-}
-
 /// Name of the unit that requests the growth of a released job: the name of its first unit, and the
 /// `metadata.generation` of the job that grew.
 pub fn growth_unit_name(unit: &str, generation: i64) -> String {
@@ -312,7 +257,7 @@ impl QueueUnitStatus {
 mod tests {
     use super::*;
     use kube::Resource;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn the_names_are_those_of_the_definitions() {
@@ -343,23 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_consumer_is_known_by_group_and_kind() {
-        let of = |api_version: &str, kind: &str| {
-            let reference: Value = json!({"apiVersion": api_version, "kind": kind, "name": "a"});
-            ConsumerKind::of(&serde_json::from_value(reference).unwrap())
-        };
-        for kind in ConsumerKind::ALL {
-            assert_eq!(of(kind.api_version(), kind.kind()), Some(kind));
-        }
-        assert_eq!(of("jobset.x-k8s.io/v1", "JobSet"), Some(ConsumerKind::JobSet), "in any version");
-        assert_eq!(of("example.com/v1", "Job"), None);
-        assert_eq!(of("v1", "Pod"), None);
-    }
-
-    #[test]
-    fn units_are_named_by_kind_and_job() {
-        let names = ConsumerKind::ALL.map(|kind| kind.unit_name("a"));
-        assert_eq!(names, ["framework-a", "job-a", "jobset-a"]);
+    fn the_unit_of_a_growth_is_named_by_its_generation() {
         assert_eq!(growth_unit_name("framework-a", 7), "framework-a-7");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use framework_api::queue::{ConsumerKind, DEQUEUED, QueueUnit, growth_unit_name};
+use framework_api::job_kind::unit_name;
+use framework_api::name::KIND;
+use framework_api::queue::{DEQUEUED, QueueUnit, growth_unit_name};
 use serde::Serialize;
 
 use crate::cluster::{self, Cluster};
@@ -90,7 +92,7 @@ pub fn may_have_units(found: &Found) -> bool {
 
 /// Those that belong to the Framework, by owner and name.
 pub fn select(found: &Found, units: &[QueueUnit]) -> Vec<UnitView> {
-    let first = ConsumerKind::Framework.unit_name(found.name());
+    let first = unit_name(KIND, found.name());
     let is_its = |unit: &&QueueUnit| {
         let name = unit.metadata.name.as_deref().unwrap_or_default();
         let generation = name.rsplit_once('-').and_then(|(_, number)| number.parse().ok());

@@ -137,7 +137,6 @@ mod tests {
     use super::*;
     use crate::testing::{PLAIN, found};
     use expect_test::expect;
-    use framework_api::queue::ConsumerKind;
 
     #[test]
     fn a_tree_shows_each_task_with_its_pod() {
@@ -164,7 +163,7 @@ mod tests {
     #[test]
     fn a_framework_in_a_queue_shows_its_unit_and_no_pod() {
         let unit = UnitView {
-            name: ConsumerKind::Framework.unit_name("gang"),
+            name: "framework-gang".into(),
             phase: Some("Enqueued".into()),
             reason: "InsufficientQuota".into(),
             ..UnitView::default()

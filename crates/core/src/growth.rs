@@ -8,7 +8,9 @@
 //! removed gives its share back permanently, and the Task that replaces it is requested again. So the demand
 //! of a unit never grows once all its Tasks are stored.
 
-use framework_api::queue::{ConsumerKind, growth_unit_name};
+use framework_api::job_kind::unit_name;
+use framework_api::name::KIND;
+use framework_api::queue::growth_unit_name;
 use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{FrameworkSpec, FrameworkStatus, Time};
 
@@ -166,7 +168,7 @@ pub(crate) fn report(status: &FrameworkStatus, next: &FrameworkStatus, o: &Obser
         return None;
     }
     let queue = queue::is_queued(o.framework, Some(next)).unwrap_or_default();
-    let first = ConsumerKind::Framework.unit_name(o.framework.metadata.name.as_deref().unwrap_or_default());
+    let first = unit_name(KIND, o.framework.metadata.name.as_deref().unwrap_or_default());
     let unit = growth_unit_name(&first, generation);
     let note = format!("the new Tasks wait in queue {queue} until the QueueUnit {unit} is released");
     Some(Report::normal(EventReason::GrowthQueued, note))

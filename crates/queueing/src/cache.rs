@@ -4,15 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use framework_api::job_kind::Child;
-use framework_api::queue::{ConsumerKind, Phase};
+use framework_api::queue::Phase;
 use framework_message::{Change, Key};
 use jiff::SignedDuration;
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
-use crate::object::{
-    ChildSetObject, ClassObject, DeclaredObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
-    UnitObject,
-};
+use crate::object::{ClassObject, DeclaredObject, JobObject, PodUse, QueueObject, QuotaObject, UnitObject};
 use crate::owners::Owners;
 use crate::store::Store;
 
@@ -33,29 +30,33 @@ pub struct ObjectCache {
     pub classes: Store<ClassObject>,
     /// Pods with the label of a queue.
     pub pods: Store<PodUse>,
-    /// Jobs with the label of a queue.
-    pub jobs: Store<JobObject>,
-    /// JobSets with the label of a queue. Not all clusters have them.
-    pub job_sets: Store<JobSetObject>,
-    /// Jobs of the kinds that the config file declares, once they are served.
+    /// Jobs of the kinds that have a row, once they are served.
     pub declared: BTreeMap<JobKind, Store<DeclaredObject>>,
-    /// JobSets that other objects control, once there are such jobs.
-    pub child_sets: Store<ChildSetObject>,
     /// The objects between Pods and jobs.
     pub owners: Owners,
-    /// Jobs and JobSets, by namespace and UID.
+    /// Those jobs, by namespace and UID.
     pub jobs_by_uid: BTreeMap<Key, ConsumerKey>,
-    /// Jobs and JobSets, as the queues see them.
+    /// Those jobs, as the queues see them.
     pub consumers: BTreeMap<ConsumerKey, Consumer>,
     /// Units by the job that they name.
     units_of: BTreeMap<ConsumerKey, BTreeSet<Key>>,
 }
 
 impl ObjectCache {
+    /// The job of that name, if its kind has a row.
+    pub fn declared_job(&self, job: &ConsumerKey) -> Option<&DeclaredObject> {
+        self.declared.get(&job.kind)?.get(&job.key)
+    }
+
     /// The JobSet of a job that says more of its Pods than the job itself.
     pub fn child_of(&self, job: &DeclaredObject) -> Option<&JobObject> {
-        let child = job.row.child.and_then(|Child::JobSet| self.child_sets.get(&job.job.key));
-        child.filter(|child| child.controller == job.job.uid).map(|child| &child.job)
+        let Child::JobSet = job.row.child?;
+        let child = &self.of_kind(JobKind::is_job_set)?.get(&job.job.key)?.job;
+        child.controller.as_ref().is_some_and(|controller| *controller == job.job.uid).then_some(child)
+    }
+
+    fn of_kind(&self, is_it: fn(&JobKind) -> bool) -> Option<&Store<DeclaredObject>> {
+        self.declared.iter().find(|(kind, _)| is_it(kind)).map(|(_, jobs)| jobs)
     }
 
     /// Whether each kind was listed that every cluster has.
@@ -65,26 +66,16 @@ impl ObjectCache {
             && self.quotas.is_synced()
             && self.classes.is_synced()
             && self.pods.is_synced()
-            && self.jobs.is_synced()
+            && self.of_kind(JobKind::is_job).is_some_and(Store::is_synced)
             && self.owners.is_synced()
     }
 
     /// Whether jobs of that kind are watched, so that an unknown job of it does not exist.
     pub fn sees(&self, kind: &JobKind) -> bool {
-        match kind {
-            JobKind::Known(ConsumerKind::Job) => true,
-            JobKind::Known(ConsumerKind::JobSet) => self.job_sets.is_synced(),
-            JobKind::Other { .. } => self.declared.get(kind).is_some_and(Store::is_synced),
-            JobKind::Known(ConsumerKind::Framework) | JobKind::Itself => false,
-        }
+        self.declared.get(kind).is_some_and(Store::is_synced)
     }
 
-    /// Whether jobs of that kind are watched, or will be once they are listed.
-    pub fn watches(&self, kind: &JobKind) -> bool {
-        matches!(kind, JobKind::Known(ConsumerKind::Job | ConsumerKind::JobSet)) || self.sees(kind)
-    }
-
-    /// The Job or JobSet with this UID is known by this name, or no longer. Returns its Pods.
+    /// The job with this UID is known by this name, or no longer. Returns its Pods.
     pub fn set_job(&mut self, uid: &Key, job: Option<&ConsumerKey>) -> BTreeSet<Key> {
         match job {
             Some(job) => self.jobs_by_uid.insert(uid.clone(), job.clone()),
@@ -152,30 +143,29 @@ impl ObjectCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::OwnerKind;
 
-    fn job(kind: ConsumerKind, name: &str) -> ConsumerKey {
-        ConsumerKey::new(kind, Key::new("ns", name))
+    fn kind(kind: &str) -> JobKind {
+        let group = if kind == "Job" { "batch" } else { "jobset.x-k8s.io" };
+        JobKind::Other { group: group.into(), kind: kind.into() }
     }
 
     #[test]
     fn job_sets_are_seen_once_they_are_listed_and_are_not_waited_for() {
         let mut cache = ObjectCache::default();
-        let kind = JobKind::Known(ConsumerKind::JobSet);
-        assert!(!cache.is_synced() && !cache.sees(&kind));
+        let (jobs, sets) = (kind("Job"), kind("JobSet"));
+        assert!(!cache.is_synced() && !cache.sees(&sets));
         cache.units.apply(Change::Synced);
         cache.queues.apply(Change::Synced);
         cache.quotas.apply(Change::Synced);
         cache.classes.apply(Change::Synced);
         cache.pods.apply(Change::Synced);
         assert!(!cache.is_synced());
-        cache.jobs.apply(Change::Synced);
+        cache.declared.entry(jobs).or_default().apply(Change::Synced);
         assert!(!cache.is_synced());
-        cache.owners.apply(OwnerKind::Attempt, Change::Synced);
-        cache.owners.apply(OwnerKind::JobOfJobSet, Change::Synced);
-        assert!(cache.is_synced() && !cache.sees(&kind));
-        cache.job_sets.apply(Change::Synced);
-        assert!(cache.sees(&kind) && !cache.sees(&JobKind::Itself));
+        cache.owners.apply(Change::Synced);
+        assert!(cache.is_synced() && !cache.sees(&sets));
+        cache.declared.entry(sets.clone()).or_default().apply(Change::Synced);
+        assert!(cache.sees(&sets) && !cache.sees(&JobKind::Itself));
     }
 
     #[test]
@@ -192,7 +182,8 @@ mod tests {
     #[test]
     fn units_are_found_by_their_job_and_by_its_kind_until_they_are_gone() {
         let mut cache = ObjectCache::default();
-        let (framework, set) = (job(ConsumerKind::Framework, "a"), job(ConsumerKind::JobSet, "a"));
+        let framework = ConsumerKey::of_framework(Key::new("ns", "a"));
+        let set = ConsumerKey { kind: kind("JobSet"), key: Key::new("ns", "a") };
         let unit = |name| Key::new("ns", name);
         for name in ["a", "a-2"] {
             cache.link(framework.clone(), unit(name));

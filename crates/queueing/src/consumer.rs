@@ -6,7 +6,8 @@ use std::sync::Arc;
 use framework_api::Framework;
 use framework_api::PodTemplate;
 use framework_api::job_kind::{self, JobKindRow};
-use framework_api::queue::{ConsumerKind, ConsumerRef, growth_unit_name};
+use framework_api::name::{API_VERSION, GROUP, KIND};
+use framework_api::queue::{ConsumerRef, growth_unit_name};
 use framework_core::growth::UnitDemand;
 use framework_core::queue::Stage;
 use framework_queue::ResourceRequests;
@@ -20,9 +21,9 @@ use framework_message::Key;
 /// The kind of a job as the objects that name it write it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NamedKind {
-    /// A kind with code of its own.
-    Known(ConsumerKind),
-    /// A kind of the config file.
+    /// A Framework.
+    Framework,
+    /// The kind of a row.
     Declared(Arc<JobKindRow>),
 }
 
@@ -30,7 +31,7 @@ impl NamedKind {
     /// Its `apiVersion`.
     pub fn api_version(&self) -> &str {
         match self {
-            NamedKind::Known(kind) => kind.api_version(),
+            NamedKind::Framework => API_VERSION,
             NamedKind::Declared(row) => &row.api_version,
         }
     }
@@ -38,7 +39,7 @@ impl NamedKind {
     /// Its `kind`.
     pub fn kind(&self) -> &str {
         match self {
-            NamedKind::Known(kind) => kind.kind(),
+            NamedKind::Framework => KIND,
             NamedKind::Declared(row) => &row.kind,
         }
     }
@@ -47,10 +48,10 @@ impl NamedKind {
 /// The kind of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JobKind {
-    /// A kind whose units the controller creates.
-    Known(ConsumerKind),
-    /// Any other kind: its group and its kind. The controller creates units for those that the config file
-    /// declares. The creator of other units also deletes them.
+    /// A Framework.
+    Framework,
+    /// Any other kind: its group and its kind. The controller creates units for those that have a row. The
+    /// creator of other units also deletes them.
     Other {
         /// Of any version.
         group: Arc<str>,
@@ -64,13 +65,29 @@ pub enum JobKind {
 impl JobKind {
     /// The kind that an object reference names.
     pub fn of(reference: &ConsumerRef) -> Self {
-        let other = || JobKind::other(&reference.api_version, &reference.kind);
-        ConsumerKind::of(reference).map_or_else(other, JobKind::Known)
+        match JobKind::other(&reference.api_version, &reference.kind) {
+            kind if kind.is(GROUP, KIND) => JobKind::Framework,
+            kind => kind,
+        }
     }
 
-    /// The kind of a row of the config file.
+    /// The kind of a row.
     pub fn declared(row: &JobKindRow) -> Self {
         JobKind::other(&row.api_version, &row.kind)
+    }
+
+    /// Whether it is `Job` of `batch`, which every API server has.
+    pub fn is_job(&self) -> bool {
+        self.is("batch", "Job")
+    }
+
+    /// Whether it is `JobSet` of `jobset.x-k8s.io`.
+    pub fn is_job_set(&self) -> bool {
+        self.is("jobset.x-k8s.io", "JobSet")
+    }
+
+    fn is(&self, of_group: &str, of_kind: &str) -> bool {
+        matches!(self, JobKind::Other { group, kind } if **group == *of_group && **kind == *of_kind)
     }
 
     fn other(api_version: &str, kind: &str) -> Self {
@@ -91,27 +108,22 @@ pub struct ConsumerKey {
 impl ConsumerKey {
     /// A Framework.
     pub fn of_framework(key: Key) -> Self {
-        Self::new(ConsumerKind::Framework, key)
+        ConsumerKey { kind: JobKind::Framework, key }
     }
 
     /// Whether it is a Framework.
     pub fn is_framework(&self) -> bool {
-        self.kind == JobKind::Known(ConsumerKind::Framework)
-    }
-
-    /// The job of a known kind.
-    pub fn new(kind: ConsumerKind, key: Key) -> Self {
-        ConsumerKey { kind: JobKind::Known(kind), key }
+        self.kind == JobKind::Framework
     }
 
     /// The unit that the controller makes for it, if it makes units for that kind.
     pub fn unit(&self) -> Option<Key> {
-        let name = match &self.kind {
-            JobKind::Known(kind) => kind.unit_name(&self.key.name),
-            JobKind::Other { kind, .. } => job_kind::unit_name(kind, &self.key.name),
+        let kind = match &self.kind {
+            JobKind::Framework => KIND,
+            JobKind::Other { kind, .. } => kind,
             JobKind::Itself => return None,
         };
-        Some(Key::new(&self.key.namespace, &name))
+        Some(Key::new(&self.key.namespace, &job_kind::unit_name(kind, &self.key.name)))
     }
 
     /// The unit that the controller creates for a growth.
@@ -122,8 +134,7 @@ impl ConsumerKey {
 
     /// The generation of the growth that a unit belongs to; `None` if it is not the unit of a growth.
     pub fn generation_of(&self, unit: &Key) -> Option<i64> {
-        let grows = self.kind == JobKind::Known(ConsumerKind::Framework);
-        let first = self.unit().filter(|_| grows)?;
+        let first = self.unit().filter(|_| self.is_framework())?;
         let generation = unit.name.strip_prefix(&*first.name)?.strip_prefix('-')?.parse().ok()?;
         self.growth_unit(generation).filter(|named| named == unit).map(|_| generation)
     }

@@ -14,13 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::queue::ConsumerKind;
 use framework_core::Defect;
 use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::cache::ObjectCache;
-use crate::consumer::{ConsumerKey, JobKind};
+use crate::consumer::ConsumerKey;
 use crate::counts::Counts;
 use crate::job::JobState;
 use crate::namespaces::Namespaces;
@@ -189,27 +188,11 @@ impl QueueController {
                 let keys = self.objects.pods.apply(change);
                 keys.into_iter().for_each(|key| self.pod_changed(&key));
             }
-            QueueEvent::Owner(kind, change) => {
-                let pods = self.objects.owners.apply(kind, change);
+            QueueEvent::Attempt(change) => {
+                let pods = self.objects.owners.apply(change);
                 pods.iter().for_each(|pod| self.pod_changed(pod));
             }
-            QueueEvent::Job(change) => {
-                let keys = self.objects.jobs.apply(change);
-                keys.into_iter().for_each(|key| self.job_changed(&key));
-            }
-            QueueEvent::JobSet(change) => {
-                let seen = self.objects.job_sets.is_synced();
-                let keys = self.objects.job_sets.apply(change);
-                keys.into_iter().for_each(|key| self.job_set_changed(&key));
-                if seen != self.objects.job_sets.is_synced() {
-                    self.kind_is_seen(&JobKind::Known(ConsumerKind::JobSet));
-                }
-            }
-            QueueEvent::ChildSet(change) => {
-                let keys = self.objects.child_sets.apply(change);
-                keys.iter().for_each(|key| self.child_set_changed(key));
-            }
-            QueueEvent::Declared(kind, change) => self.declared_changed(kind, change),
+            QueueEvent::Declared(kind, change) => self.declared_changed(kind, *change),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The state of one Job or JobSet: its request in flight, and the last one that resumed it.
+//! The state of one job: its request in flight, and the last one that resumed it.
 
 use std::sync::Arc;
 use std::time::Duration;

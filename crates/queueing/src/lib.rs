@@ -5,13 +5,13 @@
 //!               watch of units ──┴▶ FrameworkUnits ─▶ Request, Outcome ─▶ engine     by the Framework's slot
 //!
 //!               watch of units ──┬▶ QueueController ─▶ Request, Outcome             by the namespace's slot
-//! queues, quotas, classes, Pods, Jobs ─┘
+//! queues, quotas, classes, Pods, jobs ─┘
 //! ```
 //!
 //! The two sides may be two replicas and share nothing but the stored units. [`FrameworkUnits`] creates and
 //! deletes the units of Frameworks, removes their finalizers, and says when a Framework may begin.
-//! [`QueueController`] writes the status of all units and of Queues, and does the rest for Jobs, JobSets and
-//! the kinds that the config file declares. The order and the arithmetic are [`framework_queue`]'s. Both are
+//! [`QueueController`] writes the status of all units and of Queues, and does the rest for the jobs of all
+//! kinds that have a row. The order and the arithmetic are [`framework_queue`]'s. Both are
 //! synchronous and deterministic: they do no I/O, read no clock and draw no random numbers.
 
 mod cache;
@@ -48,9 +48,8 @@ pub use frameworks::FrameworkUnits;
 pub use job_lifetime::{ChildEnd, ChildObject, ConditionPlace, DeadlineCondition, JobLifetime};
 pub use lifetimes::{JobLifetimes, LifetimeGauges};
 pub use object::{
-    ChildSetObject, ClassObject, DeclaredObject, JobNotes, JobObject, JobSetObject, Object, Overtaken,
-    OwnerKind, OwnerLink, Page, PodUse, QueueEvent, QueueObject, QuotaObject, Reply, TemplateMetadata,
-    UnitNotes, UnitObject, UnitStatus,
+    ClassObject, DeclaredObject, JobNotes, JobObject, Object, Overtaken, OwnerLink, Page, PodUse, QueueEvent,
+    QueueObject, QuotaObject, Reply, TemplateMetadata, UnitNotes, UnitObject, UnitStatus,
 };
 pub use outcome::{LifetimeMeasure, Outcome, Wait};
 pub use position::QueuePosition;

@@ -129,12 +129,12 @@ impl JobLifetimes {
     /// Takes in a change that a watch shows.
     pub fn step(&mut self, event: &QueueEvent) {
         let QueueEvent::Declared(kind, change) = event else { return };
-        if let Change::Listed(object) | Change::Applied(object) | Change::Deleted(object) = change
+        if let Change::Listed(object) | Change::Applied(object) | Change::Deleted(object) = &**change
             && object.row.deadline.is_none()
         {
             return;
         }
-        let changed = self.jobs.entry(kind.clone()).or_default().apply(change.clone().map(Job::from));
+        let changed = self.jobs.entry(kind.clone()).or_default().apply((**change).clone().map(Job::from));
         changed.iter().for_each(|key| self.refresh(&of(kind, key)));
     }
 

@@ -26,16 +26,10 @@ pub enum QueueEvent {
     Class(Change<ClassObject>),
     /// A change of a Pod with the label of a queue.
     Pod(Change<PodUse>),
-    /// A change of an object between Pods and jobs.
-    Owner(OwnerKind, Change<OwnerLink>),
-    /// A change of a Job with the label of a queue.
-    Job(Change<JobObject>),
-    /// A change of a JobSet with the label of a queue.
-    JobSet(Change<JobSetObject>),
-    /// A change of a JobSet that another object controls.
-    ChildSet(Change<ChildSetObject>),
-    /// A change of a job of a kind that the config file declares.
-    Declared(JobKind, Change<DeclaredObject>),
+    /// A change of the ConfigMap of an attempt with the label of a queue.
+    Attempt(Change<OwnerLink>),
+    /// A change of a job of a kind that has a row.
+    Declared(JobKind, Box<Change<DeclaredObject>>),
 }
 
 /// An object that a response shows.
@@ -196,17 +190,6 @@ pub struct PodUse {
     pub lapses: Option<Timestamp>,
 }
 
-/// A kind of objects between Pods and jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OwnerKind {
-    /// The ConfigMap of an attempt with the label of a queue. A Framework controls it.
-    Attempt,
-    /// A Job that a JobSet controls.
-    JobOfJobSet,
-    /// A Job that another object controls, such as the launcher of an MPIJob.
-    JobOfOperator,
-}
-
 /// The UID of an object, and that of the object that controls it.
 #[derive(Clone, Debug)]
 pub struct OwnerLink {
@@ -229,7 +212,7 @@ pub struct JobNotes {
     pub resumed_by: Option<Arc<str>>,
 }
 
-/// A batch/v1 Job with the label of a queue.
+/// The fields that every job has.
 #[derive(Clone, Debug)]
 pub struct JobObject {
     /// Its name.
@@ -242,40 +225,24 @@ pub struct JobObject {
     pub created: Timestamp,
     /// Its annotations.
     pub notes: JobNotes,
+    /// UID of the object that controls it, other than a CronJob.
+    pub controller: Option<Arc<str>>,
     /// The label that names its queue.
     pub queue: Option<Arc<str>>,
-    /// `spec.suspend`.
+    /// Whether it waits.
     pub suspended: bool,
-    /// Whether it has completed or failed.
+    /// Whether it has ended.
     pub finished: bool,
     /// Whether it has a deletionTimestamp.
     pub deleting: bool,
     /// `priorityClassName` of its Pods.
     pub class: Option<Arc<str>>,
-    /// The requests of all its Pods that run at a time, or the error of reading its template.
+    /// The requests of all its Pods that run at a time, or the error of reading them.
     pub requests: Result<ResourceRequests, Arc<str>>,
 }
 
-/// A JobSet with the label of a queue.
-#[derive(Clone, Debug)]
-pub struct JobSetObject {
-    /// The fields that every job has.
-    pub job: JobObject,
-    /// For each of `spec.replicatedJobs`, the place for the labels of its Pods.
-    pub templates: Vec<TemplateMetadata>,
-}
-
-/// A JobSet that another object controls, with or without the label of a queue.
-#[derive(Clone, Debug)]
-pub struct ChildSetObject {
-    /// UID of that object.
-    pub controller: Arc<str>,
-    /// The fields that every job has.
-    pub job: JobObject,
-}
-
-/// A job of a kind that the config file declares, with or without the label of a queue: a unit that a user
-/// makes may name it.
+/// A job of a kind that has a row, with or without the label of a queue: a unit that a user makes may name
+/// it, and it may be part of another job.
 #[derive(Clone, Debug)]
 pub struct DeclaredObject {
     /// The fields that every job has.

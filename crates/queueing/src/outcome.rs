@@ -9,8 +9,6 @@ use framework_core::observed::Admission;
 use framework_core::plan::Report;
 use framework_message::Key;
 
-use crate::consumer::NamedKind;
-
 /// A decision that the caller carries out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
@@ -48,7 +46,7 @@ pub enum Outcome {
     /// A job stays suspended, for a reason that no unit names.
     StaysSuspended {
         /// Its kind.
-        kind: NamedKind,
+        row: Arc<JobKindRow>,
         /// Its name.
         job: Key,
         /// Its UID.

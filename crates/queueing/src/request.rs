@@ -102,24 +102,8 @@ pub enum Request {
         /// The part that is still needed.
         held: ResourceRequests,
     },
-    /// Merge patch that lets a suspended Job begin.
+    /// JSON patch that lets a suspended job begin.
     ResumeJob {
-        /// Its name.
-        job: Key,
-        /// Guards, and what it writes.
-        with: Resumption,
-    },
-    /// JSON patch that lets a suspended JobSet begin.
-    ResumeJobSet {
-        /// Its name.
-        job: Key,
-        /// Guards, and what it writes.
-        with: Resumption,
-        /// The metadata that each template has already.
-        templates: Vec<TemplateMetadata>,
-    },
-    /// JSON patch that lets a suspended job of a declared kind begin.
-    ResumeDeclared {
         /// Its kind.
         row: Arc<JobKindRow>,
         /// Its name.
@@ -164,7 +148,7 @@ pub enum Request {
     },
 }
 
-/// The content of each patch that lets a job begin, of any kind.
+/// The content of each patch that lets a job begin.
 #[derive(Clone, Debug)]
 pub struct Resumption {
     /// Guard.

@@ -125,26 +125,6 @@ macro_rules! stored {
     )*};
 }
 
-impl Stored for crate::object::JobSetObject {
-    fn key(&self) -> &Key {
-        &self.job.key
-    }
-
-    fn version(&self) -> u128 {
-        self.job.resource_version
-    }
-}
-
-impl Stored for crate::object::ChildSetObject {
-    fn key(&self) -> &Key {
-        &self.job.key
-    }
-
-    fn version(&self) -> u128 {
-        self.job.resource_version
-    }
-}
-
 impl Stored for crate::object::DeclaredObject {
     fn key(&self) -> &Key {
         &self.job.key
@@ -165,7 +145,7 @@ impl Stored for Arc<crate::object::UnitObject> {
     }
 }
 
-stored!(QueueObject QuotaObject ClassObject PodUse JobObject);
+stored!(QueueObject QuotaObject ClassObject PodUse);
 
 #[cfg(test)]
 mod tests {

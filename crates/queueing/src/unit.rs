@@ -184,7 +184,6 @@ impl UnitState {
 
 #[cfg(test)]
 mod tests {
-    use framework_api::queue::ConsumerKind;
     use jiff::Timestamp;
 
     use super::*;
@@ -199,7 +198,7 @@ mod tests {
             deleting: false,
             finalizers: vec!["a.b/c".to_owned(), FINALIZER.to_owned()],
             owner: None,
-            consumer: ConsumerKey::new(ConsumerKind::Framework, Key::new("ns", "job")),
+            consumer: ConsumerKey::of_framework(Key::new("ns", "job")),
             notes: UnitNotes::default(),
             consumer_uid: None,
             queue: "q".into(),

@@ -2,7 +2,7 @@
 
 use framework_engine::event as engine;
 use framework_message::{Change, Selection};
-use framework_queueing::{OwnerKind, QueueEvent};
+use framework_queueing::QueueEvent;
 
 use crate::health::Synced;
 
@@ -32,9 +32,10 @@ impl Event {
 
 fn synced_queues(event: &QueueEvent) -> Option<Synced> {
     match event {
-        QueueEvent::Owner(OwnerKind::Attempt, Change::Synced) => Some(Synced::ConfigMapsInQueues),
-        QueueEvent::Job(Change::Synced) => Some(Synced::Jobs),
-        QueueEvent::Owner(OwnerKind::JobOfJobSet, Change::Synced) => Some(Synced::ChildJobs),
+        QueueEvent::Attempt(Change::Synced) => Some(Synced::ConfigMapsInQueues),
+        QueueEvent::Declared(kind, change) if kind.is_job() && matches!(**change, Change::Synced) => {
+            Some(Synced::Jobs)
+        }
         QueueEvent::Pod(Change::Synced) => Some(Synced::PodsInQueues),
         QueueEvent::Unit(Change::Synced) => Some(Synced::QueueUnits),
         QueueEvent::Queue(Change::Synced) => Some(Synced::Queues),

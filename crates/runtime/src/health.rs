@@ -21,10 +21,8 @@ pub enum Synced {
     Pods,
     /// Of ConfigMaps with the label of a queue.
     ConfigMapsInQueues,
-    /// Of Jobs with the label of a queue.
+    /// Of Jobs.
     Jobs,
-    /// Of Jobs of JobSets.
-    ChildJobs,
     /// Of Pods with the label of a queue.
     PodsInQueues,
     /// Of QueueUnits.
@@ -38,15 +36,14 @@ pub enum Synced {
 }
 
 impl Synced {
-    /// All kinds, in the order in which they are listed. JobSets are missing: not every cluster has them, and
-    /// one that has them lists them before the units.
-    const ALL: [Synced; 11] = [
+    /// All kinds, in the order in which they are listed. Jobs of other kinds are missing: not every
+    /// cluster has them.
+    const ALL: [Synced; 10] = [
         Synced::Frameworks,
         Synced::ConfigMaps,
         Synced::Pods,
         Synced::ConfigMapsInQueues,
         Synced::Jobs,
-        Synced::ChildJobs,
         Synced::PodsInQueues,
         Synced::QueueUnits,
         Synced::Queues,
@@ -61,7 +58,6 @@ impl Synced {
             Synced::Pods => "pods",
             Synced::ConfigMapsInQueues => "configmaps in queues",
             Synced::Jobs => "jobs",
-            Synced::ChildJobs => "jobs of jobsets",
             Synced::PodsInQueues => "pods in queues",
             Synced::QueueUnits => "queueunits",
             Synced::Queues => "queues",

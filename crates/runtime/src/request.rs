@@ -5,8 +5,7 @@
 //! URL carries `timeout=`, after which the API server abandons the request.
 
 pub mod call;
-mod declared;
 pub mod engine;
 mod job_lifetime;
-mod job_set;
 pub mod queueing;
+mod resume;

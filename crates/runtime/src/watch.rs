@@ -51,20 +51,44 @@ impl Turn {
             Turn { after: after.replace(next), then: Some(then) }
         })
     }
+
+    /// Waits until the watch may begin. Returns whether it may: otherwise the program is ending.
+    pub async fn comes(&mut self) -> bool {
+        match self.after.take() {
+            Some(after) => after.await.is_ok(),
+            None => true,
+        }
+    }
+
+    /// Lets the next watch begin.
+    pub fn pass(&mut self) {
+        if let Some(then) = self.then.take() {
+            // The receiver is gone only if the program is ending.
+            let _ = then.send(());
+        }
+    }
 }
 
-/// Watches the objects of one kind that `selector` selects, until the receiver of the events is gone. That of
-/// a declared kind ends, too, when its resource is not served any more.
+/// Watches the objects of one kind that `selector` selects, until the receiver of the events is gone.
 pub async fn watch<T: Kind>(
     client: kube::Client,
-    mut selector: Selector,
+    selector: Selector,
     sink: Sink,
     mut turn: Turn,
     rng: fastrand::Rng,
 ) {
-    if let Some(after) = turn.after.take()
-        && after.await.is_err()
-    {
+    watch_while_served::<T>(client, selector, sink, &mut turn, rng).await;
+}
+
+/// The same; the watch of a kind that has a row ends, too, when its resource is not served any more.
+pub async fn watch_while_served<T: Kind>(
+    client: kube::Client,
+    mut selector: Selector,
+    sink: Sink,
+    turn: &mut Turn,
+    rng: fastrand::Rng,
+) {
+    if !turn.comes().await {
         return;
     }
     let metrics = Arc::clone(&sink.metrics);
@@ -119,9 +143,8 @@ pub async fn watch<T: Kind>(
         if sink.events.send(event).await.is_err() {
             return;
         }
-        if synced && let Some(then) = turn.then.take() {
-            // The receiver is gone only if the program is ending.
-            let _ = then.send(());
+        if synced {
+            turn.pass();
         }
     }
 }

@@ -7,9 +7,7 @@
 mod config_map;
 mod declared;
 mod framework;
-mod job;
 mod job_lifetime;
-mod job_set;
 mod json;
 mod meta;
 mod owner_link;
@@ -28,7 +26,7 @@ pub use framework::FrameworkText;
 pub(crate) use framework::acknowledged;
 pub(crate) use job_lifetime::child;
 pub(crate) use meta::describe_holder;
-pub use owner_link::{AttemptObject, JobOfJobSet, JobOfOperator};
+pub use owner_link::AttemptObject;
 pub use resource::{Read, Resource, Unreadable, Watched, Wire, decode, page};
 
 #[cfg(test)]

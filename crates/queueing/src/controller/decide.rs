@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::Time;
-use framework_api::queue::{ConsumerKind, Phase, Reason};
+use framework_api::queue::{Phase, Reason};
 use framework_core::EventReason;
 use framework_core::plan::Report;
 use framework_core::queue::Stage;
@@ -12,8 +12,7 @@ use framework_queue::{Decision, UnitUpdate};
 use jiff::Timestamp;
 
 use super::QueueController;
-use super::requests::named_kind;
-use crate::consumer::{Consumer, ConsumerKey, JobKind};
+use crate::consumer::{Consumer, ConsumerKey};
 use crate::object::{Overtaken, UnitObject};
 use crate::outcome::{Outcome, Wait};
 use crate::outgoing::Work;
@@ -72,7 +71,7 @@ impl QueueController {
         self.offer(Work::Unit(key));
     }
 
-    /// Makes sure that each Job has the unit that it should have, and is resumed by it.
+    /// Makes sure that each job has the unit that it should have, and is resumed by it.
     pub(super) fn sync_jobs(&mut self, now: Now) {
         for key in std::mem::take(&mut self.stale.jobs) {
             self.sync_job(&key);
@@ -122,9 +121,9 @@ impl QueueController {
         }
         let state = self.job_states.entry(key.clone()).or_default();
         let is_news = state.says(&uid, reason.as_ref().map(|reason| reason.note.as_str()));
-        let kind = named_kind(&self.objects, key);
-        if let (true, Some(report), Some(kind)) = (is_news, reason, kind) {
-            self.outcomes.push(Outcome::StaysSuspended { kind, job: key.key.clone(), uid, report });
+        if let (true, Some(report), Some(object)) = (is_news, reason, self.objects.declared_job(key)) {
+            let (row, job) = (Arc::clone(&object.row), key.key.clone());
+            self.outcomes.push(Outcome::StaysSuspended { row, job, uid, report });
         }
     }
 
@@ -154,7 +153,7 @@ impl QueueController {
 
     /// Whether the JobSet that says what a job requests is not there yet.
     fn awaits_child(&self, key: &ConsumerKey) -> bool {
-        let job = self.objects.declared.get(&key.kind).and_then(|store| store.get(&key.key));
+        let job = self.objects.declared_job(key);
         job.is_some_and(|job| job.row.child.is_some() && self.objects.child_of(job).is_none())
     }
 
@@ -219,7 +218,7 @@ impl QueueController {
         });
         let is_event = match reason {
             Reason::Waiting => false,
-            Reason::Admitted => unit.consumer.kind != JobKind::Known(ConsumerKind::Framework),
+            Reason::Admitted => !unit.is_of_framework(),
             _ => true,
         };
         self.outcomes.push(Outcome::StatusStored {

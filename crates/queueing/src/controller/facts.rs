@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::queue::{ConsumerKind, Phase, Reason};
+use framework_api::queue::{Phase, Reason};
 use framework_core::queue::Stage;
 use framework_queue::{QueueFacts, ResourceRequests, UnitFacts, UnitPhase};
 
@@ -142,36 +142,37 @@ impl QueueController {
         queues.iter().for_each(|key| self.queue_changed(key));
     }
 
-    pub(super) fn job_changed(&mut self, key: &Key) {
-        let consumer = self.objects.jobs.get(key).map(consumer_of);
-        self.consumer_changed(ConsumerKey::new(ConsumerKind::Job, key.clone()), consumer);
-    }
-
-    pub(super) fn job_set_changed(&mut self, key: &Key) {
-        let consumer = self.objects.job_sets.get(key).map(|set| consumer_of(&set.job));
-        self.consumer_changed(ConsumerKey::new(ConsumerKind::JobSet, key.clone()), consumer);
-    }
-
-    /// A kind is listed: units that name a missing job of it are known from now on.
-    pub(super) fn kind_is_seen(&mut self, kind: &JobKind) {
-        self.stale.units.extend(self.objects.units_of_kind(kind).cloned());
-    }
-
     pub(super) fn declared_changed(&mut self, kind: JobKind, change: Change<DeclaredObject>) {
         let store = self.objects.declared.entry(kind.clone()).or_default();
         let seen = store.is_synced();
         let keys = store.apply(change);
         let is_news = seen != store.is_synced();
         for key in keys {
+            if kind.is_job() {
+                self.part_changed(&kind, &key);
+            }
+            if kind.is_job_set() {
+                self.child_changed(&key);
+            }
             self.declared_job_changed(ConsumerKey { kind: kind.clone(), key });
         }
         if is_news {
-            self.kind_is_seen(&kind);
+            // Units that name a missing job of it are known from now on.
+            self.stale.units.extend(self.objects.units_of_kind(&kind).cloned());
         }
     }
 
+    /// A batch/v1 Job is part of the job that controls it, unless it waits in a queue itself.
+    fn part_changed(&mut self, kind: &JobKind, key: &Key) {
+        let job = self.objects.declared.get(kind).and_then(|store| store.get(key)).map(|object| &object.job);
+        let part = job.filter(|job| job.queue.is_none());
+        let link = part.and_then(|job| Some((Arc::clone(&job.uid), job.controller.clone()?)));
+        let pods = self.objects.owners.set_part(key.clone(), link);
+        pods.iter().for_each(|pod| self.pod_changed(pod));
+    }
+
     /// A JobSet says something else of the Pods of the job that controls it.
-    pub(super) fn child_set_changed(&mut self, key: &Key) {
+    fn child_changed(&mut self, key: &Key) {
         let is_parent =
             |store: &Store<DeclaredObject>| store.get(key).is_some_and(|job| job.row.child.is_some());
         let kinds = self.objects.declared.iter().filter(|(_, store)| is_parent(store));
@@ -181,8 +182,7 @@ impl QueueController {
     }
 
     fn declared_job_changed(&mut self, key: ConsumerKey) {
-        let job = self.objects.declared.get(&key.kind).and_then(|store| store.get(&key.key));
-        let consumer = job.map(|object| {
+        let consumer = self.objects.declared_job(&key).map(|object| {
             let consumer = consumer_of(&object.job);
             match self.objects.child_of(object) {
                 Some(JobObject { requests, class, .. }) => {
@@ -194,7 +194,7 @@ impl QueueController {
         self.consumer_changed(key, consumer);
     }
 
-    pub(super) fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {
+    fn consumer_changed(&mut self, key: ConsumerKey, consumer: Option<Consumer>) {
         let of =
             |job: &Consumer| Key { namespace: Arc::clone(&key.key.namespace), name: Arc::clone(&job.uid) };
         let now = consumer.as_ref().map(of);
@@ -271,7 +271,7 @@ impl QueueController {
             return of(Reason::ConsumerNotAllowed, format!("its job is in the namespace {other}"));
         }
         if self.objects.sees(&consumer.kind) && !self.objects.consumers.contains_key(consumer) {
-            let text = format!("there is no job {} that waits in a queue", consumer.key.name);
+            let text = format!("there is no job {}", consumer.key.name);
             return of(Reason::ConsumerNotFound, text);
         }
         if let Err(error) = &unit.requests {
@@ -341,7 +341,7 @@ fn counted(unit: &UnitObject, facts: Option<&UnitFacts>) -> Option<Counted> {
     }
 }
 
-/// A Job as any job.
+/// A job as the queues see it.
 fn consumer_of(job: &JobObject) -> Consumer {
     let stage = match (job.finished, job.suspended) {
         (true, _) => Stage::Finished,

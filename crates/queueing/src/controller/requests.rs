@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::Time;
-use framework_api::queue::ConsumerKind;
 use framework_core::Defect;
 use jiff::Timestamp;
 
 use super::QueueController;
-use crate::cache::ObjectCache;
-use crate::consumer::{ConsumerKey, JobKind, NamedKind};
-use crate::object::{JobObject, UnitObject};
+use crate::consumer::{ConsumerKey, NamedKind};
+use crate::object::{DeclaredObject, UnitObject};
 use crate::outgoing::{Sent, Work};
 use crate::request::{Request, Resumption};
 use crate::unit::{PendingRequest, UnitDecision};
@@ -106,7 +104,7 @@ impl QueueController {
                 // A template that cannot be read asks for nothing that is known.
                 let request = Request::CreateUnit {
                     unit: key.unit()?,
-                    kind: named_kind(&self.objects, key)?,
+                    kind: NamedKind::Declared(Arc::clone(&self.objects.declared_job(key)?.row)),
                     job: key.key.clone(),
                     uid: Arc::clone(&job.uid),
                     queue: Arc::clone(job.queue.as_ref()?),
@@ -118,7 +116,7 @@ impl QueueController {
                 (Sent::Create(key.clone()), request)
             }
             Some(unit) if begins && job.waits_to_begin() => {
-                (Sent::Resume(key.clone()), resume_request(&self.objects, key, unit)?)
+                (Sent::Resume(key.clone()), resume_request(self.objects.declared_job(key)?, unit))
             }
             _ => return None,
         };
@@ -130,42 +128,15 @@ impl QueueController {
     }
 }
 
-/// The kind of a job, as its unit names it.
-pub(super) fn named_kind(objects: &ObjectCache, job: &ConsumerKey) -> Option<NamedKind> {
-    match &job.kind {
-        JobKind::Known(kind) => Some(NamedKind::Known(*kind)),
-        kind => {
-            let object = objects.declared.get(kind)?.get(&job.key)?;
-            Some(NamedKind::Declared(Arc::clone(&object.row)))
-        }
-    }
-}
-
-/// The request that resumes a job of a known or declared kind, in the version that is known.
-fn resume_request(objects: &ObjectCache, key: &ConsumerKey, unit: &UnitObject) -> Option<Request> {
-    let name = key.key.clone();
-    let with = |job: &JobObject| Resumption {
+/// The request that resumes a job, in the version that is known.
+fn resume_request(object: &DeclaredObject, unit: &UnitObject) -> Request {
+    let DeclaredObject { job, row, templates, .. } = object;
+    let with = Resumption {
         uid: Arc::clone(&job.uid),
         resource_version: job.resource_version,
         queue: Arc::clone(&unit.queue),
         unit: Arc::clone(&unit.uid),
         has_annotations: job.notes.has_annotations,
     };
-    match &key.kind {
-        JobKind::Known(ConsumerKind::Framework) | JobKind::Itself => None,
-        JobKind::Known(ConsumerKind::Job) => {
-            let with = with(objects.jobs.get(&name)?);
-            Some(Request::ResumeJob { job: name, with })
-        }
-        JobKind::Known(ConsumerKind::JobSet) => {
-            let set = objects.job_sets.get(&name)?;
-            let (with, templates) = (with(&set.job), set.templates.clone());
-            Some(Request::ResumeJobSet { job: name, with, templates })
-        }
-        kind => {
-            let object = objects.declared.get(kind)?.get(&name)?;
-            let (row, templates) = (Arc::clone(&object.row), object.templates.clone());
-            Some(Request::ResumeDeclared { row, job: name, with: with(&object.job), templates })
-        }
-    }
+    Request::ResumeJob { row: Arc::clone(row), job: job.key.clone(), with, templates: templates.clone() }
 }

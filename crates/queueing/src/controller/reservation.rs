@@ -12,8 +12,8 @@ use crate::usage::less;
 
 impl QueueController {
     /// The quota that a unit reserves if it is released, or may be. For a Framework that is what the unit
-    /// says, as long as it carries our finalizer. For a Job it is the present request, at most as much as was
-    /// released, and what its Pods still use of the rest.
+    /// says, as long as it carries our finalizer. For another job it is the present request, at most as much
+    /// as was released, and what its Pods still use of the rest.
     pub(super) fn reservation(&self, unit: &UnitObject) -> ResourceRequests {
         let releasing =
             || self.unit_states.get(&unit.key).is_some_and(|state| state.writes.releasing.is_some());
@@ -32,7 +32,7 @@ impl QueueController {
         base.plus(&less(&given, &base).min(&less(&used, &base)))
     }
 
-    /// The present requests of the Job of a unit.
+    /// The present requests of the job of a unit.
     fn asks_now(&self, unit: &UnitObject) -> ResourceRequests {
         let given = || unit.requests.clone().unwrap_or_default();
         if !self.objects.sees(&unit.consumer.kind) {
@@ -73,7 +73,6 @@ impl QueueController {
         if !unit.deleting || unit.is_of_framework() {
             return false;
         }
-        let is_watched = self.objects.watches(&unit.consumer.kind);
-        usage.is_empty() || !is_watched || self.is_void(unit)
+        usage.is_empty() || !self.objects.sees(&unit.consumer.kind) || self.is_void(unit)
     }
 }

@@ -12,10 +12,10 @@ use framework_core::queue::Stage;
 use framework_queue::{Amount, QuotaFacts, ResourceRequests};
 
 use super::*;
-use crate::consumer::Growth;
+use crate::consumer::{Growth, JobKind};
 use crate::counts::{Gauges, QueueCounts};
+use crate::object::OwnerLink;
 use crate::object::{Object, Overtaken, PodUse, QueueObject, QuotaObject, Reply, UnitObject, UnitStatus};
-use crate::object::{OwnerKind, OwnerLink};
 use crate::request::Request;
 use crate::{Consumer, FrameworkUnits};
 use framework_message::{Rejection, Ticket};
@@ -45,6 +45,11 @@ fn settings() -> Settings {
 
 fn key(name: &str) -> Key {
     Key::new(SPACE, name)
+}
+
+/// A kind of Kubernetes itself.
+fn batch(kind: &str) -> JobKind {
+    JobKind::Other { group: "batch".into(), kind: kind.into() }
 }
 
 fn cpu(amount: u64) -> ResourceRequests {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use framework_api::queue::ConsumerKind;
 use framework_core::queue::Stage;
 use framework_message::{Key, Now, Slot};
 
@@ -53,7 +52,7 @@ impl FrameworkUnits {
         let state = self.states.get(&job.key);
         Some(Request::CreateUnit {
             unit: job.unit()?,
-            kind: NamedKind::Known(ConsumerKind::Framework),
+            kind: NamedKind::Framework,
             job: job.key.clone(),
             uid: Arc::clone(&framework.uid),
             queue: Arc::clone(framework.queue.as_ref()?),
@@ -80,7 +79,7 @@ impl FrameworkUnits {
         let first = first.filter(|unit| unit.owner.as_ref() == Some(&framework.uid));
         Some(Request::CreateUnit {
             unit,
-            kind: NamedKind::Known(ConsumerKind::Framework),
+            kind: NamedKind::Framework,
             job: job.key.clone(),
             uid: Arc::clone(&framework.uid),
             queue: Arc::clone(framework.queue.as_ref()?),

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use framework_api::queue::ConsumerKind;
+use framework_api::job_kind::unit_name;
+use framework_api::name::KIND;
 use framework_message::{Change, Key};
 
-use crate::consumer::JobKind;
 use crate::object::UnitObject;
 use crate::store::Store;
 
@@ -55,8 +55,7 @@ impl Units {
 
     /// Also the Frameworks that may wait for the name of the unit.
     fn changed(&mut self, unit: &Key) -> Vec<Key> {
-        let is_of_framework =
-            |unit: &&Arc<UnitObject>| unit.consumer.kind == JobKind::Known(ConsumerKind::Framework);
+        let is_of_framework = |unit: &&Arc<UnitObject>| unit.is_of_framework();
         let now = self.store.get(unit).filter(is_of_framework).map(|unit| unit.consumer.key.clone());
         let before = match &now {
             Some(now) => self.named.insert(unit.clone(), now.clone()),
@@ -80,7 +79,7 @@ impl Units {
 /// The Frameworks whose first unit, or the unit of a growth, has this name.
 fn may_wait_for(unit: &Key) -> impl Iterator<Item = Key> + use<'_> {
     let of = |name: &str| Key::new(&unit.namespace, name);
-    let first = unit.name.strip_prefix(&*ConsumerKind::Framework.unit_name(""));
+    let first = unit.name.strip_prefix(&*unit_name(KIND, ""));
     let growth = first.and_then(|name| name.rsplit_once('-')).map(|(name, _)| name);
     first.into_iter().chain(growth).map(of)
 }

@@ -51,6 +51,7 @@ impl Facts {
             uid: "uid".into(),
             resource_version: self.version,
             created: at(0).timestamp(),
+            controller: None,
             notes: JobNotes::default(),
             queue: None,
             suspended: false,
@@ -96,7 +97,7 @@ impl World {
     }
 
     fn show(&mut self, change: Change<DeclaredObject>) {
-        self.lifetimes.step(&QueueEvent::Declared(JobKind::declared(&row()), change));
+        self.lifetimes.step(&QueueEvent::Declared(JobKind::declared(&row()), change.into()));
     }
 
     fn shows(&mut self, facts: Facts) {

@@ -4,14 +4,12 @@ use framework_queueing::{Object, Page, Reply, Request, UnitObject};
 
 use crate::wire;
 
-/// The unit that the response shows. For a Job, a Queue and the end of a unit, only that it was done. The
+/// The unit that the response shows. For a job, a Queue and the end of a unit, only that it was done. The
 /// response shows a unit whose last finalizer went at its earlier version, so the watch shows more.
 pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Error> {
     if let Request::DeleteUnit { .. }
     | Request::RemoveFinalizer { .. }
     | Request::ResumeJob { .. }
-    | Request::ResumeJobSet { .. }
-    | Request::ResumeDeclared { .. }
     | Request::PatchQueue { .. }
     | Request::DeleteJob { .. }
     | Request::Fail { .. } = request

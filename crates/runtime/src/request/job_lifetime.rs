@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 
 use framework_api::code::DEADLINE_EXCEEDED;
 use framework_api::job_kind::JobKindRow;
-use framework_api::queue::ConsumerKind;
 use framework_message::Key;
 use framework_queueing::{ConditionPlace, DeadlineCondition};
 
 use super::call::{Call, JSON, JSON_PATCH, Target};
-use super::job_set::{guard, operation};
+use super::resume::{guard, operation};
 
 /// The DELETE of a job, in the foreground.
 pub fn delete(row: &JobKindRow, job: &Key, uid: &str, resource_version: u128) -> Call {
@@ -66,7 +65,8 @@ fn operations(of: (&str, u128), place: ConditionPlace, condition: &DeadlineCondi
     operations
 }
 
-fn declared(row: &JobKindRow, job: &Key) -> Target {
+/// A job of a kind that has a row.
+pub fn declared(row: &JobKindRow, job: &Key) -> Target {
     let JobKindRow { api_version, plural, .. } = row;
     let path = format!("/apis/{api_version}/namespaces/{}/{plural}/{}", job.namespace, job.name);
     // Requests are counted by resource, and names of the config file bound the number of these.
@@ -74,8 +74,7 @@ fn declared(row: &JobKindRow, job: &Key) -> Target {
 }
 
 fn child(job: &Key) -> Target {
-    let api_version = ConsumerKind::JobSet.api_version();
-    let path = format!("/apis/{api_version}/namespaces/{}/jobsets/{}", job.namespace, job.name);
+    let path = format!("/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets/{}", job.namespace, job.name);
     Target { path, resource: "jobsets" }
 }
 

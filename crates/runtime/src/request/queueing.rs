@@ -5,17 +5,17 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as MetaTime;
 use serde_json::{Value, json};
 
-use framework_api::job_kind::JobKindRow;
 use framework_api::name::SLOT_LABEL;
 use framework_api::queue::{
-    self, ConsumerKind, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, NAMESPACE_SLOT_LABEL,
-    OVERTAKEN, Phase, QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION, Reason,
+    self, DEQUEUED, ENQUEUED_ANNOTATION, FINALIZER, HELD_ANNOTATION, NAMESPACE_SLOT_LABEL, OVERTAKEN, Phase,
+    QUEUE_NAME_LABEL, Reason,
 };
 use framework_message::{Key, Slot};
 use framework_queueing::{NamedKind, Request, UNGUARDED, UnitObject, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
-use super::{declared, job_lifetime, job_set};
+use super::job_lifetime;
+use super::resume::resume;
 use crate::wire::Wire;
 
 /// Renders a request.
@@ -57,28 +57,9 @@ pub fn render(request: &Request) -> Call {
             metadata["annotations"] = json!({HELD_ANNOTATION: json!(held.to_list()).to_string()});
             patch(one(unit), metadata, "spec", json!({}))
         }
-        Request::ResumeJob { job, with } => {
-            let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
-            let labels = json!({"metadata": {"labels": {QUEUE_NAME_LABEL: &*with.queue}}});
-            let spec = json!({"suspend": false, "template": labels});
-            let mut metadata = guard(&with.uid, with.resource_version);
-            metadata["annotations"] = json!({RESUMED_BY_ANNOTATION: &*with.unit});
-            patch(Target { path, resource: "jobs" }, metadata, "spec", spec)
-        }
-        Request::ResumeJobSet { job, with, templates } => {
-            let api_version = ConsumerKind::JobSet.api_version();
-            let path = format!("/apis/{api_version}/namespaces/{}/jobsets/{}", job.namespace, job.name);
-            let body = job_set::resume(with, templates).to_string();
-            let target = Target { path, resource: "jobsets" };
-            target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
-        }
-        Request::ResumeDeclared { row, job, with, templates } => {
-            let JobKindRow { api_version, plural, .. } = &**row;
-            let path = format!("/apis/{api_version}/namespaces/{}/{plural}/{}", job.namespace, job.name);
-            let body = declared::resume(row, with, templates).to_string();
-            // Requests are counted by resource, and names of the config file bound the number of these.
-            let target = Target { path, resource: "declared jobs" };
-            target.call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
+        Request::ResumeJob { row, job, with, templates } => {
+            let body = resume(row, with, templates).to_string();
+            job_lifetime::declared(row, job).call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
         }
         Request::DeleteJob { row, job, uid, resource_version } => {
             job_lifetime::delete(row, job, uid, *resource_version)
@@ -144,7 +125,7 @@ fn create(unit: &Key, of: &NamedKind, job: &Key, uid: &str, enqueued: Timestamp,
     let mut labels = json!({
         QUEUE_NAME_LABEL: spec["queue"], NAMESPACE_SLOT_LABEL: Slot::of(namespace).to_string(),
     });
-    if *of == NamedKind::Known(ConsumerKind::Framework) {
+    if *of == NamedKind::Framework {
         labels[SLOT_LABEL] = json!(Slot::of(uid).to_string());
     }
     let body = json!({
@@ -195,6 +176,8 @@ fn status(standing: &UnitStatus) -> Value {
 mod tests {
     use std::sync::Arc;
 
+    use framework_api::job_kind::built_in;
+    use framework_api::queue::RESUMED_BY_ANNOTATION;
     use framework_queueing::{QueueCounts, Resumption, TemplateMetadata};
 
     use super::*;
@@ -219,7 +202,6 @@ mod tests {
     fn every_change_is_guarded_by_the_version_it_was_decided_from() {
         let (unit, uid): (Key, Arc<str>) = (Key::new("team", "a"), "u".into());
         let resource_version = 7;
-        let with = resumption(false);
         let standing = UnitStatus { phase: Some(Phase::Dequeued), ..UnitStatus::default() };
         let changes = [
             Request::PutStatus {
@@ -234,7 +216,6 @@ mod tests {
                 resource_version,
                 finalizers: vec!["a.b/c".to_owned()],
             },
-            Request::ResumeJob { job: unit.clone(), with },
         ];
         for change in &changes {
             let (line, body) = rendered(change);
@@ -244,10 +225,6 @@ mod tests {
         }
         let (_, body) = rendered(&changes[1]);
         assert_eq!(body["metadata"]["finalizers"], json!(["a.b/c"]));
-        let (_, body) = rendered(&changes[2]);
-        let labels = json!({QUEUE_NAME_LABEL: "q"});
-        assert_eq!(body["metadata"]["annotations"], json!({RESUMED_BY_ANNOTATION: "unit"}));
-        assert_eq!(body["spec"], json!({"suspend": false, "template": {"metadata": {"labels": labels}}}));
         let (line, body) = rendered(&Request::DeleteUnit { unit: unit.clone(), uid: Arc::clone(&uid) });
         assert_eq!(body["preconditions"], json!({"uid": "u"}), "{line}");
         let counts = QueueCounts { waiting: 3, released: 2 };
@@ -270,15 +247,15 @@ mod tests {
 
     #[test]
     fn a_job_set_is_resumed_by_a_guarded_patch_that_labels_each_template() {
-        let templates =
-            vec![TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
-        let (line, body) = rendered(&Request::ResumeJobSet {
-            job: Key::new("team", "set"),
-            with: resumption(false),
-            templates,
-        });
+        let place = |index| format!("/spec/replicatedJobs/{index}/template/spec/template");
+        let metadata =
+            [TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
+        let templates = [0, 1, 2].map(|index| (place(index), metadata[index])).into();
+        let row = built_in().into_iter().find(|row| row.kind == "JobSet").unwrap();
+        let (row, job, with) = (Arc::new(row), Key::new("team", "set"), resumption(false));
+        let (line, body) = rendered(&Request::ResumeJob { row, job, with, templates });
         assert!(line.contains("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/set?"), "{line}");
-        let at = |index| format!("/spec/replicatedJobs/{index}/template/spec/template/metadata");
+        let at = |index| place(index) + "/metadata";
         let label = format!("{}/labels/{}", at(2), QUEUE_NAME_LABEL.replace('/', "~1"));
         let expected = json!([
             {"op": "replace", "path": "/metadata/uid", "value": "u"},

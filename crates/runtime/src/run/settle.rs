@@ -24,10 +24,10 @@ impl Controller {
                     self.recorder.record(Subject::unit(&unit, &uid), report);
                 }
             }
-            Outcome::StaysSuspended { kind, job, uid, report } => {
-                let (reason, note) = (report.reason, &report.note);
-                info!(kind = kind.kind(), %job, reason, note, "a job stays suspended");
-                self.recorder.record(Subject::job(kind.api_version(), kind.kind(), &job, &uid), report);
+            Outcome::StaysSuspended { row, job, uid, report } => {
+                let (kind, reason, note) = (&row.kind, report.reason, &report.note);
+                info!(kind, %job, reason, note, "a job stays suspended");
+                self.recorder.record(Subject::job(&row.api_version, &row.kind, &job, &uid), report);
             }
             Outcome::Lifetime { row, job, uid, report, measure } => {
                 measure.into_iter().for_each(|measure| self.metrics.job_ended(measure));

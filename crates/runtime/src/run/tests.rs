@@ -209,6 +209,7 @@ async fn not_ready_with_queues(unreadable: &'static str) -> Option<String> {
     let stage = Stage { unreadable, ..Stage::new(Writes::Accepted) };
     let mut parts = stage.parts(Duration::ZERO);
     Arc::make_mut(&mut parts.policy).queueing = true;
+    parts.job_kinds = framework_api::job_kind::built_in();
     let (health, seen) = (Arc::clone(&stage.health), Arc::new(Mutex::new(None)));
     let kept = Arc::clone(&seen);
     parts.stop = async move {
@@ -297,6 +298,7 @@ async fn gauges_and_queries_have_their_turn_between_two_batches_of_events() {
     let (client, position_queries) = crate::position_query::PositionClient::new();
     let mut parts = Parts { position_queries, ..stage.parts(Duration::from_secs(1)) };
     Arc::make_mut(&mut parts.policy).queueing = true;
+    parts.job_kinds = framework_api::job_kind::built_in();
     let mut position_queries = queueing::position_queries(&mut parts);
     let (recorder, _writer) =
         Recorder::new(parts.client.clone(), parts.clock, "fc-0", Arc::clone(&parts.metrics));

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::ListParams;
-use tokio::sync::Notify;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -13,20 +12,15 @@ use tracing::{debug, info};
 
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Selection;
-use framework_queueing::{
-    ChildSetObject, ClassObject, JobKind, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject,
-    UnitObject,
-};
+use framework_queueing::{ClassObject, JobKind, PodUse, QueueObject, QuotaObject, UnitObject};
 
 use super::parts::Parts;
 use super::shares::Selected;
 use crate::client::REPLY_TIMEOUT;
-use crate::watch::{Kind, Selector, Sink, Turn, watch};
-use crate::wire::{
-    AttemptObject, DeclaredKind, DeclaredText, FrameworkText, JobOfJobSet, JobOfOperator, Resource, Wire,
-};
+use crate::watch::{Kind, Selector, Sink, Turn, watch, watch_while_served};
+use crate::wire::{AttemptObject, DeclaredKind, DeclaredText, FrameworkText};
 
-/// The pause between checks whether JobSets are served: the first one, and the longest one.
+/// The pause between checks whether a kind of jobs is served: the first one, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
@@ -34,17 +28,18 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 pub fn start(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, selected: Option<Selected>) {
     let [frameworks_within, config_maps_within, pods_within, units_within] =
         selected.map_or([const { None }; 4], |selected| selected.map(Some));
-    let [frameworks, config_maps, pods, queueing @ ..] = Turn::chain::<12>();
+    let [frameworks, config_maps, pods, queueing @ ..] = Turn::chain::<11>();
     let of = "the watch of Frameworks";
     start_share::<FrameworkText>(tasks, parts, sink, frameworks, of, frameworks_within);
     let of = "the watch of ConfigMaps";
     start_share::<ConfigMapObject>(tasks, parts, sink, config_maps, of, config_maps_within);
     start_share::<PodObject>(tasks, parts, sink, pods, "the watch of Pods", pods_within);
+    let mut turns = BTreeMap::new();
     if parts.policy.queueing {
         parts.health.await_queueing();
-        start_queueing(tasks, parts, sink, queueing, units_within);
+        turns = start_queueing(tasks, parts, sink, queueing, units_within);
     }
-    start_declared(tasks, parts, sink);
+    start_declared(tasks, parts, sink, turns);
 }
 
 fn start_watch<T: Kind>(
@@ -78,116 +73,81 @@ fn start_share<T: Kind>(
 }
 
 /// Starts the watches. Units come after the jobs that they name, or these would read as gone; Pods after
-/// their owners, or they would count as others' use for a moment.
+/// their owners, or they would count as others' use for a moment. Returns the turns of jobs, by their kind.
 fn start_queueing(
     tasks: &mut JoinSet<&'static str>,
     parts: &mut Parts,
     sink: &Sink,
-    turns: [Turn; 9],
+    turns: [Turn; 8],
     units_within: Option<Receiver<Selection>>,
-) {
-    let [attempts, jobs, sets, children, used, units, queues, quotas, classes] = turns;
+) -> BTreeMap<&'static str, Turn> {
+    let [attempts, jobs, sets, used, units, queues, quotas, classes] = turns;
     start_watch::<AttemptObject>(tasks, parts, sink, attempts, "the watch of ConfigMaps in queues");
-    start_watch::<JobObject>(tasks, parts, sink, jobs, "the watch of Jobs");
-    start_job_sets(tasks, parts, sink, sets);
-    start_watch::<JobOfJobSet>(tasks, parts, sink, children, "the watch of Jobs of JobSets");
     start_watch::<PodUse>(tasks, parts, sink, used, "the watch of Pods in queues");
     start_share::<UnitObject>(tasks, parts, sink, units, "the watch of QueueUnits", units_within);
     start_watch::<QueueObject>(tasks, parts, sink, queues, "the watch of Queues");
     start_watch::<QuotaObject>(tasks, parts, sink, quotas, "the watch of ResourceQuotas");
     start_watch::<ClassObject>(tasks, parts, sink, classes, "the watch of PriorityClasses");
+    [("Job", jobs), ("JobSet", sets)].into()
 }
 
-/// Watches the jobs of each declared kind while it is served; without queues, only kinds with lifetimes. Of
-/// rows for several versions of a kind, the first that is served counts. No other watch waits for these.
-fn start_declared(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink) {
-    let mut kinds: BTreeMap<JobKind, Vec<Sink>> = BTreeMap::new();
-    let queueing = parts.policy.queueing;
-    for row in parts.job_kinds.drain(..).filter(|row| queueing || row.deadline.is_some()) {
-        let kind = Arc::new(DeclaredKind::new(row));
-        kinds.entry(kind.kind.clone()).or_default().push(sink.clone().of_kind(kind));
-    }
-    let later = Later::default();
-    if queueing {
-        let name = "the watch of Jobs of operators";
-        start_later::<JobOfOperator>(tasks, parts, sink, &later.jobs, name);
-        start_later::<ChildSetObject>(
-            tasks,
-            parts,
-            sink,
-            &later.job_sets,
-            "the watch of JobSets of TrainJobs",
-        );
-    }
-    for versions in kinds.into_values() {
-        let (client, rng) = (parts.client.clone(), parts.seeds.generator());
-        tasks.spawn(watch_declared(client, versions, rng, later.clone()));
-    }
-}
-
-/// Watches that begin once a kind is served that needs them. Most clusters have none, and many Jobs.
-#[derive(Clone, Default)]
-struct Later {
-    /// Jobs that are not of JobSets.
-    jobs: Arc<Notify>,
-    /// JobSets without the label of a queue.
-    job_sets: Arc<Notify>,
-}
-
-fn start_later<T: Kind>(
+/// Watches the jobs of each kind that has a row while it is served; without queues, only kinds with
+/// lifetimes. Of rows for several versions of a kind, the first that is served counts. No other watch waits
+/// for one that has no turn.
+fn start_declared(
     tasks: &mut JoinSet<&'static str>,
     parts: &mut Parts,
     sink: &Sink,
-    begins: &Arc<Notify>,
-    name: &'static str,
+    mut turns: BTreeMap<&str, Turn>,
 ) {
-    let (client, sink, mut rng) = (parts.client.clone(), sink.clone(), parts.seeds.generator());
-    let begins = Arc::clone(begins);
-    tasks.spawn(async move {
-        let begin = async {
-            begins.notified().await;
-            until_served::<T>(&client, &mut rng, || {}).await;
-        };
-        tokio::select! {
-            biased;
-            () = begin => {}
-            () = sink.events.closed() => return name,
-        }
-        watch::<T>(client, Selector::of::<T>(), sink, Turn::default(), rng).await;
-        name
-    });
+    let mut kinds = BTreeMap::new();
+    let queueing = parts.policy.queueing;
+    for row in parts.job_kinds.drain(..).filter(|row| queueing || row.deadline.is_some()) {
+        let begin = || (turns.remove(row.kind.as_str()).unwrap_or_default(), Vec::new());
+        let (_, versions) = kinds.entry(JobKind::declared(&row)).or_insert_with(begin);
+        versions.push(sink.clone().of_kind(Arc::new(DeclaredKind::new(row))));
+    }
+    for (turn, versions) in kinds.into_values() {
+        let (client, rng) = (parts.client.clone(), parts.seeds.generator());
+        tasks.spawn(watch_declared(client, versions, turn, rng));
+    }
 }
 
 async fn watch_declared(
     client: kube::Client,
     versions: Vec<Sink>,
+    mut turn: Turn,
     mut rng: fastrand::Rng,
-    later: Later,
 ) -> &'static str {
+    let name = "the watch of a kind of jobs";
+    if !turn.comes().await {
+        return name;
+    }
     let mut pause = FIRST_PAUSE;
     loop {
         for sink in &versions {
             let Some(kind) = &sink.declared else { continue };
-            let is_served = is_served(&client, &kind.row.api_version, &kind.row.plural).await;
-            if is_served && is_listed(&client, sink).await {
+            if is_there(&client, sink, kind).await {
                 debug!(resource = kind.resource.plural, "a kind of jobs is served");
-                if kind.row.owns_jobs {
-                    later.jobs.notify_one();
-                }
-                if kind.row.child.is_some() {
-                    later.job_sets.notify_one();
-                }
-                let (turn, selector) = (Turn::default(), Selector::of::<DeclaredText>());
-                watch::<DeclaredText>(client.clone(), selector, sink.clone(), turn, rng.fork()).await;
+                let (client, selector) = (client.clone(), Selector::of::<DeclaredText>());
+                watch_while_served::<DeclaredText>(client, selector, sink.clone(), &mut turn, rng.fork())
+                    .await;
                 pause = FIRST_PAUSE;
             }
         }
+        // The next watches need not wait for a kind that is not there.
+        turn.pass();
         if versions.iter().any(|sink| sink.events.is_closed()) {
-            return "the watch of a declared kind";
+            return name;
         }
         sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Whether a kind is served, and the rights for it are there. Every API server has Jobs.
+async fn is_there(client: &kube::Client, sink: &Sink, DeclaredKind { row, kind, .. }: &DeclaredKind) -> bool {
+    kind.is_job() || (is_served(client, &row.api_version, &row.plural).await && is_listed(client, sink).await)
 }
 
 /// Whether a LIST of a kind is answered: the rights for it are there. A failure counts as no.
@@ -202,39 +162,6 @@ async fn is_listed(client: &kube::Client, sink: &Sink) -> bool {
             info!(resource = resource.plural, ?unknown, "a kind of jobs is served and cannot be listed");
             false
         }
-    }
-}
-
-/// Watches JobSets once they are served. A cluster without them costs a request now and then.
-fn start_job_sets(tasks: &mut JoinSet<&'static str>, parts: &mut Parts, sink: &Sink, mut turn: Turn) {
-    let (client, sink, mut rng) = (parts.client.clone(), sink.clone(), parts.seeds.generator());
-    tasks.spawn(async move {
-        let name = "the watch of JobSets";
-        if let Some(after) = turn.after.take()
-            && after.await.is_err()
-        {
-            return name;
-        }
-        // The next watches need not wait for a kind that is not there.
-        let missing = || {
-            if let Some(then) = turn.then.take() {
-                let _ = then.send(());
-            }
-        };
-        until_served::<JobSetObject>(&client, &mut rng, missing).await;
-        watch::<JobSetObject>(client, Selector::of::<JobSetObject>(), sink, turn, rng).await;
-        name
-    });
-}
-
-/// Waits until a kind is served; calls `missing` each time that it is not.
-async fn until_served<T: Wire>(client: &kube::Client, rng: &mut fastrand::Rng, mut missing: impl FnMut()) {
-    let Resource { group, version, plural, .. } = T::RESOURCE;
-    let mut pause = FIRST_PAUSE;
-    while !is_served(client, &format!("{group}/{version}"), plural).await {
-        missing();
-        sleep(pause.mul_f64(0.75 + rng.f64() / 2.0)).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

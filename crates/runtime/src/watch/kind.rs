@@ -5,16 +5,13 @@ use std::sync::Arc;
 use framework_engine::event as engine;
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::{Change, Selection, Slots};
-use framework_queueing::{
-    ChildSetObject, ClassObject, JobObject, JobSetObject, OwnerKind, OwnerLink, PodUse, QueueEvent,
-    QueueObject, QuotaObject, UnitObject,
-};
+use framework_queueing::{ClassObject, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject};
 use tracing::warn;
 
 use super::mislabelled::Mislabelled;
 use super::sink::Sink;
 use crate::event::Event;
-use crate::wire::{AttemptObject, DeclaredText, FrameworkText, JobOfJobSet, JobOfOperator, Wire};
+use crate::wire::{AttemptObject, DeclaredText, FrameworkText, Wire};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
@@ -78,43 +75,9 @@ impl Kind for PodObject {
     }
 }
 
-impl Kind for JobObject {
-    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(Event::Queue(QueueEvent::Job(change)))
-    }
-}
-
-impl Kind for JobSetObject {
-    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(Event::Queue(QueueEvent::JobSet(change)))
-    }
-}
-
 impl Kind for AttemptObject {
     fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(owner(OwnerKind::Attempt, change.map(|AttemptObject(link)| link)))
-    }
-}
-
-impl Kind for JobOfJobSet {
-    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(owner(OwnerKind::JobOfJobSet, change.map(|JobOfJobSet(link)| link)))
-    }
-}
-
-impl Kind for JobOfOperator {
-    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(owner(OwnerKind::JobOfOperator, change.map(|JobOfOperator(link)| link)))
-    }
-}
-
-fn owner(kind: OwnerKind, change: Change<OwnerLink>) -> Event {
-    Event::Queue(QueueEvent::Owner(kind, change))
-}
-
-impl Kind for ChildSetObject {
-    fn event(change: Change<Self>, _: &Sink) -> Option<Event> {
-        Some(Event::Queue(QueueEvent::ChildSet(change)))
+        Some(Event::Queue(QueueEvent::Attempt(change.map(|AttemptObject(link)| link))))
     }
 }
 
@@ -156,7 +119,7 @@ impl Kind for DeclaredText {
     fn event(change: Change<Self>, sink: &Sink) -> Option<Event> {
         let kind = sink.declared.as_ref()?;
         let read = |text: DeclaredText| {
-            text.read(&kind.row).unwrap_or_else(|error| {
+            text.by(&kind.row).unwrap_or_else(|error| {
                 let (resource, object) = (kind.resource.plural, &text.key);
                 sink.metrics.object_left_out(resource);
                 warn!(resource, %object, %error, "a job cannot be read, and its request is not known");
@@ -171,6 +134,6 @@ impl Kind for DeclaredText {
             // The last version of an object need not be sound.
             Change::Deleted(text) => Change::Deleted(text.named(&kind.row)),
         };
-        Some(Event::Queue(QueueEvent::Declared(kind.kind.clone(), change)))
+        Some(Event::Queue(QueueEvent::Declared(kind.kind.clone(), Box::new(change))))
     }
 }

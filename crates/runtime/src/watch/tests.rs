@@ -416,7 +416,7 @@ async fn a_declared_kind_is_watched_until_its_resource_is_gone() {
     let mut seen = Vec::new();
     while let Some(event) = receiver.recv().await {
         let Event::Queue(QueueEvent::Declared(_, change)) = event else { panic!("{event:?}") };
-        seen.push(match change {
+        seen.push(match *change {
             Change::Restarted => "restarted".to_owned(),
             Change::Listed(sweep) => format!("listed {} {}", sweep.job.key.name, sweep.job.suspended),
             Change::Synced => "synced".to_owned(),

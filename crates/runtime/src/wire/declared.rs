@@ -1,11 +1,11 @@
-//! Jobs of kinds that have no code of their own: a row says where the fields are that queueing reads.
+//! Jobs of all kinds but Frameworks: a row says where the fields are that queueing reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
 
 use framework_api::job_kind::{JobKindRow, Operand, PodSet, Pointer, Suspend};
@@ -14,13 +14,12 @@ use framework_message::Key;
 use framework_queue::{Amount, ResourceRequests};
 use framework_queueing::{DeclaredObject, JobKind, JobObject, TemplateMetadata};
 
-use super::job::{PodTemplateWire, template_metadata};
 use super::job_lifetime;
 use super::json::{value, values};
 use super::resource::{Read, Resource, Wire};
-use super::typed::{ConditionWire, Metadata, given};
+use super::typed::{ConditionWire, Metadata, PodSpecWire, given};
 
-/// A kind that the config file declares.
+/// A kind that has a row.
 #[derive(Debug)]
 pub struct DeclaredKind {
     /// The places of its fields.
@@ -71,7 +70,7 @@ impl Wire for DeclaredText {
 
 impl DeclaredText {
     /// Reads the job by the row of its kind.
-    pub fn read(&self, row: &Arc<JobKindRow>) -> Result<DeclaredObject, String> {
+    pub fn by(&self, row: &Arc<JobKindRow>) -> Result<DeclaredObject, String> {
         let (requests, templates) = demand(&self.json, row)?;
         let job = JobObject {
             suspended: waits(&self.json, row)?,
@@ -107,6 +106,7 @@ impl DeclaredText {
             resource_version,
             created: metadata.created(),
             notes: metadata.job_notes(),
+            controller: metadata.part_of(),
             queue: given(metadata.label(QUEUE_NAME_LABEL)),
             suspended: false,
             finished: false,
@@ -115,6 +115,30 @@ impl DeclaredText {
             requests: Ok(ResourceRequests::default()),
         };
         DeclaredObject { job, row: Arc::clone(row), templates: Vec::new(), lifetime: None }
+    }
+}
+
+/// The fields of a Pod template that are read.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodTemplateWire {
+    metadata: Option<TemplateMetaWire>,
+    spec: Option<PodSpecWire>,
+}
+
+/// Whether the template has metadata, and labels in it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct TemplateMetaWire {
+    labels: Option<IgnoredAny>,
+}
+
+/// The part of a template's metadata that exists.
+fn template_metadata(template: &PodTemplateWire) -> TemplateMetadata {
+    match &template.metadata {
+        None => TemplateMetadata::Missing,
+        Some(metadata) if metadata.labels.is_none() => TemplateMetadata::WithoutLabels,
+        Some(_) => TemplateMetadata::WithLabels,
     }
 }
 
@@ -226,5 +250,7 @@ fn count(item: &RawValue, set: &PodSet) -> Result<u64, String> {
     Ok(product)
 }
 
+#[cfg(test)]
+mod oracle;
 #[cfg(test)]
 mod tests;

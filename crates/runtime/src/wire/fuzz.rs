@@ -12,12 +12,10 @@ use std::time::Instant;
 use serde_json::value::RawValue;
 
 use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
-use framework_queueing::{
-    ChildSetObject, ClassObject, JobObject, JobSetObject, PodUse, QueueObject, QuotaObject, UnitObject,
-};
+use framework_queueing::{ClassObject, PodUse, QueueObject, QuotaObject, UnitObject};
 
-use super::poison::{read_in_a_list, sound};
-use super::{AttemptObject, JobOfJobSet, JobOfOperator, Resource, Wire, decode, page};
+use super::poison::{JobByRow, JobSetByRow, read_in_a_list, sound};
+use super::{AttemptObject, Resource, Wire, decode, page};
 
 /// How many inputs each target gets in the gate.
 const INPUTS: u64 = 4_000;
@@ -227,33 +225,18 @@ fn any_bytes_of_a_config_map_in_a_queue_cost_nobody_else() {
 }
 
 #[test]
-fn any_bytes_of_a_job_of_a_job_set_cost_nobody_else() {
-    fuzz::<JobOfJobSet>();
-}
-
-#[test]
-fn any_bytes_of_a_job_of_an_operator_cost_nobody_else() {
-    fuzz::<JobOfOperator>();
-}
-
-#[test]
 fn any_bytes_of_a_pod_in_a_queue_cost_nobody_else() {
     fuzz::<PodUse>();
 }
 
 #[test]
 fn any_bytes_of_a_job_cost_nobody_else() {
-    fuzz::<JobObject>();
+    fuzz::<JobByRow>();
 }
 
 #[test]
 fn any_bytes_of_a_job_set_cost_nobody_else() {
-    fuzz::<JobSetObject>();
-}
-
-#[test]
-fn any_bytes_of_a_job_set_of_a_train_job_cost_nobody_else() {
-    fuzz::<ChildSetObject>();
+    fuzz::<JobSetByRow>();
 }
 
 #[test]

@@ -105,8 +105,6 @@ fn standing(status: StatusWire) -> UnitStatus {
 mod tests {
     use serde_json::{Value, json};
 
-    use framework_api::queue::ConsumerKind;
-
     use super::*;
     use crate::wire::decode;
 
@@ -124,7 +122,8 @@ mod tests {
         assert_eq!(bare.consumer, ConsumerKey { kind: JobKind::Itself, key: Key::new("team", "a") });
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "j"});
         let of_a_job = unit(json!({"consumerRef": job}));
-        assert_eq!(of_a_job.consumer, ConsumerKey::new(ConsumerKind::Job, Key::new("team", "b")));
+        assert!(of_a_job.consumer.kind.is_job());
+        assert_eq!(of_a_job.consumer.key, Key::new("team", "b"));
         assert_eq!(of_a_job.consumer_uid.as_deref(), Some("j"));
     }
 }

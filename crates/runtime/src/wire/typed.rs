@@ -87,6 +87,11 @@ impl Metadata {
         JobNotes { has_annotations: annotations.is_some(), resumed_by: resumed_by.map(Arc::from) }
     }
 
+    /// UID of the object that it is part of. The Jobs of a CronJob are jobs of their own.
+    pub fn part_of(&self) -> Option<Arc<str>> {
+        self.controller().filter(|owner| owner.kind != "CronJob").map(|owner| owner.uid.as_str().into())
+    }
+
     /// The owner that controls the object.
     pub fn controller(&self) -> Option<&Owner> {
         self.owner_references.iter().flatten().find(|owner| owner.is_controller())

@@ -5,8 +5,7 @@ use framework_message::{Ownership, Slot};
 use serde_json::json;
 
 use super::*;
-use crate::consumer::JobKind;
-use crate::object::{ChildSetObject, DeclaredObject, JobNotes, JobObject, UnitNotes};
+use crate::object::{DeclaredObject, JobNotes, JobObject, UnitNotes};
 use crate::share::Share;
 
 fn row() -> Arc<JobKindRow> {
@@ -30,6 +29,7 @@ fn named(name: &str, resource_version: u128, stage: Stage) -> DeclaredObject {
         resource_version,
         created: at(0),
         notes: JobNotes::default(),
+        controller: None,
         queue: Some("q".into()),
         suspended: stage == Stage::Waiting,
         finished: stage == Stage::Finished,
@@ -49,7 +49,7 @@ fn resumed(world: &World, resource_version: u128, stage: Stage) -> DeclaredObjec
 }
 
 fn show(world: &mut World, change: Change<DeclaredObject>) {
-    world.controller.step(QueueEvent::Declared(JobKind::declared(&row()), change));
+    world.controller.step(QueueEvent::Declared(JobKind::declared(&row()), change.into()));
 }
 
 fn with_job() -> World {
@@ -249,12 +249,10 @@ fn the_pod_of_a_launcher_counts_once_and_keeps_the_capacity_of_its_job() {
     world.settle();
     let started = resumed(&world, 2, Stage::Started);
     show(&mut world, Change::Applied(started));
-    let launcher = OwnerLink {
-        key: key("train-launcher"),
-        resource_version: 1,
-        uid: "launcher".into(),
-        controller: Some("uid-train".into()),
-    };
+    let mut launcher = named("train-launcher", 1, Stage::Started);
+    launcher.job.uid = "launcher".into();
+    launcher.job.controller = Some("uid-train".into());
+    launcher.job.queue = None;
     let pod = |resource_version, ended| PodUse {
         key: key("train-launcher-x"),
         resource_version,
@@ -268,7 +266,7 @@ fn the_pod_of_a_launcher_counts_once_and_keeps_the_capacity_of_its_job() {
         let limits = QuotaFacts { hard: units(10), used: units(cpu), ..Default::default() };
         QuotaObject { key: key("quota"), resource_version: version, limits: Some(limits), counted: true }
     };
-    world.controller.step(QueueEvent::Owner(OwnerKind::JobOfOperator, Change::Applied(launcher)));
+    world.controller.step(QueueEvent::Declared(batch("Job"), Change::Applied(launcher).into()));
     world.controller.step(QueueEvent::Pod(Change::Applied(pod(1, false))));
     world.controller.step(QueueEvent::Quota(Change::Applied(used(2, 6))));
     world.submit("small", 4);
@@ -340,11 +338,13 @@ fn parent(resource_version: u128) -> DeclaredObject {
 }
 
 fn child(resource_version: u128, controller: &str, requests: Result<u64, &str>) -> QueueEvent {
-    let mut object = job(resource_version, Stage::Waiting).job;
-    object.uid = "child".into();
-    object.queue = None;
-    object.requests = requests.map(cpu).map_err(Arc::from);
-    QueueEvent::ChildSet(Change::Applied(ChildSetObject { controller: controller.into(), job: object }))
+    let mut object = job(resource_version, Stage::Waiting);
+    object.job.uid = "child".into();
+    object.job.controller = Some(controller.into());
+    object.job.queue = None;
+    object.job.requests = requests.map(cpu).map_err(Arc::from);
+    let kind = JobKind::Other { group: "jobset.x-k8s.io".into(), kind: "JobSet".into() };
+    QueueEvent::Declared(kind, Change::Applied(object).into())
 }
 
 #[test]
@@ -382,7 +382,7 @@ fn a_declared_job_is_left_to_the_owner_of_its_namespace() {
 fn a_unit_of_a_declared_kind_waits_for_its_job_once_the_kind_is_listed() {
     let mut cache = crate::cache::ObjectCache::default();
     let kind = JobKind::declared(&row());
-    assert!(!cache.sees(&kind) && !cache.watches(&kind));
+    assert!(!cache.sees(&kind));
     cache.declared.entry(kind.clone()).or_default().apply(Change::Synced);
-    assert!(cache.sees(&kind) && cache.watches(&kind));
+    assert!(cache.sees(&kind));
 }

@@ -204,7 +204,7 @@ fn a_pod_that_outlives_its_config_map_counts_as_others_use() {
     world.controller.step(QueueEvent::Pod(Change::Applied(pod.clone())));
     uses(&mut world, 5);
     world.settle();
-    world.controller.step(QueueEvent::Owner(OwnerKind::Attempt, Change::Deleted(map)));
+    world.controller.step(QueueEvent::Attempt(Change::Deleted(map)));
     world.submit("b", 5);
     assert_eq!(world.settle(), ["create b", "framework-b Enqueued InsufficientQuota"]);
     world.controller.step(QueueEvent::Pod(Change::Deleted(pod)));

@@ -2,12 +2,10 @@
 //! and the report of each reason.
 
 use super::*;
-use crate::consumer::JobKind;
 use crate::object::{ClassObject, UnitNotes};
 
 /// A unit by hand for a Job of its name.
 fn unit(name: &str) -> UnitObject {
-    let kind = JobKind::Known(framework_api::queue::ConsumerKind::Job);
     UnitObject {
         key: key(name),
         uid: name.into(),
@@ -16,7 +14,7 @@ fn unit(name: &str) -> UnitObject {
         deleting: false,
         finalizers: Vec::new(),
         owner: None,
-        consumer: ConsumerKey { kind, key: key(name) },
+        consumer: ConsumerKey { kind: batch("Job"), key: key(name) },
         notes: UnitNotes::default(),
         consumer_uid: None,
         queue: "q".into(),
@@ -71,7 +69,7 @@ fn a_unit_waits_for_its_class_and_for_its_queue_and_says_so() {
 fn a_unit_whose_job_is_missing_or_elsewhere_is_not_released() {
     let mut world = World::new(1, 10);
     create(&mut world, unit("lost"));
-    let expected = (Reason::ConsumerNotFound, "there is no job lost that waits in a queue".to_owned());
+    let expected = (Reason::ConsumerNotFound, "there is no job lost".to_owned());
     assert_eq!(says(&world, "lost"), expected);
     let elsewhere = ConsumerKey { key: Key::new("elsewhere", "job"), ..unit("job").consumer };
     create(&mut world, UnitObject { consumer: elsewhere, ..unit("astray") });

@@ -1,7 +1,7 @@
 //! The API server that the controller meets.
 
 use super::*;
-use crate::consumer::{JobKind, NamedKind};
+use crate::consumer::NamedKind;
 use crate::object::{Page, UnitNotes};
 
 /// The stored objects, and counts of the requests.
@@ -135,8 +135,7 @@ impl Server {
                 return Reply::Object(Object::Page(Page { units, after }));
             }
             // The job shows it later.
-            Request::ResumeDeclared { .. } => return Reply::Done,
-            Request::ResumeJob { .. } | Request::ResumeJobSet { .. } => unreachable!("there are no Jobs"),
+            Request::ResumeJob { .. } => return Reply::Done,
             Request::DeleteJob { .. } | Request::GetChild { .. } | Request::Fail { .. } => {
                 unreachable!("another part sends these")
             }
@@ -162,7 +161,7 @@ impl Server {
             owner: Some(Arc::clone(uid)),
             consumer: ConsumerKey {
                 kind: match kind {
-                    NamedKind::Known(kind) => JobKind::Known(*kind),
+                    NamedKind::Framework => JobKind::Framework,
                     NamedKind::Declared(row) => JobKind::declared(row),
                 },
                 key: job.clone(),

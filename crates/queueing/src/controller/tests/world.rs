@@ -75,9 +75,8 @@ impl World {
         self.controller.step(QueueEvent::Quota(Change::Synced));
         self.controller.step(QueueEvent::Class(Change::Synced));
         self.controller.step(QueueEvent::Pod(Change::Synced));
-        self.controller.step(QueueEvent::Job(Change::Synced));
-        self.controller.step(QueueEvent::Owner(OwnerKind::Attempt, Change::Synced));
-        self.controller.step(QueueEvent::Owner(OwnerKind::JobOfJobSet, Change::Synced));
+        self.controller.step(QueueEvent::Declared(batch("Job"), Change::Synced.into()));
+        self.controller.step(QueueEvent::Attempt(Change::Synced));
         self.relist();
     }
 
@@ -123,7 +122,7 @@ impl World {
             uid: format!("map-{job}").into(),
             controller: Some(format!("uid-{job}").into()),
         };
-        self.controller.step(QueueEvent::Owner(OwnerKind::Attempt, Change::Applied(map.clone())));
+        self.controller.step(QueueEvent::Attempt(Change::Applied(map.clone())));
         map
     }
 
@@ -434,7 +433,7 @@ pub(super) fn summary(request: &Request) -> String {
         Request::RemoveFinalizer { unit, .. } => format!("remove finalizer of {}", unit.name),
         Request::ReturnCapacity { unit, held, .. } => format!("{} keeps {held}", unit.name),
         Request::ListUnits { after, .. } => format!("list after {after:?}"),
-        Request::ResumeDeclared { job, with, .. } => {
+        Request::ResumeJob { job, with, .. } => {
             format!("resume {} at {}", job.name, with.resource_version)
         }
         other => format!("{other:?}"),

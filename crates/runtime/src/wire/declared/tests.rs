@@ -1,6 +1,5 @@
-//! Rows read jobs as their kinds mean them, and as the decoders of Jobs and JobSets do.
+//! Rows read jobs as their kinds mean them, and Jobs and JobSets as their types do.
 
-use framework_queueing::JobSetObject;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,39 +12,9 @@ fn row(row: Value) -> Arc<JobKindRow> {
     Arc::new(serde_json::from_value(row).unwrap())
 }
 
-/// The rows that say what the typed decoders do.
-fn jobs() -> Arc<JobKindRow> {
-    row(json!({
-        "apiVersion": "batch/v1", "kind": "Job", "plural": "jobs", "suspend": {"pointer": "/spec/suspend"},
-        "podSets": [{
-            "count": [[{"pointer": "/spec/parallelism", "default": 1}, "/spec/completions"]],
-            "template": "/spec/template", "withoutTemplate": {},
-        }],
-        "finished": {"conditions": ["Complete", "Failed"]},
-        "priorityClass": ["/spec/template/spec/priorityClassName"],
-    }))
-}
-
-fn job_sets() -> Arc<JobKindRow> {
-    let parallelism = json!({"pointer": "/template/spec/parallelism", "default": 1});
-    row(json!({
-        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "plural": "jobsets",
-        "suspend": {"pointer": "/spec/suspend"},
-        "podSets": [{
-            "each": "/spec/replicatedJobs/*",
-            "count": [
-                [{"pointer": "/replicas", "default": 1}], [parallelism, "/template/spec/completions"],
-            ],
-            "template": "/template/spec/template", "withoutTemplate": {},
-        }],
-        "finished": {"conditions": ["Completed", "Failed"]},
-        "priorityClass": ["/spec/replicatedJobs/*/template/spec/template/spec/priorityClassName"],
-    }))
-}
-
 fn read(row: &Arc<JobKindRow>, object: &Value) -> Result<DeclaredObject, String> {
     let text = decode::<DeclaredText>(object.to_string().as_bytes()).map_err(|error| error.to_string())?;
-    text.ok_or_else(|| "no object".to_owned())?.read(row)
+    text.ok_or_else(|| "no object".to_owned())?.by(row)
 }
 
 fn object(spec: Value, status: Value) -> Value {
@@ -60,11 +29,88 @@ fn template(cpu: &str) -> Value {
     json!({"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}})
 }
 
-/// The row of that kind and version, and what it reads of an object.
-fn built(api_version: &str, kind: &str, object: &Value) -> DeclaredObject {
+/// The row of that kind and version.
+fn row_of(api_version: &str, kind: &str) -> Arc<JobKindRow> {
     let mut rows = built_in().into_iter();
-    let row = rows.find(|row| row.api_version == api_version && row.kind == kind).expect(kind);
-    read(&Arc::new(row), object).expect(kind)
+    Arc::new(rows.find(|row| row.api_version == api_version && row.kind == kind).expect(kind))
+}
+
+/// What that row reads of an object.
+fn built(api_version: &str, kind: &str, object: &Value) -> DeclaredObject {
+    read(&row_of(api_version, kind), object).expect(kind)
+}
+
+#[test]
+fn a_job_asks_for_the_pods_that_it_runs_at_a_time() {
+    let job = |parallelism: Value, completions: Value| {
+        let template = json!({"spec": {
+            "priorityClassName": "high", "containers": [{"resources": {"requests": {"cpu": "500m"}}}],
+        }});
+        let spec = json!({
+            "suspend": true, "parallelism": parallelism, "completions": completions, "template": template,
+        });
+        built("batch/v1", "Job", &object(spec, json!({}))).job
+    };
+    for (parallelism, completions, pods) in [
+        (json!(4), json!(10), "cpu: 2, pods: 4"),
+        (json!(4), json!(3), "cpu: 1500m, pods: 3"),
+        (json!(4), Value::Null, "cpu: 2, pods: 4"),
+        (Value::Null, json!(4), "cpu: 500m, pods: 1"),
+        (json!(0), Value::Null, "nothing"),
+    ] {
+        let found = job(parallelism.clone(), completions.clone());
+        assert_eq!(found.requests.unwrap().to_string(), pods, "{parallelism} {completions}");
+        assert_eq!((found.suspended, found.class.as_deref()), (true, Some("high")));
+    }
+}
+
+#[test]
+fn a_job_set_asks_for_the_pods_that_all_its_jobs_run_at_a_time() {
+    let job = |parallelism: u32, completions: Option<u32>, metadata: Value| {
+        let mut template = template("500m");
+        template["metadata"] = metadata;
+        json!({"spec": {"parallelism": parallelism, "completions": completions, "template": template}})
+    };
+    let jobs = json!([
+        {"template": job(1, None, Value::Null)},
+        {"replicas": 3, "template": job(4, Some(2), json!({}))},
+        {"replicas": 0, "template": job(9, None, json!({"labels": {}}))},
+    ]);
+    let set = object(json!({"suspend": true, "replicatedJobs": jobs}), json!({}));
+    let found = built("jobset.x-k8s.io/v1alpha2", "JobSet", &set);
+    assert_eq!(found.job.requests.unwrap().to_string(), "cpu: 3500m, pods: 7");
+    let place = |index| format!("/spec/replicatedJobs/{index}/template/spec/template");
+    let metadata = [TemplateMetadata::Missing, TemplateMetadata::WithoutLabels, TemplateMetadata::WithLabels];
+    assert_eq!(found.templates, [0, 1, 2].map(|index| (place(index), metadata[index])));
+}
+
+#[test]
+fn a_job_is_part_of_its_controller_unless_that_is_a_cron_job() {
+    for (kind, controller, part_of) in
+        [("JobSet", true, Some("o")), ("JobSet", false, None), ("CronJob", true, None)]
+    {
+        let mut job = object(json!({}), json!({}));
+        let owner = json!({"kind": kind, "name": "o", "uid": "o", "controller": controller});
+        job["metadata"]["ownerReferences"] = json!([owner]);
+        assert_eq!(built("batch/v1", "Job", &job).job.controller.as_deref(), part_of, "{kind}");
+    }
+}
+
+#[test]
+fn jobs_and_job_sets_are_finished_by_a_condition_that_is_true() {
+    for (kind, is, jobs, sets) in [
+        ("Complete", "True", true, false),
+        ("Completed", "True", false, true),
+        ("Failed", "True", true, true),
+        ("Failed", "False", false, false),
+        ("FailureTarget", "True", false, false),
+        ("Suspended", "True", false, false),
+    ] {
+        let status = json!({"conditions": [{"type": kind, "status": is}]});
+        let of =
+            |api_version, kind| built(api_version, kind, &object(json!({}), status.clone())).job.finished;
+        assert_eq!((of("batch/v1", "Job"), of("jobset.x-k8s.io/v1alpha2", "JobSet")), (jobs, sets), "{kind}");
+    }
 }
 
 #[test]
@@ -265,41 +311,33 @@ fn any_status() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The row reads whatever the typed decoder reads, and as the same.
-fn agrees(
-    typed: Option<JobObject>,
-    templates: Option<&[TemplateMetadata]>,
-    row: &Arc<JobKindRow>,
-    json: &Value,
-) {
+/// The row reads whatever the type reads, and as the same.
+fn agrees(typed: Option<oracle::Typed>, row: &Arc<JobKindRow>, json: &Value) {
     let Some(mut typed) = typed else { return };
-    let found = read(row, json).unwrap_or_else(|error| panic!("{error}: {json}"));
-    let mut job = found.job;
-    assert_eq!(job.requests.is_err(), typed.requests.is_err(), "{json}");
+    let mut found = read(row, json).unwrap_or_else(|error| panic!("{error}: {json}"));
+    assert_eq!(found.job.requests.is_err(), typed.job.requests.is_err(), "{json}");
     // Reasons name places in different words.
-    for job in [&mut job, &mut typed] {
+    for job in [&mut found.job, &mut typed.job] {
         job.requests = job.requests.clone().map_err(|_| "a reason".into());
     }
-    assert_eq!(format!("{job:?}"), format!("{typed:?}"), "{json}");
-    if let Some(expected) = templates {
-        let present: Vec<_> = found.templates.iter().map(|(_, metadata)| *metadata).collect();
-        assert!(present.len() <= expected.len(), "{json}");
-        assert!(present.len() < expected.len() || present == expected, "{json}");
-    }
+    assert_eq!(format!("{:?}", found.job), format!("{:?}", typed.job), "{json}");
+    // A template that is not there has no place for a label.
+    let present: Vec<_> = found.templates.iter().map(|(_, metadata)| *metadata).collect();
+    assert!(present.len() <= typed.templates.len(), "{json}");
+    assert!(present.len() < typed.templates.len() || present == typed.templates, "{json}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn the_row_of_jobs_reads_all_that_their_decoder_reads(spec in any_job_spec(), status in any_status()) {
+    fn the_row_of_jobs_reads_all_that_their_type_reads(spec in any_job_spec(), status in any_status()) {
         let json = object(spec, status);
-        let typed = decode::<JobObject>(json.to_string().as_bytes()).ok().flatten();
-        agrees(typed, None, &jobs(), &json);
+        agrees(oracle::job(&json.to_string()), &row_of("batch/v1", "Job"), &json);
     }
 
     #[test]
-    fn the_row_of_job_sets_reads_all_that_their_decoder_reads(
+    fn the_row_of_job_sets_reads_all_that_their_type_reads(
         parts in prop::collection::vec((prop::option::of(odd()), any_job_spec()), 0..4),
         suspend in any::<bool>(),
         status in any_status(),
@@ -311,8 +349,6 @@ proptest! {
         };
         let parts: Vec<Value> = parts.into_iter().map(part).collect();
         let json = object(json!({"suspend": suspend, "replicatedJobs": parts}), status);
-        let set = decode::<JobSetObject>(json.to_string().as_bytes()).ok().flatten();
-        let templates = set.as_ref().map(|set| set.templates.clone());
-        agrees(set.map(|set| set.job), templates.as_deref(), &job_sets(), &json);
+        agrees(oracle::job_set(&json.to_string()), &row_of("jobset.x-k8s.io/v1alpha2", "JobSet"), &json);
     }
 }

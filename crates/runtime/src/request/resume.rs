@@ -1,26 +1,30 @@
-//! The request that lets a JobSet begin.
+//! The request that lets a job begin.
 
 use serde_json::{Value, json};
 
-use framework_api::job_kind::Pointer;
+use framework_api::job_kind::{JobKindRow, Pointer, Suspend};
 use framework_api::queue::{QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
 use framework_queueing::{Resumption, TemplateMetadata};
 
-/// The JSON patch that lets a JobSet begin, and gives its Pods the label. A merge patch would have to repeat
-/// all of `replicatedJobs`.
-pub fn resume(with: &Resumption, templates: &[TemplateMetadata]) -> Value {
+/// The JSON patch that lets a job begin, and gives its Pods the label of the queue. A merge patch would have
+/// to repeat all of a list that templates are in.
+pub fn resume(row: &JobKindRow, with: &Resumption, templates: &[(String, TemplateMetadata)]) -> Value {
     let mut operations = guard(&with.uid, with.resource_version);
-    operations.push(operation("replace", "/spec/suspend", false.into()));
+    operations.push(match &row.suspend {
+        Suspend::Pointer(pointer) => operation("replace", &pointer.to_string(), json!(false)),
+        Suspend::Annotation(name) => {
+            let place = Pointer::of_fields(["metadata", "annotations", name]);
+            operation("replace", &place.to_string(), json!("false"))
+        }
+    });
     operations.push(resumed_by(with));
-    for (position, template) in templates.iter().enumerate() {
-        let place = format!("/spec/replicatedJobs/{position}/template/spec/template");
-        operations.push(label(&place, *template, &with.queue));
-    }
+    let labels = templates.iter().map(|(template, metadata)| label(template, *metadata, &with.queue));
+    operations.extend(labels);
     Value::Array(operations)
 }
 
 /// Notes the unit that lets a job begin.
-pub fn resumed_by(with: &Resumption) -> Value {
+fn resumed_by(with: &Resumption) -> Value {
     if with.has_annotations {
         let place = Pointer::of_fields(["metadata", "annotations", RESUMED_BY_ANNOTATION]);
         return operation("add", &place.to_string(), (*with.unit).into());
@@ -38,7 +42,7 @@ pub fn guard(uid: &str, resource_version: u128) -> Vec<Value> {
 }
 
 /// Gives the Pod template at a place the label of a queue.
-pub fn label(template: &str, metadata: TemplateMetadata, queue: &str) -> Value {
+fn label(template: &str, metadata: TemplateMetadata, queue: &str) -> Value {
     let labels = json!({QUEUE_NAME_LABEL: queue});
     let place = format!("{template}/metadata");
     match metadata {

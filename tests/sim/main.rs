@@ -8,6 +8,7 @@ mod simulation;
 
 mod compression;
 mod defects;
+mod job_rows;
 mod lifecycle;
 mod lifetime;
 mod outage;

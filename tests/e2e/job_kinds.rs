@@ -35,6 +35,7 @@ fn permit() {
         MPI_JOB.install();
         serve_job_sets();
         TRAIN_JOB.install();
+        XGBOOST_JOB.install();
         for operator in OPERATORS {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds");
             kubectl(&["apply", "--server-side", "-f", &format!("{folder}/{operator}/cluster_role.yaml")]);
@@ -72,6 +73,9 @@ struct Served {
 /// Kinds that are there before the controller: it looks for others ever more seldom.
 const MPI_JOB: Served =
     Served { group: "kubeflow.org", version: "v2beta1", kind: "MPIJob", plural: "mpijobs" };
+
+const XGBOOST_JOB: Served =
+    Served { group: "kubeflow.org", version: "v1", kind: "XGBoostJob", plural: "xgboostjobs" };
 
 const TRAIN_JOB: Served =
     Served { group: "trainer.kubeflow.org", version: "v1alpha1", kind: "TrainJob", plural: "trainjobs" };
@@ -123,7 +127,7 @@ fn spec(jobs: &Api<DynamicObject>, name: &str) -> Value {
 }
 
 /// Waits for an Event about a job with that reason, and returns its text and how often it was emitted.
-fn event(namespace: &str, job: &str, reason: &str) -> (String, i32) {
+pub fn event(namespace: &str, job: &str, reason: &str) -> (String, i32) {
     let events: Api<Event> = Api::namespaced(client(), namespace);
     until(&format!("an Event {reason} of {job}"), || {
         let found = block_on(events.list(&ListParams::default())).expect("Events are served").items;
@@ -215,6 +219,24 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
 
     block_on(jobs.delete("train", &DeleteParams::default())).expect("it is there");
     until("its unit is gone", || unit(ns, "pytorchjob-train").is_none().then_some(()));
+}
+
+#[test]
+fn a_kind_whose_crd_is_removed_returns_its_capacity_and_may_come_again() {
+    let _controller = controller();
+    let ns = "removed-kind";
+    furnish(ns, 2);
+    let replicas = json!({"Master": {"replicas": 2, "template": template("1")}});
+    let waits = json!({"runPolicy": {"suspend": true}, "xgbReplicaSpecs": replicas});
+    XGBOOST_JOB.create(ns, "train", &waits);
+    stands(ns, "xgboostjob-train", Phase::Dequeued, "Admitted");
+    gang(ns, "next", 2);
+    queued(ns, "next", "True", "InsufficientQuota");
+    kubectl(&["delete", "crd", "xgboostjobs.kubeflow.org"]);
+    running(ns, "next", 2);
+    XGBOOST_JOB.install();
+    XGBOOST_JOB.create(ns, "again", &waits);
+    stands(ns, "xgboostjob-again", Phase::Enqueued, "InsufficientQuota");
 }
 
 #[test]

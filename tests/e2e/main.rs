@@ -16,6 +16,7 @@ mod floor;
 mod history;
 mod image;
 mod job_kinds;
+mod job_units;
 mod large;
 mod large_failures;
 mod life_requests;

@@ -13,7 +13,7 @@ use kube::api::{
 use serde_json::{Value, json};
 
 use crate::cluster::lease::Shared;
-use crate::cluster::{self, block_on, client, completed, kubectl, pods, running, until};
+use crate::cluster::{self, apply, block_on, client, completed, kubectl, pods, running, until};
 use crate::queue::{QUEUEING, furnish, gang, queued, serve_job_sets, stands, unit};
 
 /// The page for users, whose example is used here.
@@ -26,7 +26,7 @@ fn own_row() -> &'static str {
 }
 
 /// The operators whose kinds are used here.
-const OPERATORS: [&str; 3] = ["mpi-operator", "trainer", "training-operator"];
+const OPERATORS: [&str; 4] = ["kuberay", "mpi-operator", "trainer", "training-operator"];
 
 /// Rights on the kinds of these operators, from the shipped components, and on the kind of the page.
 fn permit() {
@@ -36,6 +36,7 @@ fn permit() {
         serve_job_sets();
         TRAIN_JOB.install();
         XGBOOST_JOB.install();
+        RAY_JOB.install();
         for operator in OPERATORS {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds");
             kubectl(&["apply", "--server-side", "-f", &format!("{folder}/{operator}/cluster_role.yaml")]);
@@ -73,6 +74,8 @@ struct Served {
 /// Kinds that are there before the controller: it looks for others ever more seldom.
 const MPI_JOB: Served =
     Served { group: "kubeflow.org", version: "v2beta1", kind: "MPIJob", plural: "mpijobs" };
+
+const RAY_JOB: Served = Served { group: "ray.io", version: "v1", kind: "RayJob", plural: "rayjobs" };
 
 const XGBOOST_JOB: Served =
     Served { group: "kubeflow.org", version: "v1", kind: "XGBoostJob", plural: "xgboostjobs" };
@@ -268,6 +271,30 @@ fn the_pod_of_an_mpi_launcher_counts_once_by_the_owner_of_its_job() {
             .find(|pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running"))
     });
     // Two of three are reserved, and the launcher is one of the two.
+    gang(ns, "next", 1);
+    running(ns, "next", 1);
+}
+
+#[test]
+fn the_pods_of_a_ray_cluster_count_once_by_the_label_of_their_job() {
+    let _controller = controller();
+    let ns = "ray";
+    furnish(ns, 4);
+    let workers = json!([{"replicas": 1, "template": template("1")}]);
+    let cluster = json!({"headGroupSpec": {"template": template("1")}, "workerGroupSpecs": workers});
+    RAY_JOB.create(ns, "ray", &json!({"suspend": true, "rayClusterSpec": cluster}));
+    stands(ns, "rayjob-ray", Phase::Dequeued, "Admitted");
+    let jobs = RAY_JOB.jobs(ns);
+    until("it goes on", || (spec(&jobs, "ray")["suspend"] == false).then_some(()));
+    let cluster = spec(&jobs, "ray")["rayClusterSpec"].clone();
+    // A ConfigMap plays the RayCluster that controls the Pods.
+    apply(ns, r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ray-cluster"}}"#);
+    let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "ConfigMap"), "configmaps");
+    let between: Api<DynamicObject> = Api::namespaced_with(client(), ns, &kind);
+    let between = block_on(between.get("ray-cluster")).expect("it is there");
+    operate(ns, "ray-head", &between, &cluster["headGroupSpec"]["template"]);
+    operate(ns, "ray-worker", &between, &cluster["workerGroupSpecs"][0]["template"]);
+    // Three of four are reserved with the submitter, and two of the three are these.
     gang(ns, "next", 1);
     running(ns, "next", 1);
 }

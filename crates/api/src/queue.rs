@@ -30,6 +30,8 @@ pub const QUEUE_KIND: &str = "Queue";
 
 /// Label of a job: the queue in which it waits. The Pods and units of that job carry it too.
 pub const QUEUE_NAME_LABEL: &str = "frameworkcontroller.microsoft.com/queue-name";
+/// Label of the Pods of a resumed job: its UID, for operators that put objects of their own between both.
+pub const CONSUMER_LABEL: &str = "frameworkcontroller.microsoft.com/queue-consumer";
 /// Finalizer of a unit: the unit is deleted only after the last Pod of its job is gone.
 pub const FINALIZER: &str = "frameworkcontroller.microsoft.com/queue-unit";
 /// Label of a QueueUnit that the controller creates: the slot of its namespace, whose owner schedules it.

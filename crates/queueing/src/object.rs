@@ -182,6 +182,8 @@ pub struct PodUse {
     pub resource_version: u128,
     /// UID of the object that controls it.
     pub controller: Option<Arc<str>>,
+    /// UID of the job that its label names.
+    pub consumer: Option<Arc<str>>,
     /// The requests that count against quotas: none once it has ended.
     pub requests: ResourceRequests,
     /// Whether it has ended.

@@ -1,8 +1,9 @@
 //! Which job a Pod uses a quota for, by the UIDs of its owners.
 //!
 //! A Pod of a Framework is controlled by the ConfigMap of an attempt, which the Framework controls. A Pod of
-//! a Job is controlled by the Job, which a job of another kind may control. Labels, annotations and names
-//! decide nothing: a user can copy them.
+//! a Job is controlled by the Job, which a job of another kind may control. Annotations and
+//! names decide nothing: a user can copy them. A label with the UID of the job counts only where the owners
+//! lead to no known job, because an operator has an object of its own between both, such as a RayCluster.
 //!
 //! A Pod whose owners are not all known is of no job, so that it counts as others' use. Its job may reserve
 //! the same amount meanwhile: counted twice it delays a release, counted by nobody it would exceed the quota.
@@ -24,6 +25,21 @@ enum Between {
     Job,
 }
 
+/// The objects that a Pod names, by namespace and UID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The object that controls it.
+    pub controller: Key,
+    /// The job that its label names.
+    pub consumer: Option<Key>,
+}
+
+impl Named {
+    fn uids(&self) -> impl Iterator<Item = &Key> {
+        [&self.controller].into_iter().chain(&self.consumer)
+    }
+}
+
 /// The objects between Pods and jobs.
 #[derive(Debug, Default)]
 pub struct Owners {
@@ -34,9 +50,9 @@ pub struct Owners {
     uids: BTreeMap<(Between, Key), Key>,
     /// Jobs, by namespace and UID.
     jobs: BTreeSet<Key>,
-    /// Pods by their controller.
+    /// Pods by the UIDs that they name.
     pods: BTreeMap<Key, BTreeSet<Key>>,
-    controller_of: BTreeMap<Key, Key>,
+    named: BTreeMap<Key, Named>,
 }
 
 impl Owners {
@@ -83,32 +99,36 @@ impl Owners {
         self.pods.get(uid).filter(|_| is_news).cloned().unwrap_or_default()
     }
 
-    /// A Pod has this controller, by namespace and UID; `None`: none, or the Pod is gone.
-    pub fn set_pod(&mut self, pod: &Key, controller: Option<Key>) {
-        let before = match &controller {
-            Some(controller) => self.controller_of.insert(pod.clone(), controller.clone()),
-            None => self.controller_of.remove(pod),
+    /// A Pod names these objects; `None`: it has no controller, or is gone.
+    pub fn set_pod(&mut self, pod: &Key, named: Option<Named>) {
+        let before = match &named {
+            Some(named) => self.named.insert(pod.clone(), named.clone()),
+            None => self.named.remove(pod),
         };
-        if before == controller {
+        if before == named {
             return;
         }
-        if let Some(before) = before
-            && let Some(pods) = self.pods.get_mut(&before)
-        {
-            pods.remove(pod);
-            if pods.is_empty() {
-                self.pods.remove(&before);
+        for uid in before.iter().flat_map(Named::uids) {
+            if let Some(pods) = self.pods.get_mut(uid) {
+                pods.remove(pod);
+                if pods.is_empty() {
+                    self.pods.remove(uid);
+                }
             }
         }
-        if let Some(controller) = controller {
-            self.pods.entry(controller).or_default().insert(pod.clone());
+        for uid in named.iter().flat_map(Named::uids) {
+            self.pods.entry(uid.clone()).or_default().insert(pod.clone());
         }
     }
 
     /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known.
     pub fn job_of(&self, pod: &Key) -> Option<Key> {
-        let controller = self.controller_of.get(pod)?;
-        self.controllers.get(controller).or_else(|| self.jobs.get(controller)).cloned()
+        let Named { controller, consumer } = self.named.get(pod)?;
+        let by_owner = self.controllers.get(controller).or_else(|| self.jobs.get(controller));
+        let by_label = || self.jobs.get(consumer.as_ref()?);
+        let is_known = by_owner.is_some_and(|job| self.jobs.contains(job));
+        let job = if is_known { by_owner } else { by_label().or(by_owner) };
+        job.cloned()
     }
 }
 
@@ -130,6 +150,10 @@ mod tests {
         Key::new("ns", name)
     }
 
+    fn by(controller: Key) -> Option<Named> {
+        Some(Named { controller, consumer: None })
+    }
+
     fn part(uid: &str, controller: &str) -> Option<(Arc<str>, Arc<str>)> {
         Some((uid.into(), controller.into()))
     }
@@ -142,7 +166,7 @@ mod tests {
     #[test]
     fn a_pod_belongs_to_the_framework_that_controls_its_config_map() {
         let mut owners = Owners::default();
-        owners.set_pod(&key("pod"), Some(key("map")));
+        owners.set_pod(&key("pod"), by(key("map")));
         assert_eq!(owners.job_of(&key("pod")), None, "the ConfigMap is not seen yet");
         let shown = Change::Applied(link("a-attempt", 1, "map", "framework"));
         assert_eq!(owners.apply(shown), [key("pod")].into());
@@ -156,7 +180,7 @@ mod tests {
     fn a_pod_of_a_job_set_belongs_to_it_and_one_of_a_known_job_to_the_job() {
         let mut owners = Owners::default();
         for pod in ["set-pod", "job-pod", "stranger"] {
-            owners.set_pod(&key(pod), Some(key(&format!("{pod}-job"))));
+            owners.set_pod(&key(pod), by(key(&format!("{pod}-job"))));
         }
         owners.set_job(&key("set-pod-job"), true);
         owners.set_part(key("child"), part("set-pod-job", "set"));
@@ -170,7 +194,7 @@ mod tests {
     #[test]
     fn a_pod_of_a_launcher_belongs_to_the_job_that_controls_its_job() {
         let mut owners = Owners::default();
-        owners.set_pod(&key("launcher-0"), Some(key("job")));
+        owners.set_pod(&key("launcher-0"), by(key("job")));
         owners.set_job(&key("job"), true);
         assert_eq!(owners.set_part(key("launcher"), part("job", "mpi")), [key("launcher-0")].into());
         assert_eq!(owners.job_of(&key("launcher-0")), Some(key("mpi")));
@@ -182,11 +206,28 @@ mod tests {
     }
 
     #[test]
+    fn a_label_counts_where_the_owners_lead_to_no_known_job() {
+        let mut owners = Owners::default();
+        let pod = Named { controller: key("cluster"), consumer: Some(key("ray")) };
+        owners.set_pod(&key("head"), Some(pod.clone()));
+        assert_eq!(owners.job_of(&key("head")), None, "nor is the job known");
+        assert_eq!(owners.set_job(&key("ray"), true), [key("head")].into());
+        assert_eq!(owners.job_of(&key("head")), Some(key("ray")));
+        // Its controller turns out to be another job.
+        owners.set_job(&key("cluster"), true);
+        assert_eq!(owners.job_of(&key("head")), Some(key("cluster")));
+        owners.set_job(&key("cluster"), false);
+        owners.set_pod(&key("head"), None);
+        assert_eq!(owners.job_of(&key("head")), None);
+        assert!(owners.pods.is_empty());
+    }
+
+    #[test]
     fn a_uid_counts_in_its_own_namespace_only() {
         let mut owners = Owners::default();
         owners.apply(Change::Applied(link("a-attempt", 1, "map", "framework")));
         let elsewhere = Key::new("elsewhere", "pod");
-        owners.set_pod(&elsewhere, Some(Key::new("elsewhere", "map")));
+        owners.set_pod(&elsewhere, by(Key::new("elsewhere", "map")));
         assert_eq!(owners.job_of(&elsewhere), None);
     }
 }

@@ -163,6 +163,7 @@ mod tests {
             key: Key::new("ns", "a-0"),
             resource_version: 1,
             controller: Some("uid".into()),
+            consumer: None,
             requests: [("cpu", Amount::units(cpu))].into_iter().collect(),
             ended: false,
             lapses,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::QueueController;
 use crate::object::UnitObject;
+use crate::owners::Named;
 use crate::unit::Reserves;
 use crate::usage::{Own, less};
 
@@ -14,7 +15,11 @@ impl QueueController {
     pub(super) fn pod_changed(&mut self, key: &Key) {
         let pod = self.objects.pods.get(key);
         let of = |uid: &Arc<str>| Key { namespace: Arc::clone(&key.namespace), name: Arc::clone(uid) };
-        self.objects.owners.set_pod(key, pod.and_then(|pod| pod.controller.as_ref()).map(of));
+        let named = pod.and_then(|pod| {
+            let controller = of(pod.controller.as_ref()?);
+            Some(Named { controller, consumer: pod.consumer.as_ref().map(of) })
+        });
+        self.objects.owners.set_pod(key, named);
         let job = self.objects.owners.job_of(key);
         let Some((before, now)) = self.usage.pod_changed(key, pod, job) else { return };
         for (counts, more) in [(before, false), (now, true)] {

@@ -177,7 +177,7 @@ mod tests {
     use std::sync::Arc;
 
     use framework_api::job_kind::built_in;
-    use framework_api::queue::RESUMED_BY_ANNOTATION;
+    use framework_api::queue::{CONSUMER_LABEL, RESUMED_BY_ANNOTATION};
     use framework_queueing::{QueueCounts, Resumption, TemplateMetadata};
 
     use super::*;
@@ -256,15 +256,17 @@ mod tests {
         let (line, body) = rendered(&Request::ResumeJob { row, job, with, templates });
         assert!(line.contains("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/set?"), "{line}");
         let at = |index| place(index) + "/metadata";
-        let label = format!("{}/labels/{}", at(2), QUEUE_NAME_LABEL.replace('/', "~1"));
+        let label = |name: &str| format!("{}/labels/{}", at(2), name.replace('/', "~1"));
+        let labels = json!({QUEUE_NAME_LABEL: "q", CONSUMER_LABEL: "u"});
         let expected = json!([
             {"op": "replace", "path": "/metadata/uid", "value": "u"},
             {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
             {"op": "replace", "path": "/spec/suspend", "value": false},
             {"op": "add", "path": "/metadata/annotations", "value": {RESUMED_BY_ANNOTATION: "unit"}},
-            {"op": "add", "path": at(0), "value": {"labels": {QUEUE_NAME_LABEL: "q"}}},
-            {"op": "add", "path": at(1) + "/labels", "value": {QUEUE_NAME_LABEL: "q"}},
-            {"op": "add", "path": label, "value": "q"},
+            {"op": "add", "path": at(0), "value": {"labels": labels}},
+            {"op": "add", "path": at(1) + "/labels", "value": labels},
+            {"op": "add", "path": label(QUEUE_NAME_LABEL), "value": "q"},
+            {"op": "add", "path": label(CONSUMER_LABEL), "value": "u"},
         ]);
         assert_eq!(body, expected);
     }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use framework_api::job_kind::{JobKindRow, Pointer, Suspend};
-use framework_api::queue::{QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
+use framework_api::job_kind::{JobKindRow, Pointer, Suspend, escaped};
+use framework_api::queue::{CONSUMER_LABEL, QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
 use framework_queueing::{Resumption, TemplateMetadata};
 
-/// The JSON patch that lets a job begin, and gives its Pods the label of the queue. A merge patch would have
-/// to repeat all of a list that templates are in.
+/// The JSON patch that lets a job begin, and gives its Pods the labels of the queue and of the job. A merge
+/// patch would have to repeat all of a list that templates are in.
 pub fn resume(row: &JobKindRow, with: &Resumption, templates: &[(String, TemplateMetadata)]) -> Value {
     let mut operations = guard(&with.uid, with.resource_version);
     operations.push(match &row.suspend {
@@ -18,7 +18,7 @@ pub fn resume(row: &JobKindRow, with: &Resumption, templates: &[(String, Templat
         }
     });
     operations.push(resumed_by(with));
-    let labels = templates.iter().map(|(template, metadata)| label(template, *metadata, &with.queue));
+    let labels = templates.iter().flat_map(|(template, metadata)| label(template, *metadata, with));
     operations.extend(labels);
     Value::Array(operations)
 }
@@ -41,16 +41,19 @@ pub fn guard(uid: &str, resource_version: u128) -> Vec<Value> {
     ]
 }
 
-/// Gives the Pod template at a place the label of a queue.
-fn label(template: &str, metadata: TemplateMetadata, queue: &str) -> Value {
-    let labels = json!({QUEUE_NAME_LABEL: queue});
+/// Gives the Pod template at a place the labels of the queue and of the job.
+fn label(template: &str, metadata: TemplateMetadata, with: &Resumption) -> Vec<Value> {
+    let labels = [(QUEUE_NAME_LABEL, &*with.queue), (CONSUMER_LABEL, &*with.uid)];
+    let all: Value = labels.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
     let place = format!("{template}/metadata");
     match metadata {
-        TemplateMetadata::Missing => operation("add", &place, json!({"labels": labels})),
-        TemplateMetadata::WithoutLabels => operation("add", &format!("{place}/labels"), labels),
+        TemplateMetadata::Missing => vec![operation("add", &place, json!({"labels": all}))],
+        TemplateMetadata::WithoutLabels => vec![operation("add", &format!("{place}/labels"), all)],
         TemplateMetadata::WithLabels => {
-            let label = QUEUE_NAME_LABEL.replace('/', "~1");
-            operation("add", &format!("{place}/labels/{label}"), queue.into())
+            let one = |(label, value): (&str, &str)| {
+                operation("add", &format!("{place}/labels/{}", escaped(label)), value.into())
+            };
+            labels.map(one).into()
         }
     }
 }

@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_api::queue::{CONSUMER_LABEL, QUEUE_NAME_LABEL};
 use framework_queue::ResourceRequests;
 use framework_queueing::PodUse;
 
 use super::resource::{Read, Resource, Wire};
-use super::typed::{Metadata, PodSpecWire};
+use super::typed::{Metadata, PodSpecWire, given};
 
 #[derive(Deserialize)]
 struct PodWire {
@@ -41,9 +41,9 @@ fn pod_of(pod: PodWire) -> PodUse {
     let phase = status.as_ref().and_then(|status| status.phase.as_deref());
     let ended = matches!(phase, Some("Succeeded" | "Failed"));
     let requests = spec.and_then(|spec| ResourceRequests::pod(&spec.asks()).ok()).unwrap_or_default();
-    // Labels and annotations say nothing: a user can copy them.
     let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
-    PodUse { key, resource_version, controller, requests, ended, lapses: lapses(&metadata) }
+    let consumer = given(metadata.label(CONSUMER_LABEL));
+    PodUse { key, resource_version, controller, consumer, requests, ended, lapses: lapses(&metadata) }
 }
 
 /// When quotas cease to count a Pod that is being deleted. `deletionTimestamp` is the end of its grace period

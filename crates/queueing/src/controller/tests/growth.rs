@@ -72,6 +72,7 @@ impl World {
             key: key(name),
             resource_version: self.server.version,
             controller: Some(format!("map-{job}").into()),
+            consumer: None,
             requests: cpu(1),
             ended: false,
             lapses: None,

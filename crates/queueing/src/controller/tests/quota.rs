@@ -34,6 +34,7 @@ fn pod_of(job: &str, asks: u64) -> PodUse {
         key: key(&format!("{job}-0")),
         resource_version: 2,
         controller: Some(format!("map-{job}").into()),
+        consumer: None,
         requests: cpu(asks),
         ended: false,
         lapses: None,

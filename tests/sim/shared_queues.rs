@@ -10,7 +10,7 @@ use framework_sim::{Fault, NAMESPACE, Options, Rule, SimCluster, User, Verb};
 use serde_json::json;
 
 use crate::replicas::{replica_with, shared};
-use crate::simulation::controller::{Controller, Setup};
+use crate::simulation::controller::{Controller, Setup, member_of};
 use crate::simulation::life::calm;
 use crate::simulation::walk::queues::broken_promise;
 use crate::simulation::{SECOND, pass, simulate, slots};
@@ -126,6 +126,10 @@ fn late(leaves: Leaves, lack: Option<Defect>) -> Result<(), String> {
         pass(Duration::from_millis(500)).await;
         let front = json!({ "spec": { "priority": 10 } });
         scene.user.patch("queueunits", "second", front).expect("it waits");
+        // The leader learns that the owner leaves, and then of its slots. Otherwise it may give them back:
+        // they come to it once the Lease has lapsed, when the release has landed.
+        let member = member_of(&scene.other.name);
+        scene.cluster.freeze_watches(&member, "configmaps", SECOND);
         scene.end(leaves).await
     })
 }

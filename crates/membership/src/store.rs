@@ -64,6 +64,11 @@ impl Store {
         let only = ListParams::default().fields(&format!("metadata.name={name}"));
         match timeout(self.timeout, api.list(&only)).await {
             Ok(Ok(found)) => Some(found),
+            Ok(Err(kube::Error::Api(status))) => {
+                let (code, reason) = (status.code, status.reason.as_str());
+                warn!(name, code, reason, message = status.message, "a read was refused");
+                None
+            }
             Ok(Err(error)) => {
                 debug!(name, %error, "a read failed");
                 None

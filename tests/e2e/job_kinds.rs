@@ -2,18 +2,17 @@
 
 use std::sync::Once;
 
-use framework_api::queue::{Phase, QUEUE_NAME_LABEL};
+use framework_api::queue::{Phase, QUEUE_NAME_LABEL, QueueUnit};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::ClusterRole;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams,
-};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::lease::Shared;
-use crate::cluster::{self, apply, block_on, client, completed, kubectl, pods, running, until};
+use crate::cluster::{self, block_on, client, completed, kubectl, pods, running, until};
+use crate::job_crds::Served;
+use crate::job_rows::{self, MPI_JOB};
 use crate::queue::{QUEUEING, furnish, gang, queued, serve_job_sets, stands, unit};
 
 /// The page for users, whose example is used here.
@@ -26,23 +25,24 @@ fn own_row() -> &'static str {
 }
 
 /// The operators whose kinds are used here.
-const OPERATORS: [&str; 4] = ["kuberay", "mpi-operator", "trainer", "training-operator"];
+const OPERATORS: [&str; 6] =
+    ["argo-workflows", "kuberay", "mpi-operator", "spark-operator", "trainer", "training-operator"];
 
 /// Rights on the kinds of these operators, from the shipped components, and on the kind of the page.
 fn permit() {
     static PERMITTED: Once = Once::new();
     PERMITTED.call_once(|| {
-        MPI_JOB.install();
         serve_job_sets();
         TRAIN_JOB.install();
-        XGBOOST_JOB.install();
-        RAY_JOB.install();
+        TUNING.install();
+        job_rows::install();
         for operator in OPERATORS {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds");
             kubectl(&["apply", "--server-side", "-f", &format!("{folder}/{operator}/cluster_role.yaml")]);
         }
+        let verbs = ["get", "list", "watch", "patch"];
         let rules = json!([{
-            "apiGroups": ["example.com"], "resources": ["sweeps"], "verbs": ["get", "list", "watch", "patch"],
+            "apiGroups": ["example.com"], "resources": ["sweeps", "tunings"], "verbs": verbs,
         }]);
         let role = serde_json::from_value(json!({"metadata": {"name": "sweeps"}, "rules": rules}));
         let roles: Api<ClusterRole> = Api::all(client());
@@ -56,77 +56,41 @@ fn permit() {
     });
 }
 
-/// A controller with the row of the page.
-fn controller() -> Shared {
+/// A controller with the row of the page, and one more.
+pub fn controller() -> Shared {
     permit();
-    let config: &'static str = Box::leak(format!("{QUEUEING}\n{}", own_row()).into());
+    let config: &'static str = Box::leak(format!("{QUEUEING}\n{}{TUNING_ROW}", own_row().trim_end()).into());
     Shared::controller("job-kinds", config)
 }
 
-/// A kind of which the API server checks nothing.
-struct Served {
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-}
+/// A kind that is there before the controller: it looks for others ever more seldom.
+const TRAIN_JOB: Served = Served::new("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs");
 
-/// Kinds that are there before the controller: it looks for others ever more seldom.
-const MPI_JOB: Served =
-    Served { group: "kubeflow.org", version: "v2beta1", kind: "MPIJob", plural: "mpijobs" };
+/// A kind whose CRD is removed while others wait.
+const TUNING: Served = Served::new("example.com", "v1", "Tuning", "tunings");
 
-const RAY_JOB: Served = Served { group: "ray.io", version: "v1", kind: "RayJob", plural: "rayjobs" };
+/// Its row in the config file, which follows that of the page.
+const TUNING_ROW: &str = "
+- apiVersion: example.com/v1
+  kind: Tuning
+  plural: tunings
+  suspend: {pointer: /spec/paused}
+  podSets: [{count: [[/spec/parallel]], template: /spec/pod}]
+  finished: {pointer: /status/phase, values: [Done]}
+";
 
-const XGBOOST_JOB: Served =
-    Served { group: "kubeflow.org", version: "v1", kind: "XGBoostJob", plural: "xgboostjobs" };
-
-const TRAIN_JOB: Served =
-    Served { group: "trainer.kubeflow.org", version: "v1alpha1", kind: "TrainJob", plural: "trainjobs" };
-
-impl Served {
-    fn install(&self) {
-        let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-        let definition = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{}.{}", self.plural, self.group)},
-            "spec": {
-                "group": self.group, "scope": "Namespaced",
-                "names": {"kind": self.kind, "plural": self.plural},
-                "versions": [{
-                    "name": self.version, "served": true, "storage": true, "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object", "properties": {"spec": anything, "status": anything},
-                    }},
-                }],
-            },
-        });
-        cluster::apply("default", &definition.to_string());
-    }
-
-    fn jobs(&self, namespace: &str) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk(self.group, self.version, self.kind);
-        Api::namespaced_with(client(), namespace, &ApiResource::from_gvk_with_plural(&kind, self.plural))
-    }
-
-    /// Creates a job in the queue, as soon as the kind is served.
-    fn create(&self, namespace: &str, name: &str, spec: &Value) -> DynamicObject {
-        let job = json!({
-            "apiVersion": format!("{}/{}", self.group, self.version), "kind": self.kind,
-            "metadata": {"name": name, "labels": {QUEUE_NAME_LABEL: "q"}}, "spec": spec,
-        });
-        let job: DynamicObject = serde_json::from_value(job).expect("an object");
-        let jobs = self.jobs(namespace);
-        until("the kind is served", || block_on(jobs.create(&PostParams::default(), &job)).ok())
-    }
-}
-
-fn template(cpu: &str) -> Value {
+pub fn template(cpu: &str) -> Value {
     let resources = json!({"requests": {"cpu": cpu}});
     json!({"spec": {"containers": [{"name": "main", "image": "busybox", "resources": resources}]}})
 }
 
-fn spec(jobs: &Api<DynamicObject>, name: &str) -> Value {
+pub fn spec(jobs: &Api<DynamicObject>, name: &str) -> Value {
     block_on(jobs.get(name)).expect("it is there").data["spec"].clone()
+}
+
+/// What a unit requests.
+pub fn requests(unit: &QueueUnit) -> Vec<String> {
+    unit.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect()
 }
 
 /// Waits for an Event about a job with that reason, and returns its text and how often it was emitted.
@@ -155,7 +119,7 @@ fn owner(job: &DynamicObject) -> Value {
 }
 
 /// Creates a Pod as an operator does: from the stored template, controlled by the job.
-fn operate(namespace: &str, pod: &str, job: &DynamicObject, template: &Value) {
+pub fn operate(namespace: &str, pod: &str, job: &DynamicObject, template: &Value) {
     let owner = owner(job);
     let labels = &template["metadata"]["labels"];
     let object = json!({
@@ -174,7 +138,7 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
     // Without the CRD nothing is delayed.
     gang(ns, "first", 2);
     running(ns, "first", 2);
-    let kind = Served { group: "kubeflow.org", version: "v1", kind: "PyTorchJob", plural: "pytorchjobs" };
+    let kind = Served::new("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs");
     kind.install();
     let jobs = kind.jobs(ns);
     kind.create(ns, "malformed", &json!({"runPolicy": {"suspend": true}, "pytorchReplicaSpecs": "none"}));
@@ -184,9 +148,7 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
     let waits = json!({"runPolicy": {"suspend": true}, "pytorchReplicaSpecs": replicas});
     let job = kind.create(ns, "train", &waits);
     let waiting = stands(ns, "pytorchjob-train", Phase::Enqueued, "InsufficientQuota");
-    let asks: Vec<_> =
-        waiting.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect();
-    assert_eq!(asks, ["cpu: 2500m", "pods: 4"]);
+    assert_eq!(requests(&waiting), ["cpu: 2500m", "pods: 4"]);
     assert_eq!(spec(&jobs, "train")["runPolicy"]["suspend"], true);
     assert!(unit(ns, "pytorchjob-malformed").is_none(), "it has no request that is known");
     let (says, times) = event(ns, "malformed", "RequestUnknown");
@@ -229,17 +191,16 @@ fn a_kind_whose_crd_is_removed_returns_its_capacity_and_may_come_again() {
     let _controller = controller();
     let ns = "removed-kind";
     furnish(ns, 2);
-    let replicas = json!({"Master": {"replicas": 2, "template": template("1")}});
-    let waits = json!({"runPolicy": {"suspend": true}, "xgbReplicaSpecs": replicas});
-    XGBOOST_JOB.create(ns, "train", &waits);
-    stands(ns, "xgboostjob-train", Phase::Dequeued, "Admitted");
+    let waits = json!({"paused": true, "parallel": 2, "pod": template("1")});
+    TUNING.create(ns, "train", &waits);
+    stands(ns, "tuning-train", Phase::Dequeued, "Admitted");
     gang(ns, "next", 2);
     queued(ns, "next", "True", "InsufficientQuota");
-    kubectl(&["delete", "crd", "xgboostjobs.kubeflow.org"]);
+    kubectl(&["delete", "crd", "tunings.example.com"]);
     running(ns, "next", 2);
-    XGBOOST_JOB.install();
-    XGBOOST_JOB.create(ns, "again", &waits);
-    stands(ns, "xgboostjob-again", Phase::Enqueued, "InsufficientQuota");
+    TUNING.install();
+    TUNING.create(ns, "again", &waits);
+    stands(ns, "tuning-again", Phase::Enqueued, "InsufficientQuota");
 }
 
 #[test]
@@ -276,36 +237,12 @@ fn the_pod_of_an_mpi_launcher_counts_once_by_the_owner_of_its_job() {
 }
 
 #[test]
-fn the_pods_of_a_ray_cluster_count_once_by_the_label_of_their_job() {
-    let _controller = controller();
-    let ns = "ray";
-    furnish(ns, 4);
-    let workers = json!([{"replicas": 1, "template": template("1")}]);
-    let cluster = json!({"headGroupSpec": {"template": template("1")}, "workerGroupSpecs": workers});
-    RAY_JOB.create(ns, "ray", &json!({"suspend": true, "rayClusterSpec": cluster}));
-    stands(ns, "rayjob-ray", Phase::Dequeued, "Admitted");
-    let jobs = RAY_JOB.jobs(ns);
-    until("it goes on", || (spec(&jobs, "ray")["suspend"] == false).then_some(()));
-    let cluster = spec(&jobs, "ray")["rayClusterSpec"].clone();
-    // A ConfigMap plays the RayCluster that controls the Pods.
-    apply(ns, r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ray-cluster"}}"#);
-    let kind = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "ConfigMap"), "configmaps");
-    let between: Api<DynamicObject> = Api::namespaced_with(client(), ns, &kind);
-    let between = block_on(between.get("ray-cluster")).expect("it is there");
-    operate(ns, "ray-head", &between, &cluster["headGroupSpec"]["template"]);
-    operate(ns, "ray-worker", &between, &cluster["workerGroupSpecs"][0]["template"]);
-    // Three of four are reserved with the submitter, and two of the three are these.
-    gang(ns, "next", 1);
-    running(ns, "next", 1);
-}
-
-#[test]
 fn a_train_job_requests_what_its_suspended_job_set_says() {
     let _controller = controller();
     let ns = "trainjob";
     furnish(ns, 4);
     let jobs = TRAIN_JOB.jobs(ns);
-    let job = TRAIN_JOB.create(ns, "train", &json!({"suspend": true}));
+    let job = TRAIN_JOB.create(ns, "train", &json!({"suspend": true, "runtimeRef": {"name": "torch"}}));
     // As Trainer does, which makes it of the runtime that the job names.
     let part = json!({"spec": {"parallelism": 3, "template": template("500m")}});
     let set = json!({
@@ -315,9 +252,7 @@ fn a_train_job_requests_what_its_suspended_job_set_says() {
     });
     cluster::apply(ns, &set.to_string());
     let found = stands(ns, "trainjob-train", Phase::Dequeued, "Admitted");
-    let asks: Vec<_> =
-        found.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect();
-    assert_eq!(asks, ["cpu: 1500m", "pods: 3"]);
+    assert_eq!(requests(&found), ["cpu: 1500m", "pods: 3"]);
     until("it goes on", || (spec(&jobs, "train")["suspend"] == false).then_some(()));
 }
 
@@ -327,7 +262,7 @@ fn a_kind_nobody_has_heard_of_waits_by_ten_lines_of_config() {
     assert!(own_row().lines().count() <= 11, "ten lines and the key");
     let ns = "sweeps";
     furnish(ns, 7);
-    let kind = Served { group: "example.com", version: "v1", kind: "Sweep", plural: "sweeps" };
+    let kind = Served::new("example.com", "v1", "Sweep", "sweeps");
     kind.install();
     let trials = json!([
         {"parallel": 2, "pod": template("1")}, {"parallel": 4, "total": 3, "pod": template("2")},
@@ -335,9 +270,7 @@ fn a_kind_nobody_has_heard_of_waits_by_ten_lines_of_config() {
     let first = kind.create(ns, "first", &json!({"paused": true, "trials": trials}));
     let jobs = kind.jobs(ns);
     let found = stands(ns, "sweep-first", Phase::Dequeued, "Admitted");
-    let asks: Vec<_> =
-        found.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect();
-    assert_eq!(asks, ["cpu: 8", "pods: 5"]);
+    assert_eq!(requests(&found), ["cpu: 8", "pods: 5"]);
     until("it goes on", || (spec(&jobs, "first")["paused"] == false).then_some(()));
 
     // A unit by hand, for a job without the label, follows that job.

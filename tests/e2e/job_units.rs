@@ -77,7 +77,11 @@ fn a_unit_by_hand_follows_a_job_set_without_the_label_to_its_end() {
     gang(ns, "next", 2);
     queued(ns, "next", "True", "InsufficientQuota");
     assert_eq!(block_on(sets.get("train")).expect("it is there").data["spec"]["suspend"], true);
-    let ends = Patch::Merge(json!({"status": {"conditions": [{"type": "Completed", "status": "True"}]}}));
+    let condition = json!([{
+        "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    let ends = Patch::Merge(json!({"status": {"conditions": condition}}));
     block_on(sets.patch_status("train", &PatchParams::default(), &ends)).expect("a status");
     running(ns, "next", 2);
 }

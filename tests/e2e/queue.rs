@@ -6,15 +6,14 @@ use framework_sim::check::queue::{self as check, Blind};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::ResourceExt;
-use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
-};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::lease::{Alone, Shared, namespace};
 use crate::cluster::{
     self, apply, block_on, client, completed, frameworks, kubectl, pods, running, state, until, wait,
 };
+use crate::job_crds::Served;
 use crate::queue_history::{Recording, gone, released};
 
 pub const QUEUEING: &str = "queueing: true";
@@ -41,7 +40,7 @@ fn queue(namespace: &str, name: &str) {
 }
 
 /// A quota, once the quota controller has taken it in.
-fn quota(namespace: &str, hard: &[(&str, &str)]) {
+pub fn quota(namespace: &str, hard: &[(&str, &str)]) {
     let hard: serde_json::Map<String, Value> =
         hard.iter().map(|(key, limit)| ((*key).into(), json!(limit))).collect();
     let quota = json!({
@@ -292,32 +291,15 @@ fn a_suspended_job_with_the_label_waits_like_a_framework() {
     });
 }
 
-/// As much of the CRD of JobSets as queueing uses. Several tests install it.
+const JOB_SET: Served = Served::new("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets");
+
+/// Several tests install the CRD of JobSets.
 pub fn serve_job_sets() {
-    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": "jobsets.jobset.x-k8s.io",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-        },
-        "spec": {
-            "group": "jobset.x-k8s.io", "scope": "Namespaced",
-            "names": {"kind": "JobSet", "plural": "jobsets", "singular": "jobset"},
-            "versions": [{
-                "name": "v1alpha2", "served": true, "storage": true, "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {
-                    "type": "object", "properties": {"spec": anything, "status": anything},
-                }},
-            }],
-        },
-    });
-    apply("default", &definition.to_string());
+    JOB_SET.install();
 }
 
 pub fn job_sets(namespace: &str) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
-    Api::namespaced_with(client(), namespace, &ApiResource::from_gvk_with_plural(&kind, "jobsets"))
+    JOB_SET.jobs(namespace)
 }
 
 #[test]

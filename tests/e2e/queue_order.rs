@@ -1,7 +1,8 @@
-//! The order of units on the real API server, by PriorityClass, policy and Queue, and the capacity of a Job
-//! and a JobSet until their last Pods are gone.
+//! The order of units on the real API server, by PriorityClass, policy and Queue, what a waiting unit tells,
+//! and the capacity of a Job and a JobSet until their last Pods are gone.
 
 use framework_api::queue::{Phase, QUEUE_NAME_LABEL};
+use framework_testcluster::running::Running;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
@@ -10,8 +11,13 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{apply, block_on, client, kubectl, pods, running, until};
-use crate::queue::{controller, furnish, gang, job_sets, queued, serve_job_sets, stands};
+use crate::cluster::lease::Alone;
+use crate::cluster::{apply, block_on, client, installed, kubectl, pods, running, until};
+use crate::program;
+use crate::queue::{
+    QUEUEING, controller, furnish, gang, job_sets, queued, quota, serve_job_sets, stands, unit,
+};
+use crate::startup::read;
 
 /// Creates a unit that names no job and requests all of the room.
 fn reserve(namespace: &str, name: &str, queue: &str, more: &Value) {
@@ -68,6 +74,63 @@ fn a_priority_class_decides_the_order_and_each_step_has_its_event() {
     let missing = of("older", "InsufficientQuota");
     assert!(missing.contains("pods") && missing.contains('2'), "{missing}");
     of("newer", "Admitted");
+}
+
+/// The answer about a unit, whose only reader is an administrator.
+fn position(program: &mut Running, namespace: &str, unit: &str) -> Value {
+    let reply = read(program, &format!("/queueunits/{namespace}/{unit}"), installed().kubeconfig_path());
+    assert!(reply.starts_with("HTTP/1.1 200"), "{reply}");
+    let body = reply.split_once("\r\n\r\n").expect("a body").1;
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {reply}"))
+}
+
+#[test]
+fn a_waiting_unit_tells_its_position_and_what_is_missing_now() {
+    let _alone = Alone::wait();
+    let ns = "positions";
+    furnish(ns, 3);
+    let mut program = program::start(installed().kubeconfig_path(), QUEUEING);
+    reserve(ns, "holder", "q", &json!({}));
+    stands(ns, "holder", Phase::Dequeued, "Admitted");
+    reserve(ns, "older", "q", &json!({"priority": 1}));
+    reserve(ns, "newer", "q", &json!({}));
+    stands(ns, "newer", Phase::Enqueued, "InsufficientQuota");
+    let stored = stands(ns, "older", Phase::Enqueued, "InsufficientQuota");
+    let stored = &stored.status.expect("a status").conditions[0].message;
+    let words = "asks 2 of pods, 1 too much: quota \"room\" allows 3";
+    assert!(stored.contains(words), "{stored}");
+    let newer = position(&mut program, ns, "newer");
+    assert_eq!((&newer["place"], &newer["before"]), (&json!(1), &json!(1)), "{newer}");
+    assert_eq!(newer["directlyBefore"], "older");
+    quota(ns, &[("pods", "2")]);
+    let now = until("it tells of the lower quota", || {
+        let older = position(&mut program, ns, "older");
+        let says = older["message"].as_str().is_some_and(|message| message.contains("2 too much"));
+        says.then_some(older)
+    });
+    assert_eq!((&now["place"], &now["before"]), (&json!(0), &json!(0)), "{now}");
+    let words = "asks 2 of pods, 2 too much: quota \"room\" allows 2";
+    assert!(now["message"].as_str().is_some_and(|message| message.contains(words)), "{now}");
+    program.terminate();
+    assert_eq!(program.end().0, Some(0));
+}
+
+#[test]
+fn a_patched_priority_outlives_the_unit_of_a_framework_that_waits() {
+    let _controller = controller();
+    let ns = "remade-units";
+    furnish(ns, 2);
+    reserve(ns, "holder", "q", &json!({}));
+    stands(ns, "holder", Phase::Dequeued, "Admitted");
+    gang(ns, "waits", 2);
+    let first = stands(ns, "framework-waits", Phase::Enqueued, "InsufficientQuota");
+    let patch = r#"{"spec": {"priority": 7}}"#;
+    kubectl(&["patch", "queueunit", "framework-waits", "--namespace", ns, "--type=merge", "--patch", patch]);
+    kubectl(&["delete", "queueunit", "framework-waits", "--namespace", ns]);
+    let again = until("another unit takes its place", || {
+        unit(ns, "framework-waits").filter(|unit| unit.metadata.uid != first.metadata.uid)
+    });
+    assert_eq!(again.spec.priority, Some(7));
 }
 
 #[test]

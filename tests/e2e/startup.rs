@@ -23,7 +23,7 @@ fn probe(program: &mut Running, path: &str) -> String {
 }
 
 /// Reads from the port of metrics, with the token of a user of the shared cluster.
-fn read(program: &mut Running, path: &str, kubeconfig: &Path) -> String {
+pub fn read(program: &mut Running, path: &str, kubeconfig: &Path) -> String {
     let text = std::fs::read_to_string(kubeconfig).expect("it is written");
     let kubeconfig: serde_json::Value = serde_saphyr::from_str(&text).expect("it is YAML");
     let token = kubeconfig["users"][0]["user"]["token"].as_str().expect("users of the cluster have tokens");

@@ -13,6 +13,7 @@ use crate::took::Took;
 
 mod flakes;
 mod fuzz;
+mod operators;
 mod upgrade;
 
 /// The soak test to run.
@@ -48,6 +49,8 @@ enum Test {
         #[arg(long)]
         test: Vec<String>,
     },
+    /// Let jobs of operators wait in queues under the CRDs of these operators, which Go downloads first.
+    Operators,
     /// Run good Frameworks alone, beside harmless objects and beside poisoned ones, and print how long they
     /// take.
     Poison {
@@ -148,7 +151,20 @@ struct Run {
 /// The tests for the oldest version: programs, and parts of the names of their tests.
 const ON_THE_OLDEST: [(&[&str], &[&str]); 2] = [
     (&["api"], &[]),
-    (&["chaos", "e2e", "manual"], &["deadline", "force_deletion::", "skew", "smoke::", "ttl"]),
+    (
+        &["chaos", "e2e", "manual"],
+        &[
+            "deadline",
+            "force_deletion::",
+            "job_kinds",
+            "job_rows",
+            "job_units",
+            "queue",
+            "skew",
+            "smoke::",
+            "ttl",
+        ],
+    ),
 ];
 
 /// Runs a soak test; fails if a test of it failed.
@@ -157,6 +173,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Test::Flakes(arguments) => flakes::run(arguments),
         Test::Fuzz(arguments) => fuzz::run(arguments),
         Test::Oldest { test } => oldest(test),
+        Test::Operators => operators::run(),
         Test::Upgrade(arguments) => upgrade::run(arguments),
         test => soak(&test.run()),
     }
@@ -245,6 +262,7 @@ impl Test {
                 Run { programs: &["e2e"], tests: &["wave::"], environment, optimised: true }
             }
             Test::Chart => Run { programs: &["chart"], ..Run::default() },
+            Test::Operators => operators::test(&operators::directory()),
             Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } | Test::Upgrade(_) => Run::default(),
         }
     }
@@ -323,6 +341,15 @@ mod tests {
         std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
     }
 
+    /// All files of a program.
+    fn sources(program: &str) -> String {
+        let dir = root().join("tests").join(program);
+        let files = std::fs::read_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+        let files = files.map(|file| file.expect("a file").path());
+        let sources = files.filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
+        sources.map(|file| std::fs::read_to_string(file).expect("it is readable")).collect()
+    }
+
     #[test]
     fn every_named_test_is_there_and_reads_its_variables() {
         let chaos = Chaos { minutes: 1, frameworks: 1, seed: 1 }.run();
@@ -331,6 +358,7 @@ mod tests {
             "storm",
             "large",
             "large --failing",
+            "operators",
             "poison",
             "tenants",
             "wave --scenario ttl-wave --frameworks 1",
@@ -339,19 +367,14 @@ mod tests {
         ];
         let soaks = lines.map(|line| (line, parse(line).run()));
         for (line, run) in soaks.into_iter().chain([("chaos", chaos)]) {
-            let texts: String = run
-                .tests
-                .iter()
-                .map(|test| {
-                    let (module, name) = test.split_once("::").expect("a module and a name");
-                    let text = source(run.programs[0], module);
-                    assert!(name.is_empty() || text.contains(&format!("fn {name}(")), "{line}: {test}");
-                    text
-                })
-                .collect();
+            for test in run.tests {
+                let (module, name) = test.split_once("::").expect("a module and a name");
+                let text = source(run.programs[0], module);
+                assert!(name.is_empty() || text.contains(&format!("fn {name}(")), "{line}: {test}");
+            }
+            let texts = sources(run.programs[0]);
             for (name, value) in &run.environment {
-                let reads = texts.contains(name) || *name == "FRAMEWORK_LARGE_CODEC";
-                assert!(reads, "{line}: no test reads {name}");
+                assert!(texts.contains(name), "{line}: no test reads {name}");
                 let known =
                     *name != "FRAMEWORK_WAVE_SCENARIO" || texts.contains(&format!("Some(\"{value}\")"));
                 assert!(known, "{line}: no test knows {value}");

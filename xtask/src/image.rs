@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// The directory for the images [default: image in cargo's target directory]
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Build with cargo-auditable, which must be installed: each program has the list of its crates.
+    #[arg(long)]
+    auditable: bool,
     /// Start the images, and run the controller's against an API server.
     #[arg(long)]
     check: bool,
@@ -27,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let target = arguments.target.clone().map_or_else(host, Ok)?;
     let architecture = Image::architecture(&target)
         .with_context(|| format!("no architecture of images is known for the target {target}"))?;
-    let programs = build(&target)?;
+    let programs = build(&target, arguments.auditable)?;
     let out = arguments.out.clone().unwrap_or_else(|| target_dir().join("image"));
     std::fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
     let revision = revision();
@@ -64,8 +67,8 @@ fn revision() -> Option<String> {
 }
 
 /// Builds the programs with the C library in them, and returns their directory.
-fn build(target: &str) -> Result<PathBuf> {
-    let mut command = cargo(&["build"]);
+fn build(target: &str, auditable: bool) -> Result<PathBuf> {
+    let mut command = cargo(if auditable { &["auditable", "build"] } else { &["build"] });
     // The target is named even if it is this machine's: without it the flags would reach procedural macros,
     // which are never static.
     command.args(["--release", "--locked", "--target", target]);

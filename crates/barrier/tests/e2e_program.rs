@@ -55,7 +55,7 @@ fn service_account(dir: &TempDir, namespace: &str, name: &str) -> PathBuf {
 #[test]
 fn the_image_holds_this_program_and_works_where_the_volume_is() {
     let image = include_str!("../../../deploy/Dockerfile.barrier");
-    let package = format!("cargo build --release --locked --package {} ", env!("CARGO_PKG_NAME"));
+    let package = format!("cargo auditable build --release --locked --package {} ", env!("CARGO_PKG_NAME"));
     let program = Path::new(env!("CARGO_BIN_EXE_frameworkbarrier")).file_name().unwrap().to_str().unwrap();
     for line in [
         package,

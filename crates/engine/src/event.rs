@@ -152,7 +152,7 @@ pub struct QueuedFramework {
     pub demands: Vec<UnitDemand>,
 }
 
-/// The end of a lifetime, or of attempts, as metrics count it.
+/// A moment in the life of a Framework, as metrics count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// The API server accepted the deletion of a Framework whose `ttlSecondsAfterFinished` had passed.
@@ -164,4 +164,9 @@ pub enum Measure {
     DeadlineExceeded,
     /// A persisted status records that attempts ended or were retried.
     Attempts(Outcomes),
+    /// A persisted status records that a Task of a Framework runs for the first time.
+    Running {
+        /// The time since the Framework was created.
+        after: Duration,
+    },
 }

@@ -1,11 +1,13 @@
-//! The attempts that ended, and the retries, between two persisted statuses: for metrics.
+//! The attempts that ended, the retries, and the first run, between two persisted statuses: for metrics.
 //!
 //! Only persisted facts are counted. Each is counted by the replica that sees the change; a status that is
 //! read for the first time counts nothing, because an earlier replica may have counted it.
 
-use framework_api::FrameworkStatus;
+use std::time::Duration;
+
 use framework_api::code::{Attribute, CompletionType};
 use framework_api::status::{TaskRoleStatus, TaskStatus};
+use framework_api::{Framework, FrameworkStatus, Time};
 
 /// The object whose attempts are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,20 @@ impl End {
             End::Failed
         }
     }
+}
+
+/// The time from the creation of a Framework to the moment when a Task of it first ran, in whole seconds, as
+/// both are stored; `None` if `before` has that moment, too, or `after` lacks it.
+pub fn creation_to_running(
+    framework: &Framework,
+    before: Option<&FrameworkStatus>,
+    after: Option<&FrameworkStatus>,
+) -> Option<Duration> {
+    let (before, after) = (before?, after?);
+    let ran = after.run_time.filter(|_| before.run_time.is_none())?;
+    let created = Time::floor(framework.metadata.creation_timestamp.as_ref()?.0);
+    // A Task on a node whose clock is behind runs before it was created.
+    Some(ran.since(created).try_into().unwrap_or_default())
 }
 
 /// Attempts that ended, and retries.

@@ -310,10 +310,11 @@ impl Metrics {
         self.lifetimes.set(gauges.ttl_pending, gauges.deadlines.clone(), gauges.time);
     }
 
-    /// A lifetime, or attempts, have ended.
+    /// A lifetime or attempts have ended, or a Framework has begun to run.
     pub fn ended(&self, measure: Measure) {
         match measure {
             Measure::Attempts(outcomes) => self.attempts.ended(&outcomes),
+            Measure::Running { after } => self.attempts.runs(after),
             Measure::TtlDeletion { late } => self.lifetimes.deleted(late),
             Measure::DeadlineExceeded => self.lifetimes.exceeded(),
         }

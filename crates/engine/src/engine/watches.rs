@@ -15,7 +15,7 @@ use crate::history::{Gap, Line};
 use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
-use crate::outcomes::Outcomes;
+use crate::outcomes::{Outcomes, creation_to_running};
 use framework_message::{Change, Key, Now, Slots};
 
 impl Engine {
@@ -95,7 +95,12 @@ impl Engine {
                 reports = state.advance(object, source, &self.policy);
                 expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
                 let outcomes = Outcomes::between(before.as_deref(), state.status().map(|status| &**status));
-                self.effects.extend(outcomes.map(|outcomes| Effect::Measure(Measure::Attempts(outcomes))));
+                let measures = outcomes.map(Measure::Attempts).into_iter();
+                let running = state.persisted.as_ref().and_then(|persisted| {
+                    creation_to_running(&persisted.framework, before.as_deref(), persisted.status.as_deref())
+                });
+                let measures = measures.chain(running.map(|after| Measure::Running { after }));
+                self.effects.extend(measures.map(Effect::Measure));
                 match source {
                     Source::Watch => state.event(now.steady),
                     Source::Reply => state.schedule.mark_dirty(now.steady),

@@ -1,15 +1,22 @@
-//! Metrics of attempts: their ends, and retries.
+//! Metrics of attempts: their ends, retries, and the time until a Framework first runs.
 
-use prometheus::IntCounterVec;
+use std::time::Duration;
+
+use prometheus::{Histogram, IntCounterVec};
 
 use framework_engine::outcomes::{Attempt, End, Outcomes};
 
 use super::maker::Maker;
 
+/// In seconds: a status has whole ones, and a queue may take days.
+const RUNNING_BUCKETS: [f64; 11] =
+    [1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0, 28_800.0, 86_400.0];
+
 #[derive(Debug)]
 pub struct Attempts {
     completed: IntCounterVec,
     retries: IntCounterVec,
+    running: Histogram,
 }
 
 impl Attempts {
@@ -22,6 +29,11 @@ impl Attempts {
                 &["kind", "type"],
             ),
             retries: maker.counters("retries_total", "Retries that were stored.", &["kind"]),
+            running: maker.histogram(
+                "creation_to_running_seconds",
+                "Time from the creation of a Framework until a Task of it first ran.",
+                &RUNNING_BUCKETS,
+            ),
         };
         for attempt in Attempt::ALL {
             attempts.retries.with_label_values(&[kind(attempt)]);
@@ -30,6 +42,11 @@ impl Attempts {
             }
         }
         attempts
+    }
+
+    /// A Framework first runs.
+    pub fn runs(&self, after: Duration) {
+        self.running.observe(after.as_secs_f64());
     }
 
     /// A stored status has these outcomes.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use framework_api::State;
 use framework_core::plan::Report;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
 use super::cluster::{Cluster, policy};
 use crate::event::Measure;
@@ -14,6 +15,11 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Runs a Framework with this many Tasks, all of which succeed, to its end.
 fn succeed(cluster: &mut Cluster, name: &str, tasks: i32) {
     cluster.create_framework(name, tasks);
+    end(cluster, name, tasks);
+}
+
+/// The same for a Framework that is there.
+fn end(cluster: &mut Cluster, name: &str, tasks: i32) {
     cluster.deliver();
     cluster.live(SECOND);
     for index in 0..tasks {
@@ -77,6 +83,23 @@ fn each_attempt_that_ends_is_counted_once() {
     assert_eq!(ended[0], (Attempt::Framework, End::Succeeded, 1));
     assert!(ended[1..].iter().all(|end| (end.0, end.1) == (Attempt::Task, End::Succeeded)), "{ended:?}");
     assert_eq!((tasks, retried), (2, vec![]));
+}
+
+#[test]
+fn the_first_run_of_a_framework_is_measured_once_from_its_creation() {
+    let mut cluster = Cluster::new(policy());
+    succeed(&mut cluster, "job", 2);
+    let running = |measure: &&Measure| matches!(measure, Measure::Running { .. });
+    assert_eq!(cluster.measured.iter().filter(running).count(), 0, "this world has no time of creation");
+    cluster.create_framework("late", 2);
+    let created = cluster.status("job").start_time.plus_seconds(-90);
+    let stamp = meta::Time(created.timestamp());
+    cluster.edit("late", |framework| framework.metadata.creation_timestamp = Some(stamp));
+    end(&mut cluster, "late", 2);
+    let measured: Vec<_> = cluster.measured.iter().filter(running).collect();
+    let ran = cluster.status("late").run_time.expect("it ran");
+    let after = ran.since(created).try_into().expect("it was created before");
+    assert_eq!(measured, [&Measure::Running { after }]);
 }
 
 #[test]

@@ -51,6 +51,16 @@ pub struct FrameworkState {
     pub admission: Option<Admission>,
     /// The growths that its queue has released: their generations, sorted.
     pub growths: Vec<i64>,
+    doubt: Option<Doubt>,
+}
+
+/// The watch no longer shows a Framework, which may have lost the label of its slot instead of being deleted.
+#[derive(Debug)]
+struct Doubt {
+    /// A version from this one on shows that it lives.
+    version: u128,
+    /// The line of the history in case it does not.
+    last: Line,
 }
 
 impl FrameworkState {
@@ -68,6 +78,7 @@ impl FrameworkState {
             outgoing: Outgoing::default(),
             admission: None,
             growths: Vec::new(),
+            doubt: None,
         };
         state.take_in(object);
         state
@@ -84,6 +95,35 @@ impl FrameworkState {
     pub fn event(&mut self, now: Duration) {
         self.outgoing.write.event(now);
         self.schedule.mark_dirty(now);
+    }
+
+    /// The watch no longer shows it, which may have another reason than its deletion: it is read before
+    /// anything else is sent for it (rule A6). `version`: the first one that shows that it lives.
+    pub fn doubt(&mut self, version: u128, last: Line) {
+        self.doubt = Some(Doubt { version, last });
+        self.outgoing.doubt();
+    }
+
+    /// It has had this version.
+    pub fn had(&mut self, version: u128) {
+        self.doubt.take_if(|doubt| doubt.version <= version);
+    }
+
+    /// Whether it may be gone.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
+    }
+
+    /// A request has ended. If it has not shown whether the Framework lives, a read follows.
+    pub fn doubt_again(&mut self) {
+        if self.is_in_doubt() {
+            self.outgoing.doubt();
+        }
+    }
+
+    /// A reply says that it does not exist. Returns its last line, if the watch has shown its end already.
+    pub fn is_gone(&mut self) -> Option<Line> {
+        self.doubt.take().map(|doubt| doubt.last)
     }
 
     /// Whether it can be evaluated: its persisted version is known, and can be read.
@@ -118,6 +158,7 @@ impl FrameworkState {
     /// write of ours without a reply was accepted.
     pub fn advance(&mut self, object: FrameworkObject, source: Source, policy: &Policy) -> Vec<Report> {
         self.resource_version = object.resource_version;
+        self.had(object.resource_version);
         self.outgoing.find();
         let before = self.persisted.as_ref().map(|persisted| Arc::clone(&persisted.framework));
         self.take_in(object);

@@ -76,6 +76,12 @@ impl Outgoing {
         self.paused_until = self.paused_until.max(until);
     }
 
+    /// The Framework may be gone: it is read before anything else is sent.
+    pub fn doubt(&mut self) {
+        self.outbox.clear();
+        self.write.doubt();
+    }
+
     /// A reply reported that the Framework is gone: nothing is sent until the watch has shown its state.
     pub fn lose(&mut self) {
         self.lost = true;

@@ -297,6 +297,14 @@ impl StatusWrite {
         self.untracked = self.untracked.filter(|untracked| *untracked + lifetime > sent);
     }
 
+    /// The Framework may be gone: it is read before anything else is sent. A request in flight settles
+    /// first.
+    pub fn doubt(&mut self) {
+        if matches!(self.stage, Stage::Idle | Stage::Due(_)) {
+            self.stage = Stage::Unread;
+        }
+    }
+
     /// Whether a read waits to be sent.
     pub fn is_unread(&self) -> bool {
         matches!(self.stage, Stage::Unread)

@@ -54,7 +54,7 @@ impl Engine {
         let (at, policy) = (self.clock.time.now(now), Arc::clone(&self.policy));
         let Some(state) = self.state(key) else { return };
         match reply {
-            Reply::Refused(Rejection { code: 404 | 409, .. }) => state.outgoing.lose(),
+            Reply::Refused(Rejection { code: 404 | 409, .. }) => self.framework_gone(key),
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 let delay = delay(reply, state.outgoing.fail("retire", reply.was_sent()), jitter);
                 state.outgoing.delayed.add(now.steady + delay, DelayedAction::Retire);

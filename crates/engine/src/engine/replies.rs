@@ -68,6 +68,9 @@ impl Engine {
         if reads && let Some(entry) = self.cache.get_mut(&key) {
             entry.known.end_read();
         }
+        if let Some(state) = self.state(&key) {
+            state.doubt_again();
+        }
         self.schedule(now, &key);
     }
 
@@ -134,7 +137,7 @@ impl Engine {
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 state.outgoing.write.refused(true);
-                state.outgoing.lose();
+                self.framework_gone(key);
             }
             Reply::Refused(rejection) => {
                 let delay = REFUSED.delay(state.outgoing.write.refused(true), jitter).max(asked(&rejection));
@@ -172,15 +175,20 @@ impl Engine {
                     let (seen, found) = (known, object.resource_version);
                     self.effects.push(Effect::StoreWentBack { seen, found });
                 }
+                let version = object.resource_version;
                 self.apply_framework(now, object, Source::Reply);
                 if let Some(state) = self.state(key) {
+                    state.had(version);
+                    if state.is_in_doubt() {
+                        state.outgoing.write.wait_until(now.steady + WATCH);
+                    }
                     state.outgoing.write.outlived(at, lifetime);
                 }
                 self.read_is_done(now, key, jitter);
             }
             Reply::Refused(Rejection { code: 404, .. }) => {
                 state.outgoing.write.refused(true);
-                state.outgoing.lose();
+                self.framework_gone(key);
             }
             reply => {
                 let delay = delay(&reply, state.outgoing.write.refused(reply.was_sent()), jitter);

@@ -31,20 +31,11 @@ impl Engine {
             Change::Listed(object) | Change::Applied(object) => {
                 self.apply_framework(now, object, Source::Watch)
             }
-            Change::Deleted(object) => {
-                let line = last_line(&object);
-                self.write_history(vec![line], None);
-                let entry = self.cache.get_mut(&object.key);
-                let of_it = |state: &FrameworkState| state.uid == object.uid;
-                if let Some(entry) = entry.filter(|entry| entry.state.as_ref().is_some_and(of_it)) {
-                    entry.close();
-                }
-                self.schedule(now, &object.key);
-            }
+            Change::Deleted(object) => self.framework_left(now, &object),
             Change::Synced => {
                 let (epoch, covered) = self.covered(Kind::Frameworks);
-                // A LIST by label does not show a Framework that is yet to get its label.
-                let is_whole = self.cache.frameworks.selection.slots == Slots::ALL;
+                // A LIST by label does not show a Framework that is yet to get its label, or has lost it.
+                let is_whole = self.selects_all_frameworks();
                 for key in self.cache.keys() {
                     let Some(entry) = self.cache.get_mut(&key) else { continue };
                     let is_missing = |state: &&FrameworkState| {
@@ -55,12 +46,58 @@ impl Engine {
                     if let Some(state) = entry.state.as_ref().filter(is_missing) {
                         debug!(framework = %key, "the Framework is not listed any more");
                         let line = state.last_line(&key, Some(Gap::FinalStateUnknown));
-                        entry.close();
-                        self.write_history(vec![line], None);
+                        let next = state.resource_version.saturating_add(1);
+                        match entry.state.as_mut().filter(|_| !is_whole) {
+                            Some(state) => state.doubt(next, line),
+                            None => {
+                                entry.close();
+                                self.write_history(vec![line], None);
+                            }
+                        }
                         self.schedule(now, &key);
                     }
                 }
                 self.synced(now, Kind::Frameworks, covered);
+            }
+        }
+    }
+
+    /// Whether Frameworks are watched without a label selector.
+    fn selects_all_frameworks(&self) -> bool {
+        self.cache.frameworks.selection.slots == Slots::ALL
+    }
+
+    /// The watch shows that a Framework was deleted, or is no longer selected. Only a Framework that was
+    /// waiting for its finalizers, or that a reply reported gone, is certainly deleted (rule A6).
+    fn framework_left(&mut self, now: Now, object: &FrameworkObject) {
+        let is_proved = self.selects_all_frameworks() || is_deleting(object);
+        let line = last_line(object);
+        let known = self.cache.get_mut(&object.key);
+        let of_it = |state: &FrameworkState| state.uid == object.uid;
+        match known.filter(|entry| entry.state.as_ref().is_some_and(of_it)) {
+            Some(entry) => match entry.state.as_mut().filter(|state| !is_proved && !state.outgoing.is_lost())
+            {
+                Some(state) => state.doubt(object.resource_version, line),
+                None => {
+                    entry.close();
+                    self.write_history(vec![line], None);
+                }
+            },
+            None => self.write_history(vec![line], None),
+        }
+        self.schedule(now, &object.key);
+    }
+
+    /// A reply says that a Framework does not exist. If the watch has shown that it left, its end is told.
+    /// Otherwise the watch is yet to show it.
+    pub(super) fn framework_gone(&mut self, key: &Key) {
+        let Some(entry) = self.cache.get_mut(key) else { return };
+        let Some(state) = &mut entry.state else { return };
+        match state.is_gone() {
+            None => state.outgoing.lose(),
+            Some(line) => {
+                entry.close();
+                self.write_history(vec![line], None);
             }
         }
     }
@@ -108,8 +145,10 @@ impl Engine {
             }
             (News::Newer | News::Another, before) => {
                 // Another Framework has its name: the one before is gone.
-                lines
-                    .extend(before.as_ref().map(|state| state.last_line(&key, Some(Gap::FinalStateUnknown))));
+                lines.extend(before.as_mut().map(|state| {
+                    let unseen = Some(Gap::FinalStateUnknown);
+                    state.is_gone().unwrap_or_else(|| state.last_line(&key, unseen))
+                }));
                 entry.close();
                 entry.state.insert(FrameworkState::open(object, slot, epoch)).event(now.steady);
                 self.inherit(now, &key);
@@ -232,6 +271,15 @@ impl Engine {
         }
         self.schedule_all(now);
     }
+}
+
+/// Whether the Framework was being deleted before it was gone.
+fn is_deleting(object: &FrameworkObject) -> bool {
+    let framework = match &object.content {
+        Ok((framework, _)) => Some(framework),
+        Err(unreadable) => unreadable.framework.as_ref(),
+    };
+    framework.is_some_and(|framework| framework.metadata.deletion_timestamp.is_some())
 }
 
 /// The line about the end of a Framework, as the event showed it.

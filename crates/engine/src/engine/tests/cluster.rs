@@ -339,6 +339,21 @@ impl Cluster {
         self.remove_pod(name);
     }
 
+    /// A user deletes a Framework in the background.
+    pub fn delete_framework(&mut self, name: &str) {
+        let mut framework = self.frameworks.remove(name).unwrap();
+        framework.resource_version = self.version();
+        self.watch.push_back(Event::Framework(Change::Deleted(framework)));
+    }
+
+    /// A user removes a Framework's slot label: the watch shows a deletion of the object as it was.
+    pub fn unselect(&mut self, name: &str) {
+        let version = self.version();
+        let framework = self.frameworks.get_mut(name).unwrap();
+        framework.resource_version = version;
+        self.watch.push_back(Event::Framework(Change::Deleted(framework.clone())));
+    }
+
     /// A user removes a Pod's slot label: the watch shows a deletion of the object as it was.
     pub fn strip_label(&mut self, name: &str) {
         let version = self.version();

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use framework_api::State;
+use framework_core::snapshot::Trigger;
 use framework_message::{Ownership, Selection, Slot, Slots};
 
 use super::cluster::{Cluster, generous, policy, relist};
 use crate::engine::Engine;
 use crate::event::{Event, Kind};
-use crate::object::Reply;
+use crate::history::Line;
+use crate::object::{Object, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -89,6 +91,74 @@ fn a_slot_that_is_lost_leaves_no_history_and_no_request() {
     cluster.live(SECOND * 5);
     assert_eq!(cluster.log, [""; 0]);
     assert!(cluster.told.is_empty(), "the Framework is not gone: {:?}", cluster.told);
+}
+
+/// A member that watches by label, with a Framework that prepares.
+fn selecting() -> (Cluster, Ownership) {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    let another = Slots::ALL.iter().find(|another| *another != slot(&cluster)).expect("256 slots");
+    grant(&mut cluster, &ownership, Slots::ALL.without([another].into_iter().collect()), 1);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
+    cluster.log.clear();
+    (cluster, ownership)
+}
+
+#[test]
+fn a_framework_that_lost_its_label_is_read_and_goes_on() {
+    let (mut cluster, _ownership) = selecting();
+    cluster.unselect("job");
+    cluster.deliver();
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    assert_eq!((cluster.log[0].as_str(), cluster.count("get")), ("get job", 1), "{:?}", cluster.log);
+    assert_eq!(cluster.state("job"), State::Completed);
+    let ends = cluster.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnFrameworkDeletion);
+    assert_eq!(ends.count(), 0, "the Framework is not gone: {:?}", cluster.told);
+}
+
+#[test]
+fn the_end_of_a_framework_is_told_once_a_read_has_confirmed_it() {
+    let (mut cluster, _ownership) = selecting();
+    cluster.delete_framework("job");
+    cluster.deliver();
+    cluster.turn();
+    assert!(cluster.told.is_empty(), "it may have lost its label: {:?}", cluster.told);
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
+    assert_eq!(cluster.told.len(), 1, "{:?}", cluster.told);
+    assert_eq!(cluster.told[0].0.trigger(), Trigger::OnFrameworkDeletion);
+}
+
+#[test]
+fn a_framework_that_left_and_is_made_anew_is_told_as_it_was_shown() {
+    let (mut cluster, _ownership) = selecting();
+    let before = cluster.frameworks["job"].uid.clone();
+    cluster.delete_framework("job");
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.live(SECOND * 5);
+    let ends: Vec<_> = cluster.told.iter().map(|(line, _)| line).collect();
+    let [Line::Framework { framework, gap, .. }] = ends[..] else { panic!("{ends:?}") };
+    assert_eq!((framework.metadata.uid.as_deref(), gap), (Some(&*before), &None));
+}
+
+#[test]
+fn a_reply_from_before_it_left_does_not_show_that_a_framework_lives() {
+    let (mut cluster, _ownership) = selecting();
+    cluster.exit("job-w-0", 0);
+    cluster.deliver();
+    cluster.serve_until("put job");
+    let before = cluster.frameworks["job"].clone();
+    cluster.delete_framework("job");
+    cluster.deliver();
+    let put =
+        cluster.waiting().into_iter().find(|request| request.starts_with("put job")).expect("in flight");
+    cluster.answer(&put, Reply::Object(Object::Framework(before)));
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
+    assert_eq!(cluster.told.len(), 1, "{:?}", cluster.told);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 //! - All text is escaped (`page/html.rs`), and the page's policy forbids it to load anything.
 //! - Problems come first, in words: runs that were given up, missed levels, figures with few samples.
 
-mod axis;
+pub(crate) mod axis;
 mod beside;
 mod headline;
-mod html;
+pub(crate) mod html;
 mod plot;
 mod setting;
 mod tables;

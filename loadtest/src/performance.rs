@@ -5,6 +5,10 @@ use crate::number::{count, ratio, short, size, time};
 use crate::phase_names::{COMPLETED, DEQUEUED, ENQUEUED, RUNNING, STORED};
 use crate::report::{Report, Run};
 
+mod charts;
+
+pub use charts::{Chart, charts};
+
 /// One column: its title, the figure of a run, and how that is shown.
 type Column = (&'static str, fn(&Run) -> Option<f64>, fn(f64) -> String);
 
@@ -20,10 +24,11 @@ const COMPARED: [Column; 4] = [
 ];
 
 /// The other figures are shown without a ratio.
-const COUNTED: [Column; 6] = [
+const COUNTED: [Column; 7] = [
     ("requests/Task", |run| counted(run, run.requests.per_task), short),
     ("write efficiency", |run| run.requests.write_efficiency, short),
     ("refused", |run| counted(run, run.requests.refused as f64), short),
+    ("API server: allocated/Task", |run| run.bytes.api_server_allocated_per_task, size),
     ("status bytes/Task", |run| run.bytes.status_writes_per_task, size),
     (
         "controller: processor time/Task",

@@ -34,12 +34,18 @@ fn with(document: &str, generated: &str) -> String {
 fn assert_is_made(name: &str, generated: &str) {
     let path = docs().join(name);
     let found = std::fs::read_to_string(&path).expect("the document is there");
-    let expected = with(&found, generated);
+    assert_is(&path, &with(&found, generated));
+}
+
+/// Asserts that a file of docs has this text, or writes it.
+fn assert_is(path: &Path, expected: &str) {
     if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
-        std::fs::write(&path, &expected).expect("the document is written");
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("the directory is there");
+        std::fs::write(path, expected).expect("the document is written");
     } else {
+        let found = std::fs::read_to_string(path).unwrap_or_default();
         let command = "UPDATE=1 cargo test -p framework-loadtest --test reports";
-        assert!(found == expected, "docs/{name} differs from docs/reports: run `{command}`");
+        assert!(found == expected, "{} differs from docs/reports: run `{command}`", path.display());
     }
 }
 
@@ -50,7 +56,32 @@ fn the_capacity_page_is_made_from_the_reports() {
 
 #[test]
 fn the_performance_page_is_made_from_the_reports() {
-    assert_is_made("performance.md", &performance::generated(&kept()));
+    let reports = kept();
+    assert_is_made("performance.md", &performance::generated(&reports));
+    for chart in performance::charts(&reports) {
+        assert_is(&docs().join("charts").join(chart.name).with_extension("svg"), &chart.svg);
+    }
+}
+
+#[test]
+fn the_charts_show_each_system_and_size_that_has_figures() {
+    let of = |name: &str, tasks: usize| {
+        let mut report = sample::report();
+        report.scenario.name = name.into();
+        report.runs[0].totals.tasks = tasks;
+        report.runs[0].bytes.api_server_allocated_per_task = Some(3.4e6);
+        report
+    };
+    let mut burst = of("burst", 4000);
+    burst.runs.push(sample::run("batch/v1 Job", "", 0.5));
+    let drawn = performance::charts(&[burst, of("single-100", 100), of("single-1000", 1000)]);
+    let names: Vec<&str> = drawn.iter().map(|chart| chart.name).collect();
+    assert_eq!(names, ["rates-and-costs", "cost-against-size"]);
+    let (bars, sizes) = (&drawn[0].svg, &drawn[1].svg);
+    assert!(bars.contains("<title>batch/v1 Job: 267</title>") && bars.contains("200 × 20 Tasks"), "{bars}");
+    assert_eq!(bars.matches(": 3.4</title>").count(), 1, "only one has this figure: {bars}");
+    assert!(sizes.contains(">1,000</text>") && sizes.matches("<title>3.4</title>").count() == 2, "{sizes}");
+    assert_eq!(performance::charts(&[sample::queue_report()]), []);
 }
 
 #[test]
@@ -62,7 +93,7 @@ fn the_performance_page_shows_systems_beside_each_other() {
     assert!(text.contains("odd a|b c\n") && text.contains("## burst: 200 jobs, 4,000 Tasks\n"), "{text}");
     assert!(text.contains("| floor client, 2n + 11 |") && text.contains("(×1)"), "{text}");
     let widths = text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches(" | ").count());
-    assert!(widths.into_iter().all(|width| [0, 11].contains(&width)), "{text}");
+    assert!(widths.into_iter().all(|width| [0, 12].contains(&width)), "{text}");
 }
 
 #[test]

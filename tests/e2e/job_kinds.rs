@@ -88,7 +88,7 @@ pub fn spec(jobs: &Api<DynamicObject>, name: &str) -> Value {
     block_on(jobs.get(name)).expect("it is there").data["spec"].clone()
 }
 
-/// What a unit requests.
+/// The resources that a unit requests.
 pub fn requests(unit: &QueueUnit) -> Vec<String> {
     unit.spec.resource.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect()
 }

@@ -41,7 +41,7 @@ const SYSTEMS: [(&str, &str, &str); 5] = [
 pub struct Chart {
     /// The name of its file, without the extension.
     pub name: &'static str,
-    /// What it shows, for those who do not see it.
+    /// A description for those who do not see it.
     pub title: &'static str,
     /// The content of the file.
     pub svg: String,

@@ -17,7 +17,7 @@ use framework_queueing::{
 
 use super::{AttemptObject, DeclaredText, Read, Resource, Watched, Wire, decode, page};
 
-/// What a row reads of a job: its fields, and the places of its templates.
+/// A job as a row reads it: its fields, and the places of its templates.
 type ByRow = (JobObject, Vec<(String, TemplateMetadata)>);
 
 /// A Job as its row reads it.

@@ -81,7 +81,7 @@ fn has_any(status: Option<Status>, types: [&str; 2]) -> bool {
     conditions.filter(ConditionWire::is_true).any(|one| types.contains(&one.type_.as_str()))
 }
 
-/// What so many replicas of each Job run at a time.
+/// The job that runs so many replicas of each Job at a time.
 fn typed(metadata: &Metadata, suspended: bool, jobs: Vec<(i64, Job)>, finished: bool) -> Typed {
     let (key, resource_version) = metadata.identity();
     let (mut requests, mut class, mut templates) = (Ok(ResourceRequests::default()), None, Vec::new());

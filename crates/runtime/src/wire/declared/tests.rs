@@ -35,7 +35,7 @@ fn row_of(api_version: &str, kind: &str) -> Arc<JobKindRow> {
     Arc::new(rows.find(|row| row.api_version == api_version && row.kind == kind).expect(kind))
 }
 
-/// What that row reads of an object.
+/// An object, as that row reads it.
 fn built(api_version: &str, kind: &str, object: &Value) -> DeclaredObject {
     read(&row_of(api_version, kind), object).expect(kind)
 }

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::cluster::lease::Alone;
 use crate::cluster::{apply, block_on, client, installed, kubectl, running, until};
 use crate::job_kinds::event;
-use crate::queue::{QUEUEING, controller, furnish, gang, job_sets, queued, serve_job_sets, stands, unit};
+use crate::queue::{
+    QUEUEING, complete_job_set, controller, furnish, gang, job_sets, queued, serve_job_sets, stands, unit,
+};
 
 fn pod() -> Value {
     json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]})
@@ -77,12 +79,7 @@ fn a_unit_by_hand_follows_a_job_set_without_the_label_to_its_end() {
     gang(ns, "next", 2);
     queued(ns, "next", "True", "InsufficientQuota");
     assert_eq!(block_on(sets.get("train")).expect("it is there").data["spec"]["suspend"], true);
-    let condition = json!([{
-        "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }]);
-    let ends = Patch::Merge(json!({"status": {"conditions": condition}}));
-    block_on(sets.patch_status("train", &PatchParams::default(), &ends)).expect("a status");
+    complete_job_set(ns, "train");
     running(ns, "next", 2);
 }
 

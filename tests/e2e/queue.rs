@@ -6,7 +6,7 @@ use framework_sim::check::queue::{self as check, Blind};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::ResourceExt;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::lease::{Alone, Shared, namespace};
@@ -302,6 +302,15 @@ pub fn job_sets(namespace: &str) -> Api<DynamicObject> {
     JOB_SET.jobs(namespace)
 }
 
+/// Ends a JobSet, as its controller does.
+pub fn complete_job_set(namespace: &str, name: &str) {
+    let condition = json!({
+        "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    JOB_SET.set_status(namespace, name, &json!({"conditions": [condition]}));
+}
+
 #[test]
 fn a_suspended_job_set_waits_too_once_job_sets_are_served() {
     let _controller = controller();
@@ -340,12 +349,7 @@ fn a_suspended_job_set_waits_too_once_job_sets_are_served() {
     }
     gang(ns, "second", 1);
     queued(ns, "second", "True", "InsufficientQuota");
-    let condition = json!([{
-        "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }]);
-    let ends = Patch::Merge(json!({"status": {"conditions": condition}}));
-    block_on(sets.patch_status("set", &PatchParams::default(), &ends)).expect("a status");
+    complete_job_set(ns, "set");
     running(ns, "second", 1);
 }
 

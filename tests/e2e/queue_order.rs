@@ -15,7 +15,8 @@ use crate::cluster::lease::Alone;
 use crate::cluster::{apply, block_on, client, installed, kubectl, pods, running, until};
 use crate::program;
 use crate::queue::{
-    QUEUEING, controller, furnish, gang, job_sets, queued, quota, serve_job_sets, stands, unit,
+    QUEUEING, complete_job_set, controller, furnish, gang, job_sets, queued, quota, serve_job_sets, stands,
+    unit,
 };
 use crate::startup::read;
 
@@ -238,12 +239,7 @@ fn a_finished_job_set_returns_its_capacity_with_its_last_pod() {
     });
     apply(ns, &job.to_string());
     runs(ns, "job-name=set-worker-0");
-    let condition = json!([{
-        "type": "Completed", "status": "True", "reason": "AllJobsCompleted", "message": "",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }]);
-    let ends = Patch::Merge(json!({"status": {"conditions": condition}}));
-    block_on(sets.patch_status("set", &PatchParams::default(), &ends)).expect("a status");
+    complete_job_set(ns, "set");
     // One of two returns at once, the other one with the Pod.
     gang(ns, "small", 1);
     running(ns, "small", 1);

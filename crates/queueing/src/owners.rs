@@ -1,9 +1,9 @@
 //! Which job a Pod uses a quota for, by the UIDs of its owners.
 //!
 //! A Pod of a Framework is controlled by the ConfigMap of an attempt, which the Framework controls. A Pod of
-//! a Job is controlled by the Job, which a job of another kind may control. Annotations and
-//! names decide nothing: a user can copy them. A label with the UID of the job counts only where the owners
-//! lead to no known job, because an operator has an object of its own between both, such as a RayCluster.
+//! a Job is controlled by the Job, which a job of another kind may control. Annotations and names decide
+//! nothing: a user can copy them. A label with the UID of the job counts only where the owners lead to no
+//! known job, because an operator has an object of its own between both, such as a RayCluster.
 //!
 //! A Pod whose owners are not all known is of no job, so that it counts as others' use. Its job may reserve
 //! the same amount meanwhile: counted twice it delays a release, counted by nobody it would exceed the quota.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cluster::{self, apply, block_on, client, completed, pods, running, until};
 use crate::job_crds::{self, Served};
 use crate::job_kinds::{controller, operate, requests, spec, template};
-use crate::queue::{furnish, gang, queued, stands, unit};
+use crate::queue::{furnish, gang, stands, unit};
 
 const TF_JOB: Served = Served::new("kubeflow.org", "v1", "TFJob", "tfjobs");
 const PYTORCH_JOB: Served = Served::new("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs");
@@ -209,14 +209,17 @@ impl Life {
         running(&self.namespace(), "beside", 1);
     }
 
-    /// It has finished: what it did not use returns, and what its Pods use does not.
+    /// It has finished: the quota that it did not use returns. The rest is held as long as its Pods use it,
+    /// beside one Pod of each of two Frameworks.
     fn ends(&self) {
         let ns = &self.namespace();
         self.kind.set_status(ns, "train", &self.ended);
         gang(ns, "second", 1);
         running(ns, "second", 1);
         gang(ns, "third", self.pods());
-        queued(ns, "third", "True", "InsufficientQuota");
+        let waits = stands(ns, "framework-third", Phase::Enqueued, "InsufficientQuota");
+        let (says, held) = (waits.status.expect("a status").message, self.pods() + 2);
+        assert!(says.contains(&format!("released units hold {held}")), "{ns}: {says}");
     }
 
     fn returns_the_rest(&self) {

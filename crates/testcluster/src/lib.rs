@@ -47,6 +47,7 @@
 //!   `pod-reason` is there; else it is Succeeded.
 //! - With `pod-reason` and neither exit code nor signal, the container states are gone, as after an eviction.
 //! - Any change to a Pod, except by kwok itself, restarts the current delay of the Pod.
+//! - A Pod whose deletion was cut between the API server's two writes is gone after two seconds.
 //! - Restart policies are ignored: no container is ever started twice.
 
 pub mod interrupt;

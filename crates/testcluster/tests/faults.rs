@@ -5,13 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use framework_testcluster::audit::Record;
 use framework_testcluster::{Cluster, Component, Options};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{Api, PostParams};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 /// Set in the environment of a test program that plays the process to be killed.
 const VICTIM: &str = "FRAMEWORK_TESTCLUSTER_VICTIM";
+
+/// The annotation of a Pod that ends with this exit code.
+const ENDS: &str = "test.frameworkcontroller.microsoft.com/exit-code";
 
 fn start() -> Cluster {
     Cluster::start(Options { nodes: 1, ..Options::default() }).unwrap()
@@ -52,6 +57,53 @@ async fn pods_run_again_after_the_api_server_crashed() {
         status.phase.as_deref() == Some("Running")
     })
     .await;
+}
+
+/// Creates Pods that end at once, deletes each, and drops the request after some hundred microseconds.
+async fn cut_deletions(pods: &Api<Pod>, round: usize) {
+    let names: Vec<String> = (0..20).map(|index| format!("p{round}-{index}")).collect();
+    for name in &names {
+        let pod = serde_json::from_value(json!({
+            "metadata": { "name": name, "annotations": { (ENDS): "0" } },
+            "spec": { "containers": [{ "name": "main", "image": "none" }], "nodeName": "node-0" },
+        }));
+        pods.create(&PostParams::default(), &pod.unwrap()).await.unwrap();
+    }
+    eventually("the Pods end", async || {
+        let ended = ListParams::default().fields("status.phase=Succeeded");
+        let list = pods.list(&ended).await.unwrap();
+        list.iter().filter(|pod| names.contains(&pod.name_any())).count() == names.len()
+    })
+    .await;
+    for (name, step) in names.iter().zip(1..) {
+        let options = DeleteParams::default();
+        // The API server drops what it has not done yet.
+        let cut = tokio::time::timeout(Duration::from_micros(300 * step), pods.delete(name, &options)).await;
+        drop(cut);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_whose_deletion_was_cut_goes_all_the_same() {
+    let cluster = start();
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    let mut removed = 0;
+    for round in 0..20 {
+        cut_deletions(&pods, round).await;
+        eventually("Pods whose deletion has begun are gone", async || {
+            let list = pods.list(&ListParams::default()).await.unwrap();
+            list.iter().all(|pod| pod.metadata.deletion_timestamp.is_none())
+        })
+        .await;
+        let records = cluster.audit().records().unwrap();
+        let by_kwok =
+            |record: &&Record| record.user == "kwok" && record.verb == "delete" && record.code == 200;
+        removed = records.iter().filter(by_kwok).count();
+        if removed > 0 {
+            break;
+        }
+    }
+    assert!(removed > 0, "no deletion was cut between its two writes");
 }
 
 #[tokio::test]

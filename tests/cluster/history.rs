@@ -148,7 +148,8 @@ impl Recording {
         let waited = block_on(async {
             tokio::time::timeout(PATIENCE, changes.wait_for(is)).await.is_ok_and(|seen| seen.is_ok())
         });
-        assert!(waited, "not seen within {PATIENCE:?}: {what}\n{}", super::log_of("controller"));
+        let situation = || super::situation::situation(&self.namespace);
+        assert!(waited, "not seen within {PATIENCE:?}: {what}\n{}", situation());
     }
 
     /// The changes recorded so far, kind by kind in order.

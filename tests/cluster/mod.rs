@@ -9,6 +9,7 @@ pub mod history;
 pub mod lease;
 pub mod plugin;
 pub mod replicas;
+pub mod situation;
 pub mod snapshots;
 
 use std::fmt::Write as _;
@@ -133,6 +134,7 @@ pub fn start_program_with(name: &'static str, program: &Path, first: &[String], 
     std::fs::write(&path, text).expect("the config file is written");
     let arguments =
         ["--config".to_owned(), path.display().to_string(), "--metrics-address=127.0.0.1:0".to_owned()];
+    situation::hosted(name);
     cluster.host(name, program, &[first, &arguments].concat(), cluster.dir()).expect("the controller starts")
 }
 
@@ -281,8 +283,9 @@ pub fn wait(namespace: &str, name: &str, what: &str, is: impl Fn(&Framework) -> 
     match waited {
         Ok(Ok(Some(framework))) => framework,
         other => {
-            let seen = block_on(frameworks(namespace).get_opt(name));
-            panic!("{name} is not {what} after {PATIENCE:?} ({other:?}): {seen:#?}\n{}", log_of("controller"))
+            let error = other.map(|seen| seen.map(drop));
+            let situation = situation::situation(namespace);
+            panic!("{name} is not {what} after {PATIENCE:?} ({error:?}):\n{situation}")
         }
     }
 }

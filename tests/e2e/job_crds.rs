@@ -28,6 +28,8 @@ pub struct Served {
     pub kind: &'static str,
     pub plural: &'static str,
     has_status: bool,
+    /// Another version in which a CRD without a schema serves the same objects.
+    also: Option<&'static str>,
 }
 
 impl Served {
@@ -37,12 +39,28 @@ impl Served {
         kind: &'static str,
         plural: &'static str,
     ) -> Self {
-        Served { group, version, kind, plural, has_status: true }
+        Served { group, version, kind, plural, has_status: true, also: None }
     }
 
     /// The status is no subresource.
     pub const fn without_status(self) -> Self {
         Served { has_status: false, ..self }
+    }
+
+    /// The same kind, whose objects are served in a second version, too.
+    pub const fn also(self, version: &'static str) -> Self {
+        Served { also: Some(version), ..self }
+    }
+
+    /// The same kind by its second version.
+    pub fn in_the_second_version(self) -> Self {
+        let second = self.also.expect("it has a second version");
+        Served { version: second, also: Some(self.version), ..self }
+    }
+
+    /// A namespace for jobs of this version.
+    pub fn namespace(&self) -> String {
+        format!("row-{}-{}", self.plural, self.version)
     }
 
     pub fn install(&self) {
@@ -60,6 +78,15 @@ impl Served {
     fn definition(&self) -> Value {
         let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let subresources = if self.has_status { json!({"status": {}}) } else { json!({}) };
+        let version = |name: &str| {
+            json!({
+                "name": name, "served": true, "storage": name == self.version, "subresources": subresources,
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "properties": {"spec": anything, "status": anything},
+                }},
+            })
+        };
+        let versions: Vec<Value> = [self.version].into_iter().chain(self.also).map(version).collect();
         json!({
             "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {
@@ -69,12 +96,7 @@ impl Served {
             "spec": {
                 "group": self.group, "scope": "Namespaced",
                 "names": {"kind": self.kind, "plural": self.plural},
-                "versions": [{
-                    "name": self.version, "served": true, "storage": true, "subresources": subresources,
-                    "schema": {"openAPIV3Schema": {
-                        "type": "object", "properties": {"spec": anything, "status": anything},
-                    }},
-                }],
+                "versions": versions,
             },
         })
     }

@@ -13,7 +13,7 @@ use crate::cluster::lease::Shared;
 use crate::cluster::{self, block_on, client, completed, kubectl, pods, running, until};
 use crate::job_crds::Served;
 use crate::job_rows::{self, MPI_JOB};
-use crate::queue::{QUEUEING, furnish, gang, queued, serve_job_sets, stands, unit};
+use crate::queue::{QUEUEING, furnish, gang, queued, serve_job_sets, stands, unit, waits_while_held};
 
 /// The page for users, whose example is used here.
 const PAGE: &str = include_str!("../../docs/manual/queue-kinds.md");
@@ -178,7 +178,7 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
     // Its Pod still uses one of five.
     running(ns, "second", 2);
     gang(ns, "third", 3);
-    queued(ns, "third", "True", "InsufficientQuota");
+    waits_while_held(ns, "third", 3);
     block_on(pods(ns).delete("train-master-0", &DeleteParams::default())).expect("it is there");
     running(ns, "third", 3);
 

@@ -1,6 +1,8 @@
 //! The rows of operators on the real API server, at the same time. Each job waits for quota, is resumed with
 //! labels for its Pods, and returns its capacity with its last Pod. The test plays the operators.
 //!
+//! MPIJobs are there in both versions that have a row, of the same CRD: the real ones have one version each.
+//!
 //! Job, JobSet and TrainJob have tests of their own. PyTorchJob has one that begins without its CRD; its row
 //! is here if the CRDs are real.
 
@@ -11,14 +13,14 @@ use serde_json::{Value, json};
 use crate::cluster::{self, apply, block_on, client, completed, pods, running, until};
 use crate::job_crds::{self, Served};
 use crate::job_kinds::{controller, operate, requests, spec, template};
-use crate::queue::{furnish, gang, stands, unit};
+use crate::queue::{furnish, gang, stands, unit, waits_while_held};
 
 const TF_JOB: Served = Served::new("kubeflow.org", "v1", "TFJob", "tfjobs");
 const PYTORCH_JOB: Served = Served::new("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs");
 const XGBOOST_JOB: Served = Served::new("kubeflow.org", "v1", "XGBoostJob", "xgboostjobs");
 const PADDLE_JOB: Served = Served::new("kubeflow.org", "v1", "PaddleJob", "paddlejobs");
 const JAX_JOB: Served = Served::new("kubeflow.org", "v1", "JAXJob", "jaxjobs");
-pub const MPI_JOB: Served = Served::new("kubeflow.org", "v2beta1", "MPIJob", "mpijobs");
+pub const MPI_JOB: Served = Served::new("kubeflow.org", "v2beta1", "MPIJob", "mpijobs").also("v1");
 const RAY_JOB: Served = Served::new("ray.io", "v1", "RayJob", "rayjobs");
 const SPARK_APPLICATION: Served =
     Served::new("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications");
@@ -128,15 +130,17 @@ fn lives() -> Vec<Life> {
         spark_application(),
         workflow(),
     ];
-    if job_crds::are_real() {
-        lives.push(with_roles(PYTORCH_JOB, "pytorchReplicaSpecs", ["Master", "Worker"]));
-    }
+    lives.push(if job_crds::are_real() {
+        with_roles(PYTORCH_JOB, "pytorchReplicaSpecs", ["Master", "Worker"])
+    } else {
+        with_roles(MPI_JOB.in_the_second_version(), "mpiReplicaSpecs", ["Launcher", "Worker"])
+    });
     lives
 }
 
 impl Life {
     fn namespace(&self) -> String {
-        format!("row-{}", self.kind.plural)
+        self.kind.namespace()
     }
 
     fn unit(&self) -> String {
@@ -217,9 +221,7 @@ impl Life {
         gang(ns, "second", 1);
         running(ns, "second", 1);
         gang(ns, "third", self.pods());
-        let waits = stands(ns, "framework-third", Phase::Enqueued, "InsufficientQuota");
-        let (says, held) = (waits.status.expect("a status").message, self.pods() + 2);
-        assert!(says.contains(&format!("released units hold {held}")), "{ns}: {says}");
+        waits_while_held(ns, "third", self.pods() + 2);
     }
 
     fn returns_the_rest(&self) {

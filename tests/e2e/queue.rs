@@ -80,6 +80,15 @@ pub fn stands(namespace: &str, name: &str, phase: Phase, reason: &str) -> QueueU
     })
 }
 
+/// Waits until a Framework waits for Pods, of which the released units hold so many, in use or not.
+pub fn waits_while_held(namespace: &str, framework: &str, held: u32) {
+    let unit = format!("framework-{framework}");
+    until(&format!("{unit} waits while {held} Pods are held"), || {
+        let status = stands(namespace, &unit, Phase::Enqueued, "InsufficientQuota").status?;
+        status.message.contains(&format!("released units hold {held}")).then_some(())
+    });
+}
+
 /// Waits until a Queue says that so many of its units wait, and so many hold something.
 fn filled(namespace: &str, name: &str, waiting: i32, released: i32) {
     let queues: Api<Queue> = Api::namespaced(client(), namespace);

@@ -15,8 +15,8 @@ use crate::cluster::lease::Alone;
 use crate::cluster::{apply, block_on, client, installed, kubectl, pods, running, until};
 use crate::program;
 use crate::queue::{
-    QUEUEING, complete_job_set, controller, furnish, gang, job_sets, queued, quota, serve_job_sets, stands,
-    unit,
+    QUEUEING, complete_job_set, controller, furnish, gang, job_sets, quota, serve_job_sets, stands, unit,
+    waits_while_held,
 };
 use crate::startup::read;
 
@@ -195,7 +195,7 @@ fn a_deleted_job_returns_its_capacity_with_its_last_pod() {
         block_on(pods(ns).get(&pod)).expect("it is held").metadata.deletion_timestamp.map(|_| ())
     });
     gang(ns, "next", 2);
-    queued(ns, "next", "True", "InsufficientQuota");
+    waits_while_held(ns, "next", 1);
     let unit = stands(ns, "job-job", Phase::Dequeued, "Admitted");
     assert!(!unit.finalizers().is_empty(), "it holds the capacity of the Pod");
     let lets_go = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -244,7 +244,7 @@ fn a_finished_job_set_returns_its_capacity_with_its_last_pod() {
     gang(ns, "small", 1);
     running(ns, "small", 1);
     gang(ns, "next", 1);
-    queued(ns, "next", "True", "InsufficientQuota");
+    waits_while_held(ns, "next", 2);
     let jobs: Api<Job> = Api::namespaced(client(), ns);
     block_on(jobs.delete("set-worker-0", &DeleteParams::background())).expect("it is there");
     running(ns, "next", 1);

@@ -25,6 +25,7 @@ use crate::quarantine::Quarantine;
 use crate::reported::Reported;
 use crate::schedule::Schedule;
 use crate::server_time::ServerTime;
+use crate::windows::StatusSize;
 
 /// The state of one Framework.
 #[derive(Debug)]
@@ -136,9 +137,12 @@ impl FrameworkState {
         self.persisted.as_ref()?.status.as_ref()
     }
 
-    /// The size of the status in bytes, as it is stored.
-    pub fn status_bytes(&self) -> usize {
-        self.persisted.as_ref().map_or(0, |persisted| persisted.form.bytes)
+    /// The size of the status as it is stored.
+    pub fn status_size(&self) -> StatusSize {
+        self.persisted.as_ref().map_or_else(StatusSize::default, |persisted| StatusSize {
+            bytes: persisted.form.bytes,
+            tasks: persisted.tasks(),
+        })
     }
 
     /// When it is to be looked at again; requests that are due already are not considered. `time`: the API

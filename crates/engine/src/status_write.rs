@@ -12,7 +12,7 @@ use framework_core::Urgency;
 use framework_core::plan::Report;
 
 use crate::history::{self, Line};
-use crate::windows::Windows;
+use crate::windows::{StatusSize, Windows};
 use framework_message::backoff::Failures;
 
 /// A status to be written, and the reports for users once it is persisted.
@@ -129,18 +129,18 @@ impl StatusWrite {
         }
     }
 
-    /// Makes the write due if its time has come; otherwise returns when to evaluate again. `bytes` is the
-    /// size of the status as it is stored now.
+    /// Makes the write due if its time has come; otherwise returns when to evaluate again. `size`: of the
+    /// status as it is stored now.
     pub fn propose(
         &mut self,
         draft: Draft,
         urgency: Urgency,
-        bytes: usize,
+        size: StatusSize,
         windows: &Windows,
         now: Duration,
     ) -> Option<Duration> {
         self.urgency = urgency;
-        let due = self.due(bytes, windows, now);
+        let due = self.due(size, windows, now);
         if due > now {
             self.stage = Stage::Idle;
             return Some(due);
@@ -151,19 +151,19 @@ impl StatusWrite {
 
     /// A deferrable change happened: it joins the changes that gather. Returns when to evaluate, unless the
     /// gathered changes were evaluated already and their write is due or sent.
-    pub fn join(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Option<Duration> {
+    pub fn join(&mut self, size: StatusSize, windows: &Windows, now: Duration) -> Option<Duration> {
         if !matches!(self.stage, Stage::Idle) {
             return None;
         }
         self.last_event = now;
         self.urgency = self.urgency.max(Urgency::Record);
-        Some(self.due(bytes, windows, now))
+        Some(self.due(size, windows, now))
     }
 
-    fn due(&mut self, bytes: usize, windows: &Windows, now: Duration) -> Duration {
+    fn due(&mut self, size: StatusSize, windows: &Windows, now: Duration) -> Duration {
         let first = *self.first_change.get_or_insert(now);
         let gathered = windows.gathered(self.urgency, first, self.last_event);
-        let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(bytes));
+        let spaced = self.last_sent.map_or(Duration::ZERO, |sent| sent + windows.between(size));
         gathered.max(spaced).max(self.not_before).max(self.after_history)
     }
 

@@ -11,8 +11,19 @@ pub struct Windows {
     pub gather: Duration,
     /// The window if nothing waits for the write.
     pub record: Duration,
-    /// The most bytes of a status that are written a second.
+    /// The most bytes of a status that are written a second, as they are stored.
     pub bytes_per_second: u64,
+    /// The most Tasks of a status that are written a second, however few bytes they are stored in.
+    pub tasks_per_second: u64,
+}
+
+/// How much a status costs to write: the API server its bytes, and this controller its Tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StatusSize {
+    /// As it is stored, maybe compressed.
+    pub bytes: usize,
+    /// Each is rendered, and maybe compressed, for every write.
+    pub tasks: usize,
 }
 
 /// Changes gather for at most this many windows, even if events continue.
@@ -20,6 +31,8 @@ const LONGEST: u32 = 5;
 /// The least length of a window, in round trips of a status write. An API server that is slow to answer is
 /// busy, and Pods start one after another there. A write for each few of them would make it busier.
 const ROUND_TRIPS: u32 = 4;
+/// A status that costs less is written whenever its changes have gathered: 30 KiB, or 300 Tasks.
+const SHORTEST: Duration = Duration::from_millis(30);
 /// Longer round trips do not lengthen the windows further.
 const SLOWEST: Duration = Duration::from_millis(500);
 
@@ -47,12 +60,14 @@ impl Windows {
     }
 
     /// The least time between writes of a status of this size. A large one is written less often, so that the
-    /// bytes written stay linear in the number of Tasks.
-    pub fn between(&self, bytes: usize) -> Duration {
-        const SMALL: u64 = 32 * 1024;
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        let bytes = if bytes < SMALL { 0 } else { bytes };
-        Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second.max(1))
+    /// bytes and Tasks written stay linear in the number of Tasks.
+    pub fn between(&self, size: StatusSize) -> Duration {
+        let time = |amount: usize, per_second: u64| {
+            let amount = u64::try_from(amount).unwrap_or(u64::MAX);
+            Duration::from_micros(amount.saturating_mul(1_000_000) / per_second.max(1))
+        };
+        let time = time(size.bytes, self.bytes_per_second).max(time(size.tasks, self.tasks_per_second));
+        if time < SHORTEST { Duration::ZERO } else { time }
     }
 }
 
@@ -92,7 +107,7 @@ mod tests {
 
     #[test]
     fn windows_grow_with_the_time_that_status_writes_take() {
-        let windows = Windows { gather: ms(100), record: ms(250), bytes_per_second: 1 };
+        let windows = Windows { gather: ms(100), record: ms(250), bytes_per_second: 1, tasks_per_second: 1 };
         let mut pace = Pace::new(windows);
         pace.took(ms(100));
         assert_eq!(pace.windows().gather, ms(100), "a single slow one says little");

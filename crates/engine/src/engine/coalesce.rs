@@ -50,7 +50,7 @@ impl Engine {
         if state.schedule.dirty_since().is_some() || !state.is_evaluable() {
             return false;
         }
-        let Some(due) = state.outgoing.write.join(state.status_bytes(), &windows, now.steady) else {
+        let Some(due) = state.outgoing.write.join(state.status_size(), &windows, now.steady) else {
             return false;
         };
         state.schedule.wake_at(due);

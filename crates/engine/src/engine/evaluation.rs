@@ -124,7 +124,7 @@ impl Engine {
         state.schedule.planned(now.steady, rest, wake, plan.proof_due);
         self.seek_proof(now, key);
         let Some(Entry { state: Some(state), .. }) = self.cache.get_mut(key) else { return };
-        let (is_draining, bytes) = (self.drain.contains(state.slot), state.status_bytes());
+        let (is_draining, size) = (self.drain.contains(state.slot), state.status_size());
         let FrameworkState { persisted: Some(persisted), outgoing, schedule, .. } = state else { return };
         let status: Option<Arc<_>> = plan.persist.map(Arc::from);
         let acts = if is_draining { Vec::new() } else { plan.act };
@@ -141,7 +141,7 @@ impl Engine {
         let history = Line::replaced(persisted, plan.snapshots);
         let draft = Draft { status, reports: plan.report, history };
         let windows = self.pace.windows();
-        if let Some(due) = outgoing.write.propose(draft, urgency, bytes, &windows, now.steady) {
+        if let Some(due) = outgoing.write.propose(draft, urgency, size, &windows, now.steady) {
             schedule.wake_at(due);
         }
     }

@@ -8,8 +8,10 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+const SMALL: StatusSize = StatusSize { bytes: 20, tasks: 1 };
+
 fn windows() -> Windows {
-    Windows { gather: ms(100), record: ms(250), bytes_per_second: 1 << 20 }
+    Windows { gather: ms(100), record: ms(250), bytes_per_second: 1 << 20, tasks_per_second: 10_000 }
 }
 
 fn draft(state: State) -> Draft {
@@ -24,7 +26,7 @@ fn draft(state: State) -> Draft {
 }
 
 fn propose(write: &mut StatusWrite, urgency: Urgency, now: u64) -> Option<Duration> {
-    write.propose(draft(State::AttemptPreparing), urgency, 20, &windows(), ms(now))
+    write.propose(draft(State::AttemptPreparing), urgency, SMALL, &windows(), ms(now))
 }
 
 #[test]
@@ -67,25 +69,33 @@ fn what_joins_is_as_urgent_as_what_gathers() {
         let mut write = StatusWrite::default();
         write.event(ms(1000));
         propose(&mut write, urgency, 1000);
-        assert_eq!(write.join(20, &windows(), ms(1010)), Some(ms(1010 + window)), "{urgency:?}");
+        assert_eq!(write.join(SMALL, &windows(), ms(1010)), Some(ms(1010 + window)), "{urgency:?}");
     }
     let mut write = StatusWrite::default();
-    assert_eq!(write.join(20, &windows(), ms(1000)), Some(ms(1250)), "it begins to gather");
+    assert_eq!(write.join(SMALL, &windows(), ms(1000)), Some(ms(1250)), "it begins to gather");
     propose(&mut write, Urgency::Now, 1001);
-    assert_eq!(write.join(20, &windows(), ms(1002)), None, "what is due was evaluated without it");
+    assert_eq!(write.join(SMALL, &windows(), ms(1002)), None, "what is due was evaluated without it");
     write.send(ms(1003));
-    assert_eq!(write.join(20, &windows(), ms(1004)), None);
+    assert_eq!(write.join(SMALL, &windows(), ms(1004)), None);
+}
+
+/// The time until a status of this size may be written again.
+fn spacing(size: StatusSize) -> Duration {
+    let mut write = StatusWrite::default();
+    write.propose(draft(State::AttemptPreparing), Urgency::Now, size, &windows(), ms(0));
+    write.send(ms(0));
+    write.accepted();
+    let due = write.propose(draft(State::AttemptRunning), Urgency::Now, size, &windows(), ms(0));
+    due.unwrap_or_default()
 }
 
 #[test]
 fn a_large_status_is_written_less_often() {
-    let mut write = StatusWrite::default();
-    write.propose(draft(State::AttemptPreparing), Urgency::Now, 450_000, &windows(), ms(0));
-    write.send(ms(0));
-    write.accepted();
-    let due = write.propose(draft(State::AttemptRunning), Urgency::Now, 450_000, &windows(), ms(1)).unwrap();
-    // 450 kB at 1 MiB a second.
-    assert!(due > ms(420) && due < ms(440), "{due:?}");
+    // 1 MiB a second.
+    let spaced = spacing(StatusSize { bytes: 450_000, tasks: 600 });
+    assert!(spaced > ms(420) && spaced < ms(440), "{spaced:?}");
+    assert_eq!(spacing(StatusSize { bytes: 100_000, tasks: 10_000 }), ms(1000), "it is compressed");
+    assert_eq!(spacing(StatusSize { bytes: 30_000, tasks: 250 }), ms(0));
 }
 
 #[test]
@@ -101,7 +111,7 @@ fn a_status_of_unknown_outcome_is_unsettled_until_another_version() {
     assert!(!write.is_busy());
     assert_eq!(write.unsettled_statuses().collect::<Vec<_>>(), [&*sent]);
     // The same version was read: it is evaluated and written again.
-    write.propose(draft(State::AttemptRunning), Urgency::Now, 1, &windows(), ms(50));
+    write.propose(draft(State::AttemptRunning), Urgency::Now, SMALL, &windows(), ms(50));
     write.send(ms(50));
     assert_eq!(write.unsettled_statuses().count(), 2);
     // The first write was accepted after all.
@@ -190,7 +200,7 @@ fn much_history_delays_the_next_write_of_its_framework() {
         let mut write = StatusWrite::default();
         let history = vec![line(bytes)];
         let draft = Draft { history, ..draft(State::AttemptPreparing) };
-        assert_eq!(write.propose(draft, Urgency::Now, 20, &windows(), ms(1000)), None);
+        assert_eq!(write.propose(draft, Urgency::Now, SMALL, &windows(), ms(1000)), None);
         write.send(ms(1000)).unwrap();
         assert_eq!(write.take_history(ms(1000)).len(), 1);
         write.accepted();

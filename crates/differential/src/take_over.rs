@@ -22,8 +22,10 @@ use serde_json::json;
 use crate::side::Controller;
 
 mod phase;
+mod queue;
 
 use phase::Phase;
+use queue::Queue;
 
 /// How long a group of Frameworks may take to get where it is expected: most of it are the delays in
 /// [`phase`].
@@ -63,6 +65,8 @@ struct Exchange {
     running: Uids,
     /// How many statuses were stored in gzip.
     compressed: usize,
+    /// What runs and waits in the queue, if there is one.
+    queued: Option<queue::Seen>,
 }
 
 /// Plays both exchanges with this many Frameworks each; fails where a Pod or a Framework suffers.
@@ -76,17 +80,25 @@ pub(crate) async fn run(original: &Controller, ours: &Controller, dir: PathBuf, 
         stage.cluster.install(crds)?;
     }
 
-    let first = stage.start("reference", original, "").await?;
+    // The original has neither CRDs of its own nor queues.
+    let has_queues = original.crds.is_some();
+    let (earlier, later) = match has_queues {
+        true => (queue::SETTING.to_owned(), format!("{OURS}{}", queue::SETTING)),
+        false => (String::new(), OURS.to_owned()),
+    };
+
+    let first = stage.start("reference", original, &earlier).await?;
     stage.begin("there", number).await?;
-    let before = stage.exchange("reference", first).await?;
+    let mut queue = if has_queues { Some(Queue::begin(&stage.cluster).await?) } else { None };
+    let before = stage.exchange("reference", first, queue.as_ref()).await?;
     stage.replace_the_definition()?;
-    let second = stage.start("ours", ours, OURS).await?;
-    stage.goes_on("from the reference to ours", &before).await?;
+    let second = stage.start("ours", ours, &later).await?;
+    stage.goes_on("from the reference to ours", &before, queue.as_mut()).await?;
 
     stage.begin("back", number).await?;
-    let before = stage.exchange("ours", second).await?;
-    let _third = stage.start("reference-again", original, "").await?;
-    stage.goes_on("from ours to the reference", &before).await?;
+    let before = stage.exchange("ours", second, queue.as_ref()).await?;
+    let _third = stage.start("reference-again", original, &earlier).await?;
+    stage.goes_on("from ours to the reference", &before, queue.as_mut()).await?;
     stage.stop_all().await
 }
 
@@ -142,7 +154,11 @@ impl TakeOver {
     }
 
     /// Ends a controller as its StatefulSet or Deployment would, and notes what it leaves.
-    async fn exchange(&self, name: &str, pid: u32) -> Result<Exchange> {
+    async fn exchange(&self, name: &str, pid: u32, queue: Option<&Queue>) -> Result<Exchange> {
+        let queued = match queue {
+            Some(queue) => Some(queue.settle().await.with_context(|| format!("{name} does not queue"))?),
+            None => None,
+        };
         let status = self.cluster.terminate_hosted(pid, Duration::from_secs(60));
         // Its code may be another than 0: the original ends by the signal.
         status.with_context(|| format!("{name} does not end"))?;
@@ -158,11 +174,14 @@ impl TakeOver {
         }
         ensure!(compressed > 0, "{name} left no status in gzip");
         let running = self.running(&frameworks).await?;
-        Ok(Exchange { frameworks, running, compressed })
+        Ok(Exchange { frameworks, running, compressed, queued })
     }
 
     /// Waits until each Framework has gone on, and compares the Pods.
-    async fn goes_on(&self, way: &str, before: &Exchange) -> Result<()> {
+    async fn goes_on(&self, way: &str, before: &Exchange, queue: Option<&mut Queue>) -> Result<()> {
+        if let (Some(queue), Some(queued)) = (queue, &before.queued) {
+            queue.goes_on(way, queued).await?;
+        }
         // Those that wait to be started are started by their user.
         for (name, framework) in &before.frameworks {
             if let Some(patch) = Phase::of(name).later().filter(|_| !Phase::of(name).is_over(framework)) {
@@ -249,15 +268,7 @@ impl TakeOver {
     }
 
     async fn list(&self) -> Result<Frameworks> {
-        let mut all = Frameworks::new();
-        let parameters = ListParams::default();
-        for mut framework in patiently(|| self.frameworks.list(&parameters)).await?.items {
-            if let Some(status) = &mut framework.status {
-                status.decompress().map_err(|error| anyhow::anyhow!("a status in gzip: {error}"))?;
-            }
-            all.insert(framework.metadata.name.clone().unwrap_or_default(), framework);
-        }
-        Ok(all)
+        list(&self.frameworks).await
     }
 
     /// The Pods that have to stay: those of Tasks that run and are not being removed.
@@ -270,6 +281,18 @@ impl TakeOver {
         let uids = pods.filter_map(|pod| pod.metadata.name.zip(pod.metadata.uid));
         Ok(uids.filter(|(name, _)| kept.contains(name)).collect())
     }
+}
+
+async fn list(frameworks: &Api<Framework>) -> Result<Frameworks> {
+    let mut all = Frameworks::new();
+    let parameters = ListParams::default();
+    for mut framework in patiently(|| frameworks.list(&parameters)).await?.items {
+        if let Some(status) = &mut framework.status {
+            status.decompress().map_err(|error| anyhow::anyhow!("a status in gzip: {error}"))?;
+        }
+        all.insert(framework.metadata.name.clone().unwrap_or_default(), framework);
+    }
+    Ok(all)
 }
 
 /// Repeats a request while the API server gets ready for a definition that was just replaced.

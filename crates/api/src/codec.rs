@@ -1,7 +1,10 @@
-//! The compressed form of `taskRoleStatuses`: base64 of one zstd frame, or of one gzip member, of its JSON.
+//! The compressed form of `taskRoleStatuses`: base64 of zstd frames, or of gzip members, of its JSON.
+//!
+//! Several frames stand one after another, and decode to one text (RFC 8878 section 3, RFC 1952 section 2.2).
+//! So a writer that changes a part of the JSON compresses that part alone.
 //!
 //! The input is not trusted. Its first bytes name the codec; any other beginning is refused, and so are bytes
-//! after the frame. A text that decodes to more than [`DECODED_LIMIT`], or that asks for a larger window than
+//! after the frames. A text that decodes to more than [`DECODED_LIMIT`], or that asks for a larger window than
 //! a reader must grant, is refused before memory is spent on it. It is decoded once without output, to learn
 //! its size and check its checksum, and then into a buffer of that size.
 
@@ -18,6 +21,9 @@ use crate::config::CompressionCodec;
 
 /// The most bytes that a compressed text may decode to.
 pub const DECODED_LIMIT: u64 = 64 << 20;
+
+/// The most frames or members of a compressed text: each costs its decoder, even if it is empty.
+pub const FRAMES_LIMIT: usize = 1000;
 
 /// 8 MiB: the window that RFC 8878 asks every reader to grant. We grant no larger one.
 const WINDOW_LOG_MAX: u32 = 23;
@@ -63,6 +69,9 @@ pub enum DecodeError {
     /// It would decode to more than [`DECODED_LIMIT`].
     #[error("it decodes to more than {} MiB", DECODED_LIMIT >> 20)]
     TooLarge,
+    /// It has more than [`FRAMES_LIMIT`] frames or members.
+    #[error("it has more than {FRAMES_LIMIT} frames")]
+    TooManyFrames,
     /// Bytes follow the end of the data.
     #[error("{0} bytes follow the end of the compressed data")]
     TrailingData(usize),
@@ -73,7 +82,7 @@ pub enum DecodeError {
 
 /// Compresses JSON.
 pub fn encode(json: &[u8], codec: CompressionCodec, effort: Effort) -> Result<String, EncodeError> {
-    compress(codec, effort, |sink| sink.write_all(json))
+    encode_with(codec, effort, |sink| sink.write_all(json))
 }
 
 /// Compresses the JSON of `value` without holding all of it in memory.
@@ -82,7 +91,24 @@ pub fn encode_json(
     codec: CompressionCodec,
     effort: Effort,
 ) -> Result<String, EncodeError> {
-    compress(codec, effort, |sink| serde_json::to_writer(sink, value).map_err(io::Error::from))
+    encode_with(codec, effort, |sink| serde_json::to_writer(sink, value).map_err(io::Error::from))
+}
+
+/// Compresses a part of the JSON, which `fill` writes, into a frame or member of its own. [`join`] makes the
+/// text of all parts.
+pub fn frame(
+    codec: CompressionCodec,
+    effort: Effort,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<Vec<u8>, EncodeError> {
+    Ok(compress(Vec::new(), codec, effort, |sink| fill(sink))?)
+}
+
+/// The compressed text of these frames, in their order.
+pub fn join<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Result<String, EncodeError> {
+    let mut text = EncoderStringWriter::new(&BASE64_STANDARD);
+    frames.into_iter().try_for_each(|frame| text.write_all(frame))?;
+    Ok(text.into_inner())
 }
 
 /// Decompresses the text of either codec.
@@ -96,25 +122,33 @@ pub fn decode(text: &str) -> Result<Vec<u8>, DecodeError> {
 
 type Sink<'a> = BufWriter<&'a mut dyn Write>;
 
-fn compress(
+fn encode_with(
     codec: CompressionCodec,
     effort: Effort,
     fill: impl FnOnce(&mut Sink<'_>) -> io::Result<()>,
 ) -> Result<String, EncodeError> {
-    let text = EncoderStringWriter::new(&BASE64_STANDARD);
+    Ok(compress(EncoderStringWriter::new(&BASE64_STANDARD), codec, effort, fill)?.into_inner())
+}
+
+fn compress<W: Write>(
+    into: W,
+    codec: CompressionCodec,
+    effort: Effort,
+    fill: impl FnOnce(&mut Sink<'_>) -> io::Result<()>,
+) -> io::Result<W> {
     let through = |encoder: &mut dyn Write| {
         let mut sink = BufWriter::with_capacity(BUFFER, encoder);
         fill(&mut sink)?;
         sink.flush()
     };
-    let text = match codec {
+    match codec {
         CompressionCodec::Zstd => {
-            let mut encoder = zstd::Encoder::new(text, 0)?;
+            let mut encoder = zstd::Encoder::new(into, 0)?;
             for parameter in parameters(effort) {
                 encoder.set_parameter(parameter)?;
             }
             through(&mut encoder)?;
-            encoder.finish()?
+            encoder.finish()
         }
         CompressionCodec::Gzip => {
             let level = match effort {
@@ -122,12 +156,11 @@ fn compress(
                 Effort::Fast => flate2::Compression::new(6),
                 Effort::Best => flate2::Compression::best(),
             };
-            let mut encoder = GzEncoder::new(text, level);
+            let mut encoder = GzEncoder::new(into, level);
             through(&mut encoder)?;
-            encoder.finish()?
+            encoder.finish()
         }
-    };
-    Ok(text.into_inner())
+    }
 }
 
 /// Small windows and tables: each Task's entry is much like the one before it, a kilobyte away. A larger
@@ -152,34 +185,43 @@ fn parameters(effort: Effort) -> Vec<CParameter> {
 
 /// Decodes all of `bytes`. Returns the decoded size.
 fn unpack(bytes: &[u8], into: &mut impl Write) -> Result<u64, DecodeError> {
-    let mut rest = bytes;
-    let (codec, copied) = if bytes.starts_with(&ZSTD_MAGIC) {
-        ("zstd", unpack_zstd(&mut rest, into))
+    let (codec, magic) = if bytes.starts_with(&ZSTD_MAGIC) {
+        ("zstd", &ZSTD_MAGIC[..])
     } else if bytes.starts_with(&GZIP_MAGIC) {
-        ("gzip", copy(GzDecoder::new(&mut rest), into))
+        ("gzip", &GZIP_MAGIC[..])
     } else {
         return Err(unknown_magic(bytes));
     };
-    let size = copied.map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => DecodeError::Truncated(codec),
-        _ => DecodeError::Broken { codec, reason: error.to_string() },
-    })?;
-    match rest.len() {
-        _ if size > DECODED_LIMIT => Err(DecodeError::TooLarge),
-        0 => Ok(size),
-        more => Err(DecodeError::TrailingData(more)),
+    let (mut rest, mut size) = (bytes, 0);
+    for _ in 0..FRAMES_LIMIT {
+        let most = DECODED_LIMIT - size;
+        let copied = match codec {
+            "zstd" => unpack_zstd(&mut rest, most, into),
+            _ => copy(GzDecoder::new(&mut rest), most, into),
+        };
+        size += copied.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => DecodeError::Truncated(codec),
+            _ => DecodeError::Broken { codec, reason: error.to_string() },
+        })?;
+        match rest.len() {
+            _ if size > DECODED_LIMIT => return Err(DecodeError::TooLarge),
+            0 => return Ok(size),
+            more if !rest.starts_with(magic) => return Err(DecodeError::TrailingData(more)),
+            _ => {}
+        }
     }
+    Err(DecodeError::TooManyFrames)
 }
 
-fn unpack_zstd(rest: &mut &[u8], into: &mut impl Write) -> io::Result<u64> {
+fn unpack_zstd(rest: &mut &[u8], most: u64, into: &mut impl Write) -> io::Result<u64> {
     let mut decoder = zstd::Decoder::with_buffer(rest)?.single_frame();
     decoder.window_log_max(WINDOW_LOG_MAX)?;
-    copy(decoder, into)
+    copy(decoder, most, into)
 }
 
 /// Copies one byte more than is allowed, at most: enough to know.
-fn copy(from: impl Read, into: &mut impl Write) -> io::Result<u64> {
-    io::copy(&mut from.take(DECODED_LIMIT + 1), into)
+fn copy(from: impl Read, most: u64, into: &mut impl Write) -> io::Result<u64> {
+    io::copy(&mut from.take(most + 1), into)
 }
 
 fn unknown_magic(bytes: &[u8]) -> DecodeError {

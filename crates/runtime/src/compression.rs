@@ -23,6 +23,10 @@ use framework_engine::object::{FrameworkObject, Unreadable};
 use crate::echo::Echoes;
 use crate::wire::FrameworkText;
 
+mod frames;
+
+use frames::Frames;
+
 /// A status of so many Tasks or more is worth a thread of its own.
 const LARGE: usize = 200;
 /// The same limit for the text of a status, in bytes.
@@ -43,6 +47,8 @@ pub struct Compressor {
 #[derive(Debug)]
 struct Known {
     text: String,
+    /// What the text was made of, if we made it quickly.
+    frames: Option<Frames>,
     /// Once the status is dropped elsewhere, it need not be recognised.
     status: Weak<FrameworkStatus>,
 }
@@ -53,19 +59,24 @@ impl Compressor {
         Compressor { settings, ..Compressor::default() }
     }
 
-    /// The compressed form in which a status is to be stored; `None`: it is stored as it is. `stays`: its
-    /// attempt is compressed already. `room`: the bytes that metadata and spec leave.
+    /// The compressed form in which a status of a Framework is to be stored; `None`: it is stored as it is.
+    /// `stays`: its attempt is compressed already. `room`: the bytes that metadata and spec leave. The status
+    /// is recognised from now on, as the watch may show it before the write is answered.
     pub fn compressed(
         &self,
-        status: &FrameworkStatus,
+        uid: &str,
+        status: &Arc<FrameworkStatus>,
         stays: bool,
         room: &SizeLimits,
     ) -> Option<FrameworkStatus> {
         if !stays && !self.is_too_large(status, room) {
             return None;
         }
-        match self.compress(status, room) {
-            Ok(text) => Some(status.stored(Some(text))),
+        match self.compress(uid, status, room) {
+            Ok((text, frames)) => {
+                self.remember(uid.into(), text.clone(), frames, status);
+                Some(status.stored(Some(text)))
+            }
             Err(error) => {
                 error!(%error, "a status is stored as it is");
                 None
@@ -81,29 +92,43 @@ impl Compressor {
     /// Compresses with as much effort as it takes to fit. If the result of the chosen codec is still too
     /// long, zstd is used: a status that an old client cannot read is better than one that cannot be stored.
     /// The limits of a Task's texts exclude this, unless spec or codec changed meanwhile.
-    fn compress(&self, status: &FrameworkStatus, room: &SizeLimits) -> Result<String, EncodeError> {
+    fn compress(
+        &self,
+        uid: &str,
+        status: &FrameworkStatus,
+        room: &SizeLimits,
+    ) -> Result<(String, Option<Frames>), EncodeError> {
         let most = room.compressed.min(room.object);
         let chosen = self.settings.codec;
         if status.state != State::Completed {
-            let text = codec::encode_json(&status.task_roles(), chosen, Effort::Fast)?;
+            let (frames, before) = self.frames(uid).unzip();
+            let before = frames.zip(before.as_ref().map(|before| before.task_roles()));
+            let frames = Frames::of(status.task_roles(), chosen, before)?;
+            let text = frames.text()?;
             if text.len() <= most {
-                return Ok(text);
+                return Ok((text, Some(frames)));
             }
         }
         let _alone = self.effort.lock().unwrap_or_else(PoisonError::into_inner);
         let text = codec::encode_json(&status.task_roles(), chosen, Effort::Best)?;
         if text.len() <= most || chosen == CompressionCodec::Zstd {
-            return Ok(text);
+            return Ok((text, None));
         }
-        codec::encode_json(&status.task_roles(), CompressionCodec::Zstd, Effort::Best)
+        Ok((codec::encode_json(&status.task_roles(), CompressionCodec::Zstd, Effort::Best)?, None))
+    }
+
+    /// The frames of the last status of a Framework, and that status, if it is still in use.
+    fn frames(&self, uid: &str) -> Option<(Frames, Arc<FrameworkStatus>)> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get(uid)?;
+        known.frames.clone().zip(known.status.upgrade())
     }
 
     /// Remembers the status that a compressed text stands for: the text is about to be stored, or was read.
-    pub fn remember(&self, uid: &Arc<str>, compressed: FrameworkStatus, status: &Arc<FrameworkStatus>) {
-        let Some(text) = compressed.attempt_status.task_role_statuses_compressed else { return };
+    fn remember(&self, uid: Arc<str>, text: String, frames: Option<Frames>, status: &Arc<FrameworkStatus>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, one| one.status.strong_count() > 0);
-        known.insert(Arc::clone(uid), Known { text, status: Arc::downgrade(status) });
+        known.insert(uid, Known { text, frames, status: Arc::downgrade(status) });
     }
 
     /// Decompresses the status of an object.
@@ -116,7 +141,11 @@ impl Compressor {
         }
         let compressed = status.stored(Some(text.clone()));
         match Arc::make_mut(status).decompress() {
-            Ok(true) => self.remember(&object.uid, compressed, status),
+            Ok(true) => {
+                if let Some(text) = compressed.attempt_status.task_role_statuses_compressed {
+                    self.remember(Arc::clone(&object.uid), text, None, status);
+                }
+            }
             Ok(false) => {}
             Err(error) => {
                 object.content = Err(Unreadable {

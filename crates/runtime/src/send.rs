@@ -50,17 +50,11 @@ impl Exchange for engine::Request {
             return Ok((request::engine::render(self)?, false));
         };
         work_on(status, || {
-            let Some(compressed) = compressor.compressed(status, *stays, room) else {
+            let uid = framework.metadata.uid.as_deref().unwrap_or_default();
+            let Some(compressed) = compressor.compressed(uid, status, *stays, room) else {
                 return Ok((request::engine::render(self)?, false));
             };
-            let call = request::engine::put_status(framework, *resource_version, &compressed)?;
-            // Before it is sent: the watch may be faster than the reply.
-            compressor.remember(
-                &framework.metadata.uid.as_deref().unwrap_or_default().into(),
-                compressed,
-                status,
-            );
-            Ok((call, true))
+            Ok((request::engine::put_status(framework, *resource_version, &compressed)?, true))
         })
     }
 

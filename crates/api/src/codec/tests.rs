@@ -155,10 +155,45 @@ fn trailing_data_is_refused() {
     for codec in BOTH {
         let one = BASE64_STANDARD.decode(encode(b"[]", codec, Effort::Fast).unwrap()).unwrap();
         let skippable = b"\x50\x2a\x4d\x18\x04\0\0\0junk".to_vec();
-        for more in [one.clone(), skippable, b"x".to_vec(), vec![0; 100]] {
+        let other = if codec == CompressionCodec::Zstd { GZIP_MAGIC.to_vec() } else { ZSTD_MAGIC.to_vec() };
+        for more in [other, skippable, b"x".to_vec(), vec![0; 100]] {
             let two = [one.clone(), more.clone()].concat();
             assert_eq!(decode(&base64(&two)), Err(DecodeError::TrailingData(more.len())), "{codec:?}");
         }
+    }
+}
+
+#[test]
+fn frames_one_after_another_decode_to_one_text() {
+    for codec in BOTH {
+        let json = statuses(30);
+        let parts = [&json[..100], &json[100..100], &json[100..]];
+        let frame = |part: &&[u8]| super::frame(codec, Effort::Fast, |sink| sink.write_all(part)).unwrap();
+        let frames: Vec<Vec<u8>> = parts.iter().map(frame).collect();
+        let text = join(frames.iter().map(Vec::as_slice)).unwrap();
+        assert_eq!(decode(&text).unwrap(), json, "{codec:?}");
+        let (program, option) = match codec {
+            CompressionCodec::Zstd => ("zstd", "-dc"),
+            CompressionCodec::Gzip => ("gzip", "-dc"),
+        };
+        assert_eq!(tool(program, &[option], &frames.concat()), json, "{codec:?}");
+        let cut = BASE64_STANDARD.encode(&frames.concat()[..frames.concat().len() - 1]);
+        assert!(matches!(decode(&cut), Err(DecodeError::Truncated(_))), "{codec:?}");
+    }
+}
+
+#[test]
+fn many_frames_and_much_in_all_of_them_are_refused() {
+    for codec in BOTH {
+        let repeated = |bytes: &[u8], times: usize| {
+            let frame = super::frame(codec, Effort::Fast, |sink| sink.write_all(bytes)).unwrap();
+            decode(&join(std::iter::repeat_n(&frame[..], times)).unwrap())
+        };
+        assert_eq!(repeated(b"", FRAMES_LIMIT), Ok(Vec::new()), "{codec:?}");
+        assert_eq!(repeated(b"", FRAMES_LIMIT + 1), Err(DecodeError::TooManyFrames), "{codec:?}");
+        let half = vec![0; 32 << 20];
+        assert_eq!(repeated(&half, 2).unwrap().len(), 64 << 20, "{codec:?}");
+        assert_eq!(repeated(&[&half[..], b"0"].concat(), 2), Err(DecodeError::TooLarge), "{codec:?}");
     }
 }
 
@@ -178,8 +213,10 @@ fn a_frame_that_wants_a_dictionary_or_a_large_window_is_refused() {
 fn a_bomb_is_refused_and_data_at_the_limit_is_not() {
     for codec in BOTH {
         let bomb = |size: u64| {
-            compress(codec, Effort::Fast, |sink| io::copy(&mut io::repeat(b' ').take(size), sink).map(|_| ()))
-                .unwrap()
+            encode_with(codec, Effort::Fast, |sink| {
+                io::copy(&mut io::repeat(b' ').take(size), sink).map(|_| ())
+            })
+            .unwrap()
         };
         assert_eq!(decode(&bomb(DECODED_LIMIT + 1)), Err(DecodeError::TooLarge), "{codec:?}");
         let fits = decode(&bomb(DECODED_LIMIT)).unwrap();

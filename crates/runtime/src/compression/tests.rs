@@ -62,17 +62,17 @@ fn text(status: &FrameworkStatus) -> &str {
 fn a_status_is_compressed_from_the_threshold_on() {
     let status = status(3, "AttemptRunning");
     let length = serde_json::to_vec(status.task_roles()).unwrap().len();
-    assert!(compressor(Some(length)).compressed(&status, false, &ROOM).is_some());
-    assert!(compressor(Some(length + 1)).compressed(&status, false, &ROOM).is_none());
-    assert!(compressor(Some(0)).compressed(&status, false, &ROOM).is_some());
-    assert!(compressor(None).compressed(&status, false, &ROOM).is_none());
+    assert!(compressor(Some(length)).compressed("f", &status, false, &ROOM).is_some());
+    assert!(compressor(Some(length + 1)).compressed("f", &status, false, &ROOM).is_none());
+    assert!(compressor(Some(0)).compressed("f", &status, false, &ROOM).is_some());
+    assert!(compressor(None).compressed("f", &status, false, &ROOM).is_none());
 }
 
 #[test]
 fn an_attempt_that_was_compressed_stays_so_under_any_settings() {
     let status = status(1, "AttemptRunning");
     for threshold in [None, Some(LARGEST_RAW)] {
-        assert!(compressor(threshold).compressed(&status, true, &ROOM).is_some());
+        assert!(compressor(threshold).compressed("f", &status, true, &ROOM).is_some());
     }
 }
 
@@ -82,8 +82,8 @@ fn with_compression_off_a_status_over_a_mebibyte_is_compressed() {
     let (small, large) = (status(2000, "AttemptRunning"), status(4000, "AttemptRunning"));
     let length = |status: &FrameworkStatus| serde_json::to_vec(status).unwrap().len();
     assert!(length(&small) < LARGEST_RAW && length(&large) > LARGEST_RAW);
-    assert!(compressor.compressed(&small, false, &ROOM).is_none());
-    let compressed = compressor.compressed(&large, false, &ROOM).unwrap();
+    assert!(compressor.compressed("f", &small, false, &ROOM).is_none());
+    let compressed = compressor.compressed("f", &large, false, &ROOM).unwrap();
     assert!(length(&compressed) < LARGEST_RAW / 10, "{}", length(&compressed));
 }
 
@@ -91,7 +91,7 @@ fn with_compression_off_a_status_over_a_mebibyte_is_compressed() {
 fn a_high_threshold_keeps_no_status_over_a_mebibyte_raw() {
     let large = status(4000, "AttemptRunning");
     let task_roles = serde_json::to_vec(large.task_roles()).unwrap().len();
-    assert!(compressor(Some(task_roles + 1)).compressed(&large, false, &ROOM).is_some());
+    assert!(compressor(Some(task_roles + 1)).compressed("f", &large, false, &ROOM).is_some());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_status_that_does_not_fit_beside_the_spec_is_compressed() {
     let length = serde_json::to_vec(&*status).unwrap().len();
     for threshold in [None, Some(LARGEST_RAW)] {
         let is_compressed =
-            |beside| compressor(threshold).compressed(&status, false, &ROOM.beside(beside)).is_some();
+            |beside| compressor(threshold).compressed("f", &status, false, &ROOM.beside(beside)).is_some();
         assert!(!is_compressed(ROOM.object - length));
         assert!(is_compressed(ROOM.object - length + 1));
     }
@@ -111,9 +111,9 @@ fn text_that_the_api_server_escapes_is_counted_as_escaped() {
     let with = |text: &str| {
         let mut status = FrameworkStatus::clone(&status(1, "AttemptRunning"));
         status.tasks = Some(text.to_owned());
-        status
+        Arc::new(status)
     };
-    let length = serde_json::to_vec(&with("")).unwrap().len();
+    let length = serde_json::to_vec(&*with("")).unwrap().len();
     for (text, stored) in [
         ("<", 6),
         ("a&b>", 14),
@@ -125,7 +125,7 @@ fn text_that_the_api_server_escapes_is_counted_as_escaped() {
     ] {
         let is_compressed = |room| {
             let room = SizeLimits { object: room, ..ROOM };
-            compressor(None).compressed(&with(text), false, &room).is_some()
+            compressor(None).compressed("f", &with(text), false, &room).is_some()
         };
         assert!(!is_compressed(length + stored), "{text:?}");
         assert!(is_compressed(length + stored - 1), "{text:?}");
@@ -138,12 +138,12 @@ fn a_status_that_stays_too_long_is_compressed_harder_and_then_by_zstd() {
     let compressed = |codec, compressed| {
         let room = SizeLimits { compressed, ..ROOM };
         let compressed =
-            Compressor::new(Compression { threshold: Some(0), codec }).compressed(&status, false, &room);
+            Compressor::new(Compression { threshold: Some(0), codec }).compressed("f", &status, false, &room);
         text(&compressed.unwrap()).to_owned()
     };
-    let length = |codec, effort| codec::encode_json(&status.task_roles(), codec, effort).unwrap().len();
     for codec in [CompressionCodec::Zstd, CompressionCodec::Gzip] {
-        let [fast, best] = [Effort::Fast, Effort::Best].map(|effort| length(codec, effort));
+        let fast = Frames::of(status.task_roles(), codec, None).unwrap().text().unwrap().len();
+        let best = codec::encode_json(&status.task_roles(), codec, Effort::Best).unwrap().len();
         assert!(best < fast, "{codec:?}");
         assert_eq!(compressed(codec, fast).len(), fast, "{codec:?}");
         assert_eq!(compressed(codec, fast - 1).len(), best, "{codec:?}");
@@ -157,7 +157,7 @@ fn a_compressed_status_opens_to_the_same_status() {
         for state in ["AttemptRunning", "Completed"] {
             let status = status(50, state);
             let compressed = Compressor::new(Compression { threshold: Some(0), codec })
-                .compressed(&status, false, &ROOM)
+                .compressed("f", &status, false, &ROOM)
                 .unwrap();
             assert_eq!(compressed.attempt_status.task_role_statuses, None);
             let mut object = object(compressed);
@@ -169,11 +169,30 @@ fn a_compressed_status_opens_to_the_same_status() {
 }
 
 #[test]
+fn a_write_compresses_what_changed_since_the_one_before() {
+    let compressor = compressor(Some(0));
+    let first = status(1000, "AttemptRunning");
+    compressor.compressed("f", &first, false, &ROOM).unwrap();
+    let mut second = FrameworkStatus::clone(&first);
+    let roles = second.attempt_status.task_role_statuses.as_mut().unwrap();
+    roles[0].task_statuses[999].to_mut().deletion_pending = true;
+    let second = Arc::new(second);
+    let (before, _) = compressor.frames("f").unwrap();
+    let stored = compressor.compressed("f", &second, false, &ROOM).unwrap();
+    let (after, _) = compressor.frames("f").unwrap();
+    assert_eq!(after.in_common(&before), [true, true, true, false]);
+    let mut object = object(stored);
+    self::compressor(None).open(&mut object);
+    assert_eq!(opened(object), second);
+    drop((first, second));
+    assert!(compressor.frames("f").is_none(), "nothing is compared with a status that is not in use");
+}
+
+#[test]
 fn our_own_echo_is_recognised_and_not_decoded() {
     let compressor = compressor(Some(0));
     let status = status(3, "AttemptRunning");
-    let compressed = compressor.compressed(&status, false, &ROOM).unwrap();
-    compressor.remember(&"f".into(), compressed.clone(), &status);
+    let compressed = compressor.compressed("f", &status, false, &ROOM).unwrap();
     let mut echo = object(compressed.clone());
     compressor.open(&mut echo);
     assert!(Arc::ptr_eq(&opened(echo), &status), "the very one that was sent");
@@ -198,7 +217,7 @@ fn a_status_that_is_dropped_elsewhere_is_forgotten() {
     let compressor = compressor(Some(0));
     for uid in ["a", "b"] {
         let status = status(3, "AttemptRunning");
-        compressor.remember(&uid.into(), compressor.compressed(&status, false, &ROOM).unwrap(), &status);
+        assert!(compressor.compressed(uid, &status, false, &ROOM).is_some());
     }
     assert_eq!(compressor.known.lock().unwrap().keys().map(|uid| &**uid).collect::<Vec<_>>(), ["b"]);
 }

@@ -3,10 +3,10 @@
 //! Several frames stand one after another, and decode to one text (RFC 8878 section 3, RFC 1952 section 2.2).
 //! So a writer that changes a part of the JSON compresses that part alone.
 //!
-//! The input is not trusted. Its first bytes name the codec; any other beginning is refused, and so are bytes
-//! after the frames. A text that decodes to more than [`DECODED_LIMIT`], or that asks for a larger window than
-//! a reader must grant, is refused before memory is spent on it. It is decoded once without output, to learn
-//! its size and check its checksum, and then into a buffer of that size.
+//! The input is not trusted. Its first bytes name the codec; any other beginning is refused, and so are
+//! bytes after the frames. A text that decodes to more than [`DECODED_LIMIT`], or that asks for a larger
+//! window than a reader must grant, is refused before memory is spent on it. It is decoded once without
+//! output, to learn its size and check its checksum, and then into a buffer of that size.
 
 use std::io::{self, BufWriter, Read, Write};
 

@@ -6,7 +6,6 @@
 //! it stored. The commands are those of the page on compatibility. An earlier version of ours may stand in
 //! the place of the original: that is an upgrade and a rollback.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,16 +20,13 @@ use serde_json::json;
 
 use crate::side::Controller;
 
+mod cluster;
 mod phase;
 mod queue;
 
+use cluster::{EVERY, Frameworks, PATIENCE, Uids, list, patiently};
 use phase::Phase;
 use queue::Queue;
-
-/// How long a group of Frameworks may take to get where it is expected: most of it are the delays in
-/// [`phase`].
-const PATIENCE: Duration = Duration::from_secs(300);
-const EVERY: Duration = Duration::from_secs(1);
 
 /// The settings of both beside the delay of a retry: no limit that matters. The original ignores keys that
 /// only ours has.
@@ -45,11 +41,6 @@ metricsAddress: 127.0.0.1:0
 ";
 /// Every status is stored in gzip, so that the original has to read many of them.
 const OURS: &str = "largeFrameworkCompressionThresholdBytes: 0\n";
-
-/// The Frameworks of the cluster by name, their statuses decompressed.
-type Frameworks = BTreeMap<String, Framework>;
-/// The UIDs of Pods, by name.
-type Uids = BTreeMap<String, String>;
 
 /// The cluster, and the directory of configs and logs.
 struct TakeOver {
@@ -280,30 +271,5 @@ impl TakeOver {
         let pods = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
         let uids = pods.filter_map(|pod| pod.metadata.name.zip(pod.metadata.uid));
         Ok(uids.filter(|(name, _)| kept.contains(name)).collect())
-    }
-}
-
-async fn list(frameworks: &Api<Framework>) -> Result<Frameworks> {
-    let mut all = Frameworks::new();
-    let parameters = ListParams::default();
-    for mut framework in patiently(|| frameworks.list(&parameters)).await?.items {
-        if let Some(status) = &mut framework.status {
-            status.decompress().map_err(|error| anyhow::anyhow!("a status in gzip: {error}"))?;
-        }
-        all.insert(framework.metadata.name.clone().unwrap_or_default(), framework);
-    }
-    Ok(all)
-}
-
-/// Repeats a request while the API server gets ready for a definition that was just replaced.
-async fn patiently<T, F: Future<Output = kube::Result<T>>>(request: impl Fn() -> F) -> kube::Result<T> {
-    let began = Instant::now();
-    loop {
-        match request().await {
-            Err(kube::Error::Api(status)) if status.code == 429 && began.elapsed() < PATIENCE => {
-                tokio::time::sleep(EVERY).await;
-            }
-            answer => return answer,
-        }
     }
 }

@@ -10,10 +10,12 @@ use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::{EVERY, Frameworks, PATIENCE, Uids, phase};
+use super::cluster::{EVERY, Frameworks, PATIENCE, Uids, list};
+use super::phase;
 
 const NAMESPACE: &str = "queued";
-/// The Pods of each Framework, and the Pods that may run in the namespace: two Frameworks run, the others wait.
+/// The Pods of each Framework, and those that may run in the namespace: two Frameworks run, the others
+/// wait.
 const TASKS: usize = 3;
 const ROOM: usize = 6;
 const FRAMEWORKS: usize = 5;
@@ -107,7 +109,7 @@ impl Queue {
     }
 
     async fn list(&self) -> Result<Frameworks> {
-        super::list(&self.frameworks).await
+        list(&self.frameworks).await
     }
 
     /// The names of the Frameworks all of whose Tasks run.

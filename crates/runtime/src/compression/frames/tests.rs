@@ -1,3 +1,5 @@
+//! The frames of a status decode to its JSON, and those of unchanged Tasks are kept.
+
 use framework_api::codec::decode;
 use serde_json::json;
 

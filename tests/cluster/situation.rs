@@ -1,4 +1,4 @@
-//! What a test that waited in vain prints: few lines, as CI keeps only a part of them.
+//! The output of a test that waited in vain: few lines, as CI keeps only a part of them.
 
 use std::sync::{Mutex, PoisonError};
 

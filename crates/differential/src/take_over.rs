@@ -56,7 +56,7 @@ struct Exchange {
     running: Uids,
     /// How many statuses were stored in gzip.
     compressed: usize,
-    /// What runs and waits in the queue, if there is one.
+    /// The Pods and units of the queue, if there is one.
     queued: Option<queue::Seen>,
 }
 

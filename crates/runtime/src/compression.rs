@@ -47,7 +47,7 @@ pub struct Compressor {
 #[derive(Debug)]
 struct Known {
     text: String,
-    /// What the text was made of, if we made it quickly.
+    /// The frames of the text, if it was made of some.
     frames: Option<Frames>,
     /// Once the status is dropped elsewhere, it need not be recognised.
     status: Weak<FrameworkStatus>,

@@ -23,7 +23,7 @@ pub struct Frames {
 
 /// A part of the JSON of the TaskRole statuses.
 enum Part<'a> {
-    /// What stands between Tasks.
+    /// Text between Tasks.
     Text(String),
     /// A Task, and whether one of its TaskRole stands before it.
     Task(&'a Shared<TaskStatus>, bool),

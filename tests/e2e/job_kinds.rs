@@ -1,5 +1,6 @@
 //! Kinds of jobs without code of their own, on the real API server: each waits by the row that declares it.
 
+use std::fs;
 use std::sync::Once;
 
 use framework_api::queue::{Phase, QUEUE_NAME_LABEL, QueueUnit};
@@ -24,11 +25,16 @@ fn own_row() -> &'static str {
     blocks.into_iter().find(|block| block.starts_with("queueJobKinds:")).expect("the example of the page")
 }
 
-/// The operators whose kinds are used here.
-const OPERATORS: [&str; 6] =
-    ["argo-workflows", "kuberay", "mpi-operator", "spark-operator", "trainer", "training-operator"];
+/// The folders of the shipped components: one for each kind.
+fn components() -> Vec<String> {
+    let found = fs::read_dir(FOLDER).expect("it is there");
+    let names = found.map(|entry| entry.expect("it is readable").file_name().into_string().expect("a name"));
+    names.filter(|name| !name.ends_with(".yaml")).collect()
+}
 
-/// Rights on the kinds of these operators, from the shipped components, and on the kind of the page.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds");
+
+/// Rights on all kinds, from the shipped components, and on the kind of the page.
 fn permit() {
     static PERMITTED: Once = Once::new();
     PERMITTED.call_once(|| {
@@ -36,9 +42,10 @@ fn permit() {
         TRAIN_JOB.install();
         TUNING.install();
         job_rows::install();
-        for operator in OPERATORS {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds");
-            kubectl(&["apply", "--server-side", "-f", &format!("{folder}/{operator}/cluster_role.yaml")]);
+        let components = components();
+        assert!(components.len() > 8, "{components:?}");
+        for kind in &components {
+            kubectl(&["apply", "--server-side", "-f", &format!("{FOLDER}/{kind}/cluster_role.yaml")]);
         }
         let verbs = ["get", "list", "watch", "patch"];
         let rules = json!([{
@@ -48,8 +55,8 @@ fn permit() {
         let roles: Api<ClusterRole> = Api::all(client());
         let role = role.expect("a ClusterRole");
         block_on(roles.create(&PostParams::default(), &role)).expect("it is accepted");
-        let operators = OPERATORS.map(|operator| format!("frameworkcontroller-job-kinds-{operator}"));
-        for role in operators.into_iter().chain(["sweeps".to_owned()]) {
+        let kinds = components.iter().map(|kind| format!("frameworkcontroller-job-kinds-{kind}"));
+        for role in kinds.chain(["sweeps".to_owned()]) {
             let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
             kubectl(&["create", "clusterrolebinding", &name, &role, "--user=controller"]);
         }

@@ -1,7 +1,8 @@
-//! Each built-in kind of jobs has its rights in the component of its operator, made from its row, and a row
-//! in the page for users.
+//! Each built-in kind of jobs has its rights in a component of its own, made from its row, and a row in the
+//! page for users.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use framework_api::job_kind::{JobKindRow, built_in};
 
@@ -9,28 +10,21 @@ use crate::drift;
 
 const PAGE: &str = include_str!("../../docs/manual/queue-kinds.md");
 
-/// The operators, and the `apiVersion`s of the kinds that each runs.
-const OPERATORS: [(&str, &str); 6] = [
-    ("argo-workflows", "argoproj.io/v1alpha1"),
-    ("kuberay", "ray.io/v1"),
-    ("mpi-operator", "kubeflow.org/v2beta1"),
-    ("spark-operator", "sparkoperator.k8s.io/v1beta2"),
-    ("trainer", "trainer.kubeflow.org/v1alpha1"),
-    ("training-operator", "kubeflow.org/v1"),
-];
-
-/// The `apiVersion`s of the kinds on which the base has the rights.
-const IN_BASE: [&str; 2] = ["batch/v1", "jobset.x-k8s.io/v1alpha2"];
+/// The groups of the kinds on which the base has the rights.
+const IN_BASE: [&str; 2] = ["batch", "jobset.x-k8s.io"];
 
 const HEAD: &str = "\
 # Generated from crates/api/data/job_kinds.yaml by `UPDATE=1 cargo test --test repo drift`; do not edit.
 ";
 
-fn role(operator: &str, rows: &[&JobKindRow]) -> String {
-    let name = format!("frameworkcontroller-job-kinds-{operator}");
-    let resources: BTreeSet<&str> = rows.iter().map(|row| row.plural.as_str()).collect();
-    let resources = resources.into_iter().collect::<Vec<_>>().join(", ");
-    let group = rows[0].group();
+/// The resources whose rights have a component each, and their groups. Versions of a kind share one.
+fn resources() -> BTreeMap<String, String> {
+    let rows = built_in().into_iter().filter(|row| !IN_BASE.contains(&row.group()));
+    rows.map(|row| (row.plural.clone(), row.group().to_owned())).collect()
+}
+
+fn role(plural: &str, group: &str) -> String {
+    let name = format!("frameworkcontroller-job-kinds-{plural}");
     format!(
         "{HEAD}# patch: resumes a waiting job, and labels its Pod templates.
 apiVersion: rbac.authorization.k8s.io/v1
@@ -39,7 +33,7 @@ metadata:
   name: {name}
 rules:
 - apiGroups: [{group}]
-  resources: [{resources}]
+  resources: [{plural}]
   verbs: [get, list, watch, patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -67,31 +61,30 @@ apiVersion: kustomize.config.k8s.io/v1alpha1
 kind: Component
 {key}:
 {entries}",
-        if key == "resources" { "/OPERATOR" } else { "" }
+        if key == "resources" { "/PLURAL" } else { "" }
     )
 }
 
 #[test]
 pub fn the_rights_on_each_kind_show_no_drift_from_its_row() {
-    let rows = built_in();
-    let known: BTreeSet<&str> =
-        OPERATORS.iter().map(|(_, api_version)| *api_version).chain(IN_BASE).collect();
-    let of_rows: BTreeSet<&str> = rows.iter().map(|row| row.api_version.as_str()).collect();
-    assert_eq!(known, of_rows, "each kind has an operator, and each operator a kind");
-    for (operator, api_version) in OPERATORS {
-        let rows: Vec<&JobKindRow> = rows.iter().filter(|row| row.api_version == api_version).collect();
-        let says = format!("The controller's rights on the kinds of {api_version}.");
-        let kustomization =
-            component(&says, "resources", &["cluster_role.yaml"]).replace("OPERATOR", operator);
-        drift::check(&format!("deploy/job-kinds/{operator}/kustomization.yaml"), &kustomization);
-        drift::check(&format!("deploy/job-kinds/{operator}/cluster_role.yaml"), &role(operator, &rows));
+    let resources = resources();
+    for (plural, group) in &resources {
+        let says = format!("The controller's rights on {plural}.{group}.");
+        let kustomization = component(&says, "resources", &["cluster_role.yaml"]).replace("PLURAL", plural);
+        drift::check(&format!("deploy/job-kinds/{plural}/kustomization.yaml"), &kustomization);
+        drift::check(&format!("deploy/job-kinds/{plural}/cluster_role.yaml"), &role(plural, group));
     }
+    let folders: Vec<&str> = resources.keys().map(String::as_str).collect();
     let all = component(
-        "The controller's rights on all built-in kinds of jobs. Each operator has a folder of its own.",
+        "The controller's rights on all built-in kinds of jobs. Each kind has a folder of its own.",
         "components",
-        &OPERATORS.map(|(operator, _)| operator),
+        &folders,
     );
     drift::check("deploy/job-kinds/kustomization.yaml", &all);
+    let found = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/job-kinds")).expect("it is there");
+    let names = found.map(|entry| entry.expect("it is readable").file_name().into_string().expect("a name"));
+    let found: BTreeSet<String> = names.filter(|name| !name.ends_with(".yaml")).collect();
+    assert_eq!(found, resources.into_keys().collect(), "no folder is of another kind");
 }
 
 #[test]
@@ -104,10 +97,8 @@ fn every_built_in_kind_and_every_component_is_in_the_page() {
             |line: &str| line.contains(&format!("`{kind}`")) && line.contains(&format!("`{api_version}`"));
         assert!(lines.any(named), "{api_version} {kind}");
     }
-    for (operator, _) in OPERATORS {
-        assert!(
-            PAGE.contains(&format!("deploy/job-kinds/{operator}")) || PAGE.contains(&format!("`{operator}`")),
-            "{operator}"
-        );
+    for plural in resources().into_keys() {
+        let forms = [format!("deploy/job-kinds/{plural}"), format!("`{plural}`")];
+        assert!(forms.iter().any(|form| PAGE.contains(form)), "{plural}");
     }
 }

@@ -21,8 +21,8 @@ const SIZES: [usize; 4] = [1, 20, 1000, 10_000];
 /// One call of the core.
 fn one(criterion: &mut Criterion) {
     let policy = policy();
-    let makers: [fn(usize) -> Job; 3] = [Job::steady, Job::moved, Job::all_moved];
-    for (what, make) in ["at rest", "one event", "all changed"].into_iter().zip(makers) {
+    let makers: [fn(usize) -> Job; 4] = [Job::steady, Job::moved, Job::all_moved, Job::waiting];
+    for (what, make) in ["at rest", "one event", "all changed", "no Pods yet"].into_iter().zip(makers) {
         let mut group = criterion.benchmark_group(format!("sync, {what}"));
         for tasks in SIZES {
             let job = make(tasks);
@@ -92,7 +92,7 @@ fn codecs(criterion: &mut Criterion) {
         bencher.iter_batched(Vec::new, |to| serde_json::to_writer(to, job.roles()), BatchSize::LargeInput);
     });
     for (codec, name) in [(CompressionCodec::Zstd, "zstd"), (CompressionCodec::Gzip, "gzip")] {
-        for effort in [Effort::Fast, Effort::Best] {
+        for effort in [Effort::Fast, Effort::Good, Effort::Best] {
             let text = codec::encode_json(&job.roles(), codec, effort).unwrap();
             let what = format!("{name} {effort:?}: {} to {} bytes", json.len(), text.len());
             group.bench_function(&what, |bencher| {

@@ -121,3 +121,14 @@ fn a_task_that_stays_as_it_is_is_shared_with_the_status_before() {
     let copied = before.iter().zip(after).filter(|(before, after)| !before.is_same(after)).count();
     assert_eq!(copied, 1);
 }
+
+#[test]
+fn a_plan_costs_as_many_allocations_for_any_number_of_waiting_tasks() {
+    let policy = policy();
+    let cost = |tasks| {
+        let job = Job::waiting(tasks);
+        measure(|| drop(black_box(framework_core::sync(&job.observed(), moment(), &policy)))).count_total
+    };
+    let costs = [1000, 10_000].map(cost);
+    assert!(costs[1] <= costs[0] + 3, "names and counts have one more digit: {costs:?}");
+}

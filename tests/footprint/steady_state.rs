@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_api::status::TaskRoleStatus;
-use framework_api::{Framework, FrameworkStatus, Time, name};
+use framework_api::{Framework, FrameworkStatus, State, Time, name};
 use framework_core::classify::Classifier;
 use framework_core::observed::{ConfigMapFacts, Objects, PodFacts, PodPhase};
 use framework_core::{Moment, Observed, Policy, sync};
@@ -276,6 +276,19 @@ impl Job {
         let mut job = Self::steady(tasks);
         let pod = job.objects.pods.values_mut().nth(tasks / 2).unwrap();
         pod.pod_ip = "172.16.0.1".to_owned();
+        job
+    }
+
+    /// All Tasks of the running attempt wait for their Pods.
+    pub fn waiting(tasks: usize) -> Self {
+        let mut job = Self::steady(tasks);
+        job.objects.pods.clear();
+        let attempt = &mut job.status.attempt_status;
+        for task in attempt.task_role_statuses.iter_mut().flatten().flat_map(|role| &mut role.task_statuses) {
+            let task = task.to_mut();
+            task.state = State::AttemptCreationPending;
+            task.attempt_status.pod_uid = None;
+        }
         job
     }
 

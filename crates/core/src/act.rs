@@ -32,10 +32,11 @@ pub fn body(
 
 /// Adds the acts that the persisted `status` permits to `plan`, and the time of the next sync.
 pub(crate) fn plan(plan: &mut Plan, status: &FrameworkStatus, o: &Observed<'_>, m: &Moment, policy: &Policy) {
-    let mut acts = Acts { plan, status, o, m, policy };
+    let mut acts = Acts { plan, status, o, m, policy, creates: 0 };
     acts.config_map();
     acts.orphans();
     for role in status.task_roles() {
+        acts.creates = 0;
         let pods = permit::stem_of(role).and_then(|stem| o.objects.pods.siblings(stem));
         for task in role.tasks() {
             acts.task(role, task, pods.and_then(|pods| pods.of_task(task.index)).map(|pod| &**pod));
@@ -50,6 +51,8 @@ struct Acts<'a> {
     o: &'a Observed<'a>,
     m: &'a Moment,
     policy: &'a Policy,
+    /// Creates of Pods that were planned for the current TaskRole.
+    creates: usize,
 }
 
 impl<'a> Acts<'a> {
@@ -218,12 +221,15 @@ impl<'a> Acts<'a> {
     }
 
     fn create_pod(&mut self, role: &TaskRoleStatus, task: &TaskStatus) {
+        let awaits_pod = task.state == State::AttemptCreationPending && !task.deletion_pending;
+        if !awaits_pod || self.creates >= most_creates(self.policy) {
+            return;
+        }
         let running = matches!(self.status.state, State::AttemptPreparing | State::AttemptRunning)
             && self.status.attempt_status.completion_status.is_none()
             && self.o.framework.spec.execution_type == ExecutionType::Start
             && !permit::is_deleted_in_foreground(self.o.framework);
-        let waits = growth::waits(task, self.o, self.policy);
-        if !running || task.state != State::AttemptCreationPending || task.deletion_pending || waits {
+        if !running || growth::waits(task, self.o, self.policy) {
             return;
         }
         let recorded = self.status.attempt_status.config_map_uid.as_ref();
@@ -244,6 +250,7 @@ impl<'a> Acts<'a> {
         if owner_is_there && settled && !ended {
             let Some(instance) = permit::task_instance(self.status, task) else { return };
             let (task_role, task_index) = (role.name.clone(), task.index);
+            self.creates += 1;
             self.act(Action::CreatePod { name: name.clone(), task_role, task_index, instance });
         }
     }
@@ -327,6 +334,18 @@ impl<'a> Acts<'a> {
             _ => {}
         }
     }
+}
+
+/// How many Pods of a TaskRole one plan creates. Rule A7 ends the creates of this plan at half of that, and
+/// those after the next status write before the evaluation that follows it, so that no create waits for an
+/// evaluation. A plan of all 10,000 creates of a large Framework costs more than the rest of its evaluation.
+///
+/// The bound is of a TaskRole, because the creates of one may be refused while those of the others are not.
+fn most_creates(policy: &Policy) -> usize {
+    if policy.defects.has(Defect::UnboundedLoss) {
+        return usize::MAX;
+    }
+    policy.unrecorded_creates_limit.max(1).saturating_mul(2)
 }
 
 /// Whether this Pod's create is in flight, or was acknowledged and is yet to be recorded.

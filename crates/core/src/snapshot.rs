@@ -120,7 +120,11 @@ fn replaced_tasks(role: &TaskRoleStatus, next: &FrameworkStatus, at: Time) -> im
     let after = after.map_or(&[][..], |after| &after.task_statuses);
     role.task_statuses.iter().enumerate().filter_map(move |(position, task)| {
         let (task_role, task_index) = (&role.name, task.index);
-        match after.get(position).filter(|after| after.instance_uid == task.instance_uid) {
+        let after = after.get(position);
+        if after.is_some_and(|after| after.is_same(task)) {
+            return None;
+        }
+        match after.filter(|after| after.instance_uid == task.instance_uid) {
             None => Some(Snapshot::TaskDeletion { task_role: task_role.clone(), task_index, at }),
             Some(after) if after.attempt_status.id != task.attempt_status.id => {
                 Some(Snapshot::TaskRetry { task_role: task_role.clone(), task_index, at })

@@ -4,7 +4,8 @@
 //! on persisted statuses only, and it plans no act that the persisted status does not permit. Without a
 //! status, the spec permits one act: see [`first_attempt`](crate::first_attempt).
 
-use framework_api::{FrameworkStatus, State};
+use framework_api::status::TaskStatus;
+use framework_api::{FrameworkStatus, Shared, State};
 
 use crate::act;
 use crate::begin::{self, First};
@@ -180,17 +181,18 @@ fn urgency(
     if is_ending {
         return Urgency::Record;
     }
-    let (mut gated, mut others) = (false, false);
     let before = status.task_roles().iter().flat_map(|role| &role.task_statuses);
     let after = next.task_roles().iter().flat_map(|role| &role.task_statuses);
-    for (old, new) in before.zip(after) {
-        let moves = old.state != new.state && gates(new.state);
-        gated |= moves;
-        others |= !moves && new.state != State::Completed;
+    let moves = |(old, new): (&Shared<TaskStatus>, &Shared<TaskStatus>)| {
+        !old.is_same(new) && old.state != new.state && gates(new.state)
+    };
+    let mut pairs = before.zip(after);
+    if !pairs.clone().any(moves) {
+        return Urgency::Record;
     }
-    match (gated, others) {
-        (true, false) => Urgency::Now,
-        (true, true) => Urgency::Gather,
-        _ => Urgency::Record,
+    if pairs.all(|pair| moves(pair) || pair.1.state == State::Completed) {
+        Urgency::Now
+    } else {
+        Urgency::Gather
     }
 }

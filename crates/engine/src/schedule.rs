@@ -34,6 +34,13 @@ impl Schedule {
         self.dirty.get_or_insert(now);
     }
 
+    /// A write of ours is persisted: it permits acts, and they do not wait for the rest to end. Writes have a
+    /// least time between them, too.
+    pub fn wrote(&mut self, now: Duration) {
+        self.not_before = now;
+        self.mark_dirty(now);
+    }
+
     /// A plan, or a write that replaces it, covers all events so far.
     pub fn clear_dirty(&mut self) {
         self.dirty = None;
@@ -146,7 +153,10 @@ mod tests {
         schedule.mark_dirty(ms(1));
         assert!(!schedule.is_due(at(49), &time) && schedule.is_due(at(50), &time));
         assert_eq!(schedule.next(at(1), &time), Some(ms(50)));
-        schedule.planned(ms(50), ms(0), None, None);
+        schedule.planned(ms(50), ms(50), None, None);
+        schedule.wrote(ms(60));
+        assert!(schedule.is_due(at(60), &time), "the write permits acts");
+        schedule.planned(ms(60), ms(0), None, None);
         schedule.wake_at(ms(70));
         assert!(!schedule.is_due(at(69), &time) && schedule.is_due(at(70), &time));
         schedule.forget();

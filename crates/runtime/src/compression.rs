@@ -3,7 +3,7 @@
 //! Guarantees: an attempt whose persisted status is compressed stays compressed, even if the settings change.
 //! A status that we wrote is recognised when a watch or a read shows it, and is not decoded again. A status
 //! that cannot be decoded makes only its own Framework unreadable. Large statuses keep off the threads that
-//! move bytes. Only one at a time is compressed with much effort, because that costs memory.
+//! move bytes. Only one at a time is compressed with the best effort, because that costs memory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ pub struct Compressor {
     known: Mutex<BTreeMap<Arc<str>, Known>>,
     /// The answers to our writes.
     echoes: Echoes,
-    /// Held while a status is compressed with much effort.
+    /// Held while a status is compressed with the best effort.
     effort: Mutex<()>,
 }
 
@@ -89,7 +89,8 @@ impl Compressor {
         self.settings.threshold.is_some_and(reached) || takes_more(status, LARGEST_RAW.min(room.object))
     }
 
-    /// Compresses with as much effort as it takes to fit. If the result of the chosen codec is still too
+    /// Compresses with as much effort as it takes to fit, and the last status of a Framework, which is kept,
+    /// with some. If the result of the chosen codec is still too
     /// long, zstd is used: a status that an old client cannot read is better than one that cannot be stored.
     /// The limits of a Task's texts exclude this, unless spec or codec changed meanwhile.
     fn compress(
@@ -100,7 +101,12 @@ impl Compressor {
     ) -> Result<(String, Option<Frames>), EncodeError> {
         let most = room.compressed.min(room.object);
         let chosen = self.settings.codec;
-        if status.state != State::Completed {
+        if status.state == State::Completed {
+            let text = codec::encode_json(&status.task_roles(), chosen, Effort::Good)?;
+            if text.len() <= most {
+                return Ok((text, None));
+            }
+        } else {
             let (frames, before) = self.frames(uid).unzip();
             let before = frames.zip(before.as_ref().map(|before| before.task_roles()));
             let frames = Frames::of(status.task_roles(), chosen, before)?;

@@ -40,7 +40,7 @@ fn tool(program: &str, arguments: &[&str], input: &[u8]) -> Vec<u8> {
 fn encoded_data_decodes_to_itself() {
     for json in [b"[]".to_vec(), b"null".to_vec(), Vec::new(), statuses(3000)] {
         for codec in BOTH {
-            for effort in [Effort::Fast, Effort::Best] {
+            for effort in [Effort::Fast, Effort::Good, Effort::Best] {
                 let text = encode(&json, codec, effort).unwrap();
                 assert_eq!(decode(&text).unwrap(), json, "{codec:?} {effort:?}");
             }

@@ -239,3 +239,26 @@ fn a_template_that_cannot_work_is_named_in_the_first_status() {
     );
     assert_eq!(world.reports, ["InvalidPodTemplate"]);
 }
+
+#[test]
+fn a_plan_creates_no_more_pods_of_a_task_role_than_can_be_sent_soon() {
+    let mut world = framework().role("a", 300).role("b", 3).world();
+    while !world.plan().act.iter().any(|act| matches!(act, Action::CreatePod { .. })) {
+        assert!(world.step());
+    }
+    let planned = |world: &World, role: &str| {
+        let acts = world.plan().act.into_iter();
+        acts.filter(|act| matches!(act, Action::CreatePod { task_role, .. } if task_role == role)).count()
+    };
+    let most = 2 * world.policy.unrecorded_creates_limit;
+    assert_eq!((planned(&world, "a"), planned(&world, "b")), (most, 3));
+    let in_flight = |act: Action| {
+        let Action::CreatePod { name, instance, .. } = act else { panic!("{act:?}") };
+        (name, Create { instance, outcome: Outcome::InFlight })
+    };
+    world.objects.pod_creates = world.plan().act.into_iter().map(in_flight).collect();
+    assert_eq!((planned(&world, "a"), planned(&world, "b")), (most, 0), "the next ones");
+    world.objects.pod_creates.clear();
+    world.settle();
+    assert_eq!(world.objects.pods.len(), 303, "in the end all are created");
+}

@@ -73,7 +73,7 @@ fn ten_thousand_tasks_that_fail_with_incompressible_messages_fit() {
     let status = world.status.as_mut().unwrap();
     be_real(status);
     for codec in [CompressionCodec::Zstd, CompressionCodec::Gzip] {
-        for effort in [Effort::Fast, Effort::Best] {
+        for effort in [Effort::Fast, Effort::Good, Effort::Best] {
             let roles = &status.attempt_status.task_role_statuses;
             let taken = encode_json(roles, codec, effort).unwrap().len();
             assert!(taken <= limit, "{codec:?} {effort:?}: {taken} bytes");

@@ -119,7 +119,7 @@ impl Engine {
             Reply::Object(Object::Framework(object)) => {
                 let mut reports = state.outgoing.write.accepted();
                 reports.extend(state.reported.accepted(object.form, &compression));
-                state.schedule.mark_dirty(now.steady);
+                state.schedule.wrote(now.steady);
                 self.apply_framework(now, object, Source::Reply);
                 self.publish(key, reports);
             }

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use framework_api::name;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_sim::check::queue::{self as promises, Blind};
 use kube::api::PostParams;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
@@ -95,10 +96,44 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
         let status = replicas.stop("c");
         assert!(status.success(), "{status}\n{}", log_of("c"));
         let took = begun.elapsed();
+        let lease = ["get", "lease", "frameworkcontroller-member-c", "--namespace", "default"];
+        let holder = kubectl(&[&lease[..], &["-o", "jsonpath={.spec.holderIdentity}"]].concat());
+        assert_eq!(holder, "", "its Lease is empty before it exits");
         replicas.await_shares();
         took
     });
     println!("a replica that was stopped had handed over after {took:?}");
+}
+
+/// A time that the API server stores, and that the types of most clients cannot hold.
+const FAR: &str = "9999-12-31T23:59:59Z";
+
+#[test]
+fn metadata_that_no_type_can_hold_keeps_no_framework_from_its_label() {
+    let _alone = Alone::wait();
+    let ns = namespace("replicas-odd");
+    manifest("odd").role("worker", 1, &[]).create(&ns);
+    let managed = json!([{
+        "manager": "m", "operation": "Update", "apiVersion": name::API_VERSION, "fieldsType": "FieldsV1",
+        "time": FAR, "fieldsV1": {"f:spec": {}},
+    }]);
+    let patch = json!({"metadata": {"managedFields": managed}}).to_string();
+    kubectl(&["patch", "fw", "odd", "--namespace", &ns, "--type=merge", "--patch", &patch]);
+    let stored = kubectl(&["get", "fw", "odd", "--namespace", &ns, "-o", "yaml", "--show-managed-fields"]);
+    assert!(stored.contains(FAR), "{stored}");
+    let mut replicas = Replicas::none();
+    replicas.start("a", "");
+    replicas.start("b", "");
+    replicas.await_shares();
+    manifest("good").role("worker", 1, &[("exit-code", "0")]).create(&ns);
+    completed(&ns, "good");
+    for framework in ["odd", "good"] {
+        let labels =
+            kubectl(&["get", "fw", framework, "--namespace", &ns, "-o", "jsonpath={.metadata.labels}"]);
+        assert!(labels.contains(name::SLOT_LABEL), "{framework}: {labels}");
+    }
+    // The types of the test cannot hold it either.
+    kubectl(&["wait", "--for=condition=Running", "fw/odd", "--namespace", &ns, "--timeout=60s"]);
 }
 
 /// How many slots a replica acts for, by its own view.

@@ -23,6 +23,7 @@ pub mod health;
 pub mod in_flight;
 pub mod journal;
 pub mod listener;
+mod metadata_only;
 pub mod metrics;
 pub mod pace;
 pub mod position_query;

@@ -42,7 +42,8 @@ pub fn paced(client: kube::Client, on_watch: impl Fn() + Send + Sync + 'static) 
 #[error("no response within {} s", PATIENCE.as_secs())]
 struct Silent;
 
-fn is_watch(request: &Request<Body>) -> bool {
+/// Whether a request opens a watch.
+pub fn is_watch(request: &Request<Body>) -> bool {
     request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 

@@ -20,6 +20,7 @@ mod resource;
 mod resource_quota;
 mod time;
 mod typed;
+mod unlabelled;
 
 pub use declared::{DeclaredKind, DeclaredText};
 pub use framework::FrameworkText;
@@ -28,6 +29,7 @@ pub(crate) use job_lifetime::child;
 pub(crate) use meta::describe_holder;
 pub use owner_link::AttemptObject;
 pub use resource::{Read, Resource, Unreadable, Watched, Wire, decode, page};
+pub use unlabelled::UnlabelledFramework;
 
 #[cfg(test)]
 mod fuzz;

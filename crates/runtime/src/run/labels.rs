@@ -10,14 +10,12 @@ use std::ops::Bound::{self, Excluded, Unbounded};
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_api::{Framework, name};
+use framework_api::name;
 use framework_message::backoff::REFUSED;
 use framework_message::{Key, MayAct, Ownership, Slot, Slots};
 use futures::StreamExt;
 use kube::api::{Patch, PatchParams};
-use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
-use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
@@ -25,9 +23,11 @@ use tracing::{debug, info, warn};
 
 use crate::client::REPLY_TIMEOUT;
 use crate::clock::Clock;
+use crate::metadata_only::metadata_only;
 use crate::metrics::Metrics;
 use crate::pace::paced;
 use crate::watch::{Mislabelled, Wrong};
+use crate::wire::{UnlabelledFramework, Unreadable, Watched, Wire};
 
 /// The parts of the task.
 pub struct Labels {
@@ -58,8 +58,8 @@ pub struct Labels {
 /// A version of a Framework that is to get the label.
 #[derive(Clone, Debug)]
 struct Unlabelled {
-    uid: String,
-    resource_version: String,
+    uid: Arc<str>,
+    resource_version: Arc<str>,
     /// When it was first seen without the label.
     since: Instant,
 }
@@ -67,8 +67,8 @@ struct Unlabelled {
 impl From<Wrong> for Unlabelled {
     fn from(wrong: Wrong) -> Self {
         Unlabelled {
-            uid: wrong.uid.to_string(),
-            resource_version: wrong.resource_version.to_string(),
+            uid: wrong.uid,
+            resource_version: wrong.resource_version.to_string().into(),
             since: wrong.since,
         }
     }
@@ -101,12 +101,10 @@ pub async fn run(mut labels: Labels) {
 /// Labels until this replica is alone.
 async fn label(labels: &mut Labels) {
     // A watch that is not answered ends: no other one shows the Frameworks without the label.
-    let client = paced(labels.client.clone(), || ());
-    let api: Api<PartialObjectMeta<Framework>> = match &labels.namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    };
-    let only = watcher::Config::default().labels(&no_slot());
+    let client = paced(metadata_only(labels.client.clone()), || ());
+    let resource = UnlabelledFramework::RESOURCE;
+    let api = resource.api::<UnlabelledFramework>(client, labels.namespace.as_deref());
+    let only = watcher::Config::default().labels(&no_slot()).page_size(resource.page);
     let mut shown = watcher(api, only).boxed();
     let mut unlabelled: BTreeMap<Key, Unlabelled> = BTreeMap::new();
     let mut before = BTreeMap::new();
@@ -119,15 +117,12 @@ async fn label(labels: &mut Labels) {
             changed = labels.accompanied.changed() => if changed.is_err() { return },
             event = shown.next() => match event {
                 Some(Ok(watcher::Event::Init)) => before = std::mem::take(&mut unlabelled),
-                Some(Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object))) => {
-                    let (key, mut found) = found(&object);
-                    let earlier = unlabelled.get(&key).or_else(|| before.get(&key));
-                    if let Some(earlier) = earlier.filter(|one| one.uid == found.uid) {
-                        found.since = earlier.since;
-                    }
-                    unlabelled.insert(key, found);
+                Some(Ok(watcher::Event::InitApply(shown) | watcher::Event::Apply(shown))) => {
+                    labels.take_in(shown, &mut unlabelled, &before);
                 }
-                Some(Ok(watcher::Event::Delete(object))) => _ = unlabelled.remove(&found(&object).0),
+                Some(Ok(watcher::Event::Delete(object))) => {
+                    _ = found(object).and_then(|(key, _)| unlabelled.remove(&key));
+                }
                 Some(Ok(watcher::Event::InitDone)) => {
                     is_listed = true;
                     before.clear();
@@ -162,14 +157,33 @@ fn no_slot() -> String {
     format!("{} notin ({})", name::SLOT_LABEL, slots.join(","))
 }
 
-fn found(object: &PartialObjectMeta<Framework>) -> (Key, Unlabelled) {
-    let key = Key::new(&object.namespace().unwrap_or_default(), &object.name_any());
-    let uid = object.uid().unwrap_or_default();
-    let resource_version = object.resource_version().unwrap_or_default();
-    (key, Unlabelled { uid, resource_version, since: Instant::now() })
+/// The Framework, unless it cannot be decoded.
+fn found(shown: Watched<UnlabelledFramework>) -> Option<(Key, Unlabelled)> {
+    let UnlabelledFramework { key, uid, resource_version } = shown.object?;
+    Some((key, Unlabelled { uid, resource_version, since: Instant::now() }))
 }
 
 impl Labels {
+    /// The watch shows a Framework without the label, maybe one that was shown before.
+    fn take_in(
+        &self,
+        shown: Watched<UnlabelledFramework>,
+        unlabelled: &mut BTreeMap<Key, Unlabelled>,
+        before: &BTreeMap<Key, Unlabelled>,
+    ) {
+        if let Some(Unreadable { key, error }) = &shown.unreadable {
+            self.metrics.object_left_out(UnlabelledFramework::RESOURCE.plural);
+            warn!(framework = %key, %error, "the metadata cannot be decoded: the Framework gets no label");
+            unlabelled.remove(key);
+        }
+        let Some((key, mut found)) = found(shown) else { return };
+        let earlier = unlabelled.get(&key).or_else(|| before.get(&key));
+        if let Some(earlier) = earlier.filter(|one| one.uid == found.uid) {
+            found.since = earlier.since;
+        }
+        unlabelled.insert(key, found);
+    }
+
     /// The first Framework with a greater name that is to be labelled: its slot is owned, or it is seen
     /// because the slot that its label names is.
     fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
@@ -204,14 +218,15 @@ impl Labels {
         };
         self.last = Some(key.clone());
         let patch = json!({"metadata": {
-            "uid": one.uid,
-            "resourceVersion": one.resource_version,
+            "uid": &*one.uid,
+            "resourceVersion": &*one.resource_version,
             "labels": {name::SLOT_LABEL: Slot::of(&one.uid).to_string()},
         }});
-        let api = Api::<Framework>::namespaced(self.client.clone(), &key.namespace);
+        let client = metadata_only(self.client.clone());
+        let api = UnlabelledFramework::RESOURCE.api::<UnlabelledFramework>(client, Some(&key.namespace));
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
         let begun = Instant::now();
-        let answer = timeout(REPLY_TIMEOUT, api.patch_metadata(&key.name, &parameters, &patch)).await;
+        let answer = timeout(REPLY_TIMEOUT, api.patch(&key.name, &parameters, &patch)).await;
         let code = match &answer {
             Ok(Ok(_)) => Some(200),
             Ok(Err(kube::Error::Api(status))) => Some(status.code),

@@ -15,7 +15,7 @@ use framework_engine::object::{ConfigMapObject, FrameworkObject, PodObject};
 use framework_queueing::{ClassObject, PodUse, QueueObject, QuotaObject, UnitObject};
 
 use super::poison::{JobByRow, JobSetByRow, read_in_a_list, sound};
-use super::{AttemptObject, Resource, Wire, decode, page};
+use super::{AttemptObject, Resource, UnlabelledFramework, Wire, decode, page};
 
 /// How many inputs each target gets in the gate.
 const INPUTS: u64 = 4_000;
@@ -207,6 +207,11 @@ fn fuzz<T: Wire>() {
 #[test]
 fn any_bytes_of_a_framework_cost_nobody_else() {
     fuzz::<FrameworkObject>();
+}
+
+#[test]
+fn any_bytes_of_a_framework_without_a_label_cost_nobody_else() {
+    fuzz::<UnlabelledFramework>();
 }
 
 #[test]

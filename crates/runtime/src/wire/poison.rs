@@ -15,7 +15,7 @@ use framework_queueing::{
     ClassObject, DeclaredObject, JobObject, PodUse, QueueObject, QuotaObject, TemplateMetadata, UnitObject,
 };
 
-use super::{AttemptObject, DeclaredText, Read, Resource, Watched, Wire, decode, page};
+use super::{AttemptObject, DeclaredText, Read, Resource, UnlabelledFramework, Watched, Wire, decode, page};
 
 /// A job as a row reads it: its fields, and the places of its templates.
 type ByRow = (JobObject, Vec<(String, TemplateMetadata)>);
@@ -185,6 +185,7 @@ pub(super) fn read_in_a_list<T: Wire>(object: &str) -> Option<T> {
 macro_rules! of_every_kind {
     ($check:ident $(, $argument:expr)*) => {
         $check::<FrameworkObject>($($argument),*);
+        $check::<UnlabelledFramework>($($argument),*);
         $check::<ConfigMapObject>($($argument),*);
         $check::<PodObject>($($argument),*);
         $check::<AttemptObject>($($argument),*);

@@ -116,6 +116,11 @@ impl Budget {
         Some((now + wait).max(self.paused_until))
     }
 
+    /// Requests a second.
+    pub fn qps(&self) -> f64 {
+        self.qps
+    }
+
     /// How many requests may be in flight now.
     pub fn limit(&self) -> usize {
         self.concurrency.limit()

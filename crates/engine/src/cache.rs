@@ -114,7 +114,7 @@ impl Cache {
         }
     }
 
-    /// These slots are to be listed anew.
+    /// These slots are to be listed again.
     pub fn unsync(&mut self, slots: Slots) {
         for kind in [Kind::Frameworks, Kind::ConfigMaps, Kind::Pods] {
             let listing = self.listing(kind);

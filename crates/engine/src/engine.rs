@@ -31,6 +31,7 @@ use crate::in_flight::InFlight;
 use crate::paused::Paused;
 use crate::ready::Ready;
 use crate::server_clock::ServerClock;
+use crate::trouble::Trouble;
 use crate::windows::{Pace, Windows};
 
 mod admission;
@@ -39,6 +40,7 @@ mod consumers;
 mod creates;
 mod evaluation;
 mod lifetimes;
+mod repetition;
 mod replies;
 mod sending;
 mod slots;
@@ -91,12 +93,13 @@ impl Default for EngineSettings {
     }
 }
 
-/// The order of requests, the budget for them, and the requests in flight.
+/// The order of requests, the budget for them, the requests in flight, and those to be repeated.
 #[derive(Debug)]
 struct Sending {
     dispatch: Dispatch,
     budget: Budget,
     in_flight: InFlight,
+    trouble: Trouble,
 }
 
 /// An engine that is stepped by events; see the module.
@@ -134,6 +137,7 @@ impl Engine {
                 dispatch: Dispatch::default(),
                 budget: Budget::new(settings.qps, settings.burst, concurrency),
                 in_flight: InFlight::default(),
+                trouble: Trouble::default(),
             },
             pace: Pace::new(windows),
             settings,

@@ -257,7 +257,7 @@ impl Outgoing {
 
     /// Counts a failure in a row for this name. `sent`: whether the request left.
     pub fn fail(&mut self, what: &str, sent: bool) -> u32 {
-        // A name may never succeed, because its object ended by itself. A forgotten one starts to count anew.
+        // A name may never succeed, because its object ended by itself. A forgotten one counts from zero.
         if self.failures.len() >= MOST_FAILURES && !self.failures.contains_key(what) {
             self.failures.pop_first();
         }

@@ -93,11 +93,6 @@ impl StatusWrite {
         matches!(self.stage, Stage::InFlight(_) | Stage::Unread | Stage::Reading)
     }
 
-    /// Whether changes gather or wait for the budget.
-    pub fn is_pending(&self) -> bool {
-        self.first_change.is_some()
-    }
-
     /// Whether there is something to send.
     pub fn is_due(&self, now: Duration) -> bool {
         match self.stage {
@@ -247,6 +242,11 @@ impl StatusWrite {
     /// Nothing is sent before `at`.
     pub fn wait_until(&mut self, at: Duration) {
         self.not_before = self.not_before.max(at);
+    }
+
+    /// The API server takes writes again: the next one need not wait for the time of this one's repetition.
+    pub fn wait_no_longer(&mut self) {
+        self.not_before = Duration::ZERO;
     }
 
     /// Another write came first: the Framework is to be read, unless the watch shows a newer version. Returns

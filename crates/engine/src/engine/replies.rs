@@ -122,6 +122,7 @@ impl Engine {
                 state.schedule.wrote(now.steady);
                 self.apply_framework(now, object, Source::Reply);
                 self.publish(key, reports);
+                self.release_one(now);
             }
             Reply::Refused(Rejection { code: 409, .. }) => {
                 let newer = state.resource_version > base;
@@ -141,10 +142,11 @@ impl Engine {
             }
             Reply::Refused(rejection) => {
                 let delay = REFUSED.delay(state.outgoing.write.refused(true), jitter).max(asked(&rejection));
-                state.outgoing.write.wait_until(now.steady + delay);
                 state.schedule.mark_dirty(now.steady);
+                let retry = self.repeat_at(now, key, delay, rejection.code >= 500);
                 let Rejection { code, message, .. } = rejection;
-                warn!(framework = %key, code, message, retry_in = ?delay, "a status write was refused");
+                let retry_in = retry.saturating_sub(now.steady);
+                warn!(framework = %key, code, message, ?retry_in, "a status write was refused");
                 if matches!(code, 413 | 422) {
                     let note = format!("the API server does not accept the status: {message}");
                     self.publish(key, vec![Report::warning(EventReason::StatusRefused, note)]);
@@ -159,7 +161,7 @@ impl Engine {
             reply => {
                 debug!(framework = %key, ?reply, "a status write has an unknown outcome");
                 let delay = REFUSED.delay(state.outgoing.write.unknown(base, at), jitter);
-                state.outgoing.write.wait_until(now.steady + delay);
+                self.repeat_at(now, key, delay, true);
             }
         }
     }

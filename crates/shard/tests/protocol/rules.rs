@@ -59,7 +59,7 @@ fn a_lone_replica_writes_the_map_before_it_acts() {
 }
 
 #[test]
-fn a_map_that_others_may_have_seen_is_not_made_anew_at_once() {
+fn a_map_that_others_may_have_seen_is_not_made_again_at_once() {
     let mut world = settled(&["a"]);
     world.delete_map();
     world.delete_lease("frameworkcontroller-leader");
@@ -131,7 +131,7 @@ fn a_hand_over_of_unknown_outcome_is_not_taken_back() {
 
 /// The shell dropped what it knew of the slot, when the slot was released.
 #[test]
-fn a_slot_that_is_kept_after_its_release_is_listed_anew() {
+fn a_slot_that_is_kept_after_its_release_is_listed_again() {
     let mut world = settled(&["a"]);
     let a = owner(&world);
     world.join("b", "pod of b");
@@ -173,7 +173,7 @@ fn a_hold_that_was_not_over_is_inherited() {
     assert!(entry(&world).unsettled);
     let third = owner(&world);
     let creates = |world: &World| world.replicas.values().any(|one| one.may_create(SLOT, world.time));
-    assert!(until(&mut world, 50, creates) >= 28, "{third} holds anew");
+    assert!(until(&mut world, 50, creates) >= 28, "{third} holds again");
 }
 
 #[test]
@@ -217,4 +217,17 @@ fn an_api_server_that_counts_back_ends_the_life_of_a_member() {
     let old = owner(&world);
     world.store.rewind();
     until(&mut world, 5, |world| world.replicas.values().all(|one| one.me != old));
+}
+
+#[test]
+fn the_lease_of_a_replica_that_is_long_dead_is_deleted() {
+    let mut world = settled(&["a", "b"]);
+    let dead = owner(&world);
+    world.crash(number(&world, &dead));
+    run(&mut world, 300);
+    let (_, lease) = &world.store.leases[dead.lease()];
+    assert_eq!(lease.holder, None, "it is emptied first, and stays while its name may come back");
+    let waited = until(&mut world, 900, |world| !world.store.leases.contains_key(dead.lease()));
+    assert!(waited > 200, "after sixty durations of ten seconds: {waited} s");
+    world.is_settled().unwrap();
 }

@@ -182,7 +182,7 @@ fn a_field_that_counts_as_not_set_is_told_of_once() {
 }
 
 #[test]
-fn a_framework_created_anew_under_its_name_starts_anew() {
+fn a_framework_created_again_under_its_name_starts_again() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 2);
     let old_map = cluster.config_maps["job"].facts.uid.clone();

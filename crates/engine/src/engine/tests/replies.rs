@@ -6,6 +6,7 @@ use framework_core::observed::PodPhase;
 use framework_message::{Change, Rejection};
 
 use super::cluster::{Cluster, not_found, policy, refusal};
+use crate::engine::EngineSettings;
 use crate::event::Event;
 use crate::object::{Reply, UnownedPod};
 
@@ -46,6 +47,32 @@ fn an_hour_without_an_outcome_costs_few_requests() {
         // It goes on within a minute once writes are served again.
         cluster.live(SECOND * 61);
         assert!(cluster.status("job").attempt_status.completion_status.is_some());
+    }
+}
+
+#[test]
+fn many_frameworks_in_trouble_take_a_tenth_of_the_budget_and_all_recover() {
+    const FRAMEWORKS: usize = 400;
+    let table: [fn() -> Reply; 2] = [
+        || Reply::Unknown("etcdserver: mvcc: database space exceeded".into()),
+        || refusal(500, "InternalError", "etcdserver: mvcc: database space exceeded"),
+    ];
+    let names: Vec<String> = (0..FRAMEWORKS).map(|index| format!("job{index:03}")).collect();
+    for reply in table {
+        let mut cluster = Cluster::with(policy(), EngineSettings::default());
+        names.iter().for_each(|name| cluster.running(name, 1));
+        names.iter().for_each(|name| cluster.exit(&format!("{name}-w-0"), 1));
+        cluster.deliver();
+        let before = cluster.log.len();
+        refuse_statuses(&mut cluster, HOUR, reply);
+        let sent = cluster.log.len() - before;
+        let tenth = EngineSettings::default().qps * HOUR.as_secs_f64() / 10.0;
+        assert!((10_000..tenth as usize).contains(&sent), "{sent} requests, a tenth is {tenth}");
+        cluster.live(SECOND * 120);
+        for name in &names {
+            let ended = cluster.status(name).attempt_status.completion_status.is_some();
+            assert!(ended, "{name} waits although writes are served");
+        }
     }
 }
 

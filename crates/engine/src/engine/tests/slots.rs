@@ -132,7 +132,7 @@ fn the_end_of_a_framework_is_told_once_a_read_has_confirmed_it() {
 }
 
 #[test]
-fn a_framework_that_left_and_is_made_anew_is_told_as_it_was_shown() {
+fn a_framework_that_left_and_is_made_again_is_told_as_it_was_shown() {
     let (mut cluster, _ownership) = selecting();
     let before = cluster.frameworks["job"].uid.clone();
     cluster.delete_framework("job");
@@ -234,5 +234,5 @@ fn creates_of_an_earlier_owner_do_not_hold_a_hand_over_up() {
     assert_eq!(cluster.count("create job-w-0"), 1, "the one of the earlier owner: {:?}", cluster.log);
     cluster.step(Event::Drain(slots));
     cluster.live(SECOND);
-    assert_eq!(cluster.drained_slots, slots, "the slot stays unsettled, and the next owner holds anew");
+    assert_eq!(cluster.drained_slots, slots, "the slot stays unsettled, and the next owner holds again");
 }

@@ -1,0 +1,31 @@
+//! When status writes that failed are repeated.
+
+use std::time::Duration;
+
+use framework_message::{Key, Now};
+
+use super::{Engine, Sending};
+
+impl Engine {
+    /// A write of the status failed, and waits for its back-off. `is_trouble`: the API server could not take
+    /// it, so that those of other Frameworks fail, too. Returns when it is repeated.
+    pub(super) fn repeat_at(&mut self, now: Now, key: &Key, delay: Duration, is_trouble: bool) -> Duration {
+        let own = now.steady + delay;
+        let Sending { trouble, budget, .. } = &mut self.sending;
+        let at = if is_trouble { trouble.repeat(key, now.steady, own, budget.qps()) } else { own };
+        if let Some(state) = self.state(key) {
+            state.outgoing.write.wait_until(at);
+        }
+        at
+    }
+
+    /// The API server takes writes: one of those that wait for the end of trouble need not.
+    pub(super) fn release_one(&mut self, now: Now) {
+        while let Some(key) = self.sending.trouble.accepted(now.steady) {
+            let Some(state) = self.state(&key) else { continue };
+            state.outgoing.write.wait_no_longer();
+            state.schedule.mark_dirty(now.steady);
+            return self.schedule(now, &key);
+        }
+    }
+}

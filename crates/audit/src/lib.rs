@@ -1,12 +1,12 @@
 //! The API server's audit log as typed records: every request, with its user and its response code.
 //!
 //! Each request is logged once, when its response is complete; a watch is logged when it ends. Probes and
-//! discovery are not logged. Bodies are logged for writes to Frameworks, ConfigMaps and Pods, but not for
-//! writes to `pods/status`.
+//! discovery are not logged. Bodies are logged for writes to Frameworks, TrainJobs, ConfigMaps and Pods, but
+//! not for writes to `pods/status`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -102,13 +102,13 @@ impl Log {
         self.since(Mark::default())
     }
 
-    /// The end of the log as it is now.
+    /// The end of the log as it is now. A line that is being written is after it.
     pub fn mark(&self) -> Result<Mark, Error> {
-        match std::fs::metadata(&self.file) {
-            Ok(metadata) => Ok(Mark(metadata.len())),
+        match File::open(&self.file) {
+            Ok(file) => end_of_lines(file).map(Mark).map_err(self.failed("reading")),
             // No request was logged yet.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Mark::default()),
-            Err(error) => Err(self.failed("reading")(error)),
+            Err(error) => Err(self.failed("opening")(error)),
         }
     }
 
@@ -134,6 +134,23 @@ impl Log {
         let file = self.file.clone();
         move |source| Error { step, file, source }
     }
+}
+
+/// Where the last whole line ends. The API server writes a line in pieces, and the file may end between them.
+fn end_of_lines(mut file: File) -> std::io::Result<u64> {
+    const PIECE: u64 = 64 << 10;
+    let mut end = file.seek(SeekFrom::End(0))?;
+    while end > 0 {
+        let begin = end.saturating_sub(PIECE);
+        file.seek(SeekFrom::Start(begin))?;
+        let mut piece = Vec::new();
+        (&mut file).take(end - begin).read_to_end(&mut piece)?;
+        if let Some(at) = piece.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(begin + at as u64 + 1);
+        }
+        end = begin;
+    }
+    Ok(0)
 }
 
 /// Reads lines; a last line without its end is still being written, and is left out.
@@ -254,6 +271,22 @@ mod tests {
     fn an_unfinished_line_is_left_out() {
         let text = format!("{CREATED}\n{}", &CREATED[..100]);
         assert_eq!(parsed(&text).len(), 1);
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_after_the_mark() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = Log::new(file.path().to_owned());
+        let long = CREATED.replace("a/pods", &"a".repeat(200_000));
+        for (before, rest) in [("", CREATED), (CREATED, CREATED), (CREATED, &long)] {
+            let whole = if before.is_empty() { String::new() } else { format!("{before}\n") };
+            for cut in [0, 1, rest.len() - 1, rest.len()] {
+                std::fs::write(file.path(), format!("{whole}{}", &rest[..cut])).unwrap();
+                let mark = log.mark().unwrap();
+                std::fs::write(file.path(), format!("{whole}{rest}\n")).unwrap();
+                assert_eq!(log.since(mark).unwrap().len(), 1, "{cut} of {}", rest.len());
+            }
+        }
     }
 
     #[test]

@@ -161,10 +161,9 @@ impl Metrics {
     /// All metrics at `now`, by name.
     fn families(&self, now: Now) -> Vec<MetricFamily> {
         self.shares.grow_old(now);
-        let remaining = self.lifetimes.remaining.collect(now);
+        let remaining = [&self.lifetimes, &self.job_lifetimes].map(|of| of.remaining.collect(now));
         let mut families = self.registry.gather();
-        families.extend(remaining);
-        families.extend(self.job_lifetimes.remaining.collect(now));
+        families.extend(remaining.into_iter().flatten());
         families.sort_by(|one, other| one.name().cmp(other.name()));
         families
     }
@@ -389,6 +388,7 @@ mod tests {
             "trainjob_ttl_pending_deletions 3",
             "trainjob_deadline_exceeded_total 1",
             "trainjob_active_deadline_remaining_seconds_count 1",
+            "frameworkcontroller_nearest_trainjob_deadline_seconds 15",
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
@@ -413,7 +413,9 @@ mod tests {
     #[test]
     fn without_a_deadline_the_nearest_is_infinitely_far() {
         let text = Metrics::new().text(now());
-        assert!(text.contains("frameworkcontroller_nearest_deadline_seconds inf"), "{text}");
+        for of in ["deadline", "trainjob_deadline"] {
+            assert!(text.contains(&format!("frameworkcontroller_nearest_{of}_seconds inf")), "{of}: {text}");
+        }
     }
 
     #[test]

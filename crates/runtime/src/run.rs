@@ -369,9 +369,9 @@ impl Controller {
                 );
                 for report in reports {
                     if report.warning {
-                        warn!(framework = %key, reason = report.reason, note = report.note, "trouble");
+                        warn!(framework = %key, note = report.note, "{}", report.reason);
                     } else {
-                        info!(framework = %key, reason = report.reason, note = report.note, "progress");
+                        info!(framework = %key, note = report.note, "{}", report.reason);
                     }
                     self.recorder.record(Subject::framework(&framework), report);
                 }

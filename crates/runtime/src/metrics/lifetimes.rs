@@ -66,7 +66,7 @@ impl Lifetimes {
                 "trainjob_deadline_exceeded_total",
                 "TrainJobs that ran past their activeDeadlineSeconds.",
             ))),
-            remaining: Remaining::of_train_jobs(),
+            remaining: Remaining::of_train_jobs(maker),
         }
     }
 

@@ -22,8 +22,8 @@ const BUCKETS: &[f64] =
 #[derive(Debug)]
 pub struct Remaining {
     deadlines: Mutex<(Vec<Time>, ServerTime)>,
-    /// The gauge; `None`: they are those of TrainJobs.
-    nearest: Option<Gauge>,
+    nearest: Gauge,
+    histogram: HistogramOpts,
 }
 
 impl Remaining {
@@ -31,17 +31,38 @@ impl Remaining {
     pub fn of_frameworks(maker: &Maker) -> Self {
         Remaining {
             deadlines: Mutex::default(),
-            nearest: Some(maker.gauge(
+            nearest: maker.gauge(
                 "nearest_deadline_seconds",
                 "Time left, at the scrape, to the nearest activeDeadlineSeconds of a Framework that has not \
                  completed; +Inf without one.",
-            )),
+            ),
+            histogram: HistogramOpts::new(
+                "framework_active_deadline_remaining_seconds",
+                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not \
+                 completed. Not cumulative over time: it shows those of now. Deprecated: see \
+                 frameworkcontroller_nearest_deadline_seconds.",
+            )
+            .buckets(BUCKETS.to_vec()),
         }
     }
 
     /// Those of TrainJobs.
-    pub fn of_train_jobs() -> Self {
-        Remaining { deadlines: Mutex::default(), nearest: None }
+    pub fn of_train_jobs(maker: &Maker) -> Self {
+        Remaining {
+            deadlines: Mutex::default(),
+            nearest: maker.gauge(
+                "nearest_trainjob_deadline_seconds",
+                "Time left, at the scrape, to the nearest activeDeadlineSeconds of a TrainJob that this \
+                 controller will end; +Inf without one.",
+            ),
+            histogram: HistogramOpts::new(
+                "trainjob_active_deadline_remaining_seconds",
+                "Time left, at the scrape, to the TrainJobs with activeDeadlineSeconds that have not \
+                 finished. Not cumulative over time: it shows those of now. Deprecated: see \
+                 frameworkcontroller_nearest_trainjob_deadline_seconds.",
+            )
+            .buckets(BUCKETS.to_vec()),
+        }
     }
 
     /// Replaces the deadlines.
@@ -52,21 +73,8 @@ impl Remaining {
     /// Sets the gauge, and returns the histogram as of `now`. That is made for each scrape, because one that
     /// is registered only grows.
     pub fn collect(&self, now: Now) -> Vec<MetricFamily> {
-        let opts = match &self.nearest {
-            Some(_) => HistogramOpts::new(
-                "framework_active_deadline_remaining_seconds",
-                "Time left, at the scrape, to the Frameworks with activeDeadlineSeconds that have not \
-                 completed. Not cumulative over time: it shows those of now. Deprecated: see \
-                 frameworkcontroller_nearest_deadline_seconds.",
-            ),
-            None => HistogramOpts::new(
-                "trainjob_active_deadline_remaining_seconds",
-                "Time left, at the scrape, to the TrainJobs with activeDeadlineSeconds that have not \
-                 finished. Not cumulative over time: it shows those of now.",
-            ),
-        };
-        let histogram = Histogram::with_opts(opts.buckets(BUCKETS.to_vec()))
-            .expect("a metric of a constant name can be made");
+        let histogram =
+            Histogram::with_opts(self.histogram.clone()).expect("a metric of a constant name can be made");
         let state = self.deadlines.lock().unwrap_or_else(PoisonError::into_inner);
         let (deadlines, time) = &*state;
         let now = Time::floor(time.now(now)).unix();
@@ -76,7 +84,7 @@ impl Remaining {
             histogram.observe(left);
             nearest = nearest.min(left);
         }
-        self.nearest.iter().for_each(|gauge| gauge.set(nearest));
+        self.nearest.set(nearest);
         histogram.collect()
     }
 }

@@ -26,14 +26,14 @@ impl Controller {
             }
             Outcome::StaysSuspended { row, job, uid, report } => {
                 let (kind, reason, note) = (&row.kind, report.reason, &report.note);
-                info!(kind, %job, reason, note, "a job stays suspended");
+                info!(kind, %job, note, "{reason}");
                 self.recorder.record(Subject::job(&row.api_version, &row.kind, &job, &uid), report);
             }
             Outcome::Lifetime { row, job, uid, report, measure } => {
                 measure.into_iter().for_each(|measure| self.metrics.job_ended(measure));
                 if let Some(report) = report {
                     let (kind, reason, note) = (&row.kind, report.reason, &report.note);
-                    warn!(kind, %job, reason, note, "the lifetime of a job");
+                    warn!(kind, %job, note, "{reason}");
                     self.recorder.record(Subject::job(&row.api_version, &row.kind, &job, &uid), report);
                 }
             }

@@ -42,7 +42,8 @@ fn asked(name: &str) -> Option<String> {
     std::env::var(format!("FRAMEWORK_WAVE_{name}")).ok()
 }
 
-fn number(name: &str) -> Option<usize> {
+/// The number given on the command line; nothing in the gate.
+pub fn number(name: &str) -> Option<usize> {
     asked(name)
         .map(|text| text.parse().unwrap_or_else(|_| panic!("FRAMEWORK_WAVE_{name} is a number: {text}")))
 }
@@ -68,7 +69,7 @@ fn frameworks_due_in_one_second_end_once_and_never_early() {
 }
 
 /// The controller's request rate.
-fn config() -> String {
+pub fn config() -> String {
     let qps = number("QPS").unwrap_or(5_000);
     format!("kubeClientQps: {qps}\nkubeClientBurst: {qps}")
 }

@@ -1,5 +1,4 @@
-//! A wave in the API server's audit log: the Frameworks that were deleted or ended, when, and how late that
-//! was.
+//! A wave in the API server's audit log: the objects that were deleted or ended, when, and how late that was.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Of these requests, each for the Framework that it names.
+    /// Of these requests, each for the object that it names.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>, due: &Due) -> Self {
         let (mut arrived, mut answered) = (Vec::new(), Vec::new());
         for record in records {
@@ -93,7 +92,12 @@ pub fn ours(log: &Log, mark: Mark) -> Vec<Record> {
 
 /// Those about the Frameworks of a namespace.
 pub fn of_frameworks(records: &[Record], namespace: &str) -> Vec<Record> {
-    let concerned = |record: &&Record| record.namespace == namespace && record.resource == "frameworks";
+    of(records, namespace, "frameworks")
+}
+
+/// Those about the objects of a resource in a namespace.
+pub fn of(records: &[Record], namespace: &str, resource: &str) -> Vec<Record> {
+    let concerned = |record: &&Record| record.namespace == namespace && record.resource == resource;
     records.iter().filter(concerned).cloned().collect()
 }
 

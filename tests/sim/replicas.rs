@@ -152,9 +152,9 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
 }
 
 /// A watch that is opened and never answered shows nothing. The only one that shows new Frameworks, which
-/// have no label yet, and the one of the Leases, are given up and begun anew.
+/// have no label yet, and the one of the Leases, are given up and begun again.
 #[test]
-fn a_watch_that_is_never_answered_is_begun_anew() {
+fn a_watch_that_is_never_answered_is_begun_again() {
     for (suffix, plural) in [("", "frameworks"), ("-member", "leases")] {
         simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
             let user = cluster.user();

@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::history::Told;
 use super::wire::{Fuse, Gate, wire};
 
-/// The kinds of jobs that need no operator of their own. No simulated server has others.
+/// The kinds of jobs whose rows each simulated controller has.
 fn of_kubernetes() -> Vec<JobKindRow> {
     built_in().into_iter().filter(|row| ["Job", "JobSet"].contains(&row.kind.as_str())).collect()
 }
@@ -36,6 +36,8 @@ pub struct Setup {
     pub settings: EngineSettings,
     /// By how much its wall clock is wrong.
     pub wrong_by: SignedDuration,
+    /// The rows of kinds of jobs.
+    pub job_kinds: Vec<JobKindRow>,
     /// The journal of its history.
     pub told: Told,
     /// Its place among several replicas; `None`: it is alone.
@@ -71,7 +73,14 @@ impl Default for Setup {
         policy.max_conflict_retry_delay_sec = 5;
         policy.retry_backoff.max_delay_sec = 5;
         let settings = EngineSettings { qps: 1000.0, burst: 1000, ..EngineSettings::default() };
-        Setup { policy, settings, wrong_by: SignedDuration::ZERO, told: Told::default(), place: None }
+        Setup {
+            policy,
+            settings,
+            wrong_by: SignedDuration::ZERO,
+            job_kinds: of_kubernetes(),
+            told: Told::default(),
+            place: None,
+        }
     }
 }
 
@@ -122,7 +131,7 @@ impl Controller {
             journal: setup.told.journal(cluster),
             instance: name.clone(),
             namespace: None,
-            job_kinds: of_kubernetes(),
+            job_kinds: setup.job_kinds.clone(),
             position_queries: framework_runtime::position_query::PositionClient::new().1,
             shards_queries: framework_runtime::shards_query::ShardsClient::new().1,
             member,

@@ -94,13 +94,13 @@ enum Test {
     },
     /// Take a cluster with live Frameworks from an earlier commit's controller to this one, and back.
     Upgrade(upgrade::Arguments),
-    /// Let deadlines pass and Frameworks expire in one second, print the delays, and hold the service levels.
+    /// Let deadlines pass and jobs expire in one second, print the delays, and hold the service levels.
     Wave {
         /// The kind of the wave.
         #[arg(long, value_enum)]
         scenario: Scenario,
-        /// How many Frameworks there are; each scenario has a default of its own.
-        #[arg(long)]
+        /// How many Frameworks or TrainJobs there are; each scenario has a default of its own.
+        #[arg(long, visible_alias = "jobs")]
         frameworks: Option<usize>,
         /// Over how many seconds their expiries are spread.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
@@ -134,6 +134,8 @@ enum Scenario {
     DeadlineWave,
     /// Frameworks that fail and are retried have both (500 of them).
     Both,
+    /// TrainJobs have both (5,000 of them).
+    TrainJobs,
 }
 
 /// A run of test programs.
@@ -253,13 +255,7 @@ impl Test {
                 optimised: true,
             },
             Test::Wave { scenario, frameworks, over_seconds, qps } => {
-                let mut environment = vec![
-                    ("FRAMEWORK_WAVE_SCENARIO", scenario.name()),
-                    ("FRAMEWORK_WAVE_OVER_SECONDS", over_seconds.to_string()),
-                    ("FRAMEWORK_WAVE_QPS", qps.to_string()),
-                ];
-                environment.extend(frameworks.map(|count| ("FRAMEWORK_WAVE_FRAMEWORKS", count.to_string())));
-                Run { programs: &["e2e"], tests: &["wave::"], environment, optimised: true }
+                scenario.run(*frameworks, *over_seconds, *qps)
             }
             Test::Chart => Run { programs: &["chart"], ..Run::default() },
             Test::Operators => operators::test(&operators::directory()),
@@ -269,6 +265,20 @@ impl Test {
 }
 
 impl Scenario {
+    fn run(self, jobs: Option<usize>, over_seconds: u32, qps: u32) -> Run {
+        let mut environment = vec![("FRAMEWORK_WAVE_QPS", qps.to_string())];
+        let tests: &[&str] = if self == Scenario::TrainJobs {
+            environment.push(("FRAMEWORK_WAVE_TRAIN_JOBS", jobs.unwrap_or(5_000).to_string()));
+            &["train_jobs::many_with_both_ends_in_one_second_end_once_and_soon"]
+        } else {
+            environment.push(("FRAMEWORK_WAVE_SCENARIO", self.name()));
+            environment.push(("FRAMEWORK_WAVE_OVER_SECONDS", over_seconds.to_string()));
+            environment.extend(jobs.map(|count| ("FRAMEWORK_WAVE_FRAMEWORKS", count.to_string())));
+            &["wave::"]
+        };
+        Run { programs: &["e2e"], tests, environment, optimised: true }
+    }
+
     fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
@@ -364,6 +374,7 @@ mod tests {
             "wave --scenario ttl-wave --frameworks 1",
             "wave --scenario deadline-wave",
             "wave --scenario both",
+            "wave --scenario train-jobs --jobs 1",
         ];
         let soaks = lines.map(|line| (line, parse(line).run()));
         for (line, run) in soaks.into_iter().chain([("chaos", chaos)]) {

@@ -36,7 +36,6 @@ pub(crate) struct WatchPlan {
 #[derive(Debug)]
 pub struct Faults {
     rates: Rates,
-    rates_of: BTreeMap<String, Rates>,
     rules: Vec<Rule>,
     quotas: BTreeMap<String, usize>,
     cut: BTreeMap<String, Cut>,
@@ -56,24 +55,12 @@ pub enum Cut {
 
 impl Faults {
     pub(crate) fn new(rates: Rates, rng: Rng) -> Self {
-        Self {
-            rates,
-            rates_of: BTreeMap::new(),
-            rules: Vec::new(),
-            quotas: BTreeMap::new(),
-            cut: BTreeMap::new(),
-            rng,
-        }
+        Self { rates, rules: Vec::new(), quotas: BTreeMap::new(), cut: BTreeMap::new(), rng }
     }
 
-    /// Sets the rates for every client that has none of its own.
+    /// Sets the rates for every client.
     pub fn set(&mut self, rates: Rates) {
         self.rates = rates;
-    }
-
-    /// Sets the rates for one client.
-    pub fn set_for(&mut self, who: &str, rates: Rates) {
-        self.rates_of.insert(who.to_owned(), rates);
     }
 
     /// Adds a scripted fault. The earliest rule that matches a request wins.
@@ -108,7 +95,6 @@ impl Faults {
     /// Ends all faults but quotas: calm rates for all, no rules, no client cut off.
     pub fn heal(&mut self) {
         self.rates = Rates::calm();
-        self.rates_of.clear();
         self.rules.clear();
         self.cut.clear();
     }
@@ -117,13 +103,9 @@ impl Faults {
         self.quotas.get(namespace).copied()
     }
 
-    fn rates_of(&self, who: &str) -> &Rates {
-        self.rates_of.get(who).unwrap_or(&self.rates)
-    }
-
     /// Decides the delays and the fault of a request.
     pub(crate) fn plan(&mut self, call: &Call, plural: &str, name: &str) -> Plan {
-        let rates = self.rates_of(&call.who).clone();
+        let rates = self.rates.clone();
         let mut plan =
             Plan { travel: self.draw(&rates.latency), back: self.draw(&rates.latency), fault: None };
         let cut = self.cut.get(&*call.who).copied();
@@ -178,8 +160,8 @@ impl Faults {
     }
 
     /// Decides the lag and the faults of a watch.
-    pub(crate) fn watch_plan(&mut self, who: &str) -> WatchPlan {
-        let rates = self.rates_of(who).clone();
+    pub(crate) fn watch_plan(&mut self) -> WatchPlan {
+        let rates = self.rates.clone();
         let second = |from: u64, to: u64| ms(from * 1000, to * 1000);
         let mut plan = WatchPlan { lag: self.draw(&rates.watch_lag), ..WatchPlan::default() };
         if self.chance(rates.watch_behind) {
@@ -196,9 +178,9 @@ impl Faults {
         plan
     }
 
-    /// How old a state that client gets when it asks for any.
-    pub(crate) fn staleness(&mut self, who: &str) -> Duration {
-        let range = self.rates_of(who).staleness.clone();
+    /// How old a state a client gets when it asks for any.
+    pub(crate) fn staleness(&mut self) -> Duration {
+        let range = self.rates.staleness.clone();
         self.draw(&range)
     }
 

@@ -199,6 +199,12 @@ impl Registry {
         self.position(|kind| kind.plural == plural)
     }
 
+    /// The kinds in a group and version.
+    pub(crate) fn of_version(&self, group: &str, version: &str) -> impl Iterator<Item = &Kind> {
+        let kinds = self.kinds.iter().map(|kind| &**kind);
+        kinds.filter(move |kind| kind.group == group && kind.version == version)
+    }
+
     fn position(&self, wanted: impl Fn(&Kind) -> bool) -> Option<KindId> {
         self.kinds.iter().position(|kind| wanted(kind)).map(KindId)
     }

@@ -40,6 +40,7 @@ mod collector;
 mod creation;
 mod deed;
 mod deletion;
+mod discovery;
 mod driver;
 mod duration;
 mod event;

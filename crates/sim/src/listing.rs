@@ -63,7 +63,7 @@ pub(crate) fn list(world: &mut World, call: &Call) -> Result<Response<Body>, Ref
         }
         (None, Some(0)) => {
             // Any state will do; the real server's cache then ignores the limit.
-            query.version = stale_version(world, &call.who);
+            query.version = stale_version(world);
             query.limit = None;
         }
         (None, Some(asked)) if asked > current => return Err(Refusal::too_large(asked, current)),
@@ -125,8 +125,8 @@ fn read_token(token: &str) -> Option<(u64, Key)> {
 }
 
 /// The version of a read that accepts any: the newest one that is as old as the drawn staleness.
-fn stale_version(world: &mut World, who: &str) -> Option<u64> {
-    let age = world.faults.staleness(who);
+fn stale_version(world: &mut World) -> Option<u64> {
+    let age = world.faults.staleness();
     if age.is_zero() {
         return None;
     }
@@ -142,7 +142,7 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
     let Ask { kind, namespace, selector, version } = ask(call)?;
     let now = world.clock.elapsed();
     let (sender, receiver) = mpsc::unbounded_channel();
-    let plan = world.faults.watch_plan(&call.who);
+    let plan = world.faults.watch_plan();
     let seconds = call.param("timeoutSeconds").and_then(|text| text.parse().ok());
     let deadline = now + seconds.map_or(DEFAULT_LIFE, Duration::from_secs);
     let initial = call.flag("sendInitialEvents");
@@ -174,22 +174,16 @@ pub(crate) fn watch(world: &mut World, call: &Call, gone: bool) -> Result<Respon
             watch.next = world.store.history.changes.partition_point(|change| change.rv <= asked);
             watch.seen = asked;
         }
-        None => show_state(world, call, &mut watch, version == Some(0), initial)?,
+        None => show_state(world, &mut watch, version == Some(0), initial)?,
     }
     open(world, watch, &plan);
     Ok(respond(world, StatusCode::OK, Body::Stream(Events(receiver))))
 }
 
 /// Shows the state that a watch without a version begins with.
-fn show_state(
-    world: &mut World,
-    call: &Call,
-    watch: &mut Watch,
-    any: bool,
-    initial: bool,
-) -> Result<(), Refusal> {
+fn show_state(world: &mut World, watch: &mut Watch, any: bool, initial: bool) -> Result<(), Refusal> {
     let now = world.clock.elapsed();
-    let version = if any { stale_version(world, &call.who) } else { None };
+    let version = if any { stale_version(world) } else { None };
     let query = Query {
         namespace: watch.namespace.clone(),
         selector: watch.selector.clone(),

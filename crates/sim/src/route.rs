@@ -11,6 +11,8 @@ pub(crate) enum Route {
     Version,
     /// `/livez`, `/readyz`, `/healthz`.
     Health,
+    /// `/apis/{group}/{version}`, in which there is a kind.
+    Resources { group: String, version: String },
     /// A collection, or one object, or its status.
     Resource { kind: KindId, namespace: Option<String>, name: Option<String>, status: bool },
     /// Nothing.
@@ -24,6 +26,9 @@ impl Route {
         let (group, version, rest) = match parts.as_slice() {
             ["version"] => return Self::Version,
             ["livez" | "readyz" | "healthz", ..] => return Self::Health,
+            ["apis", group, version] if registry.of_version(group, version).next().is_some() => {
+                return Self::Resources { group: (*group).to_owned(), version: (*version).to_owned() };
+            }
             ["api", version, rest @ ..] => ("", *version, rest),
             ["apis", group, version, rest @ ..] => (*group, *version, rest),
             _ => return Self::Unknown,
@@ -105,6 +110,9 @@ mod tests {
         assert_eq!(read("/api/v1/namespaces/a/configmaps/x/status"), Route::Unknown);
         assert_eq!(read("/api/v1/pods/x"), Route::Unknown);
         assert_eq!(read("/version"), Route::Version);
+        let (group, version) = ("batch".to_owned(), "v1".to_owned());
+        assert_eq!(read("/apis/batch/v1"), Route::Resources { group, version });
+        assert_eq!(read("/apis/batch/v2"), Route::Unknown);
         assert!(matches!(read("/api/v1/namespaces/a"), Route::Resource { name: Some(_), .. }));
     }
 

@@ -9,6 +9,7 @@ use crate::admission;
 use crate::body::Body;
 use crate::call::Call;
 use crate::deletion::DeleteOptions;
+use crate::discovery;
 use crate::fault::Fault;
 use crate::history::Verb;
 use crate::kind::KindId;
@@ -44,6 +45,10 @@ fn handle(world: &mut World, call: &Call, fault: Option<&Fault>) -> Result<Respo
             Ok(reply(world, StatusCode::OK, version.to_string().into()))
         }
         (Route::Health, _) => Ok(reply(world, StatusCode::OK, "ok".into())),
+        (Route::Resources { group, version }, _) => {
+            let resources = discovery::resources(&world.store.registry, group, version);
+            Ok(reply(world, StatusCode::OK, resources.to_string().into()))
+        }
         (_, Verb::Get) => {
             let (kind, key, _) = call.route.key()?;
             let object = world.store.expect(kind, &key)?;

@@ -38,7 +38,7 @@ pub struct Options {
     pub nodes: usize,
     /// Users without rights, until RBAC grants them some by name.
     pub users: Vec<String>,
-    /// Whether the audit log carries the bodies of writes to Frameworks, ConfigMaps and Pods.
+    /// Whether the audit log carries the bodies of writes to Frameworks, TrainJobs, ConfigMaps and Pods.
     pub audit_bodies: bool,
     /// Whether kubectl is there, for [`Cluster::kubectl`] and in [`Cluster::programs`]: its build takes time.
     pub kubectl: bool,

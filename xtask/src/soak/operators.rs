@@ -67,7 +67,7 @@ const OPERATORS: [Operator; 7] = [
 /// The tests whose jobs are valid by these CRDs.
 const TESTS: [&str; 6] = [
     "job_rows::",
-    "job_kinds::a_train_job_requests_what_its_suspended_job_set_says",
+    "job_kinds::a_train_job_waits_for_quota_and_returns_it_with_its_last_pod",
     "job_kinds::the_pod_of_an_mpi_launcher_counts_once_by_the_owner_of_its_job",
     "job_units::a_unit_by_hand_follows_a_job_set_without_the_label_to_its_end",
     "queue::a_suspended_job_set_waits_too_once_job_sets_are_served",

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_incarnation_begins_anew() {
+    fn the_next_incarnation_begins_again() {
         let mut builder = HistoryBuilder::started();
         builder.create_pod(0, 0);
         builder.controller("controller-2");

@@ -122,6 +122,44 @@ fn pages_bookmarks_and_expired_watches_are_those_of_the_real_server() {
 }
 
 #[test]
+fn the_resources_of_a_group_are_those_of_the_real_server() {
+    let options = Options { rates: Rates::none(), ..Options::default() };
+    let ours = run(1, options, |cluster| async move {
+        cluster.register(Kind::of_definition(&crd()).unwrap());
+        resources(Side::new(cluster.client("walker"), "default")).await
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let theirs = runtime.block_on(async {
+        let client = shared().client();
+        install(&client).await;
+        resources(Side::new(client, "default")).await
+    });
+    assert_eq!(difference::first(&ours, &theirs), None);
+    assert_eq!(ours.len(), 4);
+}
+
+/// The resources in the group of Frameworks, and the answers about a group and a version that are not there.
+async fn resources(mut side: Side) -> Vec<String> {
+    let group = "/apis/frameworkcontroller.microsoft.com";
+    let (code, found) = side.send("GET", &format!("{group}/v1"), "application/json", None).await;
+    assert_eq!((code, &found["kind"]), (200, &json!("APIResourceList")), "{found}");
+    let resource = |resource: &Value| {
+        let fields = ["name", "singularName", "namespaced", "kind"].map(|field| resource[field].to_string());
+        // The simulated server has no DELETE of a collection.
+        let verbs = resource["verbs"].as_array().unwrap().iter().filter(|verb| *verb != "deletecollection");
+        let mut verbs: Vec<&str> = verbs.filter_map(Value::as_str).collect();
+        verbs.sort_unstable();
+        format!("{} {} {verbs:?}", found["groupVersion"], fields.join(" "))
+    };
+    let mut lines: Vec<String> = found["resources"].as_array().unwrap().iter().map(resource).collect();
+    for path in [format!("{group}/v0"), "/apis/nobody.example.com/v1".to_owned()] {
+        let (code, _) = side.send("GET", &path, "application/json", None).await;
+        lines.push(format!("{path}: {code}"));
+    }
+    lines
+}
+
+#[test]
 fn events_are_refused_as_by_the_real_server() {
     let cluster = shared();
     let options = Options { rates: Rates::none(), ..Options::default() };

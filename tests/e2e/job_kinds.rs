@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Once;
 
-use framework_api::queue::{Phase, QUEUE_NAME_LABEL, QueueUnit};
+use framework_api::queue::{CONSUMER_LABEL, Phase, QUEUE_NAME_LABEL, QueueUnit};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -14,15 +14,20 @@ use crate::cluster::lease::Shared;
 use crate::cluster::{self, block_on, client, completed, kubectl, pods, running, until};
 use crate::job_crds::Served;
 use crate::job_rows::{self, MPI_JOB};
-use crate::queue::{QUEUEING, furnish, gang, queued, serve_job_sets, stands, unit, waits_while_held};
+use crate::queue::{
+    QUEUEING, furnish, gang, job_sets, queued, serve_job_sets, stands, unit, waits_while_held,
+};
 
-/// The page for users, whose example is used here.
+/// The page for users, whose rows are used here.
 const PAGE: &str = include_str!("../../docs/manual/queue-kinds.md");
 
-/// The row that the page adds to the config file.
-fn own_row() -> &'static str {
-    let blocks = PAGE.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
-    blocks.into_iter().find(|block| block.starts_with("queueJobKinds:")).expect("the example of the page")
+/// The key of the rows in the config file.
+const KEY: &str = "queueJobKinds:\n";
+
+/// The blocks of a page with rows for the config file, each with the key.
+pub fn own_rows(page: &str) -> Vec<&str> {
+    let blocks = page.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+    blocks.filter(|block| block.starts_with(KEY)).collect()
 }
 
 /// The folders of the shipped components: one for each kind.
@@ -63,28 +68,22 @@ fn permit() {
     });
 }
 
-/// A controller with the row of the page, and one more.
+/// A controller with the rows of the page.
 pub fn controller() -> Shared {
     permit();
-    let config: &'static str = Box::leak(format!("{QUEUEING}\n{}{TUNING_ROW}", own_row().trim_end()).into());
+    let rows: String = own_rows(PAGE).iter().filter_map(|block| block.strip_prefix(KEY)).collect();
+    let config: &'static str = Box::leak(format!("{QUEUEING}\n{KEY}{rows}").into());
     Shared::controller("job-kinds", config)
 }
 
 /// A kind that is there before the controller: it looks for others ever more seldom.
 const TRAIN_JOB: Served = Served::new("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs");
 
-/// A kind whose CRD is removed while others wait.
+/// A kind that waits by an annotation, and whose CRD is removed while others wait.
 const TUNING: Served = Served::new("example.com", "v1", "Tuning", "tunings");
 
-/// Its row in the config file, which follows that of the page.
-const TUNING_ROW: &str = "
-- apiVersion: example.com/v1
-  kind: Tuning
-  plural: tunings
-  suspend: {pointer: /spec/paused}
-  podSets: [{count: [[/spec/parallel]], template: /spec/pod}]
-  finished: {pointer: /status/phase, values: [Done]}
-";
+/// The annotation of kube-queue.
+const SUSPEND: &str = "scheduling.x-k8s.io/suspend";
 
 pub fn template(cpu: &str) -> Value {
     let resources = json!({"requests": {"cpu": cpu}});
@@ -170,6 +169,7 @@ fn a_pytorch_job_waits_for_quota_and_returns_it_with_its_last_pod() {
     for role in ["Master", "Worker"] {
         let labels = &released[role]["template"]["metadata"]["labels"];
         assert_eq!(labels[QUEUE_NAME_LABEL], "q", "its Pods will carry the label: {released}");
+        assert_eq!(labels[CONSUMER_LABEL].as_str(), job.metadata.uid.as_deref(), "{released}");
     }
     operate(ns, "train-master-0", &job, &released["Master"]["template"]);
     let suspends = Patch::Merge(json!({"spec": {"runPolicy": {"suspend": true}}}));
@@ -198,16 +198,22 @@ fn a_kind_whose_crd_is_removed_returns_its_capacity_and_may_come_again() {
     let _controller = controller();
     let ns = "removed-kind";
     furnish(ns, 2);
-    let waits = json!({"paused": true, "parallel": 2, "pod": template("1")});
-    TUNING.create(ns, "train", &waits);
+    let (spec, waits) = (json!({"parallel": 2, "pod": template("1")}), json!({SUSPEND: "true"}));
+    let suspend = |name: &str| {
+        let job = block_on(TUNING.jobs(ns).get(name)).expect("it is there");
+        job.metadata.annotations.and_then(|mut annotations| annotations.remove(SUSPEND))
+    };
+    TUNING.create_annotated(ns, "train", &spec, &waits);
     stands(ns, "tuning-train", Phase::Dequeued, "Admitted");
+    until("it goes on", || (suspend("train").as_deref() == Some("false")).then_some(()));
     gang(ns, "next", 2);
     queued(ns, "next", "True", "InsufficientQuota");
     kubectl(&["delete", "crd", "tunings.example.com"]);
     running(ns, "next", 2);
     TUNING.install();
-    TUNING.create(ns, "again", &waits);
+    TUNING.create_annotated(ns, "again", &spec, &waits);
     stands(ns, "tuning-again", Phase::Enqueued, "InsufficientQuota");
+    assert_eq!(suspend("again").as_deref(), Some("true"), "it stays suspended");
 }
 
 #[test]
@@ -243,30 +249,86 @@ fn the_pod_of_an_mpi_launcher_counts_once_by_the_owner_of_its_job() {
     running(ns, "next", 1);
 }
 
-#[test]
-fn a_train_job_requests_what_its_suspended_job_set_says() {
-    let _controller = controller();
-    let ns = "trainjob";
-    furnish(ns, 4);
-    let jobs = TRAIN_JOB.jobs(ns);
-    let job = TRAIN_JOB.create(ns, "train", &json!({"suspend": true, "runtimeRef": {"name": "torch"}}));
-    // As Trainer does, which makes it of the runtime that the job names.
-    let part = json!({"spec": {"parallelism": 3, "template": template("500m")}});
+/// Creates the suspended JobSet of a TrainJob with three Pods, as Trainer does from the runtime of the job.
+fn make_job_set(namespace: &str, job: &DynamicObject) {
+    let mut pod = template("500m");
+    pod["spec"]["restartPolicy"] = json!("Never");
+    let part = json!({"spec": {"parallelism": 3, "template": pod}});
     let set = json!({
         "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
-        "metadata": {"name": "train", "ownerReferences": [owner(&job)]},
+        "metadata": {"name": job.metadata.name, "ownerReferences": [owner(job)]},
         "spec": {"suspend": true, "replicatedJobs": [{"name": "node", "template": part}]},
     });
-    cluster::apply(ns, &set.to_string());
-    let found = stands(ns, "trainjob-train", Phase::Dequeued, "Admitted");
-    assert_eq!(requests(&found), ["cpu: 1500m", "pods: 3"]);
+    cluster::apply(namespace, &set.to_string());
+}
+
+/// Creates the Job of a JobSet with two Pods, one less than it may have, as the JobSet controller does.
+fn run_job_set(namespace: &str, set: &DynamicObject) {
+    let mut job = set.data["spec"]["replicatedJobs"][0]["template"].clone();
+    job["spec"]["parallelism"] = json!(2);
+    job["apiVersion"] = json!("batch/v1");
+    job["kind"] = json!("Job");
+    // A Job without labels would get those of its template, and wait in the queue itself.
+    let labels = json!({"jobset.sigs.k8s.io/jobset-name": "train"});
+    job["metadata"] = json!({"name": "train-node-0", "labels": labels, "ownerReferences": [owner(set)]});
+    cluster::apply(namespace, &job.to_string());
+    let of_job = ListParams::default().labels("job-name=train-node-0");
+    until("its Pods run", || {
+        let found = block_on(pods(namespace).list(&of_job)).expect("a list").items;
+        let is_running =
+            |pod: &&Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        (found.iter().filter(is_running).count() == 2).then_some(())
+    });
+}
+
+#[test]
+fn a_train_job_waits_for_quota_and_returns_it_with_its_last_pod() {
+    let _controller = controller();
+    let ns = "trainjob";
+    furnish(ns, 5);
+    gang(ns, "first", 3);
+    running(ns, "first", 3);
+    let jobs = TRAIN_JOB.jobs(ns);
+    let job = TRAIN_JOB.create(ns, "train", &json!({"suspend": true, "runtimeRef": {"name": "torch"}}));
+    make_job_set(ns, &job);
+    let waiting = stands(ns, "trainjob-train", Phase::Enqueued, "InsufficientQuota");
+    assert_eq!(requests(&waiting), ["cpu: 1500m", "pods: 3"]);
+    assert_eq!(spec(&jobs, "train")["suspend"], true);
+
+    cluster::execute(ns, "first", "Stop");
+    completed(ns, "first");
     until("it goes on", || (spec(&jobs, "train")["suspend"] == false).then_some(()));
+    stands(ns, "trainjob-train", Phase::Dequeued, "Admitted");
+    let set = block_on(job_sets(ns).get("train")).expect("it is there");
+    let labels = &set.data["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(labels[QUEUE_NAME_LABEL], "q", "{set:?}");
+    assert_eq!(labels[CONSUMER_LABEL].as_str(), job.metadata.uid.as_deref(), "{set:?}");
+    assert_eq!(set.data["spec"]["suspend"], true, "Trainer resumes it");
+    run_job_set(ns, &set);
+    // Three of five are reserved, and its two Pods are of the three.
+    gang(ns, "beside", 2);
+    running(ns, "beside", 2);
+
+    let ended = json!([{
+        "type": "Complete", "status": "True", "reason": "JobsCompleted", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    TRAIN_JOB.set_status(ns, "train", &json!({"conditions": ended}));
+    // One of three returns at once, the others with the Pods.
+    gang(ns, "small", 1);
+    running(ns, "small", 1);
+    gang(ns, "next", 2);
+    waits_while_held(ns, "next", 5);
+    kubectl(&["delete", "job", "train-node-0", "--namespace", ns]);
+    running(ns, "next", 2);
+    block_on(jobs.delete("train", &DeleteParams::default())).expect("it is there");
+    until("its unit is gone", || unit(ns, "trainjob-train").is_none().then_some(()));
 }
 
 #[test]
 fn a_kind_nobody_has_heard_of_waits_by_ten_lines_of_config() {
     let _controller = controller();
-    assert!(own_row().lines().count() <= 11, "ten lines and the key");
+    assert!(own_rows(PAGE)[0].lines().count() <= 11, "ten lines and the key");
     let ns = "sweeps";
     furnish(ns, 7);
     let kind = Served::new("example.com", "v1", "Sweep", "sweeps");

@@ -1,6 +1,8 @@
 //! Queues on the real API server: which jobs may begin, which wait and why, and when capacity returns.
 
-use framework_api::queue::{FINALIZER, Phase, QUEUE_NAME_LABEL, Queue, QueueStatus, QueueUnit};
+use framework_api::queue::{
+    CONSUMER_LABEL, FINALIZER, Phase, QUEUE_NAME_LABEL, Queue, QueueStatus, QueueUnit,
+};
 use framework_api::{Framework, State};
 use framework_sim::check::queue::{self as check, Blind};
 use k8s_openapi::api::batch::v1::Job;
@@ -52,6 +54,15 @@ pub fn quota(namespace: &str, hard: &[(&str, &str)]) {
         let quota = block_on(api.get("room")).expect("it is there");
         let hard = quota.status.and_then(|status| status.hard).unwrap_or_default();
         (hard == quota.spec.and_then(|spec| spec.hard).unwrap_or_default()).then_some(())
+    });
+}
+
+/// Waits until the quota counts so many Pods.
+fn quota_counts(namespace: &str, pods: &str) {
+    let quotas: Api<ResourceQuota> = Api::namespaced(client(), namespace);
+    until(&format!("the quota counts {pods} Pods"), || {
+        let used = block_on(quotas.get("room")).expect("it is there").status?.used?;
+        (used.get("pods")?.0 == pods).then_some(())
     });
 }
 
@@ -252,12 +263,7 @@ fn a_pod_with_forged_labels_uses_nobodys_share_and_frees_none() {
     let recording = Recording::start(ns);
     block_on(pods(ns).create(&PostParams::default(), &serde_json::from_value(forged).expect("a Pod")))
         .expect("it is accepted");
-    let quotas: Api<ResourceQuota> = Api::namespaced(client(), ns);
-    let used = || {
-        let status = block_on(quotas.get("room")).expect("it is there").status;
-        status.and_then(|status| status.used).and_then(|used| used.get("pods").map(|pods| pods.0.clone()))
-    };
-    until("the quota counts it", || (used().as_deref() == Some("3")).then_some(()));
+    quota_counts(ns, "3");
     // Of four, two are released and one is used: one is left.
     gang(ns, "second", 2);
     queued(ns, "second", "True", "InsufficientQuota");
@@ -282,22 +288,40 @@ fn a_suspended_job_with_the_label_waits_like_a_framework() {
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "job", "labels": {QUEUE_NAME_LABEL: "q"}},
         "spec": {"suspend": true, "parallelism": 2, "completions": 2, "template": {"spec": {
-            "restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}],
+            "restartPolicy": "Never", "containers": [{
+                "name": "main", "image": "busybox", "resources": {"requests": {"cpu": "750m"}},
+            }],
         }}},
     });
     apply(ns, &job.to_string());
-    stands(ns, "job-job", Phase::Enqueued, "InsufficientQuota");
+    let waiting = stands(ns, "job-job", Phase::Enqueued, "InsufficientQuota").spec.resource;
+    let requests: Vec<_> = waiting.iter().map(|(name, amount)| format!("{name}: {}", amount.0)).collect();
+    assert_eq!(requests, ["cpu: 1500m", "pods: 2"]);
     let jobs: Api<Job> = Api::namespaced(client(), ns);
+    let uid = block_on(jobs.get("job")).expect("it is there").uid().expect("it is stored");
     let suspended = || block_on(jobs.get("job")).expect("it is there").spec.and_then(|spec| spec.suspend);
     assert_eq!(suspended(), Some(true));
     cluster::execute(ns, "first", "Stop");
     until("the Job goes on", || (suspended() == Some(false)).then_some(()));
     stands(ns, "job-job", Phase::Dequeued, "Admitted");
-    let labelled = ListParams::default().labels(QUEUE_NAME_LABEL);
-    until("its Pods run and carry the label", || {
+    let labels = format!("{QUEUE_NAME_LABEL}=q,{CONSUMER_LABEL}={uid}");
+    let labelled = ListParams::default().labels(&labels);
+    let of_it = until("its Pods are there and carry the labels", || {
         let found = block_on(pods(ns).list(&labelled)).expect("a list").items;
-        (found.iter().filter(|pod| pod.name_any().starts_with("job-")).count() == 2).then_some(())
+        (found.len() == 2).then_some(found)
     });
+    quota_counts(ns, "2");
+    let ends = |pod: &str| {
+        let soon = format!("{}/run-duration=100ms", cluster::TEST);
+        kubectl(&["annotate", "pod", pod, "--namespace", ns, &soon]);
+    };
+    ends(&of_it[0].name_any());
+    quota_counts(ns, "1");
+    // It has not finished, and may start another Pod.
+    gang(ns, "second", 1);
+    waits_while_held(ns, "second", 2);
+    ends(&of_it[1].name_any());
+    running(ns, "second", 1);
 }
 
 const JOB_SET: Served = Served::new("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets");
@@ -352,9 +376,11 @@ fn a_suspended_job_set_waits_too_once_job_sets_are_served() {
     completed(ns, "first");
     until("the JobSet goes on", || (spec()["suspend"] == false).then_some(()));
     stands(ns, "jobset-set", Phase::Dequeued, "Admitted");
+    let uid = block_on(sets.get("set")).expect("it is there").uid();
     for role in spec()["replicatedJobs"].as_array().expect("they are still there") {
         let labels = &role["template"]["spec"]["template"]["metadata"]["labels"];
         assert_eq!(labels[QUEUE_NAME_LABEL], "q", "its Pods will carry the label: {role}");
+        assert_eq!(labels[CONSUMER_LABEL].as_str(), uid.as_deref(), "{role}");
     }
     gang(ns, "second", 1);
     queued(ns, "second", "True", "InsufficientQuota");

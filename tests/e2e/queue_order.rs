@@ -172,6 +172,10 @@ fn runs(namespace: &str, selector: &str) -> Pod {
     })
 }
 
+fn unit_is_gone(namespace: &str, name: &str) {
+    until("its unit is gone", || unit(namespace, name).is_none().then_some(()));
+}
+
 #[test]
 fn a_deleted_job_returns_its_capacity_with_its_last_pod() {
     let _controller = controller();
@@ -201,6 +205,7 @@ fn a_deleted_job_returns_its_capacity_with_its_last_pod() {
     let lets_go = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     block_on(pods(ns).patch(&pod, &PatchParams::default(), &lets_go)).expect("it is there");
     running(ns, "next", 2);
+    unit_is_gone(ns, "job-job");
 }
 
 #[test]
@@ -248,4 +253,7 @@ fn a_finished_job_set_returns_its_capacity_with_its_last_pod() {
     let jobs: Api<Job> = Api::namespaced(client(), ns);
     block_on(jobs.delete("set-worker-0", &DeleteParams::background())).expect("it is there");
     running(ns, "next", 1);
+    assert!(unit(ns, "jobset-set").is_some(), "it stays as long as its JobSet");
+    block_on(sets.delete("set", &DeleteParams::default())).expect("it is there");
+    unit_is_gone(ns, "jobset-set");
 }

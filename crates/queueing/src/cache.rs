@@ -9,7 +9,7 @@ use framework_message::{Change, Key};
 use jiff::SignedDuration;
 
 use crate::consumer::{Consumer, ConsumerKey, JobKind};
-use crate::object::{ClassObject, DeclaredObject, JobObject, PodUse, QueueObject, QuotaObject, UnitObject};
+use crate::object::{ClassObject, DeclaredObject, PodUse, QueueObject, QuotaObject, UnitObject};
 use crate::owners::Owners;
 use crate::store::Store;
 
@@ -49,10 +49,10 @@ impl ObjectCache {
     }
 
     /// The JobSet of a job that says more of its Pods than the job itself.
-    pub fn child_of(&self, job: &DeclaredObject) -> Option<&JobObject> {
+    pub fn child_of(&self, job: &DeclaredObject) -> Option<&DeclaredObject> {
         let Child::JobSet = job.row.child?;
-        let child = &self.of_kind(JobKind::is_job_set)?.get(&job.job.key)?.job;
-        child.controller.as_ref().is_some_and(|controller| *controller == job.job.uid).then_some(child)
+        let child = self.of_kind(JobKind::is_job_set)?.get(&job.job.key)?;
+        child.job.controller.as_ref().is_some_and(|controller| *controller == job.job.uid).then_some(child)
     }
 
     fn of_kind(&self, is_it: fn(&JobKind) -> bool) -> Option<&Store<DeclaredObject>> {

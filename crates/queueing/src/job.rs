@@ -16,8 +16,10 @@ pub struct JobState {
     pub not_before: Duration,
     /// The job that was last sent a request to be resumed, and the resourceVersion that guards it.
     pub resumed: Option<(Arc<str>, u128)>,
+    /// UID of the JobSet whose Pod templates got labels, or cannot get them.
+    pub labelled: Option<Arc<str>>,
     /// The job whose first unit was last seen, and the priority in the spec of that unit: a user may have
-    /// patched it, and a unit that is made anew keeps it.
+    /// patched it, and a unit that is made again keeps it.
     pub priority: Option<(Arc<str>, i32)>,
     /// The job that the last Event was about, and why it stays suspended.
     pub said: Option<(Arc<str>, String)>,

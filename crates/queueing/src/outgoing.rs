@@ -55,6 +55,8 @@ pub enum Sent {
     Create(ConsumerKey),
     /// A job is resumed.
     Resume(ConsumerKey),
+    /// The Pod templates of the JobSet of a job, with that UID, get labels.
+    Label(ConsumerKey, Arc<str>),
     /// The units of a namespace are listed.
     List(Arc<str>),
     /// The status of a Queue is written.

@@ -1,7 +1,8 @@
 //! Which job a Pod uses a quota for, by the UIDs of its owners.
 //!
 //! A Pod of a Framework is controlled by the ConfigMap of an attempt, which the Framework controls. A Pod of
-//! a Job is controlled by the Job, which a job of another kind may control. Annotations and names decide
+//! a Job is controlled by the Job, which a job of another kind may control. That may be a JobSet, which a
+//! TrainJob controls. The outermost of them that is a known job has the Pod. Annotations and names decide
 //! nothing: a user can copy them. A label with the UID of the job counts only where the owners lead to no
 //! known job, because an operator has an object of its own between both, such as a RayCluster.
 //!
@@ -13,16 +14,30 @@ use std::sync::Arc;
 
 use framework_message::{Change, Key};
 
+use crate::consumer::JobKind;
 use crate::object::OwnerLink;
 use crate::store::{Store, Stored};
 
+/// How many owners of a Pod count: a Job, its JobSet, and the TrainJob of that.
+const OWNERS: usize = 3;
+
 /// A kind of objects between Pods and jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Between {
+pub enum Between {
     /// The ConfigMap of an attempt with the label of a queue. A Framework controls it.
     Attempt,
     /// A batch/v1 Job that another object controls, such as a JobSet, or the launcher of an MPIJob.
     Job,
+    /// A JobSet that another object controls, such as a TrainJob.
+    JobSet,
+}
+
+impl Between {
+    /// The kind of jobs that may be parts of others; `None`: it is none of these.
+    pub fn of(kind: &JobKind) -> Option<Self> {
+        let job_set = || kind.is_job_set().then_some(Between::JobSet);
+        kind.is_job().then_some(Between::Job).or_else(job_set)
+    }
 }
 
 /// The objects that a Pod names, by namespace and UID.
@@ -48,6 +63,8 @@ pub struct Owners {
     controllers: BTreeMap<Key, Key>,
     /// Namespace and UID of each of them.
     uids: BTreeMap<(Between, Key), Key>,
+    /// The Jobs and JobSets that an object controls, by namespace and UID.
+    parts: BTreeMap<Key, BTreeSet<Key>>,
     /// Jobs, by namespace and UID.
     jobs: BTreeSet<Key>,
     /// Pods by the UIDs that they name.
@@ -70,13 +87,9 @@ impl Owners {
         changed.into_iter().flat_map(|(link, key)| self.link(Between::Attempt, key, link)).collect()
     }
 
-    /// The Job of that name has this UID, and an object with that UID controls it; `None`: it is no such Job.
-    /// Returns the Pods that may belong to another job now.
-    pub fn set_part(&mut self, key: Key, link: Option<(Arc<str>, Arc<str>)>) -> BTreeSet<Key> {
-        self.link(Between::Job, key, link)
-    }
-
-    fn link(&mut self, kind: Between, key: Key, link: Option<(Arc<str>, Arc<str>)>) -> BTreeSet<Key> {
+    /// The object of that name has this UID, and an object with that UID controls it; `None`: it is no part
+    /// of another one. Returns the Pods that may belong to another job now.
+    pub fn link(&mut self, kind: Between, key: Key, link: Option<(Arc<str>, Arc<str>)>) -> BTreeSet<Key> {
         let namespace = Arc::clone(&key.namespace);
         let of = |uid: Arc<str>| Key { namespace: Arc::clone(&namespace), name: uid };
         let link = link.map(|(uid, controller)| (of(uid), of(controller)));
@@ -84,19 +97,39 @@ impl Owners {
             Some((now, _)) => self.uids.insert((kind, key), now.clone()),
             None => self.uids.remove(&(kind, key)),
         };
-        if let Some(before) = &before {
-            self.controllers.remove(before);
+        let known = before.as_ref().and_then(|uid| Some((uid.clone(), self.controllers.get(uid)?.clone())));
+        if known == link {
+            // Most changes of a job are of its status.
+            return BTreeSet::new();
         }
-        let now = link.as_ref().map(|(uid, _)| uid.clone());
-        self.controllers.extend(link);
-        let pods = [before, now].into_iter().flatten().filter_map(|uid| self.pods.get(&uid));
-        pods.flatten().cloned().collect()
+        if let Some((uid, controller)) = &known {
+            self.controllers.remove(uid);
+            drop_from(&mut self.parts, controller, uid);
+        }
+        if let Some((uid, controller)) = link.clone() {
+            if kind != Between::Attempt {
+                self.parts.entry(controller.clone()).or_default().insert(uid.clone());
+            }
+            self.controllers.insert(uid, controller);
+        }
+        let changed = [known, link].into_iter().flatten();
+        changed.flat_map(|(uid, _)| self.pods_of(&uid)).collect()
+    }
+
+    /// The Pods that name this object, and those of its parts.
+    fn pods_of(&self, uid: &Key) -> BTreeSet<Key> {
+        let (mut pods, mut owners) = (BTreeSet::new(), vec![uid]);
+        for _ in 0..OWNERS {
+            pods.extend(owners.iter().filter_map(|uid| self.pods.get(uid)).flatten().cloned());
+            owners = owners.into_iter().filter_map(|uid| self.parts.get(uid)).flatten().collect();
+        }
+        pods
     }
 
     /// A job with this UID is known, or no longer. Returns its Pods.
     pub fn set_job(&mut self, uid: &Key, is_known: bool) -> BTreeSet<Key> {
         let is_news = if is_known { self.jobs.insert(uid.clone()) } else { self.jobs.remove(uid) };
-        self.pods.get(uid).filter(|_| is_news).cloned().unwrap_or_default()
+        if is_news { self.pods_of(uid) } else { BTreeSet::new() }
     }
 
     /// A Pod names these objects; `None`: it has no controller, or is gone.
@@ -109,12 +142,7 @@ impl Owners {
             return;
         }
         for uid in before.iter().flat_map(Named::uids) {
-            if let Some(pods) = self.pods.get_mut(uid) {
-                pods.remove(pod);
-                if pods.is_empty() {
-                    self.pods.remove(uid);
-                }
-            }
+            drop_from(&mut self.pods, uid, pod);
         }
         for uid in named.iter().flat_map(Named::uids) {
             self.pods.entry(uid.clone()).or_default().insert(pod.clone());
@@ -124,11 +152,25 @@ impl Owners {
     /// The job that a Pod belongs to, by namespace and UID; `None`: that is not known.
     pub fn job_of(&self, pod: &Key) -> Option<Key> {
         let Named { controller, consumer } = self.named.get(pod)?;
-        let by_owner = self.controllers.get(controller).or_else(|| self.jobs.get(controller));
-        let by_label = || self.jobs.get(consumer.as_ref()?);
-        let is_known = by_owner.is_some_and(|job| self.jobs.contains(job));
-        let job = if is_known { by_owner } else { by_label().or(by_owner) };
-        job.cloned()
+        let is_job = |uid: &&Key| self.jobs.contains(*uid);
+        let beyond = self.controllers.get(controller);
+        let outermost = beyond.and_then(|uid| self.controllers.get(uid));
+        let by_owner = match beyond {
+            Some(_) => outermost.filter(is_job).or(beyond.filter(is_job)),
+            None => Some(controller).filter(is_job),
+        };
+        let by_label = || consumer.as_ref().filter(is_job);
+        by_owner.or_else(by_label).or(outermost).or(beyond).cloned()
+    }
+}
+
+/// Removes an entry of a set, and the set with its last entry.
+fn drop_from(sets: &mut BTreeMap<Key, BTreeSet<Key>>, of: &Key, entry: &Key) {
+    if let Some(set) = sets.get_mut(of) {
+        set.remove(entry);
+        if set.is_empty() {
+            sets.remove(of);
+        }
     }
 }
 
@@ -143,91 +185,4 @@ impl Stored for OwnerLink {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(name: &str) -> Key {
-        Key::new("ns", name)
-    }
-
-    fn by(controller: Key) -> Option<Named> {
-        Some(Named { controller, consumer: None })
-    }
-
-    fn part(uid: &str, controller: &str) -> Option<(Arc<str>, Arc<str>)> {
-        Some((uid.into(), controller.into()))
-    }
-
-    fn link(name: &str, version: u128, uid: &str, controller: &str) -> OwnerLink {
-        let controller = Some(controller.into()).filter(|uid: &Arc<str>| !uid.is_empty());
-        OwnerLink { key: key(name), resource_version: version, uid: uid.into(), controller }
-    }
-
-    #[test]
-    fn a_pod_belongs_to_the_framework_that_controls_its_config_map() {
-        let mut owners = Owners::default();
-        owners.set_pod(&key("pod"), by(key("map")));
-        assert_eq!(owners.job_of(&key("pod")), None, "the ConfigMap is not seen yet");
-        let shown = Change::Applied(link("a-attempt", 1, "map", "framework"));
-        assert_eq!(owners.apply(shown), [key("pod")].into());
-        assert_eq!(owners.job_of(&key("pod")), Some(key("framework")));
-        let another = Change::Applied(link("a-attempt", 2, "other", "framework"));
-        assert_eq!(owners.apply(another), [key("pod")].into());
-        assert_eq!(owners.job_of(&key("pod")), None, "the next attempt has the name");
-    }
-
-    #[test]
-    fn a_pod_of_a_job_set_belongs_to_it_and_one_of_a_known_job_to_the_job() {
-        let mut owners = Owners::default();
-        for pod in ["set-pod", "job-pod", "stranger"] {
-            owners.set_pod(&key(pod), by(key(&format!("{pod}-job"))));
-        }
-        owners.set_job(&key("set-pod-job"), true);
-        owners.set_part(key("child"), part("set-pod-job", "set"));
-        assert_eq!(owners.set_job(&key("job-pod-job"), true), [key("job-pod")].into());
-        let jobs = ["set-pod", "job-pod", "stranger"].map(|pod| owners.job_of(&key(pod)));
-        assert_eq!(jobs, [Some(key("set")), Some(key("job-pod-job")), None]);
-        owners.set_job(&key("job-pod-job"), false);
-        assert_eq!(owners.job_of(&key("job-pod")), None);
-    }
-
-    #[test]
-    fn a_pod_of_a_launcher_belongs_to_the_job_that_controls_its_job() {
-        let mut owners = Owners::default();
-        owners.set_pod(&key("launcher-0"), by(key("job")));
-        owners.set_job(&key("job"), true);
-        assert_eq!(owners.set_part(key("launcher"), part("job", "mpi")), [key("launcher-0")].into());
-        assert_eq!(owners.job_of(&key("launcher-0")), Some(key("mpi")));
-        // Once it waits in a queue itself, it is a job of its own.
-        assert_eq!(owners.set_part(key("launcher"), None), [key("launcher-0")].into());
-        assert_eq!(owners.job_of(&key("launcher-0")), Some(key("job")));
-        assert_eq!(owners.set_job(&key("job"), false), [key("launcher-0")].into());
-        assert_eq!(owners.job_of(&key("launcher-0")), None, "its owners are not all known");
-    }
-
-    #[test]
-    fn a_label_counts_where_the_owners_lead_to_no_known_job() {
-        let mut owners = Owners::default();
-        let pod = Named { controller: key("cluster"), consumer: Some(key("ray")) };
-        owners.set_pod(&key("head"), Some(pod.clone()));
-        assert_eq!(owners.job_of(&key("head")), None, "nor is the job known");
-        assert_eq!(owners.set_job(&key("ray"), true), [key("head")].into());
-        assert_eq!(owners.job_of(&key("head")), Some(key("ray")));
-        // Its controller turns out to be another job.
-        owners.set_job(&key("cluster"), true);
-        assert_eq!(owners.job_of(&key("head")), Some(key("cluster")));
-        owners.set_job(&key("cluster"), false);
-        owners.set_pod(&key("head"), None);
-        assert_eq!(owners.job_of(&key("head")), None);
-        assert!(owners.pods.is_empty());
-    }
-
-    #[test]
-    fn a_uid_counts_in_its_own_namespace_only() {
-        let mut owners = Owners::default();
-        owners.apply(Change::Applied(link("a-attempt", 1, "map", "framework")));
-        let elsewhere = Key::new("elsewhere", "pod");
-        owners.set_pod(&elsewhere, by(Key::new("elsewhere", "map")));
-        assert_eq!(owners.job_of(&elsewhere), None);
-    }
-}
+mod tests;

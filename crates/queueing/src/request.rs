@@ -113,6 +113,21 @@ pub enum Request {
         /// The place of each template, and the metadata that it has already.
         templates: Vec<(String, TemplateMetadata)>,
     },
+    /// JSON patch that labels the Pod templates of the JobSet of a job, before the job is resumed.
+    LabelTemplates {
+        /// The kind of the JobSet.
+        row: Arc<JobKindRow>,
+        /// The name of both.
+        job: Key,
+        /// Guard: the UID of the JobSet.
+        uid: Arc<str>,
+        /// Guard.
+        resource_version: u128,
+        /// The labels that its Pods get.
+        labels: PodLabels,
+        /// The place of each template, and the metadata that it has already.
+        templates: Vec<(String, TemplateMetadata)>,
+    },
     /// DELETE of a job in the foreground, guarded by UID and resourceVersion: in another version it may not
     /// have finished.
     DeleteJob {
@@ -148,6 +163,15 @@ pub enum Request {
     },
 }
 
+/// The labels by which the usage of Pods is counted.
+#[derive(Clone, Debug)]
+pub struct PodLabels {
+    /// The queue.
+    pub queue: Arc<str>,
+    /// UID of the job.
+    pub job: Arc<str>,
+}
+
 /// The content of each patch that lets a job begin.
 #[derive(Clone, Debug)]
 pub struct Resumption {
@@ -155,7 +179,7 @@ pub struct Resumption {
     pub uid: Arc<str>,
     /// Guard.
     pub resource_version: u128,
-    /// The label that its Pods get, because their usage is counted by it.
+    /// The queue, for a label that its Pods get beside that with its UID.
     pub queue: Arc<str>,
     /// UID of the released unit, for an annotation: a user may suspend the job again.
     pub unit: Arc<str>,

@@ -13,6 +13,7 @@ use crate::consumer::{Consumer, ConsumerKey, JobKind};
 use crate::counts::Counted;
 use crate::object::{DeclaredObject, JobObject, UnitObject};
 use crate::outgoing::Work;
+use crate::owners::Between;
 use crate::store::Store;
 use crate::unit::{UnitDecision, UnitState};
 use framework_message::{Change, Key, Now};
@@ -49,6 +50,7 @@ impl QueueController {
             state.facts = None;
         }
         self.objects.link(consumer.clone(), key.clone());
+        self.part_changed(&consumer);
         self.stale.jobs.insert(consumer);
         self.stale.units.insert(key.clone());
         self.offer(Work::Unit(key));
@@ -61,6 +63,7 @@ impl QueueController {
         self.reserve(state.reserves, None);
         if let Some(consumer) = state.consumer {
             self.objects.unlink(&consumer, key);
+            self.part_changed(&consumer);
             self.job_is_answered(&consumer);
             if let Some(job) = state.job {
                 self.job_left(&consumer, &job);
@@ -148,13 +151,12 @@ impl QueueController {
         let keys = store.apply(change);
         let is_news = seen != store.is_synced();
         for key in keys {
-            if kind.is_job() {
-                self.part_changed(&kind, &key);
-            }
+            let job = ConsumerKey { kind: kind.clone(), key };
+            self.part_changed(&job);
             if kind.is_job_set() {
-                self.child_changed(&key);
+                self.child_changed(&job.key);
             }
-            self.declared_job_changed(ConsumerKey { kind: kind.clone(), key });
+            self.declared_job_changed(job);
         }
         if is_news {
             // Units that name a missing job of it are known from now on.
@@ -162,12 +164,14 @@ impl QueueController {
         }
     }
 
-    /// A batch/v1 Job is part of the job that controls it, unless it waits in a queue itself.
-    fn part_changed(&mut self, kind: &JobKind, key: &Key) {
-        let job = self.objects.declared.get(kind).and_then(|store| store.get(key)).map(|object| &object.job);
-        let part = job.filter(|job| job.queue.is_none());
+    /// A Job or JobSet is part of the job that controls it, unless it waits in a queue itself.
+    fn part_changed(&mut self, key: &ConsumerKey) {
+        let Some(between) = Between::of(&key.kind) else { return };
+        let is_unit_of_its_own = self.objects.units_of(key).next().is_some();
+        let job = self.objects.declared_job(key).map(|object| &object.job);
+        let part = job.filter(|job| job.queue.is_none() && !is_unit_of_its_own);
         let link = part.and_then(|job| Some((Arc::clone(&job.uid), job.controller.clone()?)));
-        let pods = self.objects.owners.set_part(key.clone(), link);
+        let pods = self.objects.owners.link(between, key.key.clone(), link);
         pods.iter().for_each(|pod| self.pod_changed(pod));
     }
 
@@ -185,7 +189,7 @@ impl QueueController {
         let consumer = self.objects.declared_job(&key).map(|object| {
             let consumer = consumer_of(&object.job);
             match self.objects.child_of(object) {
-                Some(JobObject { requests, class, .. }) => {
+                Some(DeclaredObject { job: JobObject { requests, class, .. }, .. }) => {
                     Consumer { requests: requests.clone(), class: class.clone(), ..consumer }
                 }
                 None => consumer,

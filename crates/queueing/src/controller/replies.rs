@@ -33,6 +33,7 @@ impl QueueController {
                 }
             }
             Sent::Create(job) | Sent::Resume(job) => self.job_replied(now, job, &reply, jitter),
+            Sent::Label(job, child) => self.label_replied(now, job, child, &reply, jitter),
             Sent::Queue(queue) => self.queue_status_replied(now, queue, &reply, jitter),
             Sent::List(namespace) => self.list_replied(now, namespace, reply, jitter),
         }
@@ -113,6 +114,22 @@ impl QueueController {
         if self.objects.units.refresh(Arc::new(unit)) {
             self.unit_changed(key);
         }
+    }
+
+    /// The Pod templates of a JobSet got labels. If the API server refuses that for good, their Pods count
+    /// twice, and the job begins all the same.
+    fn label_replied(&mut self, now: Now, job: ConsumerKey, child: Arc<str>, reply: &Reply, jitter: u64) {
+        match reply {
+            Reply::Done => {}
+            Reply::Refused(Rejection { code: 400 | 403 | 422, message, .. }) => {
+                warn!(job = %job.key, message, "the Pods of a job count twice: its JobSet was not labelled");
+            }
+            _ => return self.job_replied(now, job, reply, jitter),
+        }
+        let Some(state) = self.job_states.get_mut(&job) else { return };
+        (state.busy, state.labelled) = (false, Some(child));
+        state.failures = Default::default();
+        self.offer(Work::Job(job));
     }
 
     fn job_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {

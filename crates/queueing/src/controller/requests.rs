@@ -11,7 +11,7 @@ use super::QueueController;
 use crate::consumer::{ConsumerKey, NamedKind};
 use crate::object::{DeclaredObject, UnitObject};
 use crate::outgoing::{Sent, Work};
-use crate::request::{Request, Resumption};
+use crate::request::{PodLabels, Request, Resumption};
 use crate::unit::{PendingRequest, UnitDecision};
 use framework_message::{Key, Now, Slot, Ticket};
 
@@ -116,7 +116,15 @@ impl QueueController {
                 (Sent::Create(key.clone()), request)
             }
             Some(unit) if begins && job.waits_to_begin() => {
-                (Sent::Resume(key.clone()), resume_request(self.objects.declared_job(key)?, unit))
+                let object = self.objects.declared_job(key)?;
+                let child = self.objects.child_of(object).filter(|child| may_be_labelled(child));
+                match child.filter(|child| state.labelled.as_ref() != Some(&child.job.uid)) {
+                    Some(child) => {
+                        let request = label_request(child, &object.job.uid, unit);
+                        (Sent::Label(key.clone(), Arc::clone(&child.job.uid)), request)
+                    }
+                    None => (Sent::Resume(key.clone()), resume_request(object, unit)),
+                }
             }
             _ => return None,
         };
@@ -125,6 +133,24 @@ impl QueueController {
             state.resumed = Some((Arc::clone(&job.uid), job.resource_version));
         }
         Some((sent, request))
+    }
+}
+
+/// Whether the Pod templates of a JobSet may get labels. One that has started is immutable, and one in a
+/// queue gets labels of its own.
+fn may_be_labelled(child: &DeclaredObject) -> bool {
+    child.job.suspended && child.job.queue.is_none() && !child.templates.is_empty()
+}
+
+/// The request that labels the Pod templates of the JobSet of a job.
+fn label_request(child: &DeclaredObject, job: &Arc<str>, unit: &UnitObject) -> Request {
+    Request::LabelTemplates {
+        row: Arc::clone(&child.row),
+        job: child.job.key.clone(),
+        uid: Arc::clone(&child.job.uid),
+        resource_version: child.job.resource_version,
+        labels: PodLabels { queue: Arc::clone(&unit.queue), job: Arc::clone(job) },
+        templates: child.templates.clone(),
     }
 }
 

@@ -47,7 +47,7 @@ impl QueueController {
         }
     }
 
-    /// Since when a unit waits: since its job was created, or grew. So a unit that is made anew keeps its
+    /// Since when a unit waits: since its job was created, or grew. So a unit that is made again keeps its
     /// place.
     pub(super) fn enqueued(&self, unit: &UnitObject) -> Timestamp {
         if unit.is_of_framework() {

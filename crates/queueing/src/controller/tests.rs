@@ -23,6 +23,7 @@ use framework_message::{Rejection, Ticket};
 mod changes;
 mod declared;
 mod growth;
+mod job_sets;
 mod overtaken;
 mod ownership;
 mod queue_status;

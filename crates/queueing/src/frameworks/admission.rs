@@ -30,7 +30,7 @@ impl FrameworkUnits {
             _ if !framework.wants_unit() => None,
             Some(unit) => self.answer(now, unit, framework),
             None if state.is_name_taken => job.unit().map(|unit| name_conflict(&unit)),
-            None => state.was_released(&uid).then(|| anew("is gone")),
+            None => state.was_released(&uid).then(|| remade("is gone")),
         };
         let growths = self.growths(key, framework);
         let state = self.states.entry(key.clone()).or_default();
@@ -53,7 +53,7 @@ impl FrameworkUnits {
             return Some(Admission::Released { generation: framework.generation });
         }
         if unit.status.phase == Some(Phase::Dequeued) {
-            return Some(anew("was released for less, or is being deleted"));
+            return Some(remade("was released for less, or is being deleted"));
         }
         // It is released next, or a reason follows.
         let reason = unit.status.reason.filter(|reason| *reason != Reason::Waiting)?;
@@ -76,9 +76,9 @@ impl FrameworkUnits {
     }
 }
 
-/// The admission of a Framework whose unit does not let it begin, and is made anew.
-fn anew(why: &str) -> Admission {
-    let message = format!("its QueueUnit {why}: it is made anew");
+/// The admission of a Framework whose unit does not let it begin, and is made again.
+fn remade(why: &str) -> Admission {
+    let message = format!("its QueueUnit {why}: it is made again");
     Admission::Waiting { reason: Reason::Waiting.to_string(), message }
 }
 

@@ -23,7 +23,7 @@ impl FrameworkUnits {
         match sent {
             Sent::Unit(key, uid, _) => self.unit_replied(now, key, &uid, reply, jitter),
             Sent::Create(job) => self.create_replied(now, job, &reply, jitter),
-            Sent::Resume(_) | Sent::List(_) | Sent::Queue(_) => {}
+            Sent::Resume(_) | Sent::Label(..) | Sent::List(_) | Sent::Queue(_) => {}
         }
     }
 

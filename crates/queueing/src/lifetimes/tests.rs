@@ -18,6 +18,8 @@ use crate::object::{DeclaredObject, JobNotes, JobObject, Object, Reply};
 use crate::outcome::LifetimeMeasure;
 use crate::request::Request;
 
+mod outage;
+
 const SPACE: &str = "team";
 const LIFE: Duration = Duration::from_secs(28);
 

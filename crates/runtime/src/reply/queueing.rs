@@ -10,6 +10,7 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Erro
     if let Request::DeleteUnit { .. }
     | Request::RemoveFinalizer { .. }
     | Request::ResumeJob { .. }
+    | Request::LabelTemplates { .. }
     | Request::PatchQueue { .. }
     | Request::DeleteJob { .. }
     | Request::Fail { .. } = request

@@ -15,7 +15,7 @@ use framework_queueing::{NamedKind, Request, UNGUARDED, UnitObject, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::job_lifetime;
-use super::resume::resume;
+use super::resume::{label_templates, resume};
 use crate::wire::Wire;
 
 /// Renders a request.
@@ -59,6 +59,10 @@ pub fn render(request: &Request) -> Call {
         }
         Request::ResumeJob { row, job, with, templates } => {
             let body = resume(row, with, templates).to_string();
+            job_lifetime::declared(row, job).call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
+        }
+        Request::LabelTemplates { row, job, uid, resource_version, labels, templates } => {
+            let body = label_templates(uid, *resource_version, labels, templates).to_string();
             job_lifetime::declared(row, job).call(Method::PATCH, "patch", JSON_PATCH, body.into_bytes())
         }
         Request::DeleteJob { row, job, uid, resource_version } => {
@@ -176,9 +180,9 @@ fn status(standing: &UnitStatus) -> Value {
 mod tests {
     use std::sync::Arc;
 
-    use framework_api::job_kind::built_in;
+    use framework_api::job_kind::{JobKindRow, Suspend, built_in};
     use framework_api::queue::{CONSUMER_LABEL, RESUMED_BY_ANNOTATION};
-    use framework_queueing::{QueueCounts, Resumption, TemplateMetadata};
+    use framework_queueing::{PodLabels, QueueCounts, Resumption, TemplateMetadata};
 
     use super::*;
 
@@ -267,6 +271,47 @@ mod tests {
             {"op": "add", "path": at(1) + "/labels", "value": labels},
             {"op": "add", "path": label(QUEUE_NAME_LABEL), "value": "q"},
             {"op": "add", "path": label(CONSUMER_LABEL), "value": "u"},
+        ]);
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_job_that_waits_by_an_annotation_is_resumed_by_that_annotation() {
+        let name = "scheduling.x-k8s.io/suspend";
+        let row = built_in().into_iter().find(|row| row.kind == "PyTorchJob").unwrap();
+        let row = Arc::new(JobKindRow { suspend: Suspend::Annotation(name.to_owned()), ..row });
+        // Its annotations are there, so that the note of the unit must not replace them.
+        let (job, with) = (Key::new("team", "train"), resumption(true));
+        let (line, body) = rendered(&Request::ResumeJob { row, job, with, templates: Vec::new() });
+        assert!(line.contains("/apis/kubeflow.org/v1/namespaces/team/pytorchjobs/train?"), "{line}");
+        let at = |name: &str| format!("/metadata/annotations/{}", name.replace('/', "~1"));
+        let expected = json!([
+            {"op": "replace", "path": "/metadata/uid", "value": "u"},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "replace", "path": at(name), "value": "false"},
+            {"op": "add", "path": at(RESUMED_BY_ANNOTATION), "value": "unit"},
+        ]);
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_job_set_gets_labels_by_a_guarded_patch_that_does_not_resume_it() {
+        let row = built_in().into_iter().find(|row| row.kind == "JobSet").unwrap();
+        let place = "/spec/replicatedJobs/0/template/spec/template";
+        let (line, body) = rendered(&Request::LabelTemplates {
+            row: Arc::new(row),
+            job: Key::new("team", "train"),
+            uid: "set".into(),
+            resource_version: 7,
+            labels: PodLabels { queue: "q".into(), job: "train".into() },
+            templates: vec![(place.to_owned(), TemplateMetadata::WithoutLabels)],
+        });
+        assert!(line.contains("/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets/train?"), "{line}");
+        let labels = json!({QUEUE_NAME_LABEL: "q", CONSUMER_LABEL: "train"});
+        let expected = json!([
+            {"op": "replace", "path": "/metadata/uid", "value": "set"},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "add", "path": format!("{place}/metadata/labels"), "value": labels},
         ]);
         assert_eq!(body, expected);
     }

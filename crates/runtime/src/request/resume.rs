@@ -1,10 +1,12 @@
-//! The request that lets a job begin.
+//! The requests that let a job begin.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
 use framework_api::job_kind::{JobKindRow, Pointer, Suspend, escaped};
 use framework_api::queue::{CONSUMER_LABEL, QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
-use framework_queueing::{Resumption, TemplateMetadata};
+use framework_queueing::{PodLabels, Resumption, TemplateMetadata};
 
 /// The JSON patch that lets a job begin, and gives its Pods the labels of the queue and of the job. A merge
 /// patch would have to repeat all of a list that templates are in.
@@ -18,8 +20,20 @@ pub fn resume(row: &JobKindRow, with: &Resumption, templates: &[(String, Templat
         }
     });
     operations.push(resumed_by(with));
-    let labels = templates.iter().flat_map(|(template, metadata)| label(template, *metadata, with));
-    operations.extend(labels);
+    let labels = PodLabels { queue: Arc::clone(&with.queue), job: Arc::clone(&with.uid) };
+    operations.extend(label_all(templates, &labels));
+    Value::Array(operations)
+}
+
+/// The JSON patch that gives the Pods of a JobSet the labels of the queue and of the job that controls it.
+pub fn label_templates(
+    uid: &str,
+    resource_version: u128,
+    labels: &PodLabels,
+    templates: &[(String, TemplateMetadata)],
+) -> Value {
+    let mut operations = guard(uid, resource_version);
+    operations.extend(label_all(templates, labels));
     Value::Array(operations)
 }
 
@@ -41,9 +55,13 @@ pub fn guard(uid: &str, resource_version: u128) -> Vec<Value> {
     ]
 }
 
+fn label_all(templates: &[(String, TemplateMetadata)], labels: &PodLabels) -> impl Iterator<Item = Value> {
+    templates.iter().flat_map(|(template, metadata)| label(template, *metadata, labels))
+}
+
 /// Gives the Pod template at a place the labels of the queue and of the job.
-fn label(template: &str, metadata: TemplateMetadata, with: &Resumption) -> Vec<Value> {
-    let labels = [(QUEUE_NAME_LABEL, &*with.queue), (CONSUMER_LABEL, &*with.uid)];
+fn label(template: &str, metadata: TemplateMetadata, labels: &PodLabels) -> Vec<Value> {
+    let labels = [(QUEUE_NAME_LABEL, &*labels.queue), (CONSUMER_LABEL, &*labels.job)];
     let all: Value = labels.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
     let place = format!("{template}/metadata");
     match metadata {

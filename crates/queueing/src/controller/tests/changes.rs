@@ -5,7 +5,7 @@ use super::*;
 /// Users resize waiting jobs and delete units at any time; controllers die.
 #[test]
 fn no_job_runs_with_more_than_was_released_for_it() {
-    let (mut resized, mut anew) = (0, 0);
+    let (mut resized, mut again) = (0, 0);
     for seed in 0..1_000 {
         let mut world = World::new(seed, 10);
         let jobs: Vec<Key> = (0..world.rng.usize(3..9)).map(|number| key(&format!("job{number}"))).collect();
@@ -31,9 +31,9 @@ fn no_job_runs_with_more_than_was_released_for_it() {
                 resized += 1;
             }
         }
-        anew += world.server.releases.len() - jobs.len();
+        again += world.server.releases.len() - jobs.len();
     }
-    assert!(resized > 1_000 && anew > 100, "{resized} {anew}");
+    assert!(resized > 1_000 && again > 100, "{resized} {again}");
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn a_job_that_grows_during_its_release_gets_a_new_unit() {
     let requests = world.settle();
     assert!(requests.contains(&"framework-a Enqueued InsufficientQuota".to_owned()), "{requests:?}");
     let of_a = |request: &&String| request.ends_with("framework-a") || *request == "create a";
-    let anew = ["delete framework-a", "remove finalizer of framework-a", "create a"];
-    assert_eq!(requests.iter().filter(of_a).collect::<Vec<_>>(), anew);
+    let again = ["delete framework-a", "remove finalizer of framework-a", "create a"];
+    assert_eq!(requests.iter().filter(of_a).collect::<Vec<_>>(), again);
     assert!(!world.admitted.contains_key(&key("a")));
     world.finish("b");
     assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
@@ -88,7 +88,7 @@ fn a_stale_release_begins_nothing_that_asks_for_more() {
 }
 
 #[test]
-fn a_waiting_unit_that_is_made_anew_keeps_a_patched_priority() {
+fn a_waiting_unit_that_is_made_again_keeps_a_patched_priority() {
     let mut world = World::new(1, 10);
     world.submit("first", 10);
     world.settle();

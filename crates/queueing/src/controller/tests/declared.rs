@@ -22,7 +22,7 @@ fn job(resource_version: u128, stage: Stage) -> DeclaredObject {
     named("train", resource_version, stage)
 }
 
-fn named(name: &str, resource_version: u128, stage: Stage) -> DeclaredObject {
+pub(super) fn named(name: &str, resource_version: u128, stage: Stage) -> DeclaredObject {
     let job = JobObject {
         key: key(name),
         uid: format!("uid-{name}").into(),
@@ -41,14 +41,14 @@ fn named(name: &str, resource_version: u128, stage: Stage) -> DeclaredObject {
 }
 
 /// The same after the patch that resumed it.
-fn resumed(world: &World, resource_version: u128, stage: Stage) -> DeclaredObject {
+pub(super) fn resumed(world: &World, resource_version: u128, stage: Stage) -> DeclaredObject {
     let unit = &world.server.units[&key("sweep-train")];
     let mut object = job(resource_version, stage);
     object.job.notes = JobNotes { has_annotations: true, resumed_by: Some(Arc::clone(&unit.uid)) };
     object
 }
 
-fn show(world: &mut World, change: Change<DeclaredObject>) {
+pub(super) fn show(world: &mut World, change: Change<DeclaredObject>) {
     world.controller.step(QueueEvent::Declared(JobKind::declared(&row()), change.into()));
 }
 
@@ -327,7 +327,7 @@ fn a_deleted_job_holds_its_capacity_until_its_last_pod_is_gone() {
 }
 
 /// A job that does not say what it requests, of a kind whose JobSet does.
-fn parent(resource_version: u128) -> DeclaredObject {
+pub(super) fn parent(resource_version: u128) -> DeclaredObject {
     let row = json!({
         "apiVersion": "example.com/v1", "kind": "Sweep", "plural": "sweeps",
         "suspend": {"pointer": "/spec/suspend"}, "ask": "example.com/ask", "child": "JobSet",

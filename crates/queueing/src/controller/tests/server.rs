@@ -135,7 +135,7 @@ impl Server {
                 return Reply::Object(Object::Page(Page { units, after }));
             }
             // The job shows it later.
-            Request::ResumeJob { .. } => return Reply::Done,
+            Request::ResumeJob { .. } | Request::LabelTemplates { .. } => return Reply::Done,
             Request::DeleteJob { .. } | Request::GetChild { .. } | Request::Fail { .. } => {
                 unreachable!("another part sends these")
             }

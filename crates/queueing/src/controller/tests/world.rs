@@ -436,6 +436,9 @@ pub(super) fn summary(request: &Request) -> String {
         Request::ResumeJob { job, with, .. } => {
             format!("resume {} at {}", job.name, with.resource_version)
         }
+        Request::LabelTemplates { job, resource_version, labels, .. } => {
+            format!("label JobSet {} at {resource_version} for {}", job.name, labels.job)
+        }
         other => format!("{other:?}"),
     }
 }

@@ -1,31 +1,29 @@
 //! TTL and deadline of TrainJobs on the real API server. The tests play Trainer and the JobSet controller.
+//!
+//! `cargo xtask soak wave --scenario train-jobs` ends many at a time with an optimised controller, and prints
+//! how late. `FRAMEWORK_WAVE_TRAIN_JOBS` sets how many, `FRAMEWORK_WAVE_QPS` the controller's request rate.
+
+mod wave;
 
 use std::sync::Once;
 
 use framework_api::Time;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Event, Pod};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Event;
+use kube::ResourceExt;
 use kube::api::{
-    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    PostParams,
 };
 use serde_json::{Value, json};
 
 use crate::cluster::lease::{Alone, Shared, namespace};
 use crate::cluster::{apply, block_on, client, installed, kubectl, pods, until};
+use crate::job_kinds::own_rows;
 use crate::lifetime::metrics;
+use crate::wave::number;
 use framework_testcluster::Component;
-
-/// A row by which we also enforce the field of the spec.
-const OURS: &str = "
-queueJobKinds:
-- apiVersion: trainer.kubeflow.org/v1alpha1
-  kind: TrainJob
-  plural: trainjobs
-  suspend: {pointer: /spec/suspend}
-  ask: frameworkcontroller.microsoft.com/queue-resource
-  finished: {conditions: [Complete, Failed]}
-  deadline: ours
-";
 
 /// The TrainJob of the proposal that both fields come from, word for word.
 const PROPOSED: &str = "
@@ -42,8 +40,13 @@ spec:
     numNodes: 2
 ";
 
-/// The page for users, which has the same row.
+/// The page for users, whose row is used here.
 const PAGE: &str = include_str!("../../docs/manual/ttl-and-deadline.md");
+
+/// The row of the page, by which we also enforce the field of the spec.
+fn ours() -> &'static str {
+    own_rows(PAGE)[0]
+}
 
 const JOB_SET: &str = "JobSet";
 const TRAIN_JOB: &str = "TrainJob";
@@ -110,7 +113,7 @@ fn create(namespace: &str, kind: &str, object: Value) -> DynamicObject {
     until("the kind is served", || block_on(api.create(&PostParams::default(), &object)).ok())
 }
 
-/// Creates a TrainJob with these annotations and fields, and its JobSet with one Pod that runs for ever.
+/// Creates a TrainJob with these annotations and fields, and its JobSet with a Job whose Pod runs for ever.
 fn train(namespace: &str, name: &str, annotations: Value, spec: Value) -> DynamicObject {
     let job = create(
         namespace,
@@ -132,9 +135,9 @@ fn owner(of: &DynamicObject) -> Value {
     }])
 }
 
-/// Plays Trainer and the JobSet controller, which begin a job.
+/// Plays Trainer and the JobSet controller, which begin a job. The Pod is created by the controller of Jobs.
 fn operate(namespace: &str, job: &DynamicObject) {
-    let name = job.metadata.name.clone().expect("a name");
+    let name = job.name_any();
     let set = create(
         namespace,
         JOB_SET,
@@ -143,13 +146,48 @@ fn operate(namespace: &str, job: &DynamicObject) {
             "metadata": {"name": name, "ownerReferences": owner(job)}, "spec": {},
         }),
     );
-    let pod: Pod = serde_json::from_value(json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": format!("{name}-node-0"), "ownerReferences": owner(&set)},
-        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    let containers = json!([{"name": "main", "image": "busybox"}]);
+    let node: Job = serde_json::from_value(json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": node(&name), "ownerReferences": owner(&set)},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": containers}}},
     }))
-    .expect("a Pod");
-    block_on(pods(namespace).create(&PostParams::default(), &pod)).expect("it is accepted");
+    .expect("a Job");
+    block_on(nodes(namespace).create(&PostParams::default(), &node)).expect("it is accepted");
+}
+
+/// The name that the JobSet controller gives the first Job of a JobSet.
+fn node(set: &str) -> String {
+    format!("{set}-node-0")
+}
+
+fn nodes(namespace: &str) -> Api<Job> {
+    Api::namespaced(client(), namespace)
+}
+
+/// The number of the Pods of a JobSet, those that still terminate included.
+fn pods_of(namespace: &str, set: &str) -> usize {
+    let of_node = ListParams::default().labels(&format!("job-name={}", node(set)));
+    block_on(pods(namespace).list(&of_node)).expect("a list").items.len()
+}
+
+/// Plays the JobSet controller once more. In v0.10.1, it deletes the active Jobs of a JobSet whose condition
+/// `Failed` or `Completed` is true, whichever client wrote that: in the foreground, so that their Pods end.
+/// It creates no others. The Jobs of these tests are active as long as they are there.
+fn clean_up(namespace: &str) {
+    let sets = block_on(objects(namespace, JOB_SET).list(&ListParams::default())).expect("a list").items;
+    for set in sets {
+        let conditions = set.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let is_end = |one: &Value| one["type"] == "Failed" || one["type"] == "Completed";
+        if !conditions.iter().any(|one| is_end(one) && one["status"] == "True") {
+            continue;
+        }
+        match block_on(nodes(namespace).delete(&node(&set.name_any()), &DeleteParams::foreground())) {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => panic!("its Job: {error}"),
+        }
+    }
 }
 
 /// Gives an object a condition that is true, as its operator does.
@@ -175,10 +213,10 @@ fn failed(namespace: &str, kind: &str, name: &str) -> Option<Value> {
 }
 
 fn gone(namespace: &str, name: &str) {
-    until("TrainJob, JobSet and Pod are gone", || {
-        let has_pod = block_on(pods(namespace).get_opt(&format!("{name}-node-0"))).expect("an answer");
+    until("TrainJob, JobSet, Job and Pod are gone", || {
+        let has_node = block_on(nodes(namespace).get_opt(&node(name))).expect("an answer").is_some();
         let left = get(namespace, TRAIN_JOB, name).is_some() || get(namespace, JOB_SET, name).is_some();
-        (!left && has_pod.is_none()).then_some(())
+        (!left && !has_node && pods_of(namespace, name) == 0).then_some(())
     });
 }
 
@@ -195,7 +233,7 @@ fn event(namespace: &str, name: &str, reason: &str) -> String {
 
 fn controller() -> Shared {
     install();
-    Shared::controller("train-jobs", OURS)
+    Shared::controller("train-jobs", ours())
 }
 
 const TTL: &str = "frameworkcontroller.microsoft.com/ttlSecondsAfterFinished";
@@ -234,7 +272,6 @@ fn a_finished_train_job_is_deleted_after_its_ttl_with_all_it_owns() {
 
 #[test]
 fn a_train_job_past_its_deadline_fails_with_its_job_set_and_stays_so() {
-    assert!(PAGE.contains(OURS.trim_start()), "the page for users has this row");
     let _controller = controller();
     let ns = &namespace("train-deadline");
     let first = train(ns, "overdue", json!({}), json!({"activeDeadlineSeconds": 3}));
@@ -243,11 +280,20 @@ fn a_train_job_past_its_deadline_fails_with_its_job_set_and_stays_so() {
     train(ns, "both", json!({}), json!({"activeDeadlineSeconds": 2, "ttlSecondsAfterFinished": 1}));
     let done = train(ns, "done", json!({}), json!({"activeDeadlineSeconds": 3600}));
     ends(ns, TRAIN_JOB, "done", "Complete");
+    for name in ["overdue", "annotated", "in-time"] {
+        until("its Pod is there", || (pods_of(ns, name) == 1).then_some(()));
+    }
     for name in ["overdue", "annotated"] {
         let of_set = until("its JobSet failed", || failed(ns, JOB_SET, name));
         let of_job = until("it failed", || failed(ns, TRAIN_JOB, name));
         assert_eq!(of_set, of_job);
+        until("its Pod is gone", || {
+            clean_up(ns);
+            (pods_of(ns, name) == 0).then_some(())
+        });
+        assert_eq!(failed(ns, TRAIN_JOB, name), Some(of_job), "it stays so");
     }
+    assert_eq!(pods_of(ns, "in-time"), 1, "others run on");
     let at: Timestamp = failed(ns, TRAIN_JOB, "overdue").expect("it failed")["lastTransitionTime"]
         .as_str()
         .and_then(|text| text.parse().ok())
@@ -283,20 +329,32 @@ fn a_job_set_that_comes_after_the_deadline_fails_too() {
 
 #[test]
 fn the_proposed_train_job_waits_for_both_ends() {
-    let _controller = controller();
+    install();
+    let alone = Alone::wait();
+    // A controller counts the TrainJobs of all namespaces. Those of other tests would count, too.
+    kubectl(&["delete", "trainjobs", "--all", "--all-namespaces", "--timeout=60s"]);
     let ns = &namespace("train-proposed");
+    let _controller = alone.start("train-proposed", ours());
     apply(ns, PROPOSED);
-    until("both ends are awaited", || {
-        let text = metrics::scrape("train-jobs");
-        let within = "trainjob_active_deadline_remaining_seconds_bucket{le=\"14400\"}";
-        (metrics::value(&text, within) > 0).then_some(())
-    });
+    // Deadlines within one hour and within four, and TrainJobs that a TTL will delete.
+    let counted = |expected: [u64; 3]| {
+        until(&format!("the counts are {expected:?}"), || {
+            let text = metrics::scrape("train-proposed");
+            let within = |seconds: u32| {
+                let bucket = format!("trainjob_active_deadline_remaining_seconds_bucket{{le=\"{seconds}\"}}");
+                metrics::value(&text, &bucket)
+            };
+            let pending = metrics::value(&text, "trainjob_ttl_pending_deletions");
+            ([within(3600), within(14_400), pending] == expected).then_some(())
+        });
+    };
+    counted([0, 1, 0]);
     let job = get(ns, TRAIN_JOB, "my-training").expect("it is kept");
     assert_eq!(job.data["spec"]["activeDeadlineSeconds"], 7200);
     ends(ns, TRAIN_JOB, "my-training", "Complete");
-    until("its deletion is awaited", || {
-        (metrics::value(&metrics::scrape("train-jobs"), "trainjob_ttl_pending_deletions") > 0).then_some(())
-    });
+    counted([0, 0, 1]);
+    let kept = get(ns, TRAIN_JOB, "my-training").expect("it is kept");
+    assert_eq!(kept.metadata.deletion_timestamp, None);
 }
 
 #[test]
@@ -304,44 +362,39 @@ fn ends_that_come_while_no_controller_runs_happen_when_one_does() {
     install();
     let alone = Alone::wait();
     let ns = &namespace("train-restart");
-    let mut controller = alone.start("train-restart", OURS);
+    let mut controller = alone.start("train-restart", ours());
     train(ns, "ends", json!({TTL: "4"}), json!({}));
     train(ns, "runs", json!({DEADLINE: "4"}), json!({}));
     ends(ns, TRAIN_JOB, "ends", "Complete");
-    controller.replace("train-restarted", OURS);
+    controller.replace("train-restarted", ours());
     gone(ns, "ends");
     until("it failed", || failed(ns, TRAIN_JOB, "runs"));
     assert!(failed(ns, JOB_SET, "runs").is_some());
 }
 
 #[test]
-fn a_hundred_with_both_ends_in_one_second_end_once_and_soon() {
-    const MANY: u64 = 100;
+fn many_with_both_ends_in_one_second_end_once_and_soon() {
+    let asked = number("TRAIN_JOBS");
+    let many = asked.unwrap_or(100);
     install();
     let alone = Alone::wait();
     let ns = &namespace("train-many");
-    let _controller = alone.start("train-many", OURS);
-    let job = |number| {
-        json!({
-            "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": TRAIN_JOB,
-            "metadata": {"name": format!("job-{number}")},
-            "spec": {"activeDeadlineSeconds": 8, "ttlSecondsAfterFinished": 2},
-        })
+    let pace = asked.map_or_else(String::new, |_| crate::wave::config());
+    let _controller = alone.start("train-many", &format!("{}\n{pace}", ours()));
+    let mark = installed().audit().mark().expect("the log is there");
+    wave::create_all(ns, many);
+    let value = |series: &str| {
+        usize::try_from(metrics::value(&metrics::scrape("train-many"), series)).expect("a number")
     };
-    let items: Vec<_> = (0..MANY).map(job).collect();
-    apply(ns, &json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string());
-    until("all are gone", || {
-        let left = block_on(objects(ns, TRAIN_JOB).list(&ListParams::default())).expect("a list");
-        left.items.is_empty().then_some(())
-    });
-    let text = until("the replies to all deletions are counted", || {
-        let text = metrics::scrape("train-many");
-        (metrics::value(&text, "trainjob_ttl_deletions_total") >= MANY).then_some(text)
-    });
-    let value = |series: &str| metrics::value(&text, series);
-    assert_eq!(value("trainjob_deadline_exceeded_total"), MANY);
-    assert_eq!(value("trainjob_ttl_deletions_total"), MANY);
-    assert_eq!(value("trainjob_ttl_deletion_latency_seconds_bucket{le=\"5\"}"), MANY);
-    let asked = r#"frameworkcontroller_api_requests_total{code="200",resource="version",verb="get"}"#;
-    assert!(value(asked) < 40, "{} requests for the time", value(asked));
+    let deleted = || value("trainjob_ttl_deletions_total");
+    wave::until_done("the replies to all deletions are counted", many, deleted);
+    wave::until_done("all are gone", many, || many.saturating_sub(wave::left(ns)));
+    assert_eq!((value("trainjob_deadline_exceeded_total"), deleted()), (many, many));
+    wave::check(mark, ns, many);
+    // A large wave takes as long as the API server does.
+    if asked.is_none() {
+        assert_eq!(value("trainjob_ttl_deletion_latency_seconds_bucket{le=\"5\"}"), many);
+        let time = r#"frameworkcontroller_api_requests_total{code="200",resource="version",verb="get"}"#;
+        assert!(value(time) < 40, "{} requests for the time", value(time));
+    }
 }

@@ -1,14 +1,17 @@
 //! Each built-in kind of jobs has its rights in a component of its own, made from its row, and a row in the
-//! page for users.
+//! page for users. A page that replaces a row repeats the rest of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use framework_api::job_kind::{JobKindRow, built_in};
+use framework_api::config::Config;
+use framework_api::job_kind::{DeadlineBy, JobKindRow, built_in};
 
 use crate::drift;
 
 const PAGE: &str = include_str!("../../docs/manual/queue-kinds.md");
+/// The page with another row for TrainJobs.
+const LIFETIMES: &str = include_str!("../../docs/manual/ttl-and-deadline.md");
 
 /// The groups of the kinds on which the base has the rights.
 const IN_BASE: [&str; 2] = ["batch", "jobset.x-k8s.io"];
@@ -101,4 +104,16 @@ fn every_built_in_kind_and_every_component_is_in_the_page() {
         let forms = [format!("deploy/job-kinds/{plural}"), format!("`{plural}`")];
         assert!(forms.iter().any(|form| PAGE.contains(form)), "{plural}");
     }
+}
+
+/// A row of the config file replaces all of the built-in one, so that a key left out has its default.
+#[test]
+fn the_row_of_train_jobs_in_the_manual_changes_only_the_deadline() {
+    let blocks = LIFETIMES.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+    let configs = blocks.filter(|block| block.starts_with("queueJobKinds:"));
+    let rows = configs.flat_map(|config| Config::parse(config).expect(config).queue_job_kinds);
+    let built_in = built_in().into_iter().find(JobKindRow::is_train_job).expect("it has a row");
+    assert_eq!(built_in.deadline, Some(DeadlineBy::Operator));
+    let expected = JobKindRow { deadline: Some(DeadlineBy::Ours), ..built_in };
+    assert_eq!(rows.collect::<Vec<_>>(), [expected]);
 }

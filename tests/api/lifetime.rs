@@ -17,10 +17,10 @@ const DEADLINE_BOUNDS: &str = "give 1 to 3153600000 seconds, counted from the Fr
                                are 100 years); leave it out for no limit";
 const TTL_FIXED: &str = "spec.ttlSecondsAfterFinished: Forbidden: ttlSecondsAfterFinished is fixed when the Framework is created: it \
      cannot be added, changed or removed later; to be rid of the Framework, delete it; for another value, delete \
-     it and create it anew";
+     it and create it again";
 const DEADLINE_FIXED: &str = "spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds is fixed when the Framework is created: it \
      cannot be added, changed or removed later; to end the Framework now, set executionType to Stop; for another \
-     value, delete it and create it anew";
+     value, delete it and create it again";
 
 /// A Framework with these fields in its spec.
 fn with(name: &str, fields: &[(&str, Value)]) -> Value {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::plugin;
 use crate::cluster::{
     PATIENCE, block_on, code, execute, frameworks, kubectl, manifest, running, state, wait,
 };
@@ -84,6 +85,10 @@ fn compressed_statuses_look_as_others_do_and_outlive_a_change_of_codec() {
     assert_eq!(by_command(&text(&zstd), "zstd")[0]["taskStatuses"][2]["state"], "AttemptRunning");
     assert_eq!(columns(&ns, "endless"), ["endless", "AttemptRunning", "0", "3/3"]);
     kubectl_wait(&ns, "endless", "Running");
+    let shown: Value = serde_json::from_str(&plugin::output(&ns, &["get", "endless", "-o", "json"])).unwrap();
+    let attempt = &shown["status"]["attemptStatus"];
+    assert_eq!(attempt["taskRoleStatuses"][0]["taskStatuses"][2]["state"], "AttemptRunning", "{shown}");
+    assert_eq!(attempt.get("taskRoleStatusesCompressed"), None, "{shown}");
     drop(first);
 
     let _second = alone.start("controller", &config("gzip"));

@@ -87,6 +87,22 @@ fn each_invariant_is_held_by_a_test_that_exists() {
 }
 
 #[test]
+fn each_threat_links_to_the_file_of_its_test() {
+    let document = read(&root().join("docs/security.md"));
+    for cell in column(&document, "held by") {
+        for (name, rest) in cell.split("[`").skip(1).filter_map(|link| link.split_once("`](../")) {
+            let (path, _) = rest.split_once(')').expect("the link ends");
+            let text = read(&root().join(path));
+            let is_there = source::named_tests(&text).iter().any(|(_, test)| *test == name);
+            assert!(is_there, "{path} has no test {name}");
+        }
+        let linked = cell.matches("`](../").count();
+        let named = quoted(cell).filter(|name| !name.contains('/')).count();
+        assert_eq!(linked, named, "a test without its file: {cell}");
+    }
+}
+
+#[test]
 fn a_test_that_does_not_exist_is_noticed() {
     let document =
         "| rule | held by |\n|---|---|\n| x | `no_such_test`, `tests/repo/documents.rs` |\n| y | trust |\n";
@@ -158,4 +174,23 @@ fn links_lead_to_files_that_exist() {
         }
     }
     assert_eq!(broken, Vec::<String>::new());
+}
+
+#[test]
+fn every_documented_deletion_of_a_framework_is_in_the_foreground() {
+    let deletes = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let is_named = ["fw", "framework", "frameworks"].iter().any(|name| words.contains(name));
+        words.first() == Some(&"kubectl") && words.contains(&"delete") && is_named
+    };
+    let mut found = 0;
+    for file in files(".md") {
+        let text = read(&file);
+        for line in text.lines().filter(deletes) {
+            let is_exact = line.contains("--cascade=foreground");
+            assert!(is_exact, "{}: {line}: Pods may outlive the Framework", file.display());
+            found += 1;
+        }
+    }
+    assert!(found >= 5, "{found} lines");
 }

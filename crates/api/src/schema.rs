@@ -75,7 +75,9 @@ pub(crate) fn fixed_at_creation(schema: &mut Schema) {
         let (now, old) = (format!("self.{field}"), format!("oldSelf.{field}"));
         let same = format!("has({now}) == has({old}) && (!has({now}) || {now} == {old})");
         let rule = Rule::new(same)
-            .message(&*format!("{field} {fixed}; {way_out}; for another value, delete it and create it anew"))
+            .message(&*format!(
+                "{field} {fixed}; {way_out}; for another value, delete it and create it again"
+            ))
             .reason(Reason::FieldValueForbidden)
             .field_path(format!(".{field}"));
         add(schema, rule);

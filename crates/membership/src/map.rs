@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn map() -> SlotMap {
-        let mut map = SlotMap::anew(Slot::all(), Duration::from_secs(10), false);
+        let mut map = SlotMap::without_owners(Slot::all(), Duration::from_secs(10), false);
         map.seize(Slot(3), Incarnation::new("a", "x"), 100);
         map.propose(Slot(3), Some(Incarnation::new("b", "y")));
         map

@@ -19,7 +19,7 @@ pub enum Phase {
         /// When that began.
         since: Duration,
     },
-    /// It is acted for no more. It is listed anew if a version of the map above `base` names the owner, and
+    /// It is acted for no more. It is listed again if a version of the map above `base` names the owner, and
     /// nobody as the next one. Until then a hand-over of unknown outcome may still be applied.
     Released {
         /// The version that the hand-over replaces.

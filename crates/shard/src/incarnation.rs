@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// One life of a replica: the name of its Lease, and a part that is drawn anew at each start and each rejoin.
+/// One life of a replica: the name of its Lease, and a part that is drawn again at each start and each
+/// rejoin.
 ///
 /// A replica that lost its Lease never acts under the same incarnation again, so an owner that is written in
 /// the map is either this life or nobody.

@@ -35,7 +35,7 @@ pub struct SlotMap {
 impl SlotMap {
     /// The map after none was there. The owners under a deleted map are not known, so no slot is settled,
     /// unless this is the first map of all.
-    pub fn anew(slots: impl IntoIterator<Item = Slot>, duration: Duration, is_first: bool) -> Self {
+    pub fn without_owners(slots: impl IntoIterator<Item = Slot>, duration: Duration, is_first: bool) -> Self {
         let entry = Entry { unsettled: !is_first, ..Entry::default() };
         SlotMap { duration, slots: slots.into_iter().map(|slot| (slot, entry.clone())).collect() }
     }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn map(owner: &str) -> SlotMap {
-        let mut map = SlotMap::anew([SLOT], Duration::from_secs(10), false);
+        let mut map = SlotMap::without_owners([SLOT], Duration::from_secs(10), false);
         map.seize(SLOT, one(owner), 100);
         map
     }

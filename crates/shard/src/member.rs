@@ -211,7 +211,8 @@ impl Member {
             let is_first =
                 !self.lease.knows_map() && self.leadership.is_first_holder() && self.peers.know_no_map();
             if leads && (is_first || self.map.absent(at) >= self.policy.map_absence(longest)) {
-                let mut map = SlotMap::anew(self.slots.iter().copied(), self.policy.duration, is_first);
+                let mut map =
+                    SlotMap::without_owners(self.slots.iter().copied(), self.policy.duration, is_first);
                 leader::plan(&mut map, &self.peers, at, &self.policy, wall, self.labelled);
                 let ticket = self.ticket();
                 effects.push(self.map.put(map, ticket, at, &self.policy));

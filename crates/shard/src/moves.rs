@@ -55,7 +55,7 @@ mod tests {
     fn slots_are_counted_by_owners_and_proposals_move_nothing() {
         let [a, b] = ["a", "b"].map(|name| Incarnation::new(name, "x"));
         let slots: Vec<Slot> = (0..3).map(Slot).collect();
-        let empty = SlotMap::anew(slots.clone(), Duration::from_secs(10), true);
+        let empty = SlotMap::without_owners(slots.clone(), Duration::from_secs(10), true);
         let mut first = empty.clone();
         slots.iter().for_each(|slot| first.seize(*slot, a.clone(), 1));
         let said = |before: &SlotMap, after: &SlotMap| -> Vec<String> {

@@ -82,7 +82,7 @@ impl Policy {
         fifths(self.duration, 8)
     }
 
-    /// How long the map must be seen absent before it is made anew.
+    /// How long the map must be seen absent before it is made again.
     pub fn map_absence(&self, duration: Duration) -> Duration {
         fifths(duration, 12)
     }

@@ -29,7 +29,7 @@ impl History {
         history
     }
 
-    /// Assigns anew and checks the bounds. Returns the number of slots that moved.
+    /// Assigns again and checks the bounds. Returns the number of slots that moved.
     fn settle(&mut self) -> usize {
         let next = ring::assign(&self.owners, &self.members);
         assert_eq!(next.len(), Slot::COUNT, "every slot has an owner");

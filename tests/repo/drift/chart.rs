@@ -310,7 +310,7 @@ fn every_component_is_a_value_of_the_chart() {
     assert_eq!(components, COMPONENTS.map(|(_, folder)| folder.to_owned()), "a component has no value");
 }
 
-/// What Helm makes of the actions of a template that ask for values, with those that are set.
+/// The output of Helm for the actions of a template that ask for values, with those that are set.
 fn evaluated(text: &str, set: &[(&str, &str)]) -> String {
     let mut kept = vec![true];
     let mut lines = String::new();
@@ -329,7 +329,7 @@ fn evaluated(text: &str, set: &[(&str, &str)]) -> String {
     set.iter().fold(lines, |text, (name, value)| text.replace(&format!("{{{{ .Values.{name} }}}}"), value))
 }
 
-/// What Helm makes of a template with these values, as far as it can be said without Helm: the changes by
+/// The output of Helm for a template with these values, as far as it is known without Helm: the changes by
 /// other values are undone, and no other action is left.
 fn rendered(path: &str, set: &[(&str, &str)]) -> String {
     let mut text = read(path);

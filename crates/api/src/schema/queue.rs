@@ -45,11 +45,11 @@ pub(crate) fn short_name() -> Rule {
 /// All of a unit's spec but the priority is fixed. These are rules of the spec, as only they see that an
 /// optional field was added or removed.
 pub(crate) fn fixed_but_priority(schema: &mut Schema) {
-    let anew = "delete the unit and create it anew";
+    let again = "delete the unit and create it again";
     for (field, optional, way_out) in [
         ("consumerRef", true, "another job has a unit of its own"),
-        ("queue", false, anew),
-        ("resource", false, anew),
+        ("queue", false, again),
+        ("resource", false, again),
         ("priorityClassName", true, "set priority, which goes before it"),
     ] {
         let (now, old) = (format!("self.{field}"), format!("oldSelf.{field}"));

@@ -46,7 +46,7 @@ enum Happening {
     Admit,
     /// Its queue lets all go that it has grown by.
     AdmitGrowths,
-    /// The controller is started anew: what the queue said has to be said again.
+    /// The controller is started again: what the queue said has to be said again.
     Forget,
 }
 

@@ -78,7 +78,7 @@ fn waiting_costs_a_write_only_when_its_reason_changes() {
     }
     world.admission = None;
     world.pass(60).settle();
-    assert_eq!(world.writes, 2, "nor does it when the controller is started anew");
+    assert_eq!(world.writes, 2, "nor does it when the controller is started again");
     assert_waits(&world, "InsufficientQuota", "4 are missing");
     world.refuse("Waiting", "others go first").settle();
     assert_eq!(world.writes, 3);

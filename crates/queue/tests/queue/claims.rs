@@ -160,7 +160,7 @@ fn a_growing_job_may_use_capacity_that_is_set_aside() {
     assert_eq!(
         world.released(0),
         ["less", "more"],
-        "the older one first, and what is asked for anew not at all"
+        "the older one first, and what is asked for again not at all"
     );
 }
 
@@ -349,7 +349,7 @@ fn a_passing_reason_is_reported_to_the_first_unit_of_a_shape() {
     for uid in ["run", "big", "u1", "u2", "u3"] {
         other.set_unit(uid, world.namespace.unit(uid).unwrap().clone());
     }
-    assert_eq!(other.round(1), NONE, "nor does one who starts anew say it to the others");
+    assert_eq!(other.round(1), NONE, "nor does one who starts again say it to the others");
     world.end("u1");
     assert_eq!(world.round(1), ["u2 waits: CapacityReserved"], "now it is the first");
     world.namespace.set_quota("team", Some(quota("cpu 0", "")));

@@ -216,16 +216,16 @@ impl Both {
 
     /// Decides, in three ways that must agree.
     fn round(&mut self) -> Expected {
-        let mut anew = self.facts.namespace();
+        let mut again = self.facts.namespace();
         let decisions = self.namespace.round(at(self.now));
-        assert_eq!(anew.round(at(self.now)), decisions, "told at once, it decides something else");
+        assert_eq!(again.round(at(self.now)), decisions, "told at once, it decides something else");
         let before = self.facts.clone();
         let expected = self.facts.round(at(self.now));
         assert_eq!(Expected::of(&decisions), expected, "{before:#?}");
         for (uid, unit) in &self.facts.units {
             assert_eq!(self.namespace.unit(uid), Some(unit));
         }
-        assert_eq!(self.namespace.next_wake(), anew.next_wake());
+        assert_eq!(self.namespace.next_wake(), again.next_wake());
         assert_within_limits(&before, &expected, &self.facts);
         expected
     }

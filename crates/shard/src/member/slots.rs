@@ -42,7 +42,7 @@ impl Member {
                         self.enter(slot, Phase::Released { base: version, unsettled: late });
                         continue;
                     }
-                    // The shell dropped its objects with the release: it is listed anew.
+                    // The shell dropped its objects with the release: it is listed again.
                     self.enter(slot, Phase::Listing);
                     granted.insert(slot);
                     if late || self.map.holds.lasts(slot, at) {

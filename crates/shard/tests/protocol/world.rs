@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// No faults from now on; all watches are opened anew.
+    /// No faults from now on; all watches are opened again.
     pub fn calm_down(&mut self) {
         self.calm = true;
         let names: Vec<_> = self.store.leases.keys().cloned().collect();

@@ -76,7 +76,7 @@ fn orders(number: usize) -> Vec<Vec<usize>> {
 
 #[test]
 fn a_pod_of_a_train_job_belongs_to_it_in_any_order_of_arrival() {
-    // What is seen of a TrainJob whose JobSet is watched, and whose Pod has the label of another job.
+    // The objects of a TrainJob whose JobSet is watched, and whose Pod has the label of another job.
     let step = |owners: &mut Owners, step: usize, is_there: bool| match step {
         0 => owners.set_job(&key("train"), is_there),
         1 => owners.set_job(&key("set"), is_there),

@@ -46,7 +46,7 @@ const COMMANDS: [(&str, Held); 21] = [
     ("kubectl get frameworks", Run("flaky")),
     ("kubectl wait --for=condition=Complete fw/flaky --timeout=60s", Run("condition met")),
     ("kubectl describe fw flaky", Run("worker-1 is retried after attempt 0")),
-    ("kubectl delete fw flaky", Run("deleted")),
+    ("kubectl delete fw flaky --cascade=foreground", Run("deleted")),
     ("cargo xtask cluster down", There("crates/demo/tests/cluster.rs", &["home.cluster(\"down\")"])),
     ("cargo xtask image", Less("an optimised build takes minutes", the_images_of_the_tests_are_started)),
     (
@@ -76,7 +76,7 @@ const COMMANDS: [(&str, Held); 21] = [
         "kubectl get fw hello -o jsonpath='{.status.attemptStatus.completionStatus}'",
         Run("\"phrase\":\"Succeeded\""),
     ),
-    ("kubectl delete fw hello", Run("deleted")),
+    ("kubectl delete fw hello --cascade=foreground", Run("deleted")),
 ];
 
 /// The blocks of a language in the README.

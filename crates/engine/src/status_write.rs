@@ -244,9 +244,9 @@ impl StatusWrite {
         self.not_before = self.not_before.max(at);
     }
 
-    /// The API server takes writes again: the next one need not wait for the time of this one's repetition.
-    pub fn wait_no_longer(&mut self) {
-        self.not_before = Duration::ZERO;
+    /// Nothing is sent before `at`, and it need not wait longer either.
+    pub fn wait_only_until(&mut self, at: Duration) {
+        self.not_before = self.not_before.min(at);
     }
 
     /// Another write came first: the Framework is to be read, unless the watch shows a newer version. Returns

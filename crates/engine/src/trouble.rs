@@ -5,7 +5,7 @@
 //! failure also reserves the next time at which the share allows a repetition. Each write that is accepted
 //! releases one of those that wait. Its own success releases another one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use framework_message::Key;
@@ -19,8 +19,9 @@ const REQUESTS: f64 = 2.0;
 #[derive(Debug, Default)]
 pub struct Trouble {
     planned: Duration,
-    /// The Frameworks that wait longer than by their own back-off. One that is gone stays until its turn.
-    waiting: BTreeSet<Key>,
+    /// The Frameworks that wait longer than by their own back-off, and when that ends. One that is gone stays
+    /// until its turn.
+    waiting: BTreeMap<Key, Duration>,
 }
 
 impl Trouble {
@@ -30,18 +31,19 @@ impl Trouble {
         let each = Duration::from_secs_f64(REQUESTS / (qps * SHARE));
         self.planned = self.planned.max(now) + each;
         if self.planned > own {
-            self.waiting.insert(key.clone());
+            self.waiting.insert(key.clone(), own);
         }
         own.max(self.planned)
     }
 
-    /// A write was accepted. Returns a Framework that need not wait any longer.
-    pub fn accepted(&mut self, now: Duration) -> Option<Key> {
-        let key = self.waiting.pop_first()?;
+    /// A write was accepted. Returns a Framework that waits for its own back-off only, from now on, and when
+    /// that ends: its writes may fail for a reason of its own, such as a webhook.
+    pub fn accepted(&mut self, now: Duration) -> Option<(Key, Duration)> {
+        let released = self.waiting.pop_first()?;
         if self.waiting.is_empty() {
             self.planned = now;
         }
-        Some(key)
+        Some(released)
     }
 }
 
@@ -67,8 +69,9 @@ mod tests {
         let key = |number: u32| Key::new("ns", &format!("{number:04}"));
         let last = (0..1000).map(|number| trouble.repeat(&key(number), SECOND, SECOND * 2, 80.0)).max();
         assert_eq!(last.map(|last| last.as_secs()), Some(313), "two requests each, at 6.4 a second");
-        let released: Vec<Key> = std::iter::from_fn(|| trouble.accepted(SECOND * 3)).collect();
+        let released: Vec<_> = std::iter::from_fn(|| trouble.accepted(SECOND * 3)).collect();
         assert_eq!(released.len(), 997, "but those whose back-off takes as long");
+        assert!(released.iter().all(|(_, until)| *until == SECOND * 2), "each by its own back-off");
         assert!(trouble.repeat(&key(0), SECOND * 3, SECOND * 4, 80.0) == SECOND * 4, "nothing is planned");
     }
 }

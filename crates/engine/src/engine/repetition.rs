@@ -21,9 +21,9 @@ impl Engine {
 
     /// The API server takes writes: one of those that wait for the end of trouble need not.
     pub(super) fn release_one(&mut self, now: Now) {
-        while let Some(key) = self.sending.trouble.accepted(now.steady) {
+        while let Some((key, until)) = self.sending.trouble.accepted(now.steady) {
             let Some(state) = self.state(&key) else { continue };
-            state.outgoing.write.wait_no_longer();
+            state.outgoing.write.wait_only_until(until);
             state.schedule.mark_dirty(now.steady);
             return self.schedule(now, &key);
         }

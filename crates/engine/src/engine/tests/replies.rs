@@ -77,6 +77,42 @@ fn many_frameworks_in_trouble_take_a_tenth_of_the_budget_and_all_recover() {
 }
 
 #[test]
+fn writes_of_others_do_not_shorten_the_back_off_of_one_that_fails() {
+    const FAILING: usize = 300;
+    let mut cluster = Cluster::with(policy(), EngineSettings::default());
+    let names: Vec<String> = (0..FAILING).map(|index| format!("bad{index:03}")).collect();
+    names.iter().for_each(|name| cluster.running(name, 1));
+    names.iter().for_each(|name| cluster.exit(&format!("{name}-w-0"), 1));
+    cluster.deliver();
+    let mut sent: std::collections::BTreeMap<String, Vec<Duration>> = Default::default();
+    for round in 0..200 {
+        // Another tenant's Framework is created and stored, every three seconds.
+        cluster.create_framework(&format!("tenant2-{round}"), 1);
+        let end = cluster.now + SECOND * 3;
+        while cluster.now < end {
+            cluster.pass(SECOND / 4);
+            for waiting in cluster.waiting() {
+                if waiting.starts_with("put bad") {
+                    sent.entry(waiting.clone()).or_default().push(cluster.now);
+                    cluster.answer(&waiting, refusal(500, "InternalError", "failed calling webhook"));
+                } else {
+                    cluster.serve(&waiting);
+                }
+            }
+            cluster.deliver();
+        }
+    }
+    // Seconds between the writes of one Framework: a back-off that doubles, less up to a quarter.
+    let least = [0.75, 1.5, 3.0, 6.0, 12.0, 24.0].into_iter().chain(std::iter::repeat(45.0));
+    for (write, times) in &sent {
+        assert!(times.len() > 5, "{write} is repeated");
+        for (pair, least) in times.windows(2).zip(least.clone()) {
+            assert!((pair[1] - pair[0]).as_secs_f64() >= least, "{write} at {times:?}");
+        }
+    }
+}
+
+#[test]
 fn a_write_that_landed_without_a_reply_delays_nothing() {
     let mut cluster = Cluster::new(policy());
     cluster.create_held("job", 1);

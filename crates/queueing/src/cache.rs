@@ -32,6 +32,9 @@ pub struct ObjectCache {
     pub pods: Store<PodUse>,
     /// Jobs of the kinds that have a row, once they are served.
     pub declared: BTreeMap<JobKind, Store<DeclaredObject>>,
+    /// Kinds that have a row and were neither listed nor found missing since the start: a unit's job may be
+    /// there unseen.
+    pub undetermined: BTreeSet<JobKind>,
     /// The objects between Pods and jobs.
     pub owners: Owners,
     /// Those jobs, by namespace and UID.

@@ -19,7 +19,7 @@ use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::cache::ObjectCache;
-use crate::consumer::ConsumerKey;
+use crate::consumer::{ConsumerKey, JobKind};
 use crate::counts::Counts;
 use crate::job::JobState;
 use crate::namespaces::Namespaces;
@@ -93,6 +93,14 @@ impl QueueController {
     #[must_use]
     pub fn with_share(self, share: Share) -> Self {
         QueueController { share, ..self }
+    }
+
+    /// The same, where these kinds have rows. Until it is known whether a kind is served, its jobs may be
+    /// there.
+    #[must_use]
+    pub fn with_kinds(mut self, kinds: impl IntoIterator<Item = JobKind>) -> Self {
+        self.objects.undetermined = kinds.into_iter().collect();
+        self
     }
 
     /// Requests of an earlier owner of these slots may land until then, on the steady clock: nothing is
@@ -193,6 +201,7 @@ impl QueueController {
                 pods.iter().for_each(|pod| self.pod_changed(pod));
             }
             QueueEvent::Declared(kind, change) => self.declared_changed(kind, *change),
+            QueueEvent::NotServed(kind) => self.kind_is_not_served(&kind),
         }
     }
 

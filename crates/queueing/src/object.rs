@@ -30,6 +30,8 @@ pub enum QueueEvent {
     Attempt(Change<OwnerLink>),
     /// A change of a job of a kind that has a row.
     Declared(JobKind, Box<Change<DeclaredObject>>),
+    /// A kind that has a row is not served, or the rights for it are missing.
+    NotServed(JobKind),
 }
 
 /// An object that a response shows.

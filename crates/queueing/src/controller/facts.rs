@@ -150,6 +150,9 @@ impl QueueController {
         let seen = store.is_synced();
         let keys = store.apply(change);
         let is_news = seen != store.is_synced();
+        if is_news {
+            self.objects.undetermined.remove(&kind);
+        }
         for key in keys {
             let job = ConsumerKey { kind: kind.clone(), key };
             self.part_changed(&job);
@@ -161,6 +164,13 @@ impl QueueController {
         if is_news {
             // Units that name a missing job of it are known from now on.
             self.stale.units.extend(self.objects.units_of_kind(&kind).cloned());
+        }
+    }
+
+    /// A kind that has a row is not served: its units have no jobs.
+    pub(super) fn kind_is_not_served(&mut self, kind: &JobKind) {
+        if self.objects.undetermined.remove(kind) {
+            self.stale.units.extend(self.objects.units_of_kind(kind).cloned());
         }
     }
 

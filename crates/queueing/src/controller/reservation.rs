@@ -67,12 +67,14 @@ impl QueueController {
     }
 
     /// Whether the finalizer of a unit that is being deleted may be removed here. A Framework's unit is
-    /// finalised by the owner of the Framework's slot, and one whose job is not watched reserves nothing once
-    /// it is deleted.
+    /// finalised by the owner of the Framework's slot, and one whose job is of a kind that is not served
+    /// reserves nothing once it is deleted.
     pub(super) fn may_remove_finalizer(&self, unit: &UnitObject, usage: &ResourceRequests) -> bool {
         if !unit.deleting || unit.is_of_framework() {
             return false;
         }
-        usage.is_empty() || !self.objects.sees(&unit.consumer.kind) || self.is_void(unit)
+        let kind = &unit.consumer.kind;
+        let is_served = self.objects.sees(kind) || self.objects.undetermined.contains(kind);
+        usage.is_empty() || !is_served || self.is_void(unit)
     }
 }

@@ -11,8 +11,8 @@ use framework_engine::engine::Engine;
 use framework_engine::event as engine;
 use framework_message::{Key, Now, Ownership, Reply, Slots, Ticket};
 use framework_queueing::{
-    Consumer, FrameworkUnits, Gauges, JobLifetimes, LifetimeGauges, Object, Outcome, QueueController,
-    QueueEvent, Request, Settings, Share,
+    Consumer, FrameworkUnits, Gauges, JobKind, JobLifetimes, LifetimeGauges, Object, Outcome,
+    QueueController, QueueEvent, Request, Settings, Share,
 };
 
 use super::parts::Parts;
@@ -58,7 +58,9 @@ fn sides(parts: &mut Parts, share: Share) -> Option<Sides> {
     }
     Some(Sides {
         frameworks: FrameworkUnits::new(settings, parts.seeds.draw() as u64).with_share(share.clone()),
-        queues: QueueController::new(settings, parts.seeds.draw() as u64).with_share(share),
+        queues: QueueController::new(settings, parts.seeds.draw() as u64)
+            .with_share(share)
+            .with_kinds(parts.job_kinds.iter().map(JobKind::declared)),
     })
 }
 

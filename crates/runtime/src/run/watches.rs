@@ -12,11 +12,12 @@ use tracing::{debug, info};
 
 use framework_engine::object::{ConfigMapObject, PodObject};
 use framework_message::Selection;
-use framework_queueing::{ClassObject, JobKind, PodUse, QueueObject, QuotaObject, UnitObject};
+use framework_queueing::{ClassObject, JobKind, PodUse, QueueEvent, QueueObject, QuotaObject, UnitObject};
 
 use super::parts::Parts;
 use super::shares::Selected;
 use crate::client::REPLY_TIMEOUT;
+use crate::event::Event;
 use crate::watch::{Kind, Selector, Sink, Turn, watch, watch_while_served};
 use crate::wire::{AttemptObject, DeclaredKind, DeclaredText, FrameworkText};
 
@@ -102,10 +103,10 @@ fn start_declared(
 ) {
     let mut kinds = BTreeMap::new();
     let queueing = parts.policy.queueing;
-    for row in parts.job_kinds.drain(..).filter(|row| queueing || row.deadline.is_some()) {
+    for row in parts.job_kinds.iter().filter(|row| queueing || row.deadline.is_some()) {
         let begin = || (turns.remove(row.kind.as_str()).unwrap_or_default(), Vec::new());
-        let (_, versions) = kinds.entry(JobKind::declared(&row)).or_insert_with(begin);
-        versions.push(sink.clone().of_kind(Arc::new(DeclaredKind::new(row))));
+        let (_, versions) = kinds.entry(JobKind::declared(row)).or_insert_with(begin);
+        versions.push(sink.clone().of_kind(Arc::new(DeclaredKind::new(row.clone()))));
     }
     for (turn, versions) in kinds.into_values() {
         let (client, rng) = (parts.client.clone(), parts.seeds.generator());
@@ -125,15 +126,23 @@ async fn watch_declared(
     }
     let mut pause = FIRST_PAUSE;
     loop {
+        let mut is_missing = true;
         for sink in &versions {
             let Some(kind) = &sink.declared else { continue };
-            if is_there(&client, sink, kind).await {
-                debug!(resource = kind.resource.plural, "a kind of jobs is served");
-                let (client, selector) = (client.clone(), Selector::of::<DeclaredText>());
-                watch_while_served::<DeclaredText>(client, selector, sink.clone(), &mut turn, rng.fork())
-                    .await;
-                pause = FIRST_PAUSE;
+            match is_there(&client, sink, kind).await {
+                Some(true) => {
+                    debug!(resource = kind.resource.plural, "a kind of jobs is served");
+                    let (client, selector) = (client.clone(), Selector::of::<DeclaredText>());
+                    watch_while_served::<DeclaredText>(client, selector, sink.clone(), &mut turn, rng.fork())
+                        .await;
+                    pause = FIRST_PAUSE;
+                }
+                Some(false) => {}
+                None => is_missing = false,
             }
+        }
+        if is_missing {
+            say_not_served(&versions).await;
         }
         // The next watches need not wait for a kind that is not there.
         turn.pass();
@@ -145,34 +154,58 @@ async fn watch_declared(
     }
 }
 
-/// Whether a kind is served, and the rights for it are there. Every API server has Jobs.
-async fn is_there(client: &kube::Client, sink: &Sink, DeclaredKind { row, kind, .. }: &DeclaredKind) -> bool {
-    kind.is_job() || (is_served(client, &row.api_version, &row.plural).await && is_listed(client, sink).await)
+/// No version of a kind is served, or the rights for it are missing.
+async fn say_not_served(versions: &[Sink]) {
+    let Some((sink, kind)) = versions.iter().find_map(|sink| Some((sink, sink.declared.as_ref()?))) else {
+        return;
+    };
+    let event = Event::Queue(QueueEvent::NotServed(kind.kind.clone()));
+    // The receiver is gone only if the program is ending.
+    let _ = sink.events.send(event).await;
 }
 
-/// Whether a LIST of a kind is answered: the rights for it are there. A failure counts as no.
-async fn is_listed(client: &kube::Client, sink: &Sink) -> bool {
+/// Whether a kind is served, and the rights for it are there; `None` if the API server does not say. Every
+/// API server has Jobs.
+async fn is_there(
+    client: &kube::Client,
+    sink: &Sink,
+    DeclaredKind { row, kind, .. }: &DeclaredKind,
+) -> Option<bool> {
+    if kind.is_job() {
+        return Some(true);
+    }
+    match is_served(client, &row.api_version, &row.plural).await? {
+        true => is_listed(client, sink).await,
+        false => Some(false),
+    }
+}
+
+/// Whether a LIST of a kind is answered: the rights for it are there.
+async fn is_listed(client: &kube::Client, sink: &Sink) -> Option<bool> {
     let resource = sink.resource::<DeclaredText>();
     let api = resource.api::<DeclaredText>(client.clone(), sink.namespace.as_deref());
     let one = ListParams::default().limit(1);
     match timeout(REPLY_TIMEOUT, api.list(&one)).await {
-        Ok(Ok(_)) => true,
-        unknown => {
-            let unknown = unknown.map(|listed| listed.map(|_| ()));
-            info!(resource = resource.plural, ?unknown, "a kind of jobs is served and cannot be listed");
-            false
+        Ok(Ok(_)) => Some(true),
+        reply => {
+            let reply = reply.map(|listed| listed.map(|_| ()));
+            info!(resource = resource.plural, ?reply, "a kind of jobs is served and cannot be listed");
+            match reply {
+                Ok(Err(kube::Error::Api(status))) if matches!(status.code, 403 | 404) => Some(false),
+                _ => None,
+            }
         }
     }
 }
 
-/// Whether the API server serves a resource; a failure counts as no.
-async fn is_served(client: &kube::Client, api_version: &str, plural: &str) -> bool {
+/// Whether the API server serves a resource.
+async fn is_served(client: &kube::Client, api_version: &str, plural: &str) -> Option<bool> {
     match timeout(REPLY_TIMEOUT, client.list_api_group_resources(api_version)).await {
-        Ok(Ok(found)) => found.resources.iter().any(|resource| resource.name == plural),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => false,
+        Ok(Ok(found)) => Some(found.resources.iter().any(|resource| resource.name == plural)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Some(false),
         unknown => {
             debug!(?unknown, resource = plural, "it is not known whether a kind of jobs is served");
-            false
+            None
         }
     }
 }

@@ -326,6 +326,28 @@ fn a_deleted_job_holds_its_capacity_until_its_last_pod_is_gone() {
     assert!(world.admitted.contains_key(&key("next")));
 }
 
+#[test]
+fn a_deleted_unit_stays_until_it_is_known_whether_its_kind_is_served() {
+    let mut world = with_job();
+    world.settle();
+    let started = resumed(&world, 2, Stage::Started);
+    show(&mut world, Change::Applied(started));
+    world.settle();
+    let kind = JobKind::declared(&row());
+    world.restart_queues();
+    world.controller = QueueController::new(settings(), 1).with_kinds([kind.clone()]);
+    world.listed();
+    world.delete(&key("sweep-train"));
+    world.show();
+    let removal = "remove finalizer of sweep-train".to_owned();
+    for _ in 0..3 {
+        world.pass(LIFETIME.as_secs() + 1);
+        assert!(!world.settle().contains(&removal), "its job may run");
+    }
+    world.controller.step(QueueEvent::NotServed(kind));
+    assert!(world.settle().contains(&removal));
+}
+
 /// A job that does not say what it requests, of a kind whose JobSet does.
 pub(super) fn parent(resource_version: u128) -> DeclaredObject {
     let row = json!({

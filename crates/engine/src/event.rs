@@ -153,7 +153,7 @@ pub struct QueuedFramework {
 }
 
 /// A moment in the life of a Framework, as metrics count it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// The API server accepted the deletion of a Framework whose `ttlSecondsAfterFinished` had passed.
     TtlDeletion {

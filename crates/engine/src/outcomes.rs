@@ -3,6 +3,7 @@
 //! Only persisted facts are counted. Each is counted by the replica that sees the change; a status that is
 //! read for the first time counts nothing, because an earlier replica may have counted it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use framework_api::code::{Attribute, CompletionType};
@@ -10,7 +11,7 @@ use framework_api::status::{TaskRoleStatus, TaskStatus};
 use framework_api::{Framework, FrameworkStatus, Time};
 
 /// The object whose attempts are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attempt {
     /// A Framework's.
     Framework,
@@ -19,7 +20,7 @@ pub enum Attempt {
 }
 
 /// The end of an attempt. There are few, so that each can be a label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
     /// It succeeded.
     Succeeded,
@@ -77,23 +78,37 @@ pub fn creation_to_running(
     Some(ran.since(created).try_into().unwrap_or_default())
 }
 
+/// The id of an attempt, and its end with the phrase of its completion.
+type Ended<'a> = (i32, Option<(End, &'a str)>);
+
+fn task_end(task: &TaskStatus) -> Ended<'_> {
+    let completion = task.attempt_status.completion_status.as_ref();
+    let end = completion.map(|completion| (End::of(&completion.r#type), completion.phrase.as_str()));
+    (task.attempt_status.id, end)
+}
+
 /// Attempts that ended, and retries.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
-    ended: [[u64; End::ALL.len()]; Attempt::ALL.len()],
+    /// By the phrase of the completion status.
+    ended: BTreeMap<(Attempt, End), BTreeMap<String, u64>>,
     retried: [u64; Attempt::ALL.len()],
 }
 
 impl Outcomes {
     /// The outcomes that `after` has and `before` lacks; `None` if there are none.
-    pub fn between(before: Option<&FrameworkStatus>, after: Option<&FrameworkStatus>) -> Option<Outcomes> {
+    pub fn between<'a>(
+        before: Option<&'a FrameworkStatus>,
+        after: Option<&'a FrameworkStatus>,
+    ) -> Option<Outcomes> {
         let (before, after) = (before?, after?);
         let mut outcomes = Outcomes::default();
         let (old, new) = (&before.attempt_status, &after.attempt_status);
-        let r#type = |status: &FrameworkStatus| {
-            status.attempt_status.completion_status.as_ref().map(|completion| End::of(&completion.r#type))
+        let end = |status: &'a FrameworkStatus| {
+            let completion = status.attempt_status.completion_status.as_ref()?;
+            Some((End::of(&completion.r#type), completion.phrase.as_str()))
         };
-        outcomes.compare(Attempt::Framework, (old.id, r#type(before)), (new.id, r#type(after)));
+        outcomes.compare(Attempt::Framework, (old.id, end(before)), (new.id, end(after)));
         // Another attempt of the Framework has other Tasks.
         if old.id == new.id {
             for role in after.task_roles() {
@@ -110,37 +125,33 @@ impl Outcomes {
         // Tasks stand by index, without gaps.
         for (old, new) in before.task_statuses.iter().zip(&after.task_statuses) {
             if !old.is_same(new) && old.instance_uid == new.instance_uid {
-                let attempt = |task: &TaskStatus| {
-                    let completion = task.attempt_status.completion_status.as_ref();
-                    (task.attempt_status.id, completion.map(|completion| End::of(&completion.r#type)))
-                };
-                self.compare(Attempt::Task, attempt(old), attempt(new));
+                self.compare(Attempt::Task, task_end(old), task_end(new));
             }
         }
     }
 
-    /// Compares the attempts of one object: their ids, and their ends.
-    fn compare(&mut self, attempt: Attempt, before: (i32, Option<End>), after: (i32, Option<End>)) {
+    /// Compares the attempts of one object: their ids, and their ends with their phrases.
+    fn compare(&mut self, attempt: Attempt, before: Ended<'_>, after: Ended<'_>) {
         let retries = u64::try_from(after.0.saturating_sub(before.0)).unwrap_or_default();
         if let Some(retried) = self.retried.get_mut(attempt as usize) {
             *retried += retries;
         }
         let is_new = before.1.is_none() || retries > 0;
-        if let Some(end) = after.1.filter(|_| is_new)
-            && let Some(ended) =
-                self.ended.get_mut(attempt as usize).and_then(|ends| ends.get_mut(end as usize))
-        {
-            *ended += 1;
+        if let Some((end, phrase)) = after.1.filter(|_| is_new) {
+            let phrases = self.ended.entry((attempt, end)).or_default();
+            // Many Tasks end alike: one name serves them all.
+            match phrases.get_mut(phrase) {
+                Some(count) => *count += 1,
+                None => _ = phrases.insert(phrase.to_owned(), 1),
+            }
         }
     }
 
-    /// Attempts that ended, each kind with its end.
-    pub fn ended(&self) -> impl Iterator<Item = (Attempt, End, u64)> {
-        let of = |(attempt, ends): (Attempt, &[u64; End::ALL.len()])| {
-            let ends = *ends;
-            End::ALL.into_iter().zip(ends).map(move |(end, count)| (attempt, end, count))
-        };
-        Attempt::ALL.into_iter().zip(&self.ended).flat_map(of).filter(|(.., count)| *count > 0)
+    /// Attempts that ended, each kind with its end and its phrase.
+    pub fn ended(&self) -> impl Iterator<Item = (Attempt, End, &str, u64)> {
+        self.ended.iter().flat_map(|(&(attempt, end), phrases)| {
+            phrases.iter().map(move |(phrase, count)| (attempt, end, phrase.as_str(), *count))
+        })
     }
 
     /// Retries, by the object that was retried.

@@ -7,8 +7,8 @@ use framework_message::{Key, Slot};
 /// Figures for metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Units that wait, by their reason.
-    pub waiting: BTreeMap<&'static str, usize>,
+    /// Units that wait, by their queue and reason.
+    pub waiting: BTreeMap<(Key, &'static str), usize>,
     /// Units that were released and whose jobs have not ended.
     pub released: usize,
 }
@@ -59,10 +59,11 @@ impl Counts {
         let gauges = self.gauges.entry(Slot::of(&queue.namespace)).or_default();
         match counted {
             Counted::Waiting(queue, reason) => {
-                let count = gauges.waiting.entry(reason).or_default();
+                let series = (queue.clone(), *reason);
+                let count = gauges.waiting.entry(series.clone()).or_default();
                 by(count);
                 if *count == 0 {
-                    gauges.waiting.remove(reason);
+                    gauges.waiting.remove(&series);
                 }
                 by(&mut self.queues.entry(queue.clone()).or_default().waiting);
             }
@@ -82,9 +83,8 @@ impl Counts {
         let mut all = Gauges::default();
         for (_, gauges) in self.gauges.iter().filter(|(slot, _)| slots(**slot)) {
             all.released += gauges.released;
-            for (reason, count) in &gauges.waiting {
-                *all.waiting.entry(reason).or_default() += count;
-            }
+            // A queue is of one slot.
+            all.waiting.extend(gauges.waiting.clone());
         }
         all
     }

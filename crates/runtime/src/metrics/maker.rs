@@ -7,6 +7,9 @@ use prometheus::{
     IntGaugeVec, Opts, Registry,
 };
 
+/// The label of everything beyond the number of series that a metric may have. No object may have this name.
+pub const OTHERS: &str = "_others";
+
 /// A count as a gauge has it.
 pub fn whole(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)

@@ -1,7 +1,7 @@
 //! Metrics of QueueUnits.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use prometheus::{Gauge, HistogramVec, IntCounterVec, IntGaugeVec};
 
@@ -9,15 +9,13 @@ use framework_api::queue::Reason;
 use framework_message::Key;
 use framework_queueing::{Gauges, Wait};
 
-use super::maker::{Maker, whole};
+use super::maker::{Maker, OTHERS, whole};
 
 const WAIT_BUCKETS: &[f64] =
     &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
 
-/// The number of Queues whose waits have series of their own; all others share one.
+/// The number of Queues that have series of their own; all others share one.
 const QUEUES: usize = 100;
-/// The label of all other Queues. No object may have this name.
-const OTHERS: &str = "_others";
 
 #[derive(Debug)]
 pub struct Units {
@@ -32,7 +30,11 @@ pub struct Units {
 impl Units {
     pub fn new(maker: &Maker) -> Self {
         Units {
-            waiting: maker.gauges("queue_units_waiting", "QueueUnits that wait, by reason.", &["reason"]),
+            waiting: maker.gauges(
+                "queue_units_waiting",
+                "QueueUnits that wait, by queue and reason.",
+                &["namespace", "queue", "reason"],
+            ),
             released: maker.gauge(
                 "queue_units_released",
                 "QueueUnits that were released and whose jobs have not ended.",
@@ -55,8 +57,9 @@ impl Units {
     /// How many units wait, and how many are released.
     pub fn set(&self, gauges: &Gauges) {
         self.waiting.reset();
-        for (reason, count) in &gauges.waiting {
-            self.waiting.with_label_values(&[reason]).set(whole(*count));
+        for ((queue, reason), count) in &gauges.waiting {
+            let [namespace, queue] = self.labels(queue);
+            self.waiting.with_label_values(&[namespace, queue, *reason]).add(whole(*count));
         }
         self.released.set(gauges.released as f64);
     }
@@ -69,14 +72,20 @@ impl Units {
         }
     }
 
-    fn waited(&self, wait: &Wait) {
-        let mut known = self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let apart = known.contains(&wait.queue) || known.len() < QUEUES;
-        if apart {
-            known.insert(wait.queue.clone());
+    /// The labels of a Queue: its namespace and its name.
+    fn labels<'a>(&self, queue: &'a Key) -> [&'a str; 2] {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(queue) {
+            if known.len() == QUEUES {
+                return [OTHERS; 2];
+            }
+            known.insert(queue.clone());
         }
-        let (namespace, queue): (&str, &str) =
-            if apart { (&wait.queue.namespace, &wait.queue.name) } else { (OTHERS, OTHERS) };
+        [&queue.namespace, &queue.name]
+    }
+
+    fn waited(&self, wait: &Wait) {
+        let [namespace, queue] = self.labels(&wait.queue);
         let labels = [namespace, queue, band(wait.priority)];
         self.wait_seconds.with_label_values(&labels).observe(wait.time.as_secs_f64());
     }
@@ -117,17 +126,18 @@ mod tests {
         metrics.unit_decided(Reason::Admitted, Some(&wait("q", 1000)));
         metrics.unit_decided(Reason::Admitted, Some(&wait("q", 5000)));
         metrics.unit_decided(Reason::InsufficientQuota, None);
-        let waiting = [("InsufficientQuota", 7)].into();
+        let waiting = [((Key::new("team", "q"), "InsufficientQuota"), 7)].into();
         metrics.units(&Gauges { waiting, released: 3 });
         let text = text(&metrics);
         let labels = r#"namespace="team",priority="1000-999999",queue="q""#;
+        let waiting = r#"namespace="team",queue="q",reason="InsufficientQuota""#;
         for line in [
             format!(r#"frameworkcontroller_queue_wait_seconds_bucket{{{labels},le="1"}} 0"#),
             format!(r#"frameworkcontroller_queue_wait_seconds_bucket{{{labels},le="2.5"}} 2"#),
             format!("frameworkcontroller_queue_wait_seconds_sum{{{labels}}} 4"),
             r#"frameworkcontroller_queue_decisions_total{reason="Admitted"} 2"#.to_owned(),
             r#"frameworkcontroller_queue_decisions_total{reason="InsufficientQuota"} 1"#.to_owned(),
-            r#"frameworkcontroller_queue_units_waiting{reason="InsufficientQuota"} 7"#.to_owned(),
+            format!("frameworkcontroller_queue_units_waiting{{{waiting}}} 7"),
             "frameworkcontroller_queue_units_released 3".to_owned(),
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
@@ -139,6 +149,21 @@ mod tests {
         let bands = [i32::MIN, -1, 0, 1, 999, 1000, 999_999, 1_000_000, 2_000_001_000].map(band);
         let (low, high) = ("1-999", "1000-999999");
         assert_eq!(bands, ["negative", "negative", "0", low, low, high, high, "1000000-", "1000000-"]);
+    }
+
+    #[test]
+    fn units_of_queues_beyond_the_bound_are_shown_together() {
+        let metrics = Metrics::new();
+        let of = |queue: usize| ((Key::new("team", &format!("q{queue:03}")), "Waiting"), 1);
+        // They are added up, and a second look replaces the first.
+        for _ in 0..2 {
+            metrics.units(&Gauges { waiting: (0..QUEUES + 3).map(of).collect(), released: 0 });
+        }
+        let text = text(&metrics);
+        let series = text.lines().filter(|line| line.starts_with("frameworkcontroller_queue_units_waiting{"));
+        assert_eq!(series.count(), QUEUES + 1);
+        let others = r#"_waiting{namespace="_others",queue="_others",reason="Waiting"} 3"#;
+        assert!(text.contains(others), "{text}");
     }
 
     #[test]

@@ -59,14 +59,15 @@ fn a_framework_runs_to_its_end_within_the_write_floor() {
 /// The attempts that ended and the retries, as metrics count them.
 fn outcomes(cluster: &Cluster) -> Vec<Outcomes> {
     let measured = cluster.measured.iter().filter_map(|measure| match measure {
-        Measure::Attempts(outcomes) => Some(*outcomes),
+        Measure::Attempts(outcomes) => Some(outcomes.clone()),
         _ => None,
     });
     measured.collect()
 }
 
-fn ended(cluster: &Cluster) -> Vec<(Attempt, End, u64)> {
-    outcomes(cluster).iter().flat_map(Outcomes::ended).collect()
+fn ended(cluster: &Cluster) -> Vec<(Attempt, End, String, u64)> {
+    let owned = |(attempt, end, phrase, count): (_, _, &str, _)| (attempt, end, phrase.to_owned(), count);
+    outcomes(cluster).iter().flat_map(|outcomes| outcomes.ended().map(owned).collect::<Vec<_>>()).collect()
 }
 
 fn retried(cluster: &Cluster) -> Vec<(Attempt, u64)> {
@@ -79,9 +80,10 @@ fn each_attempt_that_ends_is_counted_once() {
     succeed(&mut cluster, "job", 2);
     let (mut ended, retried) = (ended(&cluster), retried(&cluster));
     ended.sort_by_key(|(attempt, ..)| *attempt as usize);
-    let tasks: u64 = ended.iter().filter(|(attempt, ..)| *attempt == Attempt::Task).map(|end| end.2).sum();
-    assert_eq!(ended[0], (Attempt::Framework, End::Succeeded, 1));
-    assert!(ended[1..].iter().all(|end| (end.0, end.1) == (Attempt::Task, End::Succeeded)), "{ended:?}");
+    let tasks: u64 = ended.iter().filter(|(attempt, ..)| *attempt == Attempt::Task).map(|end| end.3).sum();
+    let succeeded = |attempt, count| (attempt, End::Succeeded, "Succeeded".to_owned(), count);
+    assert_eq!(ended[0], succeeded(Attempt::Framework, 1));
+    assert!(ended[1..].iter().all(|end| *end == succeeded(Attempt::Task, end.3)), "{ended:?}");
     assert_eq!((tasks, retried), (2, vec![]));
 }
 
@@ -141,7 +143,8 @@ fn a_failed_task_is_retried_with_a_new_pod() {
     assert_ne!(cluster.pods["job-w-1"].facts.uid, first);
     assert_eq!(cluster.count("create job-w-1"), 1);
     assert_eq!(cluster.state("job"), State::AttemptRunning);
-    assert_eq!(ended(&cluster), [(Attempt::Task, End::Failed, 1)]);
+    let phrase = "ContainerUnrecognizedFailed".to_owned();
+    assert_eq!(ended(&cluster), [(Attempt::Task, End::Failed, phrase, 1)]);
     assert_eq!(retried(&cluster), [(Attempt::Task, 1)]);
 }
 

@@ -47,7 +47,7 @@ fn a_released_unit_costs_three_requests_and_a_waiting_one_two() {
         ]
     );
     assert_eq!(world.server.refused, 0);
-    let gauges = Gauges { waiting: [("InsufficientQuota", 2)].into(), released: 1 };
+    let gauges = Gauges { waiting: [((key("q"), "InsufficientQuota"), 2)].into(), released: 1 };
     assert_eq!(world.controller.gauges(), gauges);
 }
 

@@ -30,7 +30,7 @@ fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
 #[test]
 fn the_api_server_accepts_the_base_and_everything() {
     installed();
-    for folder in ["base", ".", "five-replicas"] {
+    for folder in ["base", ".", "single", "five-replicas"] {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": rendered(folder)}).to_string();
         let strict = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-f=-"];
         kubectl(&strict, &list).unwrap_or_else(|refusal| panic!("{folder}: {refusal}"));
@@ -45,6 +45,9 @@ fn two_replicas_share_are_spread_and_are_never_evicted_together() {
     let deployment = of_kind(&objects, "Deployment")[0];
     assert_eq!(deployment["spec"]["replicas"], 2);
     assert_eq!(of_kind(&rendered("five-replicas"), "Deployment")[0]["spec"]["replicas"], 5);
+    let single = rendered("single");
+    assert_eq!(of_kind(&single, "Deployment")[0]["spec"]["replicas"], 1);
+    assert!(of_kind(&single, "PodDisruptionBudget").is_empty());
     assert_eq!(deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
     let spread = &deployment["spec"]["template"]["spec"]["topologySpreadConstraints"][0]["labelSelector"];

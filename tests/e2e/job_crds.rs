@@ -58,15 +58,30 @@ impl Served {
         Served { version: second, also: Some(self.version), ..self }
     }
 
+    /// The same kind by the version that its real CRD has, if the tests have that.
+    pub fn as_installed(self) -> Self {
+        let Some(file) = self.real() else { return self };
+        let crd =
+            std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let named = format!("name: {}", self.version);
+        let is_named = crd.lines().any(|line| line.trim_start_matches([' ', '-']) == named);
+        if is_named { self } else { self.in_the_second_version() }
+    }
+
+    /// The file of its real CRD.
+    fn real(&self) -> Option<PathBuf> {
+        let dir = std::env::var_os(DIR).map(PathBuf::from).filter(|_| self.group != INVENTED)?;
+        Some(dir.join(format!("{}_{}.yaml", self.group, self.plural)))
+    }
+
     /// A namespace for jobs of this version.
     pub fn namespace(&self) -> String {
         format!("row-{}-{}", self.plural, self.version)
     }
 
     pub fn install(&self) {
-        match std::env::var_os(DIR).map(PathBuf::from).filter(|_| self.group != INVENTED) {
-            Some(dir) => {
-                let file = dir.join(format!("{}_{}.yaml", self.group, self.plural));
+        match self.real() {
+            Some(file) => {
                 let file = file.to_str().expect("a path in UTF-8");
                 kubectl(&["apply", "--server-side", "--force-conflicts", "-f", file]);
             }

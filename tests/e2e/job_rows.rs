@@ -1,7 +1,8 @@
 //! The rows of operators on the real API server, at the same time. Each job waits for quota, is resumed with
 //! labels for its Pods, and returns its capacity with its last Pod. The test plays the operators.
 //!
-//! MPIJobs are there in both versions that have a row, of the same CRD: the real ones have one version each.
+//! MPIJobs are there in both versions that have a row, of the same CRD. The real CRDs have one version each,
+//! and the test runs once with each of them.
 //!
 //! Job, JobSet and TrainJob have tests of their own. PyTorchJob has one that begins without its CRD; its row
 //! is here if the CRDs are real.
@@ -125,7 +126,7 @@ fn lives() -> Vec<Life> {
         with_roles(XGBOOST_JOB, "xgbReplicaSpecs", ["Master", "Worker"]),
         with_roles(PADDLE_JOB, "paddleReplicaSpecs", ["Master", "Worker"]),
         with_roles(JAX_JOB, "jaxReplicaSpecs", ["Coordinator", "Worker"]),
-        with_roles(MPI_JOB, "mpiReplicaSpecs", ["Launcher", "Worker"]),
+        with_roles(MPI_JOB.as_installed(), "mpiReplicaSpecs", ["Launcher", "Worker"]),
         ray_job(),
         spark_application(),
         workflow(),

@@ -77,6 +77,23 @@ fn a_priority_class_decides_the_order_and_each_step_has_its_event() {
     of("newer", "Admitted");
 }
 
+#[test]
+fn a_unit_for_a_job_of_another_namespace_waits_until_it_is_deleted() {
+    let _controller = controller();
+    let ns = "foreign-consumers";
+    furnish(ns, 2);
+    // A cluster with the policy of queue units refuses to create it; one without it has such units.
+    let consumer = json!({"apiVersion": "batch/v1", "kind": "Job", "name": "job", "namespace": "default"});
+    reserve(ns, "foreign", "q", &json!({"consumerRef": consumer}));
+    let found = stands(ns, "foreign", Phase::Enqueued, "ConsumerNotAllowed");
+    let message = &found.status.expect("a status").conditions[0].message;
+    assert_eq!(message, "its job is in the namespace default");
+    // It holds no room, and nobody waits behind it.
+    reserve(ns, "own", "q", &json!({}));
+    stands(ns, "own", Phase::Dequeued, "Admitted");
+    kubectl(&["delete", "queueunit", "foreign", "--namespace", ns]);
+}
+
 /// The answer about a unit, whose only reader is an administrator.
 fn position(program: &mut Running, namespace: &str, unit: &str) -> Value {
     let reply = read(program, &format!("/queueunits/{namespace}/{unit}"), installed().kubeconfig_path());

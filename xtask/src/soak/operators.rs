@@ -12,25 +12,28 @@ use super::{Run, soak};
 
 /// The CRDs of an operator.
 struct Operator {
-    /// Its Go module, and the version.
+    /// Its Go module.
     module: &'static str,
+    /// The oldest version that the rows follow, and the newest.
+    versions: [&'static str; 2],
     /// The directory of the CRDs in the module.
     dir: &'static str,
     /// The files, without their extension.
     files: &'static [&'static str],
 }
 
-const OPERATORS: [Operator; 7] = [
+const OPERATORS: [Operator; 8] = [
     Operator {
-        module: "sigs.k8s.io/jobset@v0.5.2",
+        module: "sigs.k8s.io/jobset",
+        versions: ["v0.5.2", "v0.11.0"],
         dir: "config/components/crd/bases",
         files: &["jobset.x-k8s.io_jobsets"],
     },
     Operator {
-        module: "github.com/kubeflow/training-operator@v1.9.0",
+        module: "github.com/kubeflow/training-operator",
+        versions: ["v1.7.0", "v1.9.3"],
         dir: "manifests/base/crds",
         files: &[
-            "kubeflow.org_jaxjobs",
             "kubeflow.org_paddlejobs",
             "kubeflow.org_pytorchjobs",
             "kubeflow.org_tfjobs",
@@ -38,31 +41,50 @@ const OPERATORS: [Operator; 7] = [
         ],
     },
     Operator {
-        module: "github.com/kubeflow/mpi-operator@v0.6.0",
+        module: "github.com/kubeflow/training-operator",
+        versions: ["v1.9.0", "v1.9.3"],
+        dir: "manifests/base/crds",
+        files: &["kubeflow.org_jaxjobs"],
+    },
+    Operator {
+        module: "github.com/kubeflow/mpi-operator",
+        versions: ["v0.4.0", "v0.8.0"],
         dir: "manifests/base",
         files: &["kubeflow.org_mpijobs"],
     },
     Operator {
-        module: "github.com/ray-project/kuberay/ray-operator@v1.3.0",
+        module: "github.com/ray-project/kuberay/ray-operator",
+        versions: ["v1.1.0", "v1.6.0"],
         dir: "config/crd/bases",
         files: &["ray.io_rayjobs"],
     },
     Operator {
-        module: "github.com/kubeflow/spark-operator/v2@v2.4.0",
+        module: "github.com/kubeflow/spark-operator/v2",
+        versions: ["v2.4.0", "v2.5.0"],
         dir: "config/crd/bases",
         files: &["sparkoperator.k8s.io_sparkapplications"],
     },
     Operator {
-        module: "github.com/argoproj/argo-workflows/v3@v3.6.5",
+        module: "github.com/argoproj/argo-workflows/v3",
+        versions: ["v3.4.0", "v3.7.0"],
         dir: "manifests/base/crds/minimal",
         files: &["argoproj.io_workflows"],
     },
     Operator {
-        module: "github.com/kubeflow/trainer/v2@v2.0.0",
+        module: "github.com/kubeflow/trainer/v2",
+        versions: ["v2.0.0", "v2.3.0"],
         dir: "manifests/base/crds",
         files: &["trainer.kubeflow.org_trainjobs"],
     },
 ];
+
+/// The MPIJobs of the Training Operator. Their CRD has the name of the MPI Operator's, and another version.
+const MPI_JOBS_OF_TRAINING: Operator = Operator {
+    module: "github.com/kubeflow/training-operator",
+    versions: ["v1.7.0", "v1.9.3"],
+    dir: "manifests/base/crds",
+    files: &["kubeflow.org_mpijobs"],
+};
 
 /// The tests whose jobs are valid by these CRDs.
 const TESTS: [&str; 6] = [
@@ -84,22 +106,34 @@ pub(super) fn test(crds: &Path) -> Run {
     }
 }
 
-/// Gets the CRDs, and runs the tests with them.
+/// Gets the CRDs of the oldest versions, then of the newest, and runs the tests with each.
 pub(super) fn run() -> Result<()> {
     let crds = directory();
     fs::create_dir_all(&crds).with_context(|| format!("creating {}", crds.display()))?;
-    for operator in &OPERATORS {
-        let dir = download(operator.module, &crds)?.join(operator.dir);
-        for file in operator.files {
+    for end in 0..2 {
+        OPERATORS.iter().try_for_each(|operator| operator.copy_crds(end, &crds))?;
+        soak(&test(&crds))?;
+        MPI_JOBS_OF_TRAINING.copy_crds(end, &crds)?;
+        soak(&Run { tests: &["job_rows::"], ..test(&crds) })?;
+    }
+    Ok(())
+}
+
+impl Operator {
+    /// Copies its CRDs, of the oldest version or of the newest, into a directory.
+    fn copy_crds(&self, end: usize, crds: &Path) -> Result<()> {
+        let module = format!("{}@{}", self.module, self.versions[end]);
+        let dir = download(&module, crds)?.join(self.dir);
+        for file in self.files {
             let file = format!("{file}.yaml");
             let from = dir.join(&file);
             // A module's files are read-only, and a copy would be, too.
             let copied = fs::read(&from).and_then(|crd| fs::write(crds.join(&file), crd));
             copied.with_context(|| format!("copying {}", from.display()))?;
         }
-        eprintln!("{}: {}", operator.module, operator.files.join(", "));
+        eprintln!("{module}: {}", self.files.join(", "));
+        Ok(())
     }
-    soak(&test(&crds))
 }
 
 /// The directory of the CRDs.

@@ -212,10 +212,16 @@ impl Outgoing {
         }
     }
 
-    /// A create was refused for a reason that may pass: creates of its TaskRole wait, and one of them is sent
-    /// after a delay.
-    pub fn create_refused(&mut self, action: &Action, now: Duration, delay: impl FnOnce(u32) -> Duration) {
-        let Some(until) = self.probes.refused(action, now, delay) else { return };
+    /// A create was refused with an HTTP status, for a reason that may pass: creates of its TaskRole wait.
+    /// After a delay, one of all that were refused so is sent.
+    pub fn create_refused(
+        &mut self,
+        action: &Action,
+        code: u16,
+        now: Duration,
+        delay: impl FnOnce(u32) -> Duration,
+    ) {
+        let Some(until) = self.probes.refused(action, code, now, delay) else { return };
         let mut creates = self.outbox.take_creates();
         self.probes.thin(&mut creates, now);
         self.outbox.put_creates(creates);

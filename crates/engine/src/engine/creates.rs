@@ -67,7 +67,8 @@ impl Engine {
                 debug!(framework = %key, pod, ?rejection, "a create was refused");
                 let why = match judge(action, &rejection) {
                     RefusalOutcome::Retry => {
-                        state.outgoing.create_refused(action, now.steady, |failures| {
+                        let code = rejection.code;
+                        state.outgoing.create_refused(action, code, now.steady, |failures| {
                             REFUSED.delay(failures, jitter).max(asked(&rejection))
                         });
                         return self.refuse(

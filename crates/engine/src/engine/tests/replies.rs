@@ -148,6 +148,34 @@ fn a_refusal_is_probed_by_one_create_of_all() {
 }
 
 #[test]
+fn thousands_of_task_roles_are_probed_by_one_create_of_all() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.edit("job", |framework| {
+        let role = framework.spec.task_roles[0].clone();
+        let named = |index| framework_api::TaskRole { name: format!("w{index}"), ..role.clone() };
+        framework.spec.task_roles = (0..3000).map(named).collect();
+    });
+    cluster.deliver();
+    let end = cluster.now + SECOND * 300;
+    while cluster.now < end {
+        for waiting in cluster.waiting() {
+            if waiting.starts_with("create job-w") {
+                cluster.answer(&waiting, refusal(403, "Forbidden", "exceeded quota: small"));
+            } else {
+                cluster.serve(&waiting);
+            }
+        }
+        cluster.deliver();
+        cluster.pass(SECOND / 4);
+    }
+    let asked = cluster.count("create job-w");
+    assert!((4..=64 + 12).contains(&asked), "{asked}");
+    cluster.live(SECOND * 240);
+    assert_eq!(cluster.pods.len(), 3000, "one that is accepted lets the others follow");
+}
+
+#[test]
 fn a_429_of_a_webhook_pauses_its_own_framework_and_no_other() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("a", 4);

@@ -25,6 +25,7 @@ use crate::quarantine::Quarantine;
 use crate::reported::Reported;
 use crate::schedule::Schedule;
 use crate::server_time::ServerTime;
+use crate::told::Told;
 use crate::windows::StatusSize;
 
 /// The state of one Framework.
@@ -44,6 +45,8 @@ pub struct FrameworkState {
     pub quarantine: Quarantine,
     /// The Events that were published about its form.
     pub reported: Reported,
+    /// The lines of the history about its version.
+    pub told: Told,
     /// When it is evaluated.
     pub schedule: Schedule,
     /// Its requests.
@@ -75,6 +78,7 @@ impl FrameworkState {
             persisted: None,
             quarantine: Quarantine::default(),
             reported: Reported::default(),
+            told: Told::default(),
             schedule: Schedule::default(),
             outgoing: Outgoing::default(),
             admission: None,

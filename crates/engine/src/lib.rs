@@ -46,5 +46,6 @@ pub mod server_clock;
 pub mod server_time;
 pub mod server_time_probe;
 pub mod status_write;
+pub mod told;
 pub mod trouble;
 pub mod windows;

@@ -207,15 +207,17 @@ impl StatusWrite {
         }
     }
 
-    /// The lines of the history that are written before the write that is being sent leaves. After many of
-    /// them the next write waits.
-    pub fn take_history(&mut self, now: Duration) -> Vec<Line> {
-        let lines = match &mut self.stage {
+    /// The lines of the history that are written before the write that is being sent leaves.
+    pub fn take_history(&mut self) -> Vec<Line> {
+        match &mut self.stage {
             Stage::InFlight(draft) => std::mem::take(&mut draft.history),
             _ => Vec::new(),
-        };
-        self.after_history = self.after_history.max(now + history::pause_after(&lines));
-        lines
+        }
+    }
+
+    /// These lines of the history are written now: after many of them the next write waits.
+    pub fn write_history(&mut self, now: Duration, lines: &[Line]) {
+        self.after_history = self.after_history.max(now + history::pause_after(lines));
     }
 
     /// The read is sent.

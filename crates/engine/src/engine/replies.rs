@@ -43,7 +43,11 @@ impl Engine {
         self.heed_latency(now, &sent, &reply);
         let (key, reads) = (sent.key.clone(), sent.purpose.reads());
         let jitter = self.seed ^ ticket.0;
-        let is_current = self.state(&key).is_some_and(|state| state.uid == sent.uid);
+        let current = self.state(&key).filter(|state| state.uid == sent.uid);
+        let is_current = current.is_some();
+        if let Some(state) = current.filter(|_| !reply.was_sent()) {
+            state.told.clear();
+        }
         match (sent.purpose, reply) {
             (Purpose::Write { .. } | Purpose::Read { .. }, Reply::Object(Object::Framework(object)))
                 if !is_current =>

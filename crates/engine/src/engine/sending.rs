@@ -48,11 +48,13 @@ impl Engine {
             state.outgoing.sent(action, &mut known.objects);
         }
         let lines = match &purpose {
-            Purpose::Write { .. } => state.outgoing.write.take_history(now.steady),
+            Purpose::Write { .. } => state.outgoing.write.take_history(),
             // After the DELETE, there may be no event that shows the Framework.
             Purpose::Act(Action::DeleteFramework) => vec![state.last_line(&key, None)],
             _ => Vec::new(),
         };
+        let lines = state.told.news(state.resource_version, lines);
+        state.outgoing.write.write_history(now.steady, &lines);
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
         let asks_once = self.policy.defects.has(Defect::AskOnce);
         let leave_by = self.ownership.leave_by(slot).filter(|_| !asks_once);

@@ -11,7 +11,7 @@ use serde_json::{Value, json, value::to_raw_value};
 use super::cluster::{Cluster, not_found, policy, refusal, relist};
 use crate::event::Event;
 use crate::history::MARKER;
-use crate::object::UnownedPod;
+use crate::object::{Reply, UnownedPod};
 use framework_message::{Change, Key};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -76,15 +76,24 @@ fn a_retry_is_told_before_the_write_that_replaces_it_leaves() {
 }
 
 #[test]
-fn a_retry_whose_write_has_no_effect_is_told_again() {
-    for reply in [refusal(409, "Conflict", "modified"), crate::object::Reply::NotSent("no way".into())] {
+fn a_retry_is_told_again_if_its_write_did_not_leave_or_lost_to_another() {
+    let again = |reply, newer: bool| {
         let mut cluster = about_to_retry(policy());
         assert!(triggers(&mut cluster).contains(&Trigger::OnTaskRetry));
+        if newer {
+            cluster.scale("job", 3);
+        }
         cluster.answer("put job", reply);
+        cluster.deliver();
         cluster.live(SECOND * 30);
-        assert_eq!(triggers(&mut cluster), [Trigger::OnTaskRetry]);
         assert_eq!(cluster.status("job").task("w", 1).unwrap().attempt_status.id, 1);
-    }
+        triggers(&mut cluster)
+    };
+    assert_eq!(again(Reply::NotSent("no way".into()), false), [Trigger::OnTaskRetry]);
+    assert_eq!(again(refusal(409, "Conflict", "modified"), true), [Trigger::OnTaskRetry]);
+    assert_eq!(again(refusal(409, "Conflict", "modified"), false), []);
+    assert_eq!(again(refusal(500, "InternalError", "etcdserver: no space"), false), []);
+    assert_eq!(again(Reply::Unknown("no reply".into()), false), []);
 }
 
 #[test]

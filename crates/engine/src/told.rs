@@ -1,0 +1,45 @@
+//! What the history has of the version of a Framework that is to be replaced.
+
+use std::collections::BTreeSet;
+
+use framework_core::snapshot::{Snapshot, Trigger};
+
+use crate::history::Line;
+
+/// The lines of one version. A write that is repeated replaces what the first try replaced: its lines would
+/// be the same.
+#[derive(Debug, Default)]
+pub struct Told {
+    version: u128,
+    /// By TaskRole and index; without a TaskRole, of the Framework.
+    lines: BTreeSet<(Trigger, String, i32)>,
+}
+
+impl Told {
+    /// The lines that were not told of this version. They count as told.
+    pub fn news(&mut self, version: u128, mut lines: Vec<Line>) -> Vec<Line> {
+        if self.version != version {
+            self.clear();
+            self.version = version;
+        }
+        lines.retain(|line| self.lines.insert(identity(line)));
+        lines
+    }
+
+    /// The lines may not have been written: their request did not leave.
+    pub fn clear(&mut self) {
+        self.lines.clear();
+    }
+}
+
+fn identity(line: &Line) -> (Trigger, String, i32) {
+    match line {
+        Line::Task {
+            snapshot:
+                Snapshot::TaskRetry { task_role, task_index, .. }
+                | Snapshot::TaskDeletion { task_role, task_index, .. },
+            ..
+        } => (line.trigger(), task_role.clone(), *task_index),
+        _ => (line.trigger(), String::new(), 0),
+    }
+}

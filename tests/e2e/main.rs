@@ -38,6 +38,7 @@ mod rescale;
 #[path = "../rescale_promises/mod.rs"]
 mod rescale_promises;
 mod restart;
+mod restored;
 mod rules;
 mod scenarios;
 mod smoke;

@@ -24,13 +24,13 @@ fn shown() -> &'static str {
 }
 
 /// A cluster with an overlay installed, and the namespaces `team-a` and `team-b`.
-struct Installed {
-    cluster: Cluster,
+pub struct Installed {
+    pub cluster: Cluster,
     objects: Vec<Value>,
 }
 
 impl Installed {
-    fn start(overlay: &str) -> Installed {
+    pub fn start(overlay: &str) -> Installed {
         let cluster = Cluster::start(Options::default()).expect("a cluster of its own");
         let directory = tempfile::tempdir().expect("a directory");
         // A path relative to the overlay: kustomize takes no other one.
@@ -57,7 +57,7 @@ impl Installed {
     }
 
     /// Starts the controller as its account, in the way of the Deployment.
-    fn controller(&self) -> Running {
+    pub fn controller(&self) -> Running {
         let directory = tempfile::tempdir().expect("a directory");
         let file = self.object("ConfigMap")["data"]["frameworkcontroller.yaml"].as_str().expect("a file");
         std::fs::write(directory.path().join("frameworkcontroller.yaml"), file).expect("it is written");
@@ -78,7 +78,7 @@ impl Installed {
         program::start_in(directory, &arguments, &[("KUBECONFIG", path.as_os_str())])
     }
 
-    fn create(&self, namespace: &str, manifest: &Manifest, queue: Option<&str>) {
+    pub fn create(&self, namespace: &str, manifest: &Manifest, queue: Option<&str>) {
         let mut framework = manifest.object();
         framework.metadata.labels =
             queue.map(|queue| [(QUEUE_NAME_LABEL.to_owned(), queue.to_owned())].into());
@@ -86,11 +86,11 @@ impl Installed {
         block_on(api.create(&PostParams::default(), &framework)).expect("it is accepted");
     }
 
-    fn frameworks(&self, namespace: &str) -> Api<Framework> {
+    pub fn frameworks(&self, namespace: &str) -> Api<Framework> {
         Api::namespaced(block_on(async { self.cluster.client() }), namespace)
     }
 
-    fn succeeds(&self, namespace: &str, name: &str) {
+    pub fn succeeds(&self, namespace: &str, name: &str) {
         let api = self.frameworks(namespace);
         until(&format!("{name} is completed"), || {
             let status = block_on(api.get(name)).expect("it is there").status?;
@@ -115,11 +115,11 @@ fn kubectl(cluster: &Cluster, arguments: &[&str], input: &str) -> String {
     output.stdout
 }
 
-fn ends(name: &str) -> Manifest {
+pub fn ends(name: &str) -> Manifest {
     manifest(name).role("w", 2, &[("exit-code", "0")])
 }
 
-fn stop(mut program: Running) -> String {
+pub fn stop(mut program: Running) -> String {
     program.terminate();
     let (code, log) = program.end();
     assert_eq!(code, Some(0), "{log}");

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use framework_message::Slots;
+use framework_shard::Version;
 use framework_shard::event::Outcome;
 use framework_shard::member::view::{Figures, View};
 use framework_shard::moves::Move;
@@ -63,6 +64,14 @@ pub enum Notice {
     Figures(Figures),
     /// This replica changed the owners of slots.
     Moved(Moved),
+    /// A read showed an older version than one that was known when it was sent: the store was restored to an
+    /// older state. This replica owns nothing any more, and only another start makes what it knows valid.
+    StoreWentBack {
+        /// The version that was known.
+        seen: Version,
+        /// The version of the read.
+        found: Version,
+    },
     /// Everything was handed over: the program can end.
     Exit,
 }

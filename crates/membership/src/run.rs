@@ -10,7 +10,7 @@ use framework_shard::map::SlotMap;
 use framework_shard::member::view::Figures;
 use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::moves::{Move, moves};
-use framework_shard::{Incarnation, Policy, Seen};
+use framework_shard::{Incarnation, Policy, Seen, Version};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
@@ -63,6 +63,11 @@ enum Ended {
     Event(Event),
     LeaseWritten(Whose, Ticket, Outcome),
     Moved(Vec<Move>),
+    /// A read showed a version that is older than the one that was known when it was sent.
+    WentBack {
+        known: Version,
+        found: Version,
+    },
 }
 
 /// The last report, and the names that reports need.
@@ -229,6 +234,12 @@ impl Driver {
                     let uid = self.reported.lease_uid.clone();
                     self.notify(Notice::Moved(Moved { moves, lease: LEADER_LEASE, namespace, uid }));
                 }
+                Ended::WentBack { known, found } => {
+                    // Watches that began at later versions show nothing, so that no other life would do better.
+                    Slot::all().for_each(|slot| self.parts.ownership.disown(slot));
+                    self.notify(Notice::StoreWentBack { seen: known, found });
+                    self.over = true;
+                }
             }
         }
     }
@@ -287,7 +298,16 @@ impl Driver {
                 let (store, life) = (self.store.clone(), self.life);
                 let before = self.map.as_ref().and_then(|map| map.value.clone());
                 let own = self.me.lease().to_owned();
-                self.requests.spawn(async move { (life, exchange(store, now, effect, &own, before).await) });
+                let known = match &effect {
+                    Effect::ReadLease(name) => self.leases.get(name).map(|seen| seen.version),
+                    Effect::ReadMap => self.map.as_ref().map(|seen| seen.version),
+                    _ => None,
+                };
+                self.requests.spawn(async move {
+                    let ended = exchange(store, now, effect, &own, before).await;
+                    let went_back = known.and_then(|known| went_back(known, &ended));
+                    (life, went_back.map_or(ended, |went_back| vec![went_back]))
+                });
             }
             Effect::List(slots) => {
                 for (slot, epoch) in slots.iter().filter_map(|slot| Some((slot, self.member.epoch(slot)?))) {
@@ -341,6 +361,16 @@ impl Driver {
 fn incarnation(parts: &mut Parts) -> Incarnation {
     let random = format!("{:08x}", (parts.random)() as u32);
     Incarnation::new(&lease_name(&parts.host), &random)
+}
+
+/// Reads are consistent, so one that shows less than was known shows that the store was restored.
+fn went_back(known: Version, ended: &[Ended]) -> Option<Ended> {
+    let found = ended.iter().find_map(|ended| match ended {
+        Ended::Event(Event::LeaseSeen { seen, .. }) => Some(seen.version),
+        Ended::Event(Event::MapRead(seen)) => seen.as_ref().map(|seen| seen.version),
+        _ => None,
+    })?;
+    (found < known).then_some(Ended::WentBack { known, found })
 }
 
 /// Does a read or a write. `own` is the name of this replica's Lease, `before` the map as it was seen last.

@@ -15,6 +15,13 @@ pub enum Event {
     Queue(QueueEvent),
     /// A LIST of the QueueUnits begins, after this grant of slots.
     ListsUnits(Selection),
+    /// A LIST is of an older version than one that its watch had shown: the store was restored.
+    StoreWentBack {
+        /// The version that was shown.
+        seen: u128,
+        /// The version of the LIST.
+        found: u128,
+    },
 }
 
 impl Event {

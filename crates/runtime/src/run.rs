@@ -241,6 +241,7 @@ impl Controller {
         let Some(shares) = &mut self.shares else { return };
         let now = self.clock.now();
         let events = shares.take_in(now, notice);
+        self.went_back = self.went_back.or(shares.went_back());
         events.into_iter().for_each(|event| self.share(now, event));
         let Some(shares) = &self.shares else { return };
         let (qps, burst, max_in_flight) = shares.budget(&self.settings);
@@ -342,6 +343,7 @@ impl Controller {
             Event::Engine(event) => self.engine.step(self.clock.now(), event),
             Event::Queue(event) => self.queueing.step(event),
             Event::ListsUnits(_) => {}
+            Event::StoreWentBack { seen, found } => self.went_back = Some((seen, found)),
         }
     }
 

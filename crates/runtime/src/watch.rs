@@ -110,6 +110,11 @@ pub async fn watch_while_served<T: Kind>(
             }
             seen = source.next() => seen,
         };
+        if let Some((seen, found)) = source.went_back()
+            && sink.events.send(Event::StoreWentBack { seen, found }).await.is_err()
+        {
+            return;
+        }
         let synced = matches!(seen, Ok(watcher::Event::InitDone));
         let event = match seen {
             Ok(event) => {

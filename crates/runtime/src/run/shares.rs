@@ -55,6 +55,7 @@ pub struct Shares {
     has_whole_budget: bool,
     metrics: Arc<Metrics>,
     recorder: Recorder,
+    went_back: Option<(u128, u128)>,
     exited: bool,
 }
 
@@ -164,6 +165,7 @@ pub fn start(
         has_whole_budget: member.has_whole_budget,
         metrics: Arc::clone(&parts.metrics),
         recorder: recorder.clone(),
+        went_back: None,
         exited: false,
     };
     (Some(shares), ownership, Some(selected))
@@ -257,6 +259,10 @@ impl Shares {
                 self.report(&moved);
                 return None;
             }
+            Notice::StoreWentBack { seen, found } => {
+                self.went_back = Some((seen.0.into(), found.0.into()));
+                return None;
+            }
             Notice::Exit => {
                 self.exited = true;
                 return None;
@@ -334,10 +340,15 @@ impl Shares {
     }
 
     fn command(&self, command: Command) {
-        // The member is gone only after everything was handed over.
+        // The member is gone only after everything was handed over, or the store was restored.
         if let Err(TrySendError::Full(command)) = self.commands.try_send(command) {
             error!(?command, "the member takes no commands");
         }
+    }
+
+    /// The version that the member knew, and an older one that a later read showed: the store was restored.
+    pub fn went_back(&self) -> Option<(u128, u128)> {
+        self.went_back
     }
 
     /// Whether everything was handed over.

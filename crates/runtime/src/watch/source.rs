@@ -40,6 +40,10 @@ pub struct Source<T> {
     share: Option<Selection>,
     /// The version up to which the events have shown everything; `None`: nothing was listed.
     version: Option<String>,
+    /// The highest version that was shown.
+    highest: u128,
+    /// The highest version, and a lower one of a LIST that began after it was shown.
+    went_back: Option<(u128, u128)>,
     /// Slots that were listed alone, with the version of their LIST: the watch began before it.
     floors: Vec<(Slots, u128)>,
     step: Step<T>,
@@ -69,6 +73,8 @@ impl<T: Kind> Source<T> {
             part: None,
             share: None,
             version: None,
+            highest: 0,
+            went_back: None,
             floors: Vec::new(),
             step: Step::Begin,
         }
@@ -108,6 +114,12 @@ impl<T: Kind> Source<T> {
             (Some(share), Some(part)) => share.slots.without(part),
             _ => Slots::NONE,
         }
+    }
+
+    /// The version that was shown, and the version of a later LIST, if that is lower. LISTs are consistent, so
+    /// the store was restored to an older state then. Returns them once.
+    pub fn went_back(&mut self) -> Option<(u128, u128)> {
+        self.went_back.take()
     }
 
     /// The next event; the caller waits after an error. The future may be dropped at every time.
@@ -197,6 +209,10 @@ impl<T: Kind> Source<T> {
             self.begin_again();
             return Err(Error::NoResourceVersion);
         }
+        if let Some(listed) = number(version.as_deref()) {
+            self.went_back = (listed < self.highest).then_some((self.highest, listed));
+            self.highest = listed;
+        }
         self.step = Step::Listed { objects: list.items.into_iter(), token, version };
         Ok(None)
     }
@@ -209,7 +225,6 @@ impl<T: Kind> Source<T> {
             (Some(part), Some(version)) => {
                 let [known, listed] = [self.version.as_deref(), Some(&*version)].map(number);
                 let Some(floor) = listed.filter(|listed| known.is_some_and(|known| known <= *listed)) else {
-                    // A LIST that is older than what was shown comes from a store that was restored.
                     self.list_all();
                     return false;
                 };
@@ -261,9 +276,10 @@ impl<T: Kind> Source<T> {
 
     /// The watch has shown everything up to this version.
     fn shown(&mut self, version: String) {
+        let number = number(Some(&version)).unwrap_or_default();
+        self.highest = self.highest.max(number);
         if !self.floors.is_empty() {
-            let version = number(Some(&version)).unwrap_or_default();
-            self.floors.retain(|(_, floor)| version < *floor);
+            self.floors.retain(|(_, floor)| number < *floor);
         }
         self.version = Some(version);
     }

@@ -97,6 +97,10 @@ async fn seen(script: &Script) -> Vec<String> {
                 seen.push(format!("released {} of {}", pod.name, pod.key.name));
                 continue;
             }
+            Event::StoreWentBack { seen: shown, found } => {
+                seen.push(format!("went back from {shown} to {found}"));
+                continue;
+            }
             event => panic!("{event:?}"),
         };
         seen.push(match change {
@@ -152,6 +156,33 @@ async fn a_watch_too_far_behind_lists_again() {
         list("20", "", &[]),
     ]);
     assert_eq!(seen(&script).await, ["restarted", "listed a", "synced", "restarted", "synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_older_than_what_was_shown_is_of_a_restored_store() {
+    let applied = |name: &str, version: &str| ("ADDED", pod(name, version, "job-attempt"));
+    let script = Script::new(vec![
+        list("10", "", &[]),
+        events(&[applied("a", "11"), applied("b", "12"), ("ERROR", gone())]),
+        list("12", "", &[]),
+        events(&[("ERROR", gone())]),
+        list("11", "", &[pod("a", "11", "job-attempt")]),
+        events(&[("ERROR", gone())]),
+        list("11", "", &[]),
+    ]);
+    let seen = seen(&script).await;
+    let after: Vec<&str> = seen.iter().map(String::as_str).skip(4).collect();
+    let expected = [
+        "restarted",
+        "synced",
+        "restarted",
+        "went back from 12 to 11",
+        "listed a",
+        "synced",
+        "restarted",
+        "synced",
+    ];
+    assert_eq!(after, expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,6 +301,7 @@ impl Share {
                 Event::Engine(engine::Event::Pod(
                     Change::Listed(pod) | Change::Applied(pod) | Change::Deleted(pod),
                 )) => pod.name,
+                Event::StoreWentBack { .. } => "went back".to_owned(),
                 event => panic!("{event:?}"),
             });
         }
@@ -360,7 +392,7 @@ async fn a_share_is_listed_whole_if_its_watch_cannot_go_on() {
     // A LIST that is older than what was shown: the store was restored.
     let restored = vec![list("29", "", &[]), list("29", "", &[])];
     let (seen, asked) = share.change(&[1, 2, 3], &[3], restored).await;
-    assert_eq!(seen, ["lists [3]", "restarted", "lists [1, 2, 3]", "restarted", "synced"]);
+    assert_eq!(seen, ["lists [3]", "restarted", "went back", "lists [1, 2, 3]", "restarted", "synced"]);
     assert_eq!(asked, ["list 3", "list 1,2,3", "watch 1,2,3 from 29"]);
     // Nothing was shown meanwhile.
     share.change(&[], &[], Vec::new()).await;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use framework_core::Action;
 use framework_message::backoff::Failures;
 
-/// From so many refused TaskRoles on, all others of the Framework wait with them. Each of thousands would
+/// From so many refused TaskRoles on, all others of the Framework wait with them. Each of a hundred would
 /// find out for itself otherwise.
 const MANY: usize = 16;
 

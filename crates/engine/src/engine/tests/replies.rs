@@ -148,13 +148,13 @@ fn a_refusal_is_probed_by_one_create_of_all() {
 }
 
 #[test]
-fn thousands_of_task_roles_are_probed_by_one_create_of_all() {
+fn a_hundred_task_roles_are_probed_by_one_create_of_all() {
     let mut cluster = Cluster::new(policy());
     cluster.create_framework("job", 1);
     cluster.edit("job", |framework| {
         let role = framework.spec.task_roles[0].clone();
         let named = |index| framework_api::TaskRole { name: format!("w{index}"), ..role.clone() };
-        framework.spec.task_roles = (0..3000).map(named).collect();
+        framework.spec.task_roles = (0..100).map(named).collect();
     });
     cluster.deliver();
     let end = cluster.now + SECOND * 300;
@@ -171,8 +171,8 @@ fn thousands_of_task_roles_are_probed_by_one_create_of_all() {
     }
     let asked = cluster.count("create job-w");
     assert!((4..=64 + 12).contains(&asked), "{asked}");
-    cluster.live(SECOND * 240);
-    assert_eq!(cluster.pods.len(), 3000, "one that is accepted lets the others follow");
+    cluster.live(SECOND * 180);
+    assert_eq!(cluster.pods.len(), 100, "one that is accepted lets the others follow");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::dispatch::Class;
 use crate::history::{Gap, Line};
-use crate::object::FrameworkObject;
+use crate::object::{FrameworkObject, Unreadable};
 use crate::object_cache::{ObjectCache, Source};
 use crate::outgoing::Outgoing;
 use crate::persisted::Persisted;
@@ -213,6 +213,16 @@ impl FrameworkState {
             }
         };
         self.quarantine = Quarantine::of(unreadable);
+    }
+
+    /// Its version counts as one that cannot be read, for this reason.
+    pub fn leave_alone(&mut self, reason: &str) {
+        let Some(Persisted { framework, status, .. }) = self.persisted.take() else { return };
+        self.outgoing.outbox.clear();
+        self.outgoing.write.withdraw_unsent();
+        let conditions = status.map(|status| status.conditions.clone());
+        let unreadable = Unreadable { framework: Some(framework), conditions, ..Unreadable::from(reason) };
+        self.quarantine = Quarantine::of(Some(unreadable));
     }
 
     /// The Framework as the core observes it, with these objects; `None` if it cannot be read.

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_core::batch::sync_all;
+use framework_core::batch::{Panicked, sync_all};
 use framework_core::observed::{Objects, Outcome};
 use framework_core::{Defect, Moment, Observed, Plan, Urgency};
 
 use super::Engine;
 use crate::cache::Entry;
+use crate::event::Effect;
 use crate::framework_state::FrameworkState;
 use crate::history::Line;
 use crate::status_write::Draft;
 use framework_message::backoff::mix;
 use framework_message::{Key, MayAct, Now};
+use tracing::error;
 
 /// The least time between evaluations of one Framework, for each Task. A burst of events is evaluated once in
 /// that time: evaluations of 10,000 Tasks, which take 2 to 4 ms, take a hundredth of a processor. Status
@@ -41,7 +43,10 @@ impl Engine {
         });
         let plans = self.plan(now, seed, &keys);
         for (key, plan) in keys.iter().zip(plans) {
-            self.absorb(now, key, plan);
+            match plan {
+                Ok(plan) => self.absorb(now, key, plan),
+                Err(panicked) => self.leave_alone(key, &panicked),
+            }
             self.schedule(now, key);
         }
     }
@@ -90,7 +95,7 @@ impl Engine {
         state.schedule.is_due(now, &time)
     }
 
-    fn plan(&self, now: Now, seed: u128, keys: &[Key]) -> Vec<Plan> {
+    fn plan(&self, now: Now, seed: u128, keys: &[Key]) -> Vec<Result<Plan, Panicked>> {
         let wall = self.clock.time.now(now);
         let is_forgetful = self.policy.defects.has(Defect::ForgetInFlight);
         let forgetful: Vec<Objects> =
@@ -113,6 +118,16 @@ impl Engine {
         let mut objects = self.cache.get(key).map(|entry| entry.known.objects.clone()).unwrap_or_default();
         objects.pod_creates.retain(|_, create| create.outcome != Outcome::InFlight);
         objects
+    }
+
+    /// The evaluation of a Framework panicked: nothing happens to it until its object changes.
+    pub(super) fn leave_alone(&mut self, key: &Key, Panicked(message): &Panicked) {
+        error!(framework = %key, message, "the evaluation of the Framework panicked, and it is left alone");
+        let Some(state) = self.state(key) else { return };
+        state.leave_alone(&format!("its evaluation panicked, a defect of the controller: {message}"));
+        if let Some((framework, report)) = state.quarantine.report(&mut state.reported) {
+            self.effects.push(Effect::Publish { framework, reports: vec![report] });
+        }
     }
 
     fn absorb(&mut self, now: Now, key: &Key, plan: Plan) {

@@ -9,7 +9,8 @@ use framework_api::State;
 use super::cluster::{Cluster, policy};
 use crate::event::Event;
 use crate::object::Unreadable;
-use framework_message::Change;
+use framework_core::batch::Panicked;
+use framework_message::{Change, Key};
 
 impl Cluster {
     /// Makes the stored Framework unreadable.
@@ -63,6 +64,27 @@ fn an_unreadable_status_is_reported_once_and_goes_on_when_repaired() {
     let running = cluster.status("job").conditions[0].clone();
     assert!(running.status != "Unknown" && running.reason != "StatusUnreadable", "{running:?}");
     assert_ne!(cluster.state("job"), State::Completed);
+}
+
+#[test]
+fn a_framework_whose_evaluation_panicked_is_left_alone_until_it_changes() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 2);
+    cluster.running("other", 1);
+    let panicked = Panicked("index 7 of 5".to_owned());
+    cluster.engine.leave_alone(&Key::new("ns", "job"), &panicked);
+    cluster.exit("job-w-0", 0);
+    cluster.exit("other-w-0", 0);
+    cluster.deliver();
+    cluster.pass(Duration::from_secs(2));
+    let words = "its evaluation panicked, a defect of the controller: index 7 of 5";
+    assert!(matches!(cluster.told()[..], [note] if note.ends_with(words)), "{:?}", cluster.told());
+    let waiting = cluster.waiting();
+    assert_eq!(waiting, ["put other AttemptRunning", "quarantine job"]);
+    // The condition makes another version.
+    cluster.live(Duration::from_secs(5));
+    assert_eq!(cluster.state("other"), State::Completed);
+    assert!(cluster.status("job").task("w", 0).unwrap().attempt_status.completion_status.is_some());
 }
 
 #[test]

@@ -60,7 +60,10 @@ impl Cluster {
         let version = self.version();
         let Some(object) = self.frameworks.get_mut(name) else { return not_found() };
         object.resource_version = version;
-        object.content.as_mut().unwrap_err().conditions = Some(conditions.to_vec());
+        match &mut object.content {
+            Ok((_, status)) => Arc::make_mut(status.as_mut().unwrap()).conditions = conditions.to_vec(),
+            Err(unreadable) => unreadable.conditions = Some(conditions.to_vec()),
+        }
         self.watch.push_back(Event::Framework(Change::Applied(object.clone())));
         Reply::Done
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::replicas::Replicas;
-use crate::cluster::{self, block_on, completed, frameworks, kubectl, log_of, manifest};
+use crate::cluster::{self, apply, block_on, completed, frameworks, kubectl, log_of, manifest};
 use crate::lifetime::metrics;
 use crate::queue::{QUEUEING, furnish};
 use crate::queue_history;
@@ -109,7 +109,7 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
 const FAR: &str = "9999-12-31T23:59:59Z";
 
 #[test]
-fn metadata_that_no_type_can_hold_keeps_no_framework_from_its_label() {
+fn times_that_no_type_can_hold_keep_no_framework_and_no_replica_out() {
     let _alone = Alone::wait();
     let ns = namespace("replicas-odd");
     manifest("odd").role("worker", 1, &[]).create(&ns);
@@ -121,6 +121,14 @@ fn metadata_that_no_type_can_hold_keeps_no_framework_from_its_label() {
     kubectl(&["patch", "fw", "odd", "--namespace", &ns, "--type=merge", "--patch", &patch]);
     let stored = kubectl(&["get", "fw", "odd", "--namespace", &ns, "-o", "yaml", "--show-managed-fields"]);
     assert!(stored.contains(FAR), "{stored}");
+    let metadata = json!({
+        "name": "frameworkcontroller-member-odd", "labels": {"frameworkcontroller.microsoft.com/lease": "true"},
+    });
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
+        "spec": {"renewTime": "9999-12-31T23:59:59.999999Z"},
+    });
+    apply("default", &lease.to_string());
     let mut replicas = Replicas::none();
     replicas.start("a", "");
     replicas.start("b", "");

@@ -8,6 +8,7 @@ mod lease;
 mod map;
 mod message;
 pub mod run;
+mod slim;
 mod store;
 mod watch;
 

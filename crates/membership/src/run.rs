@@ -23,6 +23,7 @@ use tracing::{error, info, warn};
 use crate::lease::{self, lease_name};
 use crate::map::MAP;
 use crate::message::{Command, Moved, Notice, ViewQuery, Whose};
+use crate::slim::Slim;
 use crate::store::{Store, map_of};
 use crate::watch::{Shown, watch};
 
@@ -105,8 +106,8 @@ struct Driver {
 /// a controller that takes no notices any more is not fit to own slots.
 pub async fn run(parts: Parts) -> bool {
     let store = Store::new(&parts.client, parts.policy.timeout);
-    let (leases, mut leases_shown) = channel::<Shown<Lease>>(SHOWN);
-    let (maps, mut map_shown) = channel::<Shown<ConfigMap>>(SHOWN);
+    let (leases, mut leases_shown) = channel::<Shown<Slim<Lease>>>(SHOWN);
+    let (maps, mut map_shown) = channel::<Shown<Slim<ConfigMap>>>(SHOWN);
     let mut watches = JoinSet::new();
     let of_members = ListParams::default().labels(lease::LABEL);
     watches.spawn(watch(store.leases.clone(), of_members, LEADER_LEASE, leases));
@@ -176,9 +177,9 @@ impl Driver {
         }
     }
 
-    fn lease_shown(&mut self, shown: Shown<Lease>) {
+    fn lease_shown(&mut self, shown: Shown<Slim<Lease>>) {
         let (name, seen) = match shown {
-            Shown::Present(lease) => {
+            Shown::Present(Slim(lease)) => {
                 let Some(seen) = lease::read(&lease) else { return };
                 let name = lease.metadata.name.unwrap_or_default();
                 if name == LEADER_LEASE {
@@ -209,9 +210,9 @@ impl Driver {
         }
     }
 
-    fn map_shown(&mut self, shown: Shown<ConfigMap>) {
+    fn map_shown(&mut self, shown: Shown<Slim<ConfigMap>>) {
         let seen = match shown {
-            Shown::Present(map) => map_of(&map),
+            Shown::Present(Slim(map)) => map_of(&map),
             Shown::Absent(_, version) => Some(Seen { version, value: None }),
             Shown::Listed => None,
         };

@@ -12,21 +12,22 @@ use framework_shard::{Seen, Version};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::Api;
 use kube::api::{DeleteParams, ListParams, ObjectList, PostParams, Preconditions};
+use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use crate::map::MAP;
+use crate::slim::Slim;
 use crate::{lease, map};
 
 /// The objects of the members, in one namespace.
 #[derive(Clone)]
 pub struct Store {
-    pub leases: Api<Lease>,
-    pub maps: Api<ConfigMap>,
+    pub leases: Api<Slim<Lease>>,
+    pub maps: Api<Slim<ConfigMap>>,
     timeout: Duration,
 }
 
@@ -43,7 +44,7 @@ impl Store {
     pub async fn read_lease(&self, name: &str) -> Option<Seen<LeaseRecord>> {
         let found = self.list(&self.leases, name).await?;
         match found.items.first() {
-            Some(found) => lease::read(found),
+            Some(Slim(found)) => lease::read(found),
             None => absent(&found),
         }
     }
@@ -52,7 +53,7 @@ impl Store {
     pub async fn read_map(&self) -> Option<Seen<SlotMap>> {
         let found = self.list(&self.maps, MAP).await?;
         match found.items.first() {
-            Some(found) => map_of(found),
+            Some(Slim(found)) => map_of(found),
             None => absent(&found),
         }
     }
@@ -85,8 +86,8 @@ impl Store {
         record: &LeaseRecord,
         now: Timestamp,
     ) -> Outcome {
-        let written = lease::render(name, base, record, now);
-        self.write(&self.leases, name, base, &written, |lease| lease::version(&lease.metadata)).await
+        let written = Slim(lease::render(name, base, record, now));
+        self.write(&self.leases, name, base, &written).await
     }
 
     /// Writes the map, if it has the version `base` still; without one, creates it.
@@ -95,27 +96,20 @@ impl Store {
             None => self.unreadable_map().await,
             base => base,
         };
-        let written = map::render(map, base);
-        self.write(&self.maps, MAP, base, &written, |map| lease::version(&map.metadata)).await
+        let written = Slim(map::render(map, base));
+        self.write(&self.maps, MAP, base, &written).await
     }
 
     /// The version of a map that is there and cannot be read. It counts as absent, and is replaced.
     async fn unreadable_map(&self) -> Option<Version> {
         let found = self.list(&self.maps, MAP).await?;
-        let unreadable = found.items.into_iter().find(|object| map::read(object).is_err());
-        unreadable.and_then(|object| lease::version(&object.metadata))
+        let unreadable = found.items.into_iter().find(|Slim(object)| map::read(object).is_err());
+        unreadable.and_then(|object| lease::version(object.meta()))
     }
 
-    async fn write<K>(
-        &self,
-        api: &Api<K>,
-        name: &str,
-        base: Option<Version>,
-        object: &K,
-        version: impl Fn(&K) -> Option<Version>,
-    ) -> Outcome
+    async fn write<K>(&self, api: &Api<K>, name: &str, base: Option<Version>, object: &K) -> Outcome
     where
-        K: Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+        K: Clone + Serialize + DeserializeOwned + std::fmt::Debug + Resource,
     {
         let parameters = PostParams::default();
         let writing = async {
@@ -125,7 +119,7 @@ impl Store {
             }
         };
         match timeout(self.timeout, writing).await {
-            Ok(Ok(written)) => version(&written).map_or(Outcome::Unknown, Outcome::Done),
+            Ok(Ok(written)) => lease::version(written.meta()).map_or(Outcome::Unknown, Outcome::Done),
             Ok(Err(kube::Error::Api(status))) if (400..500).contains(&status.code) => {
                 let reason = status.reason.as_str();
                 if status.code == 409 || status.code == 404 {

@@ -14,6 +14,7 @@ mod deadline;
 mod finished;
 mod floor;
 mod history;
+mod history_slow;
 mod image;
 mod job_crds;
 mod job_kinds;

@@ -22,6 +22,10 @@ pub enum Source {
     Reply,
 }
 
+/// The most deletions that are remembered: one for each of 10,000 Tasks, and more. A watch that hangs while
+/// Tasks fail and are retried adds to them.
+const MOST_TOMBSTONES: usize = 16_384;
+
 /// The objects of one Framework's name.
 #[derive(Debug, Default)]
 pub struct ObjectCache {
@@ -335,6 +339,10 @@ impl ObjectCache {
     /// The watch will go on to show the object up to its deletion, and must not revive it.
     fn bury_for_good(&mut self, uid: &str, version: Option<Version>) {
         if version.is_some_and(|version| !version.unwatched) {
+            // Without its tombstone, a watch that lags shows an object alive until it shows the end.
+            if self.tombstones.len() >= MOST_TOMBSTONES {
+                self.tombstones.pop_first();
+            }
             self.tombstones.insert(uid.to_owned(), u128::MAX);
         }
     }

@@ -147,6 +147,19 @@ fn a_reply_older_than_the_deletion_revives_nothing() {
 }
 
 #[test]
+fn a_watch_that_hangs_while_pods_come_and_go_takes_bounded_memory() {
+    let mut known = ObjectCache::default();
+    for number in 0..MOST_TOMBSTONES + 100 {
+        let uid = format!("{number:09}");
+        known.apply_pod(pod(&uid, 1), Source::Watch, 1);
+        known.pod_gone("job-w-0", &uid);
+        known.apply_pod(pod(&uid, 2), Source::Watch, 1);
+        assert!(uids(&known).is_empty(), "the watch is behind");
+    }
+    assert_eq!(known.tombstones.len(), MOST_TOMBSTONES);
+}
+
+#[test]
 fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
     let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);

@@ -51,7 +51,7 @@ fn removed(namespace: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_slow_reader_of_history_delays_the_framework_that_has_much_and_no_other() {
+fn a_slow_reader_of_history_delays_no_other_framework() {
     const TASKS: u32 = 100;
     let _alone = Alone::wait();
     let (large, small) = (namespace("slow-reader-large"), namespace("slow-reader-small"));

@@ -121,11 +121,10 @@ fn times_that_no_type_can_hold_keep_no_framework_and_no_replica_out() {
     kubectl(&["patch", "fw", "odd", "--namespace", &ns, "--type=merge", "--patch", &patch]);
     let stored = kubectl(&["get", "fw", "odd", "--namespace", &ns, "-o", "yaml", "--show-managed-fields"]);
     assert!(stored.contains(FAR), "{stored}");
-    let metadata = json!({
-        "name": "frameworkcontroller-member-odd", "labels": {"frameworkcontroller.microsoft.com/lease": "true"},
-    });
+    let labels = json!({"frameworkcontroller.microsoft.com/lease": "true"});
     let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "frameworkcontroller-member-odd", "labels": labels},
         "spec": {"renewTime": "9999-12-31T23:59:59.999999Z"},
     });
     apply("default", &lease.to_string());

@@ -114,7 +114,8 @@ fn no_object_costs_more_than_64_mib() {
 fn frameworks() -> Vec<(&'static str, Value)> {
     let of_roles = |tasks: usize, template: Value| {
         let mut framework = framework("job", 1, 1);
-        let role = |index: usize| json!({"name": format!("r{index}"), "taskNumber": tasks, "task": {"pod": template.clone()}});
+        let task = json!({"pod": template});
+        let role = |index: usize| json!({"name": format!("r{index}"), "taskNumber": tasks, "task": task});
         framework["spec"]["taskRoles"] = (0..TASKS).map(role).collect();
         let statuses = &mut framework["status"]["attemptStatus"]["taskRoleStatuses"];
         let first = statuses[0].clone();

@@ -4,6 +4,7 @@
 //! server shows them, and with the ends of their writes. Its [`run`](run::run) is a task of its own with a
 //! connection of its own, so that a controller with much to do renews its Lease in time.
 
+mod exchange;
 mod lease;
 mod map;
 mod message;

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framework_message::{Now, Ownership, Slot, Slots, Ticket};
-use framework_shard::event::{Effect, Event, Outcome};
+use framework_message::{Now, Ownership, Slot, Slots};
+use framework_shard::event::{Effect, Event};
 use framework_shard::lease::LeaseRecord;
 use framework_shard::map::SlotMap;
 use framework_shard::member::view::Figures;
 use framework_shard::member::{LEADER_LEASE, Member};
-use framework_shard::moves::{Move, moves};
-use framework_shard::{Incarnation, Policy, Seen, Version};
+use framework_shard::{Incarnation, Policy, Seen};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
@@ -20,9 +19,10 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
+use crate::exchange::{Ended, checked, exchange};
 use crate::lease::{self, lease_name};
 use crate::map::MAP;
-use crate::message::{Command, Moved, Notice, ViewQuery, Whose};
+use crate::message::{Command, Moved, Notice, ViewQuery};
 use crate::slim::Slim;
 use crate::store::{Store, map_of};
 use crate::watch::{Shown, watch};
@@ -58,18 +58,6 @@ const SHOWN: usize = 256;
 
 /// The end of a request, with the life that sent it.
 type Answered = (u64, Vec<Ended>);
-
-/// The end of a request, for the member and for the controller.
-enum Ended {
-    Event(Event),
-    LeaseWritten(Whose, Ticket, Outcome),
-    Moved(Vec<Move>),
-    /// A read showed a version that is older than the one that was known when it was sent.
-    WentBack {
-        known: Version,
-        found: Version,
-    },
-}
 
 /// The last report, and the names that reports need.
 #[derive(Default)]
@@ -236,7 +224,7 @@ impl Driver {
                     self.notify(Notice::Moved(Moved { moves, lease: LEADER_LEASE, namespace, uid }));
                 }
                 Ended::WentBack { known, found } => {
-                    // Watches that began at later versions show nothing, so that no other life would do better.
+                    // Watches that began at later versions show nothing: no other life would do better.
                     Slot::all().for_each(|slot| self.parts.ownership.disown(slot));
                     self.notify(Notice::StoreWentBack { seen: known, found });
                     self.over = true;
@@ -306,8 +294,7 @@ impl Driver {
                 };
                 self.requests.spawn(async move {
                     let ended = exchange(store, now, effect, &own, before).await;
-                    let went_back = known.and_then(|known| went_back(known, &ended));
-                    (life, went_back.map_or(ended, |went_back| vec![went_back]))
+                    (life, checked(ended, known))
                 });
             }
             Effect::List(slots) => {
@@ -362,46 +349,4 @@ impl Driver {
 fn incarnation(parts: &mut Parts) -> Incarnation {
     let random = format!("{:08x}", (parts.random)() as u32);
     Incarnation::new(&lease_name(&parts.host), &random)
-}
-
-/// Reads are consistent, so one that shows less than was known shows that the store was restored.
-fn went_back(known: Version, ended: &[Ended]) -> Option<Ended> {
-    let found = ended.iter().find_map(|ended| match ended {
-        Ended::Event(Event::LeaseSeen { seen, .. }) => Some(seen.version),
-        Ended::Event(Event::MapRead(seen)) => seen.as_ref().map(|seen| seen.version),
-        _ => None,
-    })?;
-    (found < known).then_some(Ended::WentBack { known, found })
-}
-
-/// Does a read or a write. `own` is the name of this replica's Lease, `before` the map as it was seen last.
-async fn exchange(store: Store, now: Now, effect: Effect, own: &str, before: Option<SlotMap>) -> Vec<Ended> {
-    let event = match effect {
-        Effect::WriteLease { name, base, record, ticket } => {
-            let outcome = store.write_lease(&name, base, &record, now.wall).await;
-            let whose = match name.as_str() {
-                LEADER_LEASE => Whose::Leader,
-                name if name == own => Whose::Own,
-                _ => Whose::Other,
-            };
-            return vec![Ended::LeaseWritten(whose, ticket, outcome)];
-        }
-        Effect::ReadLease(name) => store.read_lease(&name).await.map(|seen| Event::LeaseSeen { name, seen }),
-        Effect::DeleteLease { name, base } => {
-            store.delete_lease(&name, base).await;
-            None
-        }
-        Effect::PutMap { base, map, ticket } => {
-            let outcome = store.put_map(base, &map).await;
-            let moves = moves(before.as_ref(), &map);
-            let event = Ended::Event(Event::MapPut { ticket, outcome });
-            return match outcome {
-                Outcome::Done(_) if !moves.is_empty() => vec![event, Ended::Moved(moves)],
-                _ => vec![event],
-            };
-        }
-        Effect::ReadMap => Some(Event::MapRead(store.read_map().await)),
-        _ => None,
-    };
-    event.map(Ended::Event).into_iter().collect()
 }

@@ -349,7 +349,8 @@ proptest! {
             assert_deferrable(&world, &plan);
             let twice = [(world.observed(), world.moment()), (world.observed(), world.moment())];
             let batch = sync_all(&twice, &world.policy);
-            prop_assert!(batch.iter().all(|other| other.as_ref() == Ok(&plan)), "a batch is the map of its members");
+            let is_map = batch.iter().all(|other| other.as_ref() == Ok(&plan));
+            prop_assert!(is_map, "a batch is the map of its members");
             for action in &plan.act {
                 let permitted = match &world.status {
                     Some(status) => permit::permits(status, &world.framework, action),

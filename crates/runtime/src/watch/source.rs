@@ -116,7 +116,7 @@ impl<T: Kind> Source<T> {
         }
     }
 
-    /// The version that was shown, and the version of a later LIST, if that is lower. LISTs are consistent, so
+    /// The version that was shown, and the version of a later LIST, if that is lower. LISTs are consistent:
     /// the store was restored to an older state then. Returns them once.
     pub fn went_back(&mut self) -> Option<(u128, u128)> {
         self.went_back.take()

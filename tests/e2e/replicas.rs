@@ -29,10 +29,10 @@ fn shards(name: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {reply}"))
 }
 
-/// Frameworks of three Tasks that run for some seconds, some of which fail once.
+/// Frameworks of three Tasks, some of which fail once. They run so long that a busy machine runs all at once.
 fn create(namespace: &str) {
     for index in 0..FRAMEWORKS {
-        let fate = [("run-duration", "6s"), ("exit-code", "200"), ("only-task-attempt", "0")];
+        let fate = [("run-duration", "15s"), ("exit-code", "200"), ("only-task-attempt", "0")];
         let fate = if index % 3 == 0 { &fate[..] } else { &fate[..1] };
         manifest(&name(index)).role("worker", 3, fate).task_retry(true, 0).create(namespace);
     }

@@ -3,7 +3,7 @@
 //! The Pods of a TaskRole are made from one template, so what is refused to one of them is refused to all.
 //! TaskRoles that are refused for one reason are probed in turn. Guarantees: after a refusal, no Pod of the
 //! TaskRole is created until a delay is over; then one Pod of all TaskRoles that were refused for the same
-//! reason is. Other TaskRoles are not affected, unless [`MANY`] were refused.
+//! reason is. Other TaskRoles are not affected, unless 16 were refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

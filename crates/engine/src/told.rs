@@ -1,4 +1,4 @@
-//! What the history has of the version of a Framework that is to be replaced.
+//! The lines that the history has about the version of a Framework that is to be replaced.
 
 use std::collections::BTreeSet;
 

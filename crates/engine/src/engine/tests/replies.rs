@@ -124,11 +124,9 @@ fn a_write_that_landed_without_a_reply_delays_nothing() {
     assert_eq!(cluster.waiting(), ["create map job"], "the watch has shown it: there is no GET");
 }
 
-#[test]
-fn a_refusal_is_probed_by_one_create_of_all() {
-    let mut cluster = Cluster::new(policy());
-    cluster.creating("job", 500);
-    let end = cluster.now + SECOND * 300;
+/// Lets time pass. A quota refuses every Pod of `job`, and other requests are served.
+fn refuse_creates(cluster: &mut Cluster, time: Duration) {
+    let end = cluster.now + time;
     while cluster.now < end {
         for waiting in cluster.waiting() {
             if waiting.starts_with("create job-w") {
@@ -140,6 +138,13 @@ fn a_refusal_is_probed_by_one_create_of_all() {
         cluster.deliver();
         cluster.pass(SECOND / 4);
     }
+}
+
+#[test]
+fn a_refusal_is_probed_by_one_create_of_all() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 500);
+    refuse_creates(&mut cluster, SECOND * 300);
     let asked = cluster.count("create job-w");
     // Those that were in flight at the first refusal, and one each time the back-off ends.
     assert!(asked <= 64 + 12, "{asked}");
@@ -157,18 +162,7 @@ fn a_hundred_task_roles_are_probed_by_one_create_of_all() {
         framework.spec.task_roles = (0..100).map(named).collect();
     });
     cluster.deliver();
-    let end = cluster.now + SECOND * 300;
-    while cluster.now < end {
-        for waiting in cluster.waiting() {
-            if waiting.starts_with("create job-w") {
-                cluster.answer(&waiting, refusal(403, "Forbidden", "exceeded quota: small"));
-            } else {
-                cluster.serve(&waiting);
-            }
-        }
-        cluster.deliver();
-        cluster.pass(SECOND / 4);
-    }
+    refuse_creates(&mut cluster, SECOND * 300);
     let asked = cluster.count("create job-w");
     assert!((4..=64 + 12).contains(&asked), "{asked}");
     cluster.live(SECOND * 180);

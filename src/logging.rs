@@ -42,8 +42,8 @@ pub struct BadFilter {
 
 /// The filter of the log: that of the variable, else that of the flag, else `info`.
 ///
-/// Each directive is a level, or a target of the program's code with one: a word alone would be the name of a
-/// target that nothing logs under, so that a misspelt level would log nothing at all.
+/// Each directive is a level, or a target of the program's code with one. Any other word alone would be the
+/// name of a target that nothing logs under, so a misspelt level would log nothing at all.
 pub fn filter(variable: Option<&str>, flag: Option<&str>) -> Result<EnvFilter, BadFilter> {
     let (origin, value, rest) = match (variable.filter(|value| !value.is_empty()), flag) {
         (Some(value), _) => ("RUST_LOG", value, value.to_owned()),

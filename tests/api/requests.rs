@@ -1,5 +1,5 @@
-//! Our requests on the real API server, sent as the controller's account and under the policies of `deploy/`:
-//! those it accepts, the objects it stores, and how we read its answers.
+//! Our requests on the real API server, sent as the controller's account and under the policies of `deploy/`.
+//! The tests cover the requests that it accepts, the objects that it stores, and how we read its answers.
 
 use std::sync::Arc;
 

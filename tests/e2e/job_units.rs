@@ -1,5 +1,5 @@
-//! Units of Jobs and JobSets on the real API server: those that users make for jobs without a label, and one
-//! whose controller is killed before it has resumed the job.
+//! Units of Jobs and JobSets on the real API server. Users make some of them for jobs without a label. The
+//! controller of one is killed before it has resumed the job.
 
 use framework_api::queue::{Phase, QUEUE_NAME_LABEL, RESUMED_BY_ANNOTATION};
 use k8s_openapi::api::batch::v1::Job;

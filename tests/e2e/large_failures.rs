@@ -27,8 +27,8 @@ const ETCD: usize = 3 << 19;
 /// The bound on the controller's memory.
 const MEMORY_BYTES: u64 = 128 << 20;
 
-/// The message of a Task's container, as the status has it; nothing if its Pod did not end by itself. kwok
-/// deletes by name, so that on a busy machine it may hit a Pod which replaces an orphan.
+/// The message of a Task's container, as the status has it. It is empty if the Pod did not end by itself. On
+/// a busy machine that can happen: kwok deletes by name, so it may hit a Pod that replaces an orphan.
 fn said(task: &TaskStatus) -> &str {
     let end = task.attempt_status.completion_status.as_ref().expect("it has ended");
     end.pod.as_ref().map_or("", |pod| &pod.containers[0].message)

@@ -96,7 +96,7 @@ fn is_exact(kind: &str) -> bool {
 
 /// Asserts that the controller and the garbage collector send as many requests as the page says. Status
 /// writes vary with the machine: there may be twice as many. Events, requests for the time and the status of
-/// a Queue come at their own pace, and the other programs are not ours: the page has their requests of one
+/// a Queue come at their own pace, and the other programs are not ours. So the page has their requests of one
 /// run.
 pub fn assert_as_written(lives: &[(&str, Requests)]) {
     let rows = rows(lives);

@@ -1,5 +1,5 @@
-//! The components that narrow the controller's rights, on a real API server that enforces them: the program
-//! runs as its own account, with the arguments and the config file of the Deployment, and no request of it is
+//! The components that narrow the controller's rights, on a real API server that enforces them. The program
+//! runs as its own account, with the arguments and the config file of the Deployment. No request of it is
 //! refused.
 
 use framework_api::queue::QUEUE_NAME_LABEL;

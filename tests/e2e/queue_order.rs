@@ -1,5 +1,6 @@
-//! The order of units on the real API server, by PriorityClass, policy and Queue, what a waiting unit tells,
-//! and the capacity of a Job and a JobSet until their last Pods are gone.
+//! The order of units on the real API server, by PriorityClass, policy and Queue. The tests also cover the
+//! position that a waiting unit reports, and the capacity of a Job and a JobSet until their last Pods are
+//! gone.
 
 use framework_api::queue::{Phase, QUEUE_NAME_LABEL};
 use framework_testcluster::running::Running;

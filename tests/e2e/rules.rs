@@ -1,5 +1,6 @@
-//! A controller runs with each kind of `podFailureSpec` that an administrator may write: the whole file that
-//! the original ships with its examples switched on, and lists that are reordered, overridden or short.
+//! A controller runs with each kind of `podFailureSpec` that an administrator may write. One is the whole
+//! file that the original ships, with its examples switched on. Others are lists that are reordered,
+//! overridden or short.
 
 use framework_api::code::Attribute;
 use framework_api::pod_failure::{PodFailureRule, default_rules};

@@ -2,7 +2,8 @@
 //! ends as it would have.
 //!
 //! The original is not started here. A controller of ours stands in for it, and leaves the objects as the
-//! original does: no label of a slot, only the contract's fields in the status, and a large status in gzip.
+//! original does. They have no label of a slot, only the contract's fields in the status, and a large status
+//! in gzip.
 
 use std::collections::BTreeMap;
 

@@ -27,8 +27,8 @@ use crate::cluster::{self, block_on, frameworks, installed, manifest};
 
 /// Requests in a second.
 const BUDGET: usize = 50;
-/// At most so many requests for another tenant go before the first one for a new Framework: what the budget
-/// allows while a watch on a busy machine lags by four seconds. By order of arrival it would be all that
+/// At most so many requests for another tenant go before the first one for a new Framework. The budget allows
+/// that many while a watch on a busy machine lags by four seconds. By order of arrival it would be all that
 /// wait.
 const BEFORE: usize = 4 * BUDGET;
 /// The namespace of the first tenant.

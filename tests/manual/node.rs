@@ -1,5 +1,6 @@
-//! A Pod that leaves its Node, because the Node is drained or tainted or the Pod is evicted, ends its attempt
-//! as any Pod that others delete: PodExternalDeleted, a transient failure. Deletion of the Node is different.
+//! A Pod leaves its Node when the Node is drained or tainted, or when the Pod is evicted. Its attempt ends as
+//! that of any Pod that others delete: PodExternalDeleted, a transient failure. Deletion of the Node is
+//! different.
 
 use framework_testcluster::shared;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! The alerts of `deploy/monitoring`: promtool runs each in a case where it fires and in one where it is
-//! silent, they name metrics that exist, and docs/alerts.md has a runbook of each.
+//! The alerts of `deploy/monitoring`. For each, promtool runs a case where it fires and one where it is
+//! silent. They name metrics that exist, and docs/alerts.md has a runbook of each.
 
 use std::collections::BTreeSet;
 use std::path::Path;

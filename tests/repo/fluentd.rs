@@ -1,7 +1,7 @@
 //! The configuration for Fluentd in docs/manual/history.md, against Fluentd's documented grammar.
 //!
-//! Fluentd itself is not started: each directive, plugin and parameter of the page must be one that the
-//! documentation of Fluentd 1.x lists, and the filters are applied to a line of the log.
+//! Fluentd itself is not started. Each directive, plugin and parameter of the page must be one that the
+//! documentation of Fluentd 1.x lists. The filters are applied to a line of the log.
 
 use std::collections::BTreeMap;
 

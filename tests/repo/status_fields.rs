@@ -1,5 +1,5 @@
-//! The page of the manual that lists every field of a status is generated from the types that the controller
-//! writes: the schema of the CRD describes the first level only.
+//! The page of the manual that lists every field of a status. It is generated from the types that the
+//! controller writes, because the schema of the CRD describes the first level only.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
-//! Jobs of a kind that has a row over many random lives, with an operator that is played here: it creates the
-//! Pods of a resumed job from the stored templates, ends jobs before their last Pods, and deletes the Pods of
-//! suspended ones. Replies are lost, watches lag, jobs are deleted and suspended, and the controller is
-//! killed.
+//! Jobs of a kind that has a row over many random lives, with an operator that is played here. The operator
+//! creates the Pods of a resumed job from the stored templates, ends jobs before their last Pods, and deletes
+//! the Pods of suspended ones. Replies are lost, watches lag, jobs are deleted and suspended, and the
+//! controller is killed.
 //!
 //! A unit asks for the Pods of its job, and goes with it. A job is resumed once and after its release, its
 //! Pods have the labels of the job, and released jobs never exceed the quota.

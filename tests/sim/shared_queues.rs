@@ -1,5 +1,5 @@
-//! The slot of a namespace goes from one replica to another while a unit of it is released: the new owner
-//! may not release the other unit, for which there is no room then.
+//! The slot of a namespace goes from one replica to another while a unit of it is released. The new owner may
+//! not release the other unit, for which there is no room then.
 
 use std::time::Duration;
 

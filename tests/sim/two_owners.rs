@@ -1,5 +1,5 @@
-//! One interleaving for each rule that keeps a slot from having two owners: it is harmless with the rule, and
-//! without it a replica acts for a slot that it does not own.
+//! One interleaving for each rule that keeps a slot from having two owners. It is harmless with the rule.
+//! Without the rule, a replica acts for a slot that it does not own.
 
 use framework_core::Defect;
 use framework_message::Slot;

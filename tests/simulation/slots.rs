@@ -191,8 +191,8 @@ impl Owners {
         })
     }
 
-    /// A request that is applied when another replica has the slot was on its way when it was lost: that
-    /// slot is not settled, and the request is within its life.
+    /// A request that is applied when another replica has the slot was on its way when the slot was lost.
+    /// That slot is not settled, and the request is within its life.
     fn landed_well(&self, act: &Exchange, change: &Change, slot: Slot) -> Result<(), String> {
         // Deletes and labels are guarded by a UID, and whoever owns the slot may find them done.
         if matches!(act.verb, Verb::Delete | Verb::Patch) {

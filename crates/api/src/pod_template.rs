@@ -1,6 +1,6 @@
 //! A pod template: its text as it was written, and its cost.
 //!
-//! A Framework is one object of at most 1.5 MiB, but a template of that size may stand for gigabytes: an
+//! A Framework is one object of at most 1.5 MiB, but a template of that size may stand for gigabytes. An
 //! empty element of a list becomes a struct of kilobytes, and each container gets fifteen variables. So the
 //! text is counted in one pass when the Framework is decoded. A template beyond a [limit](Excess) is dropped
 //! there, before anything decodes or renders it. A template within the limits is kept as text.

@@ -1,5 +1,5 @@
-//! Completions, as kubectl asks a plugin for them: the program `kubectl_complete-framework` gets the words of
-//! the line, the last of them unfinished, and prints one candidate a line, then what the shell may add.
+//! Completions, as kubectl asks a plugin for them. The program `kubectl_complete-framework` gets the words of
+//! the line, the last of them unfinished. It prints one candidate a line, then the instruction for the shell.
 
 use clap::builder::PossibleValue;
 use clap::{Arg, Command, CommandFactory, FromArgMatches};

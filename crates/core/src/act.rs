@@ -336,9 +336,10 @@ impl<'a> Acts<'a> {
     }
 }
 
-/// How many Pods of a TaskRole one plan creates. Rule A7 ends the creates of this plan at half of that, and
-/// those after the next status write before the evaluation that follows it, so that no create waits for an
-/// evaluation. A plan of all 10,000 creates of a large Framework costs more than the rest of its evaluation.
+/// How many Pods of a TaskRole one plan creates. Rule A7 stops the creates of this plan at half of that. The
+/// other half covers the time between the next status write and the evaluation that follows it, so that no
+/// create waits for an evaluation. A plan of all 10,000 creates of a large Framework costs more than the rest
+/// of its evaluation.
 ///
 /// The bound is of a TaskRole, because the creates of one may be refused while those of the others are not.
 fn most_creates(policy: &Policy) -> usize {

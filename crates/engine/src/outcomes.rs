@@ -65,7 +65,7 @@ impl End {
 }
 
 /// The time from the creation of a Framework to the moment when a Task of it first ran, in whole seconds, as
-/// both are stored; `None` if `before` has that moment, too, or `after` lacks it.
+/// both are stored. `None` if `before` has that moment, too, or `after` lacks it.
 pub fn creation_to_running(
     framework: &Framework,
     before: Option<&FrameworkStatus>,

@@ -85,8 +85,9 @@ impl Probes {
         }
     }
 
-    /// Removes from these acts the creates that may not be sent now: of each group of TaskRoles that were
-    /// refused together, all if the group waits or its probe is in flight, and else all but one.
+    /// Removes from these acts the creates that may not be sent now. Of each group of TaskRoles that were
+    /// refused together, it removes all creates if the group waits or its probe is in flight. Otherwise it
+    /// removes all but one.
     pub fn thin(&self, acts: &mut Vec<Action>, now: Duration) {
         if self.refused.is_empty() {
             return;

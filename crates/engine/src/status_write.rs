@@ -292,8 +292,8 @@ impl StatusWrite {
         (!counted).then(|| self.failures.another(true))
     }
 
-    /// A read that was sent at `sent` shows the version that was known: writes without a reply that were sent
-    /// more than a `lifetime` before it have had no effect, and can have none any more.
+    /// A read that was sent at `sent` shows the version that was known. So writes without a reply that were
+    /// sent more than a `lifetime` before it have had no effect, and can no longer have one.
     pub fn outlived(&mut self, sent: Duration, lifetime: Duration) {
         self.possible.retain(|possible| possible.sent + lifetime > sent);
         self.untracked = self.untracked.filter(|untracked| *untracked + lifetime > sent);

@@ -37,7 +37,8 @@ impl Trouble {
     }
 
     /// A write was accepted. Returns a Framework that waits for its own back-off only, from now on, and when
-    /// that ends: its writes may fail for a reason of its own, such as a webhook.
+    /// that ends. It keeps this back-off, because its writes may fail for a reason of its own, such as a
+    /// webhook.
     pub fn accepted(&mut self, now: Duration) -> Option<(Key, Duration)> {
         let released = self.waiting.pop_first()?;
         if self.waiting.is_empty() {

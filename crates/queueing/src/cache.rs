@@ -87,8 +87,9 @@ impl ObjectCache {
         self.owners.set_job(uid, job.is_some())
     }
 
-    /// The job that a unit requests resources for. A unit that names no UID and was released for a job that
-    /// is gone does not stand for a later job of its name: it was created after the release.
+    /// The job that a unit requests resources for. A unit that names no UID may have been released for a job
+    /// that is gone. Such a unit does not stand for a later job of its name, which was created after the
+    /// release.
     pub fn job_of_unit(&self, unit: &UnitObject) -> Option<&Consumer> {
         let job = self.consumers.get(&unit.consumer)?;
         let released = unit.status.since.filter(|_| unit.status.phase == Some(Phase::Dequeued));

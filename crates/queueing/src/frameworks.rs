@@ -1,5 +1,5 @@
-//! The QueueUnits of Frameworks, as the owner of a Framework's slot treats them: it creates and deletes them,
-//! removes their finalizers, and compares a Framework with its units before it begins.
+//! The QueueUnits of Frameworks, as the owner of a Framework's slot treats them. It creates and deletes them,
+//! removes their finalizers, and compares a Framework with its units before the Framework begins.
 //!
 //! The owner of the namespace's slot releases the units, in [`QueueController`](crate::QueueController). The
 //! two sides may be two replicas: they exchange nothing but the units themselves.

@@ -18,8 +18,8 @@ pub struct JobState {
     pub resumed: Option<(Arc<str>, u128)>,
     /// UID of the JobSet whose Pod templates got labels, or cannot get them.
     pub labelled: Option<Arc<str>>,
-    /// The job whose first unit was last seen, and the priority in the spec of that unit: a user may have
-    /// patched it, and a unit that is made again keeps it.
+    /// The job whose first unit was last seen, and the priority in the spec of that unit. A user may have
+    /// patched the priority, and a unit that is made again keeps it.
     pub priority: Option<(Arc<str>, i32)>,
     /// The job that the last Event was about, and why it stays suspended.
     pub said: Option<(Arc<str>, String)>,

@@ -245,7 +245,7 @@ pub struct JobObject {
     pub requests: Result<ResourceRequests, Arc<str>>,
 }
 
-/// A job of a kind that has a row, with or without the label of a queue: a unit that a user makes may name
+/// A job of a kind that has a row, with or without the label of a queue. A unit that a user makes may name
 /// it, and it may be part of another job.
 #[derive(Clone, Debug)]
 pub struct DeclaredObject {

@@ -4,7 +4,7 @@
 //! a Job is controlled by the Job, which a job of another kind may control. That may be a JobSet, which a
 //! TrainJob controls. The outermost of them that is a known job has the Pod. Annotations and names decide
 //! nothing: a user can copy them. A label with the UID of the job counts only where the owners lead to no
-//! known job, because an operator has an object of its own between both, such as a RayCluster.
+//! known job. It is for operators that have an object of their own between both, such as a RayCluster.
 //!
 //! A Pod whose owners are not all known is of no job, so that it counts as others' use. Its job may reserve
 //! the same amount meanwhile: counted twice it delays a release, counted by nobody it would exceed the quota.

@@ -1,7 +1,7 @@
 //! A member: a state machine that is stepped by time and events, and answers with effects.
 //!
-//! It holds its own Lease, watches those of the others and the map, acts for the slots that the map gives it,
-//! hands them over, and does the leader's duties while it is the leader.
+//! It holds its own Lease, and watches those of the others and the map. It acts for the slots that the map
+//! gives it, and hands them over. While it is the leader, it does the leader's duties.
 
 use std::time::Duration;
 

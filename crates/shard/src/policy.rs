@@ -21,7 +21,7 @@ pub struct Policy {
     pub timeout: Duration,
     /// The longest life of a request that was sent.
     pub request_lifetime: Duration,
-    /// Nothing is moved to a member before it has been seen for this time: a member that leaves meanwhile
+    /// Nothing is moved to a member before it has been seen for this time. A member that leaves meanwhile
     /// hands over to it, so a rolling update moves each slot once.
     pub settle: Duration,
     /// The rules that a test switched off.

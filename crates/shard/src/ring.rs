@@ -2,8 +2,8 @@
 //!
 //! Each member stands at many points of a hash ring. A slot goes to the first member on its walk over the
 //! ring that has room. No member gets more than 1.05 of an equal share, nor less than 0.95 of it, rounded.
-//! Slots stay where they are within these bounds, so a change moves little besides what must move: the slots
-//! of a member that left, or the share of one that joined.
+//! Slots stay where they are within these bounds. So a change moves little besides the slots that must move:
+//! those of a member that left, or the share of one that joined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};

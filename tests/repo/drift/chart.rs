@@ -329,7 +329,7 @@ fn evaluated(text: &str, set: &[(&str, &str)]) -> String {
     set.iter().fold(lines, |text, (name, value)| text.replace(&format!("{{{{ .Values.{name} }}}}"), value))
 }
 
-/// The output of Helm for a template with these values, as far as it is known without Helm: the changes by
+/// The output of Helm for a template with these values, as far as it is known without Helm. The changes by
 /// other values are undone, and no other action is left.
 fn rendered(path: &str, set: &[(&str, &str)]) -> String {
     let mut text = read(path);

@@ -1,8 +1,8 @@
 //! The compiled test programs, run in lanes side by side.
 //!
-//! The programs that play on a real control plane wait for timers most of their time (`e2e` leaves two thirds
-//! of two cores idle, `chaos` five sixths), and the others compute. So the slowest have lanes of their own,
-//! and the rest runs beside them. Within a lane one program runs after the other.
+//! The programs that play on a real control plane wait for timers most of their time: `e2e` leaves two thirds
+//! of two cores idle, `chaos` five sixths. The others compute. So the slowest have lanes of their own, and
+//! the rest runs beside them. Within a lane one program runs after the other.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// An earlier owner may have sent every create that the status permits, and it may still land: each of
+    /// An earlier owner may have sent every create that the status permits, and these may still land. Each of
     /// them counts as sent and not answered until the hold ends (rule B1).
     pub(super) fn inherit(&mut self, now: Now, key: &Key) {
         if self.policy.defects.has(Defect::ForgetHold) {

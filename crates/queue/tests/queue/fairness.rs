@@ -1,5 +1,5 @@
-//! No unit starves: one that could fit waits, from when it was overtaken, at most until it is overdue, and
-//! then until the units that run, and those overdue before it, have ended.
+//! No unit starves. A unit that could fit and is overtaken waits at most until it is overdue. Then it waits
+//! at most until the units that run, and those overdue before it, have ended.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! After any events in a namespace, its rounds decide what the rule says, as if it had been told everything
-//! just now, and never put more into a limit than it allows.
+//! After any events in a namespace, its rounds decide by the rule, as if the namespace had been told
+//! everything just now. They never put more into a limit than it allows.
 
 use std::sync::Arc;
 

@@ -23,8 +23,8 @@ pub struct FrameworkState {
     last_admission: Option<(Arc<str>, Admission)>,
     /// The same for its growths. `None` stands for no admitted growth.
     last_growths: Option<(Arc<str>, Vec<i64>)>,
-    /// The Framework whose first unit was last seen, and the priority in the spec of that unit: a user may
-    /// have patched it, and a unit that is made again keeps it.
+    /// The Framework whose first unit was last seen, and the priority in the spec of that unit. A user may
+    /// have patched the priority, and a unit that is made again keeps it.
     priority: Option<(Arc<str>, i32)>,
 }
 

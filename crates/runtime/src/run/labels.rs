@@ -1,9 +1,9 @@
 //! Gives Frameworks the label by which replicas select them, once there are several replicas.
 //!
 //! The API server sets UIDs after admission, so no policy can do it. Every replica watches the metadata of
-//! the Frameworks whose label names no slot, and labels those whose slot it owns: a replica that labelled
-//! the Frameworks of another one would provoke conflicts. A label that names a wrong slot, such as that of
-//! a copy, is put right by the replica that owns the named slot: no other one sees the Framework.
+//! the Frameworks whose label names no slot, and labels those whose slot it owns. A replica that labelled the
+//! Frameworks of another one would provoke conflicts. A label that names a wrong slot, such as that of a
+//! copy, is put right by the replica that owns the named slot: no other one sees the Framework.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Unbounded};

@@ -363,8 +363,8 @@ impl Shares {
     }
 }
 
-/// The part of the request budget that goes with so many slots, by which all replicas together load the API
-/// server no more than one does: rate, burst and requests in flight.
+/// The part of the request budget that goes with so many slots: rate, burst and requests in flight. With
+/// these parts, all replicas together load the API server no more than one does.
 fn part(settings: &EngineSettings, slots: usize) -> (f64, u32, usize) {
     let share = slots as f64 / Slot::COUNT as f64;
     let part = |whole: f64| (whole * share).ceil().max(1.0);

@@ -58,8 +58,8 @@ impl Lane {
 impl Lanes {
     /// Whether lines of so many bytes about a Framework are taken.
     ///
-    /// A Framework that has nothing waiting may bring any number of bytes, so that no write waits for ever,
-    /// and small lines of it are taken although others have used up everything else.
+    /// A Framework that has nothing waiting may bring any number of bytes, so that no write waits for ever.
+    /// Small lines of such a Framework are taken even if others have used up everything else.
     pub fn has_room(&self, key: &Key, weight: usize) -> bool {
         match self.lanes.get(key) {
             Some(lane) => lane.waiting + weight <= SHARE && self.charged + weight <= MOST,

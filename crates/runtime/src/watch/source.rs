@@ -1,8 +1,8 @@
 //! The LISTs and the watches of one kind, as a sequence of events.
 //!
 //! [`kube::runtime::watcher()`] does the same with a selector that never changes. This one goes on with other
-//! slots: it lists those that were granted alone, and the watch begins at the version up to which it had
-//! shown the others, so that these are not sent again. Events that the LIST has shown already are left out.
+//! slots: it lists only those that were granted. The watch begins at the version up to which it had shown the
+//! others, so that these are not sent again. Events that the LIST has shown already are left out.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The fuzz targets: each decoder of a watched kind takes any bytes, alone, in a LIST and in a watch.
 //!
 //! Inputs are mutated from sound objects, and from each input to which a target gave an answer that it never
-//! gave before: so they get past the first field that cannot be read. The seed decides everything; a failure
+//! gave before. So they get past the first field that cannot be read. The seed decides everything; a failure
 //! prints the input. `cargo xtask soak fuzz` plays more of them.
 
 use std::collections::HashSet;

@@ -1,7 +1,8 @@
 //! Every history of three members within bounds: two of them die, leave or join, and one request goes wrong.
 //!
-//! Time goes in steps of one renewal interval. In each step the adversary may make one change, or let the
-//! next write of one member be lost, be applied without a reply, or land in a later step of its choice.
+//! Time goes in steps of one renewal interval. In each step the adversary may make one change, or choose the
+//! fate of the next write of one member. That write is lost, is applied without a reply, or lands in a later
+//! step.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

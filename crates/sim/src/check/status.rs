@@ -1,10 +1,10 @@
 //! The status only moves forward: states follow the machine, ids and counts never fall, and decisions stay.
 //! Every write carries the resourceVersion of the status that it replaces.
 //!
-//! One write may pass several states, with one exception, where the state in between has to be persisted: a
-//! new attempt of a Framework needs AttemptCompleted in the status that it replaces, and one of a Task needs
-//! the completion status. Completed may follow any state, and only where the retry policy of that very
-//! version asks for no other attempt.
+//! One write may pass several states, except where the state in between has to be persisted. A new attempt of
+//! a Framework needs AttemptCompleted in the status that it replaces. One of a Task needs the completion
+//! status. Completed may follow any state, and only where the retry policy of that very version asks for no
+//! other attempt.
 
 use serde_json::Value;
 

@@ -119,7 +119,7 @@ echo \"FB_W2_ADDRESSES=${FB_W2_ADDRESSES}\"
     }
 
     #[test]
-    fn variables_beyond_what_linux_passes_on_are_named() {
+    fn variables_beyond_the_limit_of_linux_are_named() {
         let ips = vec!["10.100.100.100"; 10_000];
         assert_eq!(too_long(&addresses(&[("a", &ips), ("b", &ips[..5_000])])), ["FB_A_ADDRESSES"]);
     }

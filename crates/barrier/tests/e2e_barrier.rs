@@ -137,7 +137,7 @@ async fn without_our_counts_the_whole_object_is_read_once_a_version() {
 }
 
 #[tokio::test]
-async fn a_time_out_says_who_was_missing() {
+async fn a_time_out_names_the_missing_tasks() {
     let job = Job::create("timeout");
     job.write(&status(&[at("10.0.0.1")], &[at("10.0.0.2"), at("")]));
     let mut settings = job.settings();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_refused_with_the_choices() {
+    fn a_change_without_effect_is_refused_with_the_choices() {
         let refused = scaled(&found("running.yaml"), &numbers("ps", 1)).unwrap_err();
         assert_eq!(refused.to_string(), "there is no TaskRole \"ps\"; there are worker");
         assert_eq!(scaled(&found("completed.yaml"), &numbers("worker", 1)), Err(Refusal::Completed));

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn with_metrics_pods_count_by_what_their_containers_use() {
+    fn with_metrics_pods_count_by_the_usage_of_their_containers() {
         let measured: DynamicObject = serde_json::from_value(json!({
             "metadata": {"namespace": "team", "name": "train-worker-0"}, "window": "15s",
             "containers": [

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_framework_names_its_place_and_what_is_missing() {
+    fn a_waiting_framework_names_its_place_and_the_missing_amount() {
         let standing = Standing {
             place: Some(1),
             before: Some(2),

@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_does_what_a_map_by_name_does(
+        fn it_behaves_as_a_map_by_name(
             steps in prop::collection::vec(("(job-)?[wv]?(-)?(0|1|2|10|01|x)?", 0..5_u8), 0..60),
         ) {
             let (mut map, mut plain) = (PodMap::default(), BTreeMap::new());

@@ -77,7 +77,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn both_ends_are_kept_and_the_note_says_what_is_missing() {
+    fn both_ends_are_kept_and_the_note_says_how_much_is_missing() {
         let text = format!("first{}last words", "x".repeat(100));
         assert_eq!(truncate(&text, 15), "first[100 bytes cut]last words");
         assert_eq!(truncate(&text, 0), "[115 bytes cut]");

@@ -203,7 +203,7 @@ fn each_kind_of_difference_is_found() {
 }
 
 #[test]
-fn what_follows_from_a_difference_is_not_told() {
+fn a_difference_that_follows_from_another_is_not_reported() {
     let mut base = seen(&[("state", "Completed")]);
     base.timeline
         .observations
@@ -216,7 +216,7 @@ fn what_follows_from_a_difference_is_not_told() {
 }
 
 #[test]
-fn what_is_meant_is_explained_and_what_is_near_it_is_not() {
+fn an_intended_difference_is_explained_and_a_similar_one_is_not() {
     let text = |json: &str| format!("Pod failed: PodPattern matched: {json}");
     let of = |json: &str| seen(&[("a-0.attempt.end.diagnostics", &text(json))]);
     let row = |reference: &Record, ours: &Record| one(reference, ours).2;

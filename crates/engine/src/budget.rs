@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_half_is_kept_from_who_asks_for_much() {
+    fn the_lower_half_is_kept_from_frequent_callers() {
         for (burst, upper) in [(1, 1), (2, 2), (5, 3), (120, 61)] {
             let mut budget = fixed(10.0, burst, 1000);
             let taken = (0..=burst).take_while(|_| budget.take(ms(0), Part::Upper)).count();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_is_bounded() {
+    fn requests_in_flight_are_bounded() {
         let mut budget = fixed(1000.0, 1000, 3);
         assert_eq!(take_all(&mut budget, ms(0)), 3);
         assert_eq!(budget.next(ms(0), Part::Whole), None, "only a reply helps");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_may_be_in_flight_is_kept_from_who_asks_for_much() {
+    fn half_of_the_requests_in_flight_is_kept_from_frequent_callers() {
         for (most, upper) in [(1, 1), (2, 1), (3, 2), (200, 100)] {
             let mut budget = fixed(1000.0, 1000, most);
             let taken = (0..most).take_while(|_| budget.take(ms(0), Part::Upper)).count();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_costs_nothing() {
+    fn a_request_that_was_not_sent_costs_nothing() {
         let mut budget = fixed(1.0, 1, 1);
         assert!(budget.take(ms(0), Part::Whole));
         budget.give_back();

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_api_server_gets_what_it_answers_without_delay() {
+    fn a_busy_api_server_gets_the_requests_it_answers_without_delay() {
         let mut concurrency = Concurrency::new(LEAST, 200);
         assert_eq!(settle(&mut concurrency, 1_000_000, ms(5), 50), 200);
         assert_eq!(settle(&mut concurrency, 150, ms(5), 20), LEAST);

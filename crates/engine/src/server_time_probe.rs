@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_serves_all_who_wait() {
+    fn one_request_serves_all_waiting_frameworks() {
         let mut time_probe = ServerTimeProbe::default();
         assert!(!time_probe.is_due(ms(5)), "nobody waits");
         let keys = [Key::new("ns", "a"), Key::new("ns", "b")];
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_not_forgotten_when_the_request_fails() {
+    fn waiting_frameworks_are_kept_when_the_request_fails() {
         let mut time_probe = ServerTimeProbe::default();
         time_probe.wait(&Key::new("ns", "a"));
         time_probe.send(Ticket(1), ms(0));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_it_is_on_its_way_waits_for_the_next() {
+    fn a_framework_that_comes_during_a_request_waits_for_the_next() {
         let mut time_probe = ServerTimeProbe::default();
         let (first, second) = (Key::new("ns", "a"), Key::new("ns", "b"));
         time_probe.wait(&first);

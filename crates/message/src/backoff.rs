@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_leave_is_not_counted_among_what_was_refused() {
+    fn an_unsent_request_is_not_counted_among_the_refused_ones() {
         let mut failures = Failures::default();
         let counts = [false, false, false, true, true, false].map(|sent| failures.another(sent));
         assert_eq!(counts, [1, 2, 3, 1, 2, 1]);

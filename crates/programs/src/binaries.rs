@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_old_as_the_api_server_is_a_tool_of_the_oldest_module() {
+    fn programs_that_age_are_the_tools_of_the_oldest_module() {
         assert!(OLDEST.go_mod.contains(&format!("k8s.io/kubernetes {OLDEST_KUBERNETES_VERSION}")));
         assert!(version_flags(OLDEST_KUBERNETES_VERSION, "30").contains("gitVersion=v1.30.14"));
         let tools = Program::ALL.into_iter().filter(|program| OLDEST.go_mod.contains(&program.package()));

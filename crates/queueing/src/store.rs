@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_replaces_what_was_known() {
+    fn a_list_replaces_the_known_objects() {
         let mut store = Store::default();
         for name in ["a", "b"] {
             store.apply(Change::Applied(thing(name, 5)));

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readiness_says_what_is_missing() {
+    async fn readiness_names_the_missing_kinds() {
         let clock = Clock::system();
         let health = Arc::new(Health::new(clock));
         let router = probes(Arc::clone(&health));

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_alerts_look_for_is_there_before_it_happens() {
+    fn series_that_alerts_query_exist_before_the_first_event() {
         let metrics = Metrics::new();
         metrics.watch_started("pods");
         let text = metrics.text(now());
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_has_what_was_counted() {
+    fn the_text_has_all_counts() {
         let metrics = Metrics::new();
         metrics.request_ended("create", "pods", Some(201), Duration::from_millis(3));
         metrics.request_ended("create", "pods", None, Duration::from_millis(3));

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_jumps_ahead_voids_what_was_sent_before() {
+    fn a_wall_clock_that_jumps_ahead_voids_earlier_renewals() {
         let secs = Duration::from_secs;
         let policy = Policy::new(secs(10), secs(2), secs(3), secs(28)).unwrap();
         let at = |boot, wall| Now {

@@ -221,7 +221,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn annotations_override_what_was_drawn() {
+    fn annotations_override_the_drawn_fate() {
         let mut rng = Rng::with_seed(1);
         let pod = json!({ "metadata": { "annotations": {
             "sim/exit-code": "210", "sim/reason": "Bad", "sim/run-ms": "forever",

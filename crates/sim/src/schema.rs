@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn pruning_drops_what_the_schema_does_not_know() {
+    fn pruning_drops_fields_that_the_schema_does_not_know() {
         let schema = json!({ "type": "object", "properties": {
             "spec": { "type": "object", "properties": { "a": { "type": "integer" },
                 "free": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },

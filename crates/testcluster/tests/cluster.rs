@@ -182,7 +182,7 @@ async fn a_pod_that_never_starts_is_bound_and_pending() {
 }
 
 #[tokio::test]
-async fn the_audit_log_tells_who_created_a_pod() {
+async fn the_audit_log_names_the_creator_of_a_pod() {
     let cluster = shared();
     let mark = cluster.audit().mark().unwrap();
     let subject = Subject::create(cluster, "audited", &[]).await;

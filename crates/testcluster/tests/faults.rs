@@ -127,7 +127,7 @@ async fn a_paused_component_answers_nothing_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_witness_sees_what_was_done_just_before_a_crash() {
+async fn a_witness_sees_the_write_just_before_a_crash() {
     let cluster = start();
     let seen: Api<ConfigMap> = Api::default_namespaced(cluster.witness().unwrap());
     let mut map = ConfigMap::default();

@@ -84,7 +84,7 @@ fn real_zstd_and_gzip_streams_of_every_level_are_read() {
 }
 
 #[test]
-fn real_zstd_and_gzip_read_what_was_encoded() {
+fn real_zstd_and_gzip_read_our_encoding() {
     let json = statuses(20_000);
     for (codec, program) in [(CompressionCodec::Zstd, "zstd"), (CompressionCodec::Gzip, "gzip")] {
         let bytes = BASE64_STANDARD.decode(encode(&json, codec, Effort::Best).unwrap()).unwrap();

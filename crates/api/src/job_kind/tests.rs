@@ -30,7 +30,7 @@ fn with(line: &str, other: &str) -> String {
 }
 
 #[test]
-fn a_row_that_is_not_allowed_is_refused_with_what_is() {
+fn a_row_that_is_not_allowed_is_refused_with_the_allowed_form() {
     for (line, other, key, problem) in [
         ("example.com/v1", "v1", "[0].apiVersion", "'v1' is not allowed, give a group and a version such as"),
         ("kind: Sweep", "kind: sweep", "[0].kind", "'sweep' is not allowed, give a kind such as PyTorchJob"),

@@ -203,7 +203,7 @@ fn the_table_of_pods_notices_the_loss_of_any_part_of_the_default_rules() {
 }
 
 #[test]
-fn a_match_is_diagnosed_with_what_matched_and_nothing_else() {
+fn a_match_is_diagnosed_with_the_matching_parts_and_nothing_else() {
     let classifier = Classifier::new(&rules(
         r#"[{"code": 1, "podPatterns": [{
              "nameRegex": "worker-\\d", "reasonRegex": "Od+", "messageRegex": "x*",

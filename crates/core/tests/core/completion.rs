@@ -122,7 +122,7 @@ fn within_a_role_a_tie_goes_to_the_lower_index() {
 
 /// Between rules: the earliest completion, then the order of the spec, then failure before success.
 #[test]
-fn between_roles_a_tie_goes_to_the_first_role_whatever_the_index() {
+fn between_roles_a_tie_goes_to_the_first_role_at_any_index() {
     let two = || framework().role("a", 2).role("b", 2);
     assert_eq!(outcome(evaluated(two(), &[("a", 1, 1, 0), ("b", 0, 2, 0)])), met(1, "a-1"));
     assert_eq!(outcome(evaluated(two(), &[("b", 0, 2, 0), ("a", 0, 1, 0)])), met(1, "a-0"));

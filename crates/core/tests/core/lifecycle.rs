@@ -24,7 +24,7 @@ fn without_a_limit_of_creates_an_attempt_takes_six_status_writes() {
 }
 
 #[test]
-fn states_are_persisted_before_what_they_permit() {
+fn states_are_persisted_before_the_actions_they_permit() {
     let mut world = framework().role("a", 1).world();
     let mut seen = Vec::new();
     world.settle().run().exit("a", 0, 0).settle();

@@ -52,7 +52,7 @@ fn said(world: &World, index: i32) -> &str {
 }
 
 #[test]
-fn small_frameworks_keep_what_their_tasks_say() {
+fn small_frameworks_keep_the_messages_of_their_tasks() {
     for tasks in [1, 20, 100] {
         let mut world = running(tasks);
         for index in 0..tasks {
@@ -232,7 +232,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_tasks_say_fits_into_the_object(
+    fn any_messages_of_tasks_fit_into_the_object(
         tasks in 1..150usize,
         grown in 0..100usize,
         object in 20_000..120_000usize,

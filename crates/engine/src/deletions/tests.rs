@@ -76,7 +76,7 @@ fn a_pod_that_lost_its_label_is_told_of_only_if_it_is_gone_after_all() {
 }
 
 #[test]
-fn what_a_list_misses_is_asked_for_or_told_of_incomplete() {
+fn a_pod_that_a_list_misses_is_asked_for_or_reported_incomplete() {
     let mut deletions = Deletions::default();
     deletions.unlisted("x", &facts("ending", Some(0)), 5);
     deletions.unlisted("y", &facts("recorded", None), 5);

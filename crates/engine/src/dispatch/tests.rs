@@ -52,7 +52,7 @@ fn a_turn_is_not_shared_and_the_next_ones_come_in_rotation() {
 }
 
 #[test]
-fn who_has_little_to_send_waits_for_no_turn_of_who_has_much() {
+fn a_small_framework_waits_for_no_turn_of_a_large_one() {
     for class in [Class::Delete, Class::Create] {
         let mut dispatch = Dispatch::default();
         dispatch.offer(Class::Delete, &key("big"));
@@ -106,7 +106,7 @@ fn the_kept_budget_is_shared_by_first_turns_and_the_others() {
 }
 
 #[test]
-fn what_was_sent_long_ago_is_forgotten_and_takes_no_memory() {
+fn requests_sent_long_ago_are_forgotten_and_take_no_memory() {
     let mut dispatch = Dispatch::default();
     for number in 0..5 * MEMORY {
         dispatch.offer(Class::Create, &key(&number.to_string()));

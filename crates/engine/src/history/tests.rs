@@ -120,7 +120,7 @@ fn a_pod_is_told_as_it_came_with_its_kind() {
 }
 
 #[test]
-fn a_pod_that_no_event_showed_says_so_and_what_is_known() {
+fn a_pod_that_no_event_showed_says_so_and_gives_the_known_facts() {
     let terminated = ContainerTerminated { exit_code: 7, ..ContainerTerminated::default() };
     let facts = PodFacts {
         uid: "p".into(),

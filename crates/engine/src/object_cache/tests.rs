@@ -175,7 +175,7 @@ fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
 }
 
 #[test]
-fn a_list_replaces_what_was_known() {
+fn a_list_replaces_the_known_objects() {
     let mut known = ObjectCache::default();
     for (name, pod) in [("listed", pod("a", 1)), ("missing", pod("b", 2)), ("ended", succeeded("c", 3))] {
         known.apply_pod(PodObject { name: name.into(), ..pod }, Source::Watch, 1);
@@ -193,7 +193,7 @@ fn a_list_replaces_what_was_known() {
 }
 
 #[test]
-fn what_only_a_reply_showed_is_asked_for_again_after_a_list() {
+fn a_pod_that_only_a_reply_showed_is_asked_for_again_after_a_list() {
     let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     // While the next LIST runs, a GET shows the Pod; it may end before the LIST is read.
@@ -204,7 +204,7 @@ fn what_only_a_reply_showed_is_asked_for_again_after_a_list() {
 }
 
 #[test]
-fn what_is_gone_is_in_no_other_set() {
+fn a_gone_pod_is_in_no_other_set() {
     let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);
     for set in [&mut known.objects.deletes, &mut known.objects.forced_deletes, &mut known.objects.confirms] {

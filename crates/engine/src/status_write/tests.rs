@@ -30,7 +30,7 @@ fn propose(write: &mut StatusWrite, urgency: Urgency, now: u64) -> Option<Durati
 }
 
 #[test]
-fn what_is_urgent_is_written_at_once() {
+fn an_urgent_change_is_written_at_once() {
     let mut write = StatusWrite::default();
     write.event(ms(1000));
     assert_eq!(propose(&mut write, Urgency::Now, 1000), None);
@@ -64,7 +64,7 @@ fn changes_gather_no_longer_than_five_windows() {
 }
 
 #[test]
-fn what_joins_is_as_urgent_as_what_gathers() {
+fn a_joining_change_is_as_urgent_as_the_gathered_ones() {
     for (urgency, window) in [(Urgency::Record, 250), (Urgency::Gather, 100)] {
         let mut write = StatusWrite::default();
         write.event(ms(1000));

@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn who_is_overtaken_goes_in_bounded_time(comings in prop::collection::vec(coming(), 1..120)) {
+    fn an_overtaken_unit_goes_in_bounded_time(comings in prop::collection::vec(coming(), 1..120)) {
         let queues = [
             ("a", QueuePolicy::Priority, 0),
             ("b", QueuePolicy::Fifo, 0),

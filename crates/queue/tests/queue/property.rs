@@ -246,7 +246,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn rounds_decide_by_the_rule_whatever_has_happened(happenings in prop::collection::vec(
+    fn rounds_decide_by_the_rule_after_any_events(happenings in prop::collection::vec(
         prop::collection::vec(happening(), 1..5), 1..20))
     {
         let mut both = Both::new();
@@ -258,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_has_happened_everybody_who_fits_alone_goes_in_the_end(happenings in
+    fn after_any_events_each_unit_that_fits_alone_goes_in_the_end(happenings in
         prop::collection::vec(prop::collection::vec(happening(), 1..8), 1..12))
     {
         let mut both = Both::new();

@@ -169,7 +169,7 @@ fn a_compressed_status_opens_to_the_same_status() {
 }
 
 #[test]
-fn a_write_compresses_what_changed_since_the_one_before() {
+fn a_write_compresses_the_changes_since_the_one_before() {
     let compressor = compressor(Some(0));
     let first = status(1000, "AttemptRunning");
     compressor.compressed("f", &first, false, &ROOM).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_lists_what_was_granted_since_it_was_listed() {
+    fn each_kind_lists_the_slots_granted_since_it_was_listed() {
         let mut granted = Granted::default();
         granted.grant(of(&[1, 2]));
         let first = granted.wanted();

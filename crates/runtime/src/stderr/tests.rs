@@ -128,7 +128,7 @@ fn lines_of_many_threads_stay_whole() {
 }
 
 #[test]
-fn who_logs_never_waits_and_what_finds_no_room_is_counted_and_told() {
+fn logging_never_waits_and_lines_without_room_are_counted_and_reported() {
     let out = Out::blocked();
     let stderr = Stderr::writing_to(out.clone()).unwrap();
     let kilobyte = [&[b'x'; 1023][..], b"\n"].concat();
@@ -186,7 +186,7 @@ fn a_closed_descriptor_holds_nobody_up() {
 }
 
 #[test]
-fn what_is_left_is_written_when_the_last_handle_goes() {
+fn remaining_lines_are_written_when_the_last_handle_goes() {
     let (sender, ended) = mpsc::channel::<()>();
     struct Tail(Out, #[expect(dead_code, reason = "the flush waits for its end")] mpsc::Sender<()>);
     impl Write for Tail {

@@ -159,7 +159,7 @@ async fn a_watch_too_far_behind_lists_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_older_than_what_was_shown_is_of_a_restored_store() {
+async fn a_list_older_than_the_shown_state_is_of_a_restored_store() {
     let applied = |name: &str, version: &str| ("ADDED", pod(name, version, "job-attempt"));
     let script = Script::new(vec![
         list("10", "", &[]),
@@ -350,7 +350,7 @@ async fn granted_slots_are_listed_alone_and_the_watch_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_list_shows_is_not_repeated_after_another_change() {
+async fn objects_that_a_list_shows_are_not_repeated_after_another_change() {
     let mut share = Share::begin(&[1], vec![list("10", "", &[])]).await;
     let (_, asked) = share.change(&[1, 2], &[2], vec![list("20", "", &[])]).await;
     assert_eq!(asked, ["list 2", "watch 1,2 from 10"]);

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_deleted_is_kept_whole_and_nothing_else_is() {
+    fn only_a_pod_that_is_being_deleted_is_kept_whole() {
         assert!(read(&pod(json!({"phase": "Running"}))).unwrap().last.is_none());
         for grace in [0, 30] {
             let deleting = deleting(grace);

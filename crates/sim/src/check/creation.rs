@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn creating_what_is_announced_is_right() {
+    fn creating_an_announced_pod_is_right() {
         assert_eq!(check(&HistoryBuilder::running().history()), Ok(()));
     }
 

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn forcing_what_is_not_terminating_is_wrong() {
+    fn forcing_a_pod_that_is_not_terminating_is_wrong() {
         let mut builder = HistoryBuilder::running();
         builder.delete("pods", "f-r-0", Some(0));
         assert!(check(&builder.history()).unwrap_err().what.contains("had not started"));

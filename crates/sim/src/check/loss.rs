@@ -70,7 +70,7 @@ mod tests {
     use crate::check::history_builder::HistoryBuilder;
 
     #[test]
-    fn what_is_recorded_or_was_never_answered_is_not_lost() {
+    fn a_recorded_pod_or_an_unanswered_create_is_not_lost() {
         assert_eq!(check(&HistoryBuilder::running().history(), 1), Ok(()));
         assert_eq!(check(&HistoryBuilder::running().history(), 0).unwrap_err().object, "pods/default/f-r-0");
         let mut builder = HistoryBuilder::started();

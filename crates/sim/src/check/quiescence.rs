@@ -91,7 +91,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_recorded_and_labelled_may_stay() {
+    fn a_recorded_and_labelled_pod_may_stay() {
         assert_eq!(check(&HistoryBuilder::running().history()), Ok(()));
         let mut builder = HistoryBuilder::running();
         assert!(all_ended(&builder.history()).unwrap_err().what.contains("AttemptRunning"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_recorded_or_labelled_wrong_is_left_over() {
+    fn an_unrecorded_or_wrongly_labelled_pod_is_left_over() {
         let mut builder = HistoryBuilder::running();
         builder.edit_task(0, |task| task["attemptStatus"]["podUID"] = json!("another"));
         assert!(check(&builder.history()).unwrap_err().what.contains("not recorded"));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_status_recorded_as_completed_may_be_deleted_later() {
+    fn a_pod_completed_in_an_earlier_status_may_be_deleted_later() {
         let mut builder = HistoryBuilder::running();
         builder.complete_task(0);
         builder.end_task_attempt(0);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_showed_up_may_be_deleted_after_a_minute() {
+    fn a_pod_that_never_showed_up_may_be_deleted_after_a_minute() {
         let mut builder = HistoryBuilder::running();
         builder.edit_task(0, |task| task["state"] = json!("AttemptCreationRequested"));
         let mut late = builder.clone();

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_what_must_be_persisted_is_wrong() {
+    fn skipping_a_state_that_must_be_persisted_is_wrong() {
         let completed = |task: &mut Value| {
             task["state"] = json!("Completed");
             task["completionTime"] = json!("2026-01-01T00:01:00Z");

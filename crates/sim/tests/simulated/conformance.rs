@@ -222,7 +222,7 @@ fn a_side_that_answers_less_differs() {
 }
 
 #[test]
-fn the_real_collector_deletes_what_arrives_after_its_owner() {
+fn the_real_collector_deletes_an_object_that_comes_after_its_owner() {
     let cluster = shared();
     let options = Options { rates: Rates::none(), ..Options::default() };
     let ours =
@@ -261,7 +261,7 @@ async fn orphan(mut side: Side) -> Vec<String> {
 }
 
 #[test]
-fn the_real_collector_leaves_what_the_simulated_one_leaves() {
+fn the_real_collector_leaves_the_same_objects_as_the_simulated_one() {
     let cluster = shared();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for policy in [None, Some("Background"), Some("Foreground"), Some("Orphan")] {

@@ -98,7 +98,7 @@ fn a_write_that_changes_nothing_makes_no_version() {
 }
 
 #[test]
-fn preconditions_refuse_what_is_of_another_version_or_another_life() {
+fn preconditions_refuse_another_version_or_another_life() {
     run(1, still(), |cluster| async move {
         let user = cluster.user();
         let first = user.create(map("m", json!({}))).unwrap();

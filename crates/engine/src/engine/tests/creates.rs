@@ -92,7 +92,7 @@ fn a_create_that_did_not_leave_is_repeated_soon() {
 }
 
 #[test]
-fn what_may_pass_is_retried_with_back_off_and_shown() {
+fn a_transient_refusal_is_retried_with_back_off_and_shown() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);
     let mut waits = Vec::new();

@@ -21,7 +21,7 @@ fn an_idle_engine_is_drained_at_once() {
 }
 
 #[test]
-fn what_was_created_is_recorded_and_nothing_else_is_begun() {
+fn created_pods_are_recorded_and_nothing_else_is_begun() {
     let mut cluster = Cluster::new(framework_core::Policy { unrecorded_creates_limit: 2, ..policy() });
     cluster.creating("job", 5);
     cluster.log.clear();

@@ -97,7 +97,7 @@ fn a_retry_is_told_again_if_its_write_did_not_leave_or_lost_to_another() {
 }
 
 #[test]
-fn what_gathers_is_told_once_when_it_is_written() {
+fn gathered_changes_are_reported_once_when_they_are_written() {
     let mut cluster = about_to_retry(policy());
     cluster.serve_all();
     cluster.deliver();
@@ -182,7 +182,7 @@ fn a_pod_that_was_taken_from_its_owner_is_told_when_it_is_deleted() {
 }
 
 #[test]
-fn what_a_list_misses_is_told_incomplete() {
+fn objects_that_a_list_misses_are_reported_incomplete() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
     cluster.told.clear();

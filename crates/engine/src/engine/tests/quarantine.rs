@@ -88,7 +88,7 @@ fn a_framework_whose_evaluation_panicked_is_left_alone_until_it_changes() {
 }
 
 #[test]
-fn what_a_controller_before_has_told_is_not_told_again() {
+fn reports_of_an_earlier_controller_are_not_repeated() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);
     cluster.settle();

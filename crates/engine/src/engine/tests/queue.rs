@@ -138,7 +138,7 @@ fn growth_begins_once_it_is_released_and_news_of_pods_is_not_reported() {
 
 /// The Framework asks for more than was released while its ConfigMap waits for the budget.
 #[test]
-fn what_waits_to_be_sent_does_not_begin_what_has_outgrown_its_release() {
+fn a_waiting_request_does_not_begin_a_job_that_outgrew_its_release() {
     let settings = EngineSettings { max_in_flight: 1, ..generous() };
     let mut cluster = Cluster::with(Policy { queueing: true, ..policy() }, settings);
     queued(&mut cluster);

@@ -51,7 +51,7 @@ fn a_list_that_shows_nothing_new_costs_nothing() {
 }
 
 #[test]
-fn what_ended_unseen_is_found_out_by_the_list() {
+fn a_list_finds_pods_that_ended_unseen() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
     cluster.exit("job-w-0", 0);

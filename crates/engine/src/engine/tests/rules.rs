@@ -179,7 +179,7 @@ fn creates_without_a_record(policy: Policy) -> usize {
 }
 
 #[test]
-fn creates_pause_until_what_was_created_is_recorded() {
+fn creates_pause_until_created_pods_are_recorded() {
     assert_eq!(creates_without_a_record(policy()), 4);
     let unbounded = creates_without_a_record(lacking(Defect::UnboundedLoss));
     assert_eq!(unbounded, 10);

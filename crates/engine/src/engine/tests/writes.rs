@@ -11,7 +11,7 @@ use crate::object::Reply;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn one_write_is_in_flight_whatever_happens_meanwhile() {
+fn one_write_is_in_flight_at_a_time_despite_edits() {
     let mut cluster = Cluster::new(policy());
     cluster.create_held("job", 2);
     cluster.deliver();
@@ -34,7 +34,7 @@ fn one_write_is_in_flight_whatever_happens_meanwhile() {
 /// A large Framework is not evaluated event by event. Without this rule, a write that waits for the budget
 /// would be sent for a version that it was not computed from. The API server would not refuse it.
 #[test]
-fn what_waits_for_the_budget_is_computed_again_for_another_version() {
+fn a_write_that_waits_for_the_budget_is_recomputed_for_a_new_version() {
     let mut cluster = Cluster::with(policy(), EngineSettings { max_in_flight: 1, ..generous() });
     cluster.create_held("other", 1);
     cluster.deliver();

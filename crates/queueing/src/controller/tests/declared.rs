@@ -372,7 +372,7 @@ fn child(resource_version: u128, controller: &str, requests: Result<u64, &str>) 
 }
 
 #[test]
-fn a_job_requests_what_its_job_set_says_as_soon_as_that_is_there() {
+fn a_job_requests_the_amounts_of_its_job_set_once_that_exists() {
     let mut world = World::new(1, 10);
     world.server.jobs.insert(key("train"), (Stage::Waiting, 8));
     show(&mut world, Change::Listed(parent(1)));

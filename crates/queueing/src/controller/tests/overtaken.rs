@@ -78,7 +78,7 @@ fn the_overtaken_time_outlasts_a_change_of_the_unit() {
 }
 
 #[test]
-fn a_position_says_what_is_missing_now() {
+fn a_position_names_the_amount_missing_now() {
     let mut world = World::new(1, 10);
     for (name, asks) in [("a", 8), ("b", 6), ("c", 1)] {
         world.submit(name, asks);

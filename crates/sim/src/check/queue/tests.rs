@@ -135,7 +135,7 @@ fn as_much_as_there_is_may_be_released_and_no_more() {
 }
 
 #[test]
-fn what_others_use_counts_as_soon_as_it_can_be_known() {
+fn the_usage_of_others_counts_as_soon_as_it_can_be_known() {
     let mut builder = HistoryBuilder::new();
     builder.unit("a", 4);
     builder.pod("foreign");
@@ -164,7 +164,7 @@ fn a_quota_that_is_lowered_later_is_nobodys_fault() {
 }
 
 #[test]
-fn what_fits_does_not_wait_at_rest() {
+fn a_unit_that_fits_does_not_wait_at_quiescence() {
     let mut builder = HistoryBuilder::new();
     builder.unit("a", 4);
     assert!(at_quiescence(&builder.store.history).unwrap_err().what.contains("[4, 0]"));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_filter_is_refused_with_what_is_allowed() {
+    fn a_wrong_filter_is_refused_with_the_allowed_values() {
         for bad in ["verbose", "info,framework_core=loud", "inf", "info,,debug", "=info=", "framework_core"] {
             let said = refusal(None, Some(bad)).unwrap_or_else(|| panic!("{bad} is taken"));
             assert!(said.starts_with(&format!("--log-level: {bad:?} is no log filter")), "{said}");

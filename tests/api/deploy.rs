@@ -224,7 +224,7 @@ fn may(verb: &str, resource: &str) -> bool {
 }
 
 #[test]
-fn the_controller_may_do_what_it_must_and_nothing_else() {
+fn the_controller_has_the_rights_that_it_needs_and_no_others() {
     installed();
     let frameworks = "frameworks.frameworkcontroller.microsoft.com";
     let must: &[(&str, &[&str])] = &[

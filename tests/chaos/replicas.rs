@@ -326,7 +326,7 @@ fn config(relay: &Relay) -> String {
 }
 
 #[test]
-fn replicas_lose_nothing_and_run_nothing_twice_whatever_is_injected() {
+fn replicas_lose_nothing_and_run_nothing_twice_under_any_fault() {
     let _alone = Alone::wait();
     let size = Size::of_the_environment();
     let Size { minutes, frameworks, seed } = size;

@@ -296,7 +296,7 @@ fn authority() -> PathBuf {
 }
 
 /// The user as which the API server knows a Pod with these files; or why it cannot be asked.
-async fn who(mount: &Path) -> Result<Value, String> {
+async fn user_of(mount: &Path) -> Result<Value, String> {
     let cluster = admins_cluster();
     let server: http::Uri = cluster["server"].as_str().expect("a URL").parse().expect("a URL");
     let variable = |name: &str| match name {
@@ -333,15 +333,15 @@ FJq7uBn6aH59lCaNv/bEM5rp
 #[tokio::test]
 async fn in_a_cluster_the_pods_own_account_is_used() {
     let mount = mounted();
-    let review = who(mount.path()).await.expect("the API server answers");
+    let review = user_of(mount.path()).await.expect("the API server answers");
     assert_eq!(review["status"]["userInfo"]["username"], "system:serviceaccount:default:default");
 
     std::fs::write(mount.path().join("token"), "of nobody").expect("it is written");
-    let refused = who(mount.path()).await.expect_err("a token of nobody");
+    let refused = user_of(mount.path()).await.expect_err("a token of nobody");
     assert!(refused.contains("401"), "{refused}");
 
     std::fs::write(mount.path().join("ca.crt"), ANOTHER_AUTHORITY).expect("it is written");
-    let refused = who(mount.path()).await.expect_err("another authority");
+    let refused = user_of(mount.path()).await.expect_err("another authority");
     assert!(refused.contains("InvalidCertificate"), "{refused}");
 }
 

@@ -243,7 +243,7 @@ mod cases {
         }
     }
 
-    pub fn the_metrics_count_what_was_persisted() {
+    pub fn the_metrics_count_the_persisted_ends() {
         create(&manifest("counted").role("a", 1, &[FOREVER]).field(DEADLINE, 3600));
         scene().ran("counted", 1);
         let remaining = |suffix: &str| format!("framework_active_deadline_remaining_seconds_{suffix}");
@@ -285,7 +285,7 @@ side_by_side!(
     no_retry_policy_gives_another_attempt_after_it,
     a_rescale_that_is_under_way_is_cut_off,
     those_that_race_with_it_have_one_end_each,
-    the_metrics_count_what_was_persisted,
+    the_metrics_count_the_persisted_ends,
 );
 
 fn value(series: &str) -> u64 {

@@ -336,7 +336,7 @@ fn a_framework_ends(cluster: &Cluster, running: &Running) {
 }
 
 #[test]
-fn the_image_of_the_barrier_starts_and_says_what_it_lacks() {
+fn the_image_of_the_barrier_starts_and_names_the_missing_variable() {
     let container = Container::create(&Image::BARRIER);
     let volume = container.config["WorkingDir"].as_str().expect("a directory").to_owned();
     std::fs::create_dir_all(container.outside(&volume)).expect("the volume is there");

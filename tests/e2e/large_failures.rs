@@ -93,7 +93,7 @@ fn characters_that_the_api_server_stores_in_six_bytes_are_counted_so() {
 }
 
 #[test]
-fn what_stands_beside_a_status_counts() {
+fn fields_beside_a_status_count_towards_its_limit() {
     let alone = Alone::wait();
     let ns = namespace("beside");
     let mark = installed().audit().mark().expect("the log is there");

@@ -121,7 +121,7 @@ fn level<'a>(run: &'a Run, name: &str) -> &'a Level {
 }
 
 #[test]
-fn a_run_counts_what_was_requested_and_every_job_ends_as_planned() {
+fn a_run_counts_the_requests_and_every_job_ends_as_planned() {
     let alone = Alone::wait();
     let _controller = alone.start("counted", "");
     let all = setup(System::Framework, "loadtest", ALL, Some("counted"));
@@ -194,7 +194,7 @@ fn a_job_and_the_floor_client_do_the_same_work() {
 }
 
 #[test]
-fn a_run_that_is_interrupted_reports_what_it_saw_and_leaves_nothing() {
+fn an_interrupted_run_reports_its_results_and_leaves_nothing() {
     let alone = Alone::wait();
     let _controller = alone.start("interrupted", "");
     let text = PLAIN.replace("taskNumber: 5", "taskNumber: 1, runSeconds: 3600");

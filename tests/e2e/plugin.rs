@@ -54,7 +54,7 @@ fn why_names_the_rule_that_ended_a_framework() {
 }
 
 #[test]
-fn why_names_the_place_in_the_queue_and_what_is_missing() {
+fn why_names_the_place_in_the_queue_and_the_missing_amount() {
     let _controller = Shared::controller("queue", QUEUEING);
     furnish("pluginwaits", 4);
     let ns = "pluginwaits";

@@ -141,7 +141,7 @@ fn position(program: &mut Running, namespace: &str, unit: &str) -> Value {
 }
 
 #[test]
-fn a_waiting_unit_tells_its_position_and_what_is_missing_now() {
+fn a_waiting_unit_reports_its_position_and_the_amount_missing_now() {
     let _alone = Alone::wait();
     let ns = "positions";
     furnish(ns, 3);

@@ -89,7 +89,7 @@ fn is_completed(object: &Object) -> bool {
 }
 
 #[test]
-fn ten_kills_change_neither_the_end_nor_what_runs() {
+fn ten_kills_change_neither_the_end_nor_the_running_pods() {
     let alone = Alone::wait();
     let (quiet, disturbed) = (namespace("restart-quiet"), namespace("restart-disturbed"));
     let mut controller = alone.start("restart", SLOW);

@@ -27,7 +27,7 @@ fn end(namespace: &str, pod: &str, code: u8) {
 }
 
 #[test]
-fn a_stateful_service_keeps_its_names_and_starts_again_what_ends() {
+fn a_stateful_service_keeps_its_names_and_restarts_tasks_that_end() {
     let _controller = controller();
     let ns = namespace("stateful-service");
     apply(&ns, include_str!("../data/scenarios/stateful_service.yaml"));

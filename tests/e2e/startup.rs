@@ -67,7 +67,7 @@ fn start_with(argument: &str, file: &tempfile::NamedTempFile) -> Running {
 }
 
 #[test]
-fn a_wrong_log_filter_ends_it_with_what_is_allowed() {
+fn a_wrong_log_filter_ends_the_program_with_the_allowed_values() {
     let mut program = start_with("--log-level=verbose", &kubeconfig("http://127.0.0.1:1"));
     let (code, log) = program.end();
     let expected = "frameworkcontroller: --log-level: \"verbose\" is no log filter; allowed are error, warn, \

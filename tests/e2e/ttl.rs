@@ -212,7 +212,7 @@ mod cases {
         assert_backs_off(before);
     }
 
-    pub fn the_metrics_count_what_the_audit_log_has() {
+    pub fn the_metrics_count_the_deletions_in_the_audit_log() {
         until("five have gone", || value("framework_ttl_deletions_total") >= 5);
         until("the metrics agree with the audit log", || {
             let accepted = |request: &Record| is_retirement(request) && request.code == 200;
@@ -278,7 +278,7 @@ side_by_side!(
     somebody_elses_finalizer_holds_it_and_it_is_deleted_once,
     another_one_of_the_same_name_is_not_deleted_in_its_place,
     a_refused_deletion_is_tried_again_says_so_and_holds_nobody_else_up,
-    the_metrics_count_what_the_audit_log_has,
+    the_metrics_count_the_deletions_in_the_audit_log,
     many_with_both_fields_at_once_have_one_end_each_and_leave_nothing,
 );
 

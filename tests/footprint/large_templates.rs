@@ -146,7 +146,7 @@ fn frameworks() -> Vec<(&'static str, Value)> {
 }
 
 #[test]
-fn no_framework_costs_more_than_64_mib_whatever_it_is_large_by() {
+fn no_framework_of_any_shape_costs_more_than_64_mib() {
     for (name, framework) in frameworks() {
         let text = framework.to_string().into_bytes();
         assert!(text.len() < 3 * MIB / 2, "{name}: {} bytes are never stored", text.len());

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cluster::{self, block_on, manifest, namespace, running};
 
 #[test]
-fn containers_annotations_labels_and_placeholders_say_who_is_who() {
+fn containers_annotations_labels_and_placeholders_name_the_task() {
     let ns = namespace("environment");
     let who = "{{FC_FRAMEWORK_NAMESPACE}}/{{FC_FRAMEWORK_NAME}} {{FC_TASKROLE_NAME}} {{FC_TASK_INDEX}} \
                {{FC_CONFIGMAP_NAME}} {{FC_POD_NAME}}";

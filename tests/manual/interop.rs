@@ -266,7 +266,7 @@ fn every_patch_of_the_manual_gets_the_answer_of_its_table() {
 }
 
 #[test]
-fn what_a_patch_asks_for_is_what_runs() {
+fn the_tasks_that_a_patch_asks_for_run() {
     let ns = namespace("interop-rescale");
     let curl = Curl::new();
     let one = format!("/namespaces/{ns}/frameworks/job");
@@ -402,7 +402,7 @@ fn watches_by_the_manuals_paths_and_by_todays_show_the_same() {
 }
 
 #[test]
-fn a_watch_streams_what_becomes_of_a_framework_that_is_not_there_yet() {
+fn a_watch_streams_the_changes_of_a_framework_that_comes_later() {
     let ns = namespace("interop-stream");
     let curl = Curl::new();
     let since = curl.get(&format!("/namespaces/{ns}/frameworks")).json();
@@ -529,7 +529,7 @@ fn assert_holds(found: &Value, expected: &Value, path: &str) {
 }
 
 #[test]
-fn what_other_schedulers_read_reaches_the_pod_untouched() {
+fn fields_that_other_schedulers_read_reach_the_pod_untouched() {
     let ns = namespace("interop-scheduler");
     kubectl(&["create", "priorityclass", "interop-high", "--value=1000"]);
     // Trailing spaces, tabs, quotes and text that is no placeholder: all of it belongs to the user.

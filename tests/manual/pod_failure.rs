@@ -99,7 +99,7 @@ fn a_pod_that_failed_without_a_failed_container_has_its_own_code() {
 }
 
 #[test]
-fn a_completion_status_says_what_the_containers_said() {
+fn a_completion_status_has_the_messages_of_the_containers() {
     let ns = namespace("said");
     let annotations = [("exit-code", "3"), ("reason", "Error"), ("message", "out of data")];
     manifest("said").role("a", 1, &annotations).create(&ns);

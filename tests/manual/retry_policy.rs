@@ -92,7 +92,7 @@ fn batch_without_task_fault_tolerance_retries_the_whole() {
 }
 
 #[test]
-fn debug_mode_retries_only_what_is_transient() {
+fn debug_mode_retries_only_transient_failures() {
     let ns = namespace("retry-debug");
     batch("transient", (true, 0), (true, 0), &once("200")).create(&ns);
     batch("unknown", (true, 0), (true, 0), &once("1")).create(&ns);

@@ -85,7 +85,7 @@ fn elastic_nodes_meet_at_the_first_one() {
 }
 
 #[test]
-fn tensorflow_tasks_read_who_they_are_and_who_else_there_is() {
+fn tensorflow_tasks_read_their_own_role_and_all_hosts() {
     let seen = example("tf", 3);
     for (name, pod) in &seen.0 {
         let config: Value = serde_json::from_str(&environment(pod)["TF_CONFIG"]).expect("it is JSON");

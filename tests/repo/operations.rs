@@ -72,7 +72,7 @@ fn the_table_has_every_key_and_no_other() {
 }
 
 #[test]
-fn every_default_is_what_holds_without_the_key() {
+fn every_default_holds_without_the_key() {
     let empty = Config::parse("").expect("an empty file is good");
     let mut checked = 0;
     for row in table("key") {

@@ -108,7 +108,7 @@ fn the_table_of_variables_has_each_of_them() {
 }
 
 #[test]
-fn the_table_of_completion_policies_sets_only_what_is_allowed() {
+fn the_table_of_completion_policies_sets_only_allowed_counts() {
     let rows = table(COMPLETION, "| job | TaskRole | minFailedTaskCount | minSucceededTaskCount |");
     assert!(rows.len() >= 9, "{rows:?}");
     for row in rows {

@@ -20,13 +20,13 @@ type Guarantee = fn(&History) -> Vec<String>;
 /// All of them. The first two are those that the manual calls strong.
 pub const GUARANTEES: [(&str, Guarantee); 8] = [
     ("1: a rescale and what else changes are one", policy::a_rescale_is_stored_before_all_else),
-    ("2: what was removed is never used again", what_was_removed_is_never_used_again),
+    ("2: removed Tasks are never used again", removed_tasks_are_never_used_again),
     ("no Pod goes before its Task is stored as removed", no_pod_goes_before_its_task_is_stored_as_removed),
     ("a removed Task never counts", policy::a_removed_task_never_counts),
     ("a policy that is met ends the attempt at once", policy::a_policy_that_is_met_ends_the_attempt_at_once),
     ("a Task leaves once it is stored as removed and Completed", a_task_leaves_in_order),
     ("instances are unique", instances_are_unique),
-    ("counts leave out what is removed", counts_leave_out_what_is_removed),
+    ("counts leave out removed Tasks", counts_leave_out_removed_tasks),
 ];
 
 /// The breaches of all guarantees, each with its name.
@@ -89,7 +89,7 @@ pub fn code(task: &TaskStatus) -> Option<i32> {
 
 /// Once stored as deletionPending, a Task stays so, is not retried, and no Pod is created for it; its place
 /// in the spec is taken by another instance.
-fn what_was_removed_is_never_used_again(history: &History) -> Vec<String> {
+fn removed_tasks_are_never_used_again(history: &History) -> Vec<String> {
     let mut removed: BTreeMap<&str, (u64, i32)> = BTreeMap::new();
     let mut breaches = Vec::new();
     for (version, _, status) in history.statuses() {
@@ -201,7 +201,7 @@ fn instances_are_unique(history: &History) -> Vec<String> {
 }
 
 /// `taskCounts` is about the Tasks that stay.
-fn counts_leave_out_what_is_removed(history: &History) -> Vec<String> {
+fn counts_leave_out_removed_tasks(history: &History) -> Vec<String> {
     let mut breaches = Vec::new();
     for (version, _, status) in history.statuses() {
         let stay = tasks(status).filter(|(_, task)| !task.deletion_pending).count();

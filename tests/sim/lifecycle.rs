@@ -84,7 +84,7 @@ fn a_failed_attempt_is_retried_after_its_delay() {
 }
 
 #[test]
-fn a_stop_ends_what_runs_and_leaves_nothing() {
+fn a_stop_ends_all_running_tasks_and_leaves_nothing() {
     let came_to = lives(job().told("run-ms", "forever"), |cluster| async move {
         until_running(&cluster).await;
         assert!(cluster.user().stop("job"));
@@ -99,7 +99,7 @@ fn a_stop_ends_what_runs_and_leaves_nothing() {
 }
 
 #[test]
-fn what_others_delete_ends_as_such() {
+fn a_deletion_by_others_is_recorded_as_such() {
     let endless = || job().told("run-ms", "forever");
     let pod = lives(endless(), |cluster| async move {
         until_running(&cluster).await;

@@ -77,7 +77,7 @@ pub async fn unended(stage: &mut Stage) -> Option<String> {
     while !stage.cluster.until(SECOND * ROUND, |user| all_ended(user) && !any_terminates(user)).await {
         rounds += 1;
         if rounds > BOUND / ROUND {
-            return Some(what_did_not_end(&stage.user));
+            return Some(unended_objects(&stage.user));
         }
         look_after(stage);
         stage.end_trains();
@@ -138,7 +138,7 @@ fn has_deadline(framework: &Value) -> bool {
     !framework["spec"]["activeDeadlineSeconds"].is_null()
 }
 
-fn what_did_not_end(user: &User) -> String {
+fn unended_objects(user: &User) -> String {
     let frameworks = user.list("frameworks");
     let left = frameworks.iter().filter(|framework| !has_ended(framework));
     let told = left.map(|framework| format!("{} in {}", framework.name(), framework["status"]["state"]));

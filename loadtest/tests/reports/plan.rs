@@ -81,7 +81,7 @@ fn the_distance_names_another_job_size() {
 }
 
 #[test]
-fn a_demand_beyond_ten_times_what_was_measured_is_refused() {
+fn a_demand_beyond_ten_times_the_measured_one_is_refused() {
     let run = "burst (200 × 20; recommended: kubeClientQps 5000, threshold 4 KiB)";
     let more = refused(Demand { frameworks: 601, ..demand() });
     let expected = "controller: memory: 12,020 Tasks at one time are more than ×10 the 1,200 of";
@@ -141,7 +141,7 @@ fn a_figure_that_no_report_has_is_not_known() {
 }
 
 #[test]
-fn a_store_that_was_compacted_says_nothing_about_what_was_written() {
+fn a_compacted_store_says_nothing_about_the_bytes_written() {
     let mut report = sample::report();
     report.runs[0].bytes.store_growth = Some(-4096);
     assert_eq!(of(&planned(&[report], demand()), "bytes to etcd, by its growth").value, "not known");

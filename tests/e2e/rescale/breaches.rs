@@ -212,7 +212,7 @@ fn an_instance_of_two_tasks_is_found() {
 }
 
 #[test]
-fn a_count_of_what_is_removed_is_found() {
+fn a_count_of_removed_tasks_is_found() {
     let mut counted = framework(1, &[runs(0, "t0"), task(1, "t1", "AttemptDeletionPending", true, -230)]);
     counted["status"]["taskCounts"]["total"] = json!(2);
     assert_found(&Story::good().broken_by(11, &[counted]), "1 Tasks stay and Some(2) are counted");

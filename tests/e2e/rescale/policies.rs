@@ -28,7 +28,7 @@ fn one_fails() -> Manifest {
 }
 
 #[test]
-fn a_lower_minimum_completes_at_once_what_has_reached_it() {
+fn a_lower_minimum_completes_a_framework_that_has_reached_it() {
     let job = with_completed("rescale-lower", &one_fails(), 1);
     job.patch(json!([name_is(0, "a"), replace(0, FAILED, 1)]));
     assert_eq!(job.completed(), 7);

@@ -69,7 +69,7 @@ fn a_merge_patch_replaces_the_task_roles_as_a_whole() {
 }
 
 #[test]
-fn kubectl_apply_makes_the_task_roles_what_the_file_says() {
+fn kubectl_apply_makes_the_task_roles_those_of_the_file() {
     let job = job("rescale-apply", "job");
     let apply = |roles: &[Value]| job.done(&["apply", "-f", "-"], &with(roles));
     apply(&[sleeper("a", 2), sleeper("b", 1)]);

@@ -92,7 +92,7 @@ fn a2_the_watch_is_faster_than_the_reply() {
 /// not show. The write conflicts; the version that is then read has the new spec, and the cache has the old
 /// one.
 #[test]
-fn a3_what_is_read_is_newer_than_what_is_watched() {
+fn a3_a_version_that_is_read_is_newer_than_the_watched_one() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
             framework("job").role("w", 3).told("run-ms", "forever").create(&cluster.user());
@@ -115,7 +115,7 @@ fn a3_what_is_read_is_newer_than_what_is_watched() {
 
 /// Rule A4: the reply to the POST of a Pod is lost. The Pod holds the Task's name until it is deleted.
 #[test]
-fn a4_what_a_lost_write_left_behind_holds_the_name() {
+fn a4_the_pod_of_a_lost_write_holds_the_name() {
     fn interleaving(cluster: SimCluster, setup: Setup) -> BoxFuture<'static, Said> {
         async move {
             let lost = Rule::new(Fault::LoseReply).verb(Verb::Create).plural("pods");

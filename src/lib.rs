@@ -94,6 +94,7 @@ async fn work(settings: Settings, environment: &Environment, stderr: &Stderr) ->
             host: host.to_owned(),
             // Without a Pod, no later program proves by its UID that this one has ended.
             pod: environment.pod_uid.clone().unwrap_or_else(|| incarnation.clone()),
+            run: incarnation.clone(),
         }),
     };
     let (journal, instance) = (Arc::new(stderr.clone()), format!("{host}-{incarnation}"));

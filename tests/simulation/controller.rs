@@ -119,6 +119,7 @@ impl Controller {
             policy: place.policy,
             host: place.host,
             pod: place.pod,
+            run: name.clone(),
         });
         let parts = Parts {
             client: wire(cluster.client(&name), gate.clone(), fuse),

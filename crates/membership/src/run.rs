@@ -41,8 +41,9 @@ pub struct Parts {
     pub pod: String,
     /// Shows the time.
     pub clock: Box<dyn Fn() -> Now + Send>,
-    /// Draws the random part of an incarnation.
-    pub random: Box<dyn FnMut() -> u64 + Send>,
+    /// The name of this run of the program, which no other run has. It is in the User-Agent, too, so that an
+    /// audit log tells which incarnation sent a request.
+    pub run: String,
     /// The slots that this replica owns: the member alone changes them.
     pub ownership: Ownership,
     /// Commands of the controller.
@@ -142,8 +143,8 @@ pub async fn run(parts: Parts) -> bool {
 }
 
 impl Driver {
-    fn new(mut parts: Parts, store: Store) -> Self {
-        let me = incarnation(&mut parts);
+    fn new(parts: Parts, store: Store) -> Self {
+        let me = incarnation(&parts, 0);
         let member = Member::new(parts.policy, me.clone(), &parts.pod, Slot::all()).first_of_program();
         info!(incarnation = %me, "joining the replicas");
         Driver {
@@ -269,7 +270,7 @@ impl Driver {
     fn rejoin(&mut self) -> Vec<Event> {
         warn!(incarnation = %self.me, "this replica lost its Lease, and joins again");
         self.life += 1;
-        self.me = incarnation(&mut self.parts);
+        self.me = incarnation(&self.parts, self.life);
         self.member = Member::new(self.parts.policy, self.me.clone(), &self.parts.pod, Slot::all());
         let leases = self.leases.iter();
         let leases = leases.map(|(name, seen)| Event::LeaseSeen { name: name.clone(), seen: seen.clone() });
@@ -346,7 +347,11 @@ impl Driver {
     }
 }
 
-fn incarnation(parts: &mut Parts) -> Incarnation {
-    let random = format!("{:08x}", (parts.random)() as u32);
-    Incarnation::new(&lease_name(&parts.host), &random)
+/// The incarnation of a life of this run: `RUN` at first, then `RUN-1` and so on.
+fn incarnation(parts: &Parts, life: u64) -> Incarnation {
+    let lease = lease_name(&parts.host);
+    match life {
+        0 => Incarnation::new(&lease, &parts.run),
+        _ => Incarnation::new(&lease, &format!("{}-{life}", parts.run)),
+    }
 }

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// One life of a replica: the name of its Lease, and a part that is drawn again at each start and each
-/// rejoin.
+/// One life of a replica: the name of its Lease, and a part that differs at each start and each rejoin.
 ///
 /// A replica that lost its Lease never acts under the same incarnation again, so an owner that is written in
 /// the map is either this life or nobody.
@@ -12,15 +11,15 @@ use std::sync::Arc;
 pub struct Incarnation(Arc<str>);
 
 impl Incarnation {
-    /// The life `random` of the replica whose Lease has this name.
-    pub fn new(lease: &str, random: &str) -> Self {
-        Incarnation(format!("{lease}/{random}").into())
+    /// The life of that name of the replica whose Lease is `lease`.
+    pub fn new(lease: &str, life: &str) -> Self {
+        Incarnation(format!("{lease}/{life}").into())
     }
 
     /// Reads what [`fmt::Display`] wrote. The name of a Lease has no slash.
     pub fn parse(text: &str) -> Option<Self> {
-        let (lease, random) = text.split_once('/')?;
-        (!lease.is_empty() && !random.is_empty()).then(|| Incarnation(text.into()))
+        let (lease, life) = text.split_once('/')?;
+        (!lease.is_empty() && !life.is_empty()).then(|| Incarnation(text.into()))
     }
 
     /// The name of its Lease.

@@ -61,6 +61,8 @@ pub struct MemberParts {
     pub host: String,
     /// The UID of the Pod, or anything that no other program uses.
     pub pod: String,
+    /// The name of this run of the program, which no other run has.
+    pub run: String,
     /// Whether this replica may use the whole request budget, not only the part that goes with its slots.
     pub has_whole_budget: bool,
 }

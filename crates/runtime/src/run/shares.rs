@@ -109,14 +109,14 @@ pub fn start(
     let ownership = Ownership::none();
     let (notices, notified) = channel(MESSAGES);
     let (commanding, commands) = channel(MESSAGES);
-    let (clock, mut rng) = (parts.clock, parts.seeds.generator());
+    let clock = parts.clock;
     let membership = framework_membership::run::run(framework_membership::Parts {
         client: member.client,
         policy: member.policy,
         host: member.host,
         pod: member.pod,
         clock: Box::new(move || clock.now()),
-        random: Box::new(move || rng.u64(..)),
+        run: member.run,
         ownership: ownership.clone(),
         commands,
         notices,

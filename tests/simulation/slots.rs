@@ -136,6 +136,8 @@ pub fn judge(history: &History) -> Result<Counts, (String, u64)> {
         }
         owners.landed_well(act, change, Slot::of(uid)).map_err(|what| (what, change.rv))?;
     }
+    // The same by versions, which no clock orders.
+    framework_sim::check::owners::check(history).map_err(|broken| (broken.to_string(), broken.rv))?;
     Ok(counts)
 }
 

@@ -19,6 +19,7 @@ pub mod guard;
 pub mod lifetime;
 pub mod loss;
 pub mod no_pod_after_completion;
+pub mod owners;
 pub mod queue;
 pub mod quiescence;
 pub mod record;
@@ -36,7 +37,7 @@ use crate::history::History;
 
 /// The checkers that hold at every moment of every run, by name. [`loss::check`] and
 /// [`lifetime::check`] do too, for the limits that the controller was given; [`queue::check`] does where
-/// there are queues.
+/// there are queues, and [`owners::check`] where several replicas share the Frameworks.
 pub const ALWAYS: &[(&str, Checker)] = &[
     ("force", force::check),
     ("creation", creation::check),

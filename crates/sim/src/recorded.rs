@@ -81,12 +81,12 @@ fn causes(requests: &[Record]) -> BTreeMap<(String, u64), (Timestamp, Cause)> {
     for (number, request) in requests.iter().enumerate().filter(|(_, request)| request.code < 300) {
         let version = request.resource_version().and_then(|version| version.parse().ok());
         let (Some(version), Some(verb)) = (version, verb(request)) else { continue };
-        let ours = request.user_agent.starts_with(CONTROLLER);
+        let ours = request.user_agent.starts_with(CONTROLLER).then(|| run(&request.user_agent));
         let body = |pointer: &str| request.request_object.as_ref()?.pointer(pointer);
         let text = |pointer: &str| body(pointer)?.as_str().map(str::to_owned);
         let cause = Cause {
-            actor: if ours { "controller".into() } else { "user".into() },
-            call: if ours { number as u64 + 1 } else { 0 },
+            actor: ours.unwrap_or("user").into(),
+            call: if ours.is_some() { number as u64 + 1 } else { 0 },
             verb,
             uid: text("/preconditions/uid"),
             version: text("/metadata/resourceVersion"),
@@ -97,6 +97,12 @@ fn causes(requests: &[Record]) -> BTreeMap<(String, u64), (Timestamp, Cause)> {
         causes.entry((request.resource.clone(), version)).or_insert((request.completed, cause));
     }
     causes
+}
+
+/// The run of the program that its user agent names: `frameworkcontroller/VERSION (incarnation RUN)`.
+fn run(agent: &str) -> &str {
+    let named = agent.split_once("(incarnation ").and_then(|(_, rest)| rest.split_once(')'));
+    named.map_or("controller", |(run, _)| run)
 }
 
 /// The time of the last request that named each UID.
@@ -174,7 +180,8 @@ mod tests {
             event(7, false, grace.clone()),
             event(8, true, grace),
         ];
-        let requests = [request("create", "frameworkcontroller/1", 3, 1), request("delete", "kubectl", 8, 9)];
+        let agent = "frameworkcontroller/1 (incarnation 1f0c77e2)";
+        let requests = [request("create", agent, 3, 1), request("delete", "kubectl", 8, 9)];
         let history = history(events, &requests);
         let told: Vec<_> = history
             .changes
@@ -182,7 +189,7 @@ mod tests {
             .map(|change| (change.rv, &*change.cause.actor, change.cause.verb, change.time))
             .collect();
         let expected = [
-            (3, "controller", Verb::Create, second(1)),
+            (3, "1f0c77e2", Verb::Create, second(1)),
             (5, "cluster", Verb::Other, second(1)),
             (8, "user", Verb::Delete, second(9)),
         ];

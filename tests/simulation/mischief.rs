@@ -163,8 +163,10 @@ pub async fn network(stage: &mut Stage) {
     let plural = one(&mut stage.rng, &["frameworks", "configmaps", "pods"]);
     let cluster = stage.cluster.clone();
     let time = SECOND * stage.rng.u32(1..40);
-    match stage.rng.u8(..7) {
-        0 => cluster.freeze_watches(&who, plural, time),
+    match stage.rng.u8(..8) {
+        // A watch may be behind by minutes.
+        0 => cluster.freeze_watches(&who, plural, time * one(&mut stage.rng, &[1, 1, 10])),
+        7 => cluster.repeat_watches(&who, plural, stage.rng.usize(1..20)),
         1 => cluster.lag_watches(&who, plural, time / 4),
         2 => {
             let ending = one(&mut stage.rng, &[Ending::Clean, Ending::Broken, Ending::Gone]);

@@ -168,6 +168,16 @@ impl SimCluster {
         });
     }
 
+    /// Lets the open watches of one client on one kind show their last changes once more.
+    pub fn repeat_watches(&self, who: &str, plural: &str, count: usize) {
+        let mut world = self.world();
+        world.with_watches(|watches, around| {
+            for id in watches.of(who, plural, &around.store.registry) {
+                watches.repeat(id, count, around);
+            }
+        });
+    }
+
     /// Ends the open watches of one client on one kind.
     pub fn close_watches(&self, who: &str, plural: &str, ending: Ending) {
         let mut world = self.world();

@@ -1,7 +1,8 @@
 //! Open watches: the changes that each has seen, how far it lags, and how its stream ends.
 //!
-//! A watch shows the changes of its kind in order, each at most once and none out of order. Faults do not
-//! change that: they delay a watch or end it, as on the real server.
+//! A watch shows the changes of its kind in order and each once, as on the real server. Most faults do not
+//! change that: they delay a watch or end it. One shows the last changes again, which is harsher than any
+//! server: its clients may not count on each change coming once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,6 +91,16 @@ impl Watch {
         }
         self.seen = self.seen.max(version);
         (None, !self.sender.is_closed())
+    }
+
+    /// Shows the last `count` of the changes that it has shown once more, oldest first.
+    pub(crate) fn repeat(&self, count: usize, changes: &[Arc<Change>], now: Duration, trace: &mut Trace) {
+        let shown = changes[..self.next.min(changes.len())].iter().rev();
+        let shown = shown.filter_map(|change| Some((change.rv, self.event(change)?)));
+        let last: Vec<_> = shown.take(count).collect();
+        for (rv, (event, object)) in last.into_iter().rev() {
+            self.show(event, &object.json(), rv, now, trace);
+        }
     }
 
     /// The event that a change is for this watch, if it is one.

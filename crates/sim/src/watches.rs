@@ -111,6 +111,13 @@ impl Watches {
         }
     }
 
+    /// Lets a watch show its last changes once more.
+    pub(crate) fn repeat(&mut self, id: WatchId, count: usize, around: &mut Surroundings<'_>) {
+        if let Some(watch) = self.open.get(&id) {
+            watch.repeat(count, &around.store.history.changes, around.now, around.trace);
+        }
+    }
+
     /// Sets how far a watch lags behind from now on.
     pub(crate) fn lag(&mut self, id: WatchId, lag: Duration) {
         if let Some(watch) = self.open.get_mut(&id) {

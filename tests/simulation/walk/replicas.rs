@@ -223,9 +223,11 @@ impl Troupe {
         let (watcher, plural) = one(rng, &watches);
         let time = SECOND * rng.u32(1..30);
         let cluster = self.stage.cluster.clone();
-        match rng.u8(..8) {
-            0 => cluster.freeze_watches(watcher, plural, time),
+        match rng.u8(..10) {
+            // A watch may be behind by minutes.
+            0 => cluster.freeze_watches(watcher, plural, time * one(rng, &[1, 1, 10])),
             1 => cluster.lag_watches(watcher, plural, time / 4),
+            8 => cluster.repeat_watches(watcher, plural, rng.usize(1..20)),
             2 => {
                 let ending = one(rng, &[Ending::Clean, Ending::Broken, Ending::Gone]);
                 cluster.close_watches(watcher, plural, ending);

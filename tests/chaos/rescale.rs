@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use framework_testcluster::audit::Record;
 
-use crate::cluster::history::{Change, History, Object, Recording, What};
+use crate::cluster::history::{Change, History, Object, What};
 use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::recording::Recording;
 use crate::cluster::{self, block_on, checkers, installed, start_controller};
 use crate::rescale_promises::breaches;
 use crate::storm;
@@ -84,12 +85,7 @@ fn by_framework<T>(all: Vec<T>, name: impl Fn(&T) -> String) -> BTreeMap<String,
 }
 
 fn name_of(change: &Change) -> String {
-    let name = match &change.object {
-        Object::Framework(framework) => &framework.metadata.name,
-        Object::ConfigMap(config_map) => &config_map.metadata.name,
-        Object::Pod(pod) => &pod.metadata.name,
-    };
-    name.clone().expect("an object has a name")
+    change.object.metadata().name.clone().expect("an object has a name")
 }
 
 fn subject_of(request: &Record) -> String {

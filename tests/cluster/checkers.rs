@@ -37,6 +37,7 @@ fn event(change: &Change) -> Event {
         Object::Framework(framework) => ("frameworks", serde_json::to_value(framework)),
         Object::ConfigMap(config_map) => ("configmaps", serde_json::to_value(config_map)),
         Object::Pod(pod) => ("pods", serde_json::to_value(pod)),
+        Object::OfQueues(plural, object) => (*plural, serde_json::to_value(object)),
     };
     Event { plural, object: object.expect("an object is plain data"), gone: change.what == What::Gone }
 }

@@ -6,24 +6,15 @@
 //! sender may have been carried out and yet stand in the log as failed.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
-use std::time::{Duration, Instant};
 
 use framework_api::{Framework, FrameworkStatus};
-use framework_testcluster::audit::{Mark, Record};
-use futures::{StreamExt, TryStreamExt};
+use framework_testcluster::audit::Record;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Resource;
-use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
+use kube::api::{DynamicObject, ObjectMeta};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
-use super::{PATIENCE, block_on, checkers, installed};
-
-/// How long a watch may be behind a LIST.
-const LAG: Duration = Duration::from_secs(30);
-/// Pause before another attempt to watch.
-const LISTEN_AGAIN: Duration = Duration::from_millis(100);
+use super::checkers;
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -56,6 +47,35 @@ pub enum Object {
     ConfigMap(Box<ConfigMap>),
     /// A Pod.
     Pod(Box<Pod>),
+    /// An object of queues, with the plural of its kind.
+    OfQueues(&'static str, Box<DynamicObject>),
+}
+
+impl Object {
+    /// Reads an object of that kind.
+    pub fn read(plural: &'static str, object: DynamicObject) -> Object {
+        match plural {
+            "frameworks" => opened(parsed(object)),
+            "configmaps" => Object::ConfigMap(Box::new(parsed(object))),
+            "pods" => Object::Pod(Box::new(parsed(object))),
+            _ => Object::OfQueues(plural, Box::new(object)),
+        }
+    }
+
+    /// Its metadata.
+    pub fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Object::Framework(framework) => &framework.metadata,
+            Object::ConfigMap(config_map) => &config_map.metadata,
+            Object::Pod(pod) => &pod.metadata,
+            Object::OfQueues(_, object) => &object.metadata,
+        }
+    }
+}
+
+fn parsed<K: DeserializeOwned>(object: DynamicObject) -> K {
+    let object = serde_json::to_value(object).expect("an object is plain data");
+    serde_json::from_value(object).expect("the API server stores what is valid")
 }
 
 impl Change {
@@ -64,16 +84,9 @@ impl Change {
         match self.object {
             Object::Framework(_) => self.what == What::Changed,
             Object::ConfigMap(_) | Object::Pod(_) => self.what != What::Changed,
+            Object::OfQueues(..) => false,
         }
     }
-}
-
-/// A recording that goes on.
-pub struct Recording {
-    client: kube::Client,
-    namespace: String,
-    mark: Mark,
-    changes: watch::Receiver<Vec<Change>>,
 }
 
 /// The recorded history.
@@ -121,182 +134,12 @@ impl Life {
     }
 }
 
-impl Recording {
-    /// Starts to record a namespace, in which there is nothing yet.
-    pub fn start(namespace: &str) -> Recording {
-        Recording::start_by(super::client(), namespace)
-    }
-
-    /// The same by a client of another API server, which goes on while that of the cluster does not.
-    pub fn start_by(client: kube::Client, namespace: &str) -> Recording {
-        let mark = installed().audit().mark().expect("the log is there");
-        let (changes, recorded) = watch::channel(Vec::new());
-        block_on(async {
-            let all = Api::namespaced(client.clone(), namespace);
-            record(all, changes.clone(), opened).await;
-            let all = Api::namespaced(client.clone(), namespace);
-            record(all, changes.clone(), |object| Object::ConfigMap(Box::new(object))).await;
-            let all = Api::namespaced(client.clone(), namespace);
-            record(all, changes, |object| Object::Pod(Box::new(object))).await;
-        });
-        Recording { client, namespace: namespace.to_owned(), mark, changes: recorded }
-    }
-
-    /// Waits until the changes recorded so far are as asked.
-    pub fn wait(&self, what: &str, is: impl FnMut(&Vec<Change>) -> bool) {
-        let mut changes = self.changes.clone();
-        let waited = block_on(async {
-            tokio::time::timeout(PATIENCE, changes.wait_for(is)).await.is_ok_and(|seen| seen.is_ok())
-        });
-        let situation = || super::situation::situation(&self.namespace);
-        assert!(waited, "not seen within {PATIENCE:?}: {what}\n{}", situation());
-    }
-
-    /// The changes recorded so far, kind by kind in order.
-    pub fn changes(&self) -> Vec<Change> {
-        self.changes.borrow().clone()
-    }
-
-    /// Looks at the changes recorded so far, of each kind in order.
-    pub fn look<T>(&self, at: impl FnOnce(&[Change]) -> T) -> T {
-        at(&self.changes.borrow())
-    }
-
-    /// How many steps the controller has done.
-    pub fn steps(&self) -> usize {
-        self.changes.borrow().iter().filter(|change| change.is_step()).count()
-    }
-
-    /// Waits until the watches have delivered all changes, and ends.
-    pub fn end(self) -> History {
-        let (changes, requests) = self.end_with_changes(|request| request);
-        History::complete(changes, requests)
-    }
-
-    /// The same, with every change by itself in order, and each request as `keep` leaves it: bodies are
-    /// large.
-    pub fn end_with_changes(self, mut keep: impl FnMut(Record) -> Record) -> (Vec<Change>, Vec<Record>) {
-        let deadline = Instant::now() + LAG;
-        while self.recorded() != listed(&self.client, &self.namespace) {
-            assert!(Instant::now() < deadline, "the watches are behind, or the namespace is not at rest");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let mut changes = self.changes.borrow().clone();
-        changes.sort_by_key(|change| change.version);
-        let mut requests = Vec::new();
-        let tell = |request: Record| {
-            if request.namespace == self.namespace {
-                requests.push(keep(request));
-            }
-        };
-        installed().audit().each_since(self.mark, tell).expect("the log is there");
-        (changes, requests)
-    }
-
-    /// UID and version of each object, by the watches.
-    fn recorded(&self) -> BTreeMap<String, u64> {
-        let mut present = BTreeMap::new();
-        for change in self.changes.borrow().iter() {
-            let uid = match &change.object {
-                Object::Framework(framework) => framework.metadata.uid.clone(),
-                Object::ConfigMap(config_map) => config_map.metadata.uid.clone(),
-                Object::Pod(pod) => pod.metadata.uid.clone(),
-            };
-            let uid = uid.expect("an object has a UID");
-            match change.what {
-                What::Created | What::Changed => present.insert(uid, change.version),
-                What::Gone => present.remove(&uid),
-            };
-        }
-        present
-    }
-}
-
-/// UID and version of each object, by LISTs.
-fn listed(client: &kube::Client, namespace: &str) -> BTreeMap<String, u64> {
-    async fn versions<K: Resource + Clone + Debug + DeserializeOwned>(api: Api<K>) -> Vec<(String, u64)> {
-        let list = list(&api).await;
-        let ours = list.items.iter().filter(|object| is_ours(*object));
-        ours.map(|object| (object.meta().uid.clone().expect("a UID"), version(object))).collect()
-    }
-    block_on(async {
-        let mut all = versions(Api::<Framework>::namespaced(client.clone(), namespace)).await;
-        all.extend(versions(Api::<ConfigMap>::namespaced(client.clone(), namespace)).await);
-        all.extend(versions(Api::<Pod>::namespaced(client.clone(), namespace)).await);
-        all.into_iter().collect()
-    })
-}
-
-/// All objects of a kind. An API server whose store has just restarted refuses to list them for a while.
-async fn list<K: Resource + Clone + Debug + DeserializeOwned>(api: &Api<K>) -> ObjectList<K> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match api.list(&ListParams::default()).await {
-            Ok(list) => return list,
-            Err(error) => assert!(Instant::now() < deadline, "no list: {error}"),
-        }
-        tokio::time::sleep(LISTEN_AGAIN).await;
-    }
-}
-
-/// Whether an object is none that every namespace has, such as the ConfigMap of the cluster's certificate.
-fn is_ours<K: Resource>(object: &K) -> bool {
-    !object.meta().name.as_deref().is_some_and(|name| name.contains('.'))
-}
-
-fn version<K: Resource>(object: &K) -> u64 {
-    let version = object.meta().resource_version.as_deref().expect("an object has a version");
-    version.parse().expect("a version is a number")
-}
-
 /// A Framework with its status readable.
 fn opened(mut framework: Framework) -> Object {
     if let Some(status) = &mut framework.status {
         status.decompress().expect("the controller writes what can be read");
     }
     Object::Framework(framework.into())
-}
-
-/// Records a kind from now on, in the background of the cluster's runtime.
-async fn record<K>(api: Api<K>, changes: watch::Sender<Vec<Change>>, wrap: fn(K) -> Object)
-where
-    K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    let list = list(&api).await;
-    assert!(!list.items.iter().any(is_ours), "a recording starts before the first object");
-    let mut from = list.metadata.resource_version.expect("a list has a version");
-    tokio::spawn(async move {
-        loop {
-            // An API server whose store restarts refuses a watch or ends it: the next one goes on from the
-            // last version.
-            let deadline = Instant::now() + PATIENCE;
-            let watch = loop {
-                match api.watch(&WatchParams::default().timeout(290), &from).await {
-                    Ok(watch) => break watch,
-                    Err(error) => assert!(Instant::now() < deadline, "no watch: {error}"),
-                }
-                tokio::time::sleep(LISTEN_AGAIN).await;
-            };
-            let mut events = watch.boxed();
-            while let Ok(Some(event)) = events.try_next().await {
-                let (what, mut object) = match event {
-                    WatchEvent::Added(object) => (What::Created, object),
-                    WatchEvent::Modified(object) => (What::Changed, object),
-                    WatchEvent::Deleted(object) => (What::Gone, object),
-                    WatchEvent::Bookmark(_) => continue,
-                    WatchEvent::Error(error) if error.code == 410 => panic!("changes are missed: {error:?}"),
-                    WatchEvent::Error(_) => break,
-                };
-                let version = version(&object);
-                from = version.to_string();
-                // Half of an object, and of no interest.
-                object.meta_mut().managed_fields = None;
-                if is_ours(&object) {
-                    changes.send_modify(|all| all.push(Change { version, what, object: wrap(object) }));
-                }
-            }
-        }
-    });
 }
 
 impl History {
@@ -326,6 +169,7 @@ impl History {
                     let ended = phase.is_some_and(|phase| ["Succeeded", "Failed"].contains(&phase));
                     live(&mut history.pods, version, what, &*pod, ended);
                 }
+                Object::OfQueues(..) => {}
             }
         }
         history

@@ -8,6 +8,8 @@ pub mod halfway;
 pub mod history;
 pub mod lease;
 pub mod plugin;
+pub mod queues;
+pub mod recording;
 pub mod replicas;
 pub mod situation;
 pub mod snapshots;
@@ -17,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::{Framework, State};
 use framework_testcluster::{Cluster, Component, shared};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -242,6 +245,12 @@ impl Manifest {
     /// A number in the spec, such as a deadline.
     pub fn set(mut self, field: &str, value: i64) -> Self {
         self.0["spec"][field] = json!(value);
+        self
+    }
+
+    /// Waits in this queue of its namespace.
+    pub fn queue(mut self, name: &str) -> Self {
+        self.0["metadata"]["labels"][QUEUE_NAME_LABEL] = name.into();
         self
     }
 

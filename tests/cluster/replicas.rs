@@ -15,7 +15,8 @@ use super::{PATIENCE, block_on, client, installed, kubectl, log_of, program, sta
 pub const LEASE: u64 = 5;
 /// How long a replica that is asked to end may take, as the manifest has it.
 const GRACE: Duration = Duration::from_secs(40);
-const MAP: &str = "frameworkcontroller-slots";
+/// The ConfigMap that holds the map of slots.
+pub const MAP: &str = "frameworkcontroller-slots";
 
 /// The replicas of a test. With this value they end, and their Leases and map are deleted.
 pub struct Replicas {
@@ -136,16 +137,29 @@ impl Drop for Replicas {
 
 /// How many slots each replica owns, by the map; none while the API server does not answer.
 pub fn shares() -> BTreeMap<String, usize> {
-    let maps: Api<ConfigMap> = Api::namespaced(client(), "default");
-    let map = block_on(maps.get_opt(MAP)).unwrap_or_default();
     let mut shares = BTreeMap::new();
-    for row in map.and_then(|map| map.data).unwrap_or_default().values() {
-        let row: Value = serde_json::from_str(row).expect("a row is JSON");
-        if let Some(owner) = row["owner"].as_str() {
-            let host = owner.split('/').next().unwrap_or_default();
-            let host = host.trim_start_matches("frameworkcontroller-member-");
-            *shares.entry(host.to_owned()).or_default() += 1;
-        }
+    for owner in owners().values() {
+        *shares.entry(host_of(owner).to_owned()).or_default() += 1;
     }
     shares
+}
+
+/// The incarnation that owns each slot, by the map; none while the API server does not answer.
+pub fn owners() -> BTreeMap<u8, String> {
+    let maps: Api<ConfigMap> = Api::namespaced(client(), "default");
+    let map = block_on(maps.get_opt(MAP)).unwrap_or_default();
+    let rows = map.and_then(|map| map.data).unwrap_or_default();
+    let owner = |(key, row): (String, String)| {
+        // Another key has the duration of a Lease.
+        let slot = key.parse().ok()?;
+        let row: Value = serde_json::from_str(&row).expect("a row is JSON");
+        Some((slot, row["owner"].as_str()?.to_owned()))
+    };
+    rows.into_iter().filter_map(owner).collect()
+}
+
+/// The name of the replica whose incarnation this is.
+pub fn host_of(incarnation: &str) -> &str {
+    let lease = incarnation.split('/').next().unwrap_or_default();
+    lease.trim_start_matches("frameworkcontroller-member-")
 }

@@ -11,9 +11,9 @@ use framework_api::config::CompressionCodec;
 use framework_api::{Framework, State};
 use serde_json::{Value, json};
 
-use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
 use crate::cluster::plugin;
+use crate::cluster::recording::Recording;
 use crate::cluster::{
     PATIENCE, block_on, code, execute, frameworks, kubectl, manifest, running, state, wait,
 };

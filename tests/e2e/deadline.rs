@@ -9,7 +9,8 @@ use jiff::SignedDuration;
 use kube::api::ListParams;
 use serde_json::json;
 
-use crate::cluster::history::{Object, Recording};
+use crate::cluster::history::Object;
+use crate::cluster::recording::Recording;
 use crate::cluster::{
     self, Manifest, block_on, code, execute, frameworks, kubectl, lease, manifest, state, task_number,
 };

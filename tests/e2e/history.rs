@@ -8,8 +8,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::cluster::history::{History, Object, Recording, What};
+use crate::cluster::history::{History, Object, What};
 use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::recording::Recording;
 use crate::cluster::snapshots::{Snapshot, assert_replaced_are_logged, assert_whole, logged};
 use crate::cluster::{self, block_on, log_of, manifest, merge, running, wait};
 

@@ -9,52 +9,18 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::ResourceExt;
 use kube::api::{Api, DynamicObject, ListParams, PostParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cluster::lease::{Alone, Shared, namespace};
-use crate::cluster::{
-    self, apply, block_on, client, completed, frameworks, kubectl, pods, running, state, until, wait,
-};
+pub use crate::cluster::queues::{QUEUEING, furnish, queue, quota};
+use crate::cluster::recording::Recording;
+use crate::cluster::{self, apply, block_on, client, completed, kubectl, pods, running, state, until, wait};
 use crate::job_crds::Served;
-use crate::queue_history::{Recording, gone, released};
-
-pub const QUEUEING: &str = "queueing: true";
+use crate::queue_history::{gone, released};
 
 /// A controller that serves queues, also those of other tests.
 pub fn controller() -> Shared {
     Shared::controller("queue", QUEUEING)
-}
-
-/// A namespace with a queue and room for so many Pods.
-pub fn furnish(name: &str, room: u32) {
-    let namespace = namespace(name);
-    queue(&namespace, "q");
-    quota(&namespace, &[("pods", &room.to_string())]);
-}
-
-fn queue(namespace: &str, name: &str) {
-    apply(
-        namespace,
-        &format!(
-            "{{apiVersion: queue.k8s.io/v1alpha1, kind: Queue, metadata: {{name: {name}}}, spec: {{}}}}"
-        ),
-    );
-}
-
-/// A quota, once the quota controller has taken it in.
-pub fn quota(namespace: &str, hard: &[(&str, &str)]) {
-    let hard: serde_json::Map<String, Value> =
-        hard.iter().map(|(key, limit)| ((*key).into(), json!(limit))).collect();
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "room"}, "spec": {"hard": hard},
-    });
-    apply(namespace, &quota.to_string());
-    let api: Api<ResourceQuota> = Api::namespaced(client(), namespace);
-    until("the quota is in force", || {
-        let quota = block_on(api.get("room")).expect("it is there");
-        let hard = quota.status.and_then(|status| status.hard).unwrap_or_default();
-        (hard == quota.spec.and_then(|spec| spec.hard).unwrap_or_default()).then_some(())
-    });
 }
 
 /// Waits until the quota counts so many Pods.
@@ -68,9 +34,7 @@ fn quota_counts(namespace: &str, pods: &str) {
 
 /// A Framework in a queue whose Tasks run until they are stopped.
 pub fn gang(namespace: &str, name: &str, tasks: u32) -> Framework {
-    let mut framework = cluster::manifest(name).role("a", tasks, &[]).object();
-    framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
-    block_on(frameworks(namespace).create(&PostParams::default(), &framework)).expect("it is accepted")
+    cluster::manifest(name).role("a", tasks, &[]).queue("q").create(namespace)
 }
 
 fn units(namespace: &str) -> Api<QueueUnit> {
@@ -223,11 +187,9 @@ fn capacity_returns_when_the_last_pod_is_gone_and_not_before() {
     let _controller = controller();
     furnish("lastpod", 2);
     let ns = "lastpod";
-    let recording = Recording::start(ns);
+    let recording = Recording::start_with_queues(client(), ns);
     // One of its Pods hangs for a while once it is deleted.
-    let mut framework = cluster::manifest("first").role("a", 2, &[("hang-terminating", "true")]).object();
-    framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
-    block_on(frameworks(ns).create(&PostParams::default(), &framework)).expect("it is accepted");
+    cluster::manifest("first").role("a", 2, &[("hang-terminating", "true")]).queue("q").create(ns);
     running(ns, "first", 2);
     gang(ns, "second", 2);
     queued(ns, "second", "True", "InsufficientQuota");
@@ -240,7 +202,7 @@ fn capacity_returns_when_the_last_pod_is_gone_and_not_before() {
     kubectl(&["delete", "pods", "--namespace", ns, "--all", "--grace-period=0", "--force"]);
     running(ns, "second", 2);
     until("the unit is gone", || unit(ns, "framework-first").is_none().then_some(()));
-    let history = recording.end();
+    let history = recording.end().recorded;
     let last_pod = ["first-a-0", "first-a-1"].map(|pod| gone(&history, "pods", pod)).into_iter().max();
     assert!(last_pod < Some(released(&history, "framework-second")), "released beside a Pod of the first");
     assert_eq!(check::check(&history, Blind::default()), Ok(()));
@@ -260,7 +222,7 @@ fn a_pod_with_forged_labels_uses_nobodys_share_and_frees_none() {
         "metadata": {"name": "forged", "labels": metadata.labels, "annotations": metadata.annotations},
         "spec": {"containers": [{"name": "main", "image": "busybox"}]},
     });
-    let recording = Recording::start(ns);
+    let recording = Recording::start_with_queues(client(), ns);
     block_on(pods(ns).create(&PostParams::default(), &serde_json::from_value(forged).expect("a Pod")))
         .expect("it is accepted");
     quota_counts(ns, "3");
@@ -272,7 +234,7 @@ fn a_pod_with_forged_labels_uses_nobodys_share_and_frees_none() {
     cluster::execute(ns, "first", "Stop");
     running(ns, "second", 2);
     assert!(block_on(pods(ns).get("forged")).is_ok(), "it holds nothing of the first");
-    let history = recording.end();
+    let history = recording.end().recorded;
     let last_pod = ["first-a-0", "first-a-1"].map(|pod| gone(&history, "pods", pod)).into_iter().max();
     assert!(last_pod < Some(released(&history, "framework-second")), "released into the use of the forged");
 }
@@ -439,7 +401,7 @@ fn a_killed_controller_forgets_nothing_and_releases_nothing_twice() {
     let controller = alone.start("killed", QUEUEING);
     furnish("killed", 2);
     let ns = "killed";
-    let recording = Recording::start(ns);
+    let recording = Recording::start_with_queues(client(), ns);
     gang(ns, "first", 2);
     running(ns, "first", 2);
     gang(ns, "second", 2);
@@ -451,7 +413,7 @@ fn a_killed_controller_forgets_nothing_and_releases_nothing_twice() {
     // Requests of the first controller may land for a while: until then nothing is released.
     running(ns, "second", 2);
     stands(ns, "framework-second", Phase::Dequeued, "Admitted");
-    let history = recording.end();
+    let history = recording.end().recorded;
     assert!(released(&history, "framework-first") < released(&history, "framework-second"));
     assert_eq!(check::count(&history).releases, 2);
     assert_eq!(
@@ -523,9 +485,7 @@ fn a_growth_outlives_the_controller_and_a_retry_asks_for_nothing_again() {
     furnish("growskilled", 3);
     let ns = "growskilled";
     gang(ns, "other", 1);
-    let mut framework = cluster::manifest("elastic").role("a", 1, &[]).task_retry(false, -2).object();
-    framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
-    block_on(frameworks(ns).create(&PostParams::default(), &framework)).expect("it is accepted");
+    cluster::manifest("elastic").role("a", 1, &[]).task_retry(false, -2).queue("q").create(ns);
     running(ns, "elastic", 1);
     running(ns, "other", 1);
     cluster::task_number(ns, "elastic", 3);

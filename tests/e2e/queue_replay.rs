@@ -5,15 +5,15 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use framework_api::queue::{QUEUE_NAME_LABEL, QueueUnit};
+use framework_api::queue::QueueUnit;
 use framework_sim::check::queue::{self, Blind};
 use framework_sim::{Change, History, Object};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::recording::Recording;
 use crate::cluster::{self, apply, block_on, client, frameworks, installed, kubectl, until};
-use crate::queue_history::Recording;
 
 const NS: &str = "replay";
 /// Pods that the quota allows.
@@ -56,10 +56,9 @@ fn furnish() {
 
 fn create(rng: &mut Rng, name: &str) {
     let end = [("exit-code", "0"), ("run-duration", "1s")];
-    let mut framework = cluster::manifest(name).role("a", rng.u32(1..=4), &end).object();
+    let framework = cluster::manifest(name).role("a", rng.u32(1..=4), &end);
     let queue = if rng.u8(..3) == 0 { "r" } else { "q" };
-    framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), queue.to_owned())].into());
-    block_on(frameworks(NS).create(&PostParams::default(), &framework)).expect("it is accepted");
+    framework.queue(queue).create(NS);
 }
 
 fn make_train(rng: &mut Rng, name: &str) {
@@ -111,7 +110,7 @@ fn at_no_moment_is_more_released_than_there_is_room_for() {
     let alone = Alone::wait();
     namespace(NS);
     let mut rng = Rng::with_seed(7);
-    let recording = Recording::start(NS);
+    let recording = Recording::start_with_queues(client(), NS);
     furnish();
     let controller = alone.start("replay", "queueing: true");
     for index in 0..FRAMEWORKS {
@@ -130,7 +129,7 @@ fn at_no_moment_is_more_released_than_there_is_room_for() {
     installed().kill_hosted(controller.pid).expect("it runs");
     let _next = alone.start("replayagain", "queueing: true");
     let (changed, refused) = live(&mut rng);
-    let history = recording.end();
+    let history = recording.end().recorded;
     let counts = queue::count(&history);
     println!(
         "{} changes, {} releases, {changed} priorities changed, {refused} refused",

@@ -3,18 +3,15 @@
 use std::time::{Duration, Instant};
 
 use framework_api::name;
-use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_sim::check::queue::{self as promises, Blind};
-use kube::api::PostParams;
 use serde_json::{Value, json};
 
-use crate::cluster::history::Recording;
 use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::recording::Recording;
 use crate::cluster::replicas::Replicas;
-use crate::cluster::{self, apply, block_on, completed, frameworks, kubectl, log_of, manifest};
+use crate::cluster::{self, apply, client, completed, kubectl, log_of, manifest};
 use crate::lifetime::metrics;
 use crate::queue::{QUEUEING, furnish};
-use crate::queue_history;
 
 const FRAMEWORKS: usize = 24;
 
@@ -190,15 +187,14 @@ const ROOM: u32 = 6;
 fn replicas_that_share_queues_release_no_more_than_there_is() {
     let _alone = Alone::wait();
     SPACES.iter().for_each(|space| furnish(space, ROOM));
-    let recordings = SPACES.map(queue_history::Recording::start);
+    let recordings = SPACES.map(|space| Recording::start_with_queues(client(), space));
     let mut replicas = Replicas::none();
     replicas.start("a", QUEUEING);
     replicas.start("b", QUEUEING);
     replicas.await_shares();
     for (space, index) in SPACES.iter().flat_map(|space| (0..GANGS).map(move |index| (space, index))) {
-        let mut gang = manifest(&name(index)).role("worker", 3, &[("run-duration", "4s")]).object();
-        gang.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "q".to_owned())].into());
-        block_on(frameworks(space).create(&PostParams::default(), &gang)).expect("it is accepted");
+        let gang = manifest(&name(index)).role("worker", 3, &[("run-duration", "4s")]);
+        gang.queue("q").create(space);
     }
     completed(SPACES[0], &name(0));
     // One ends in the middle, another one comes, and the last of the first two is killed.
@@ -213,7 +209,7 @@ fn replicas_that_share_queues_release_no_more_than_there_is() {
         }
     }
     for (space, recording) in SPACES.iter().zip(recordings) {
-        let history = recording.end();
+        let history = recording.end().recorded;
         let counts = promises::count(&history);
         println!("{space}: {} changes, {} releases", history.changes.len(), counts.releases);
         assert_eq!(counts.releases, GANGS, "in {space}");

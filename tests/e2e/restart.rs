@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use framework_api::{Framework, State};
 
-use crate::cluster::history::{History, Object, Recording, What};
+use crate::cluster::history::{History, Object, What};
 use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::recording::Recording;
 use crate::cluster::snapshots::{assert_replaced_are_logged, logged};
 use crate::cluster::{self, Manifest, code, completed, installed, manifest, state};
 

@@ -8,7 +8,8 @@ use framework_api::{Framework, State};
 use framework_testcluster::audit::Record;
 use kube::api::{ListParams, PostParams};
 
-use crate::cluster::history::{Object, Recording, What};
+use crate::cluster::history::{Object, What};
+use crate::cluster::recording::Recording;
 use crate::cluster::snapshots::logged;
 use crate::cluster::{
     self, Manifest, apply, block_on, frameworks, installed, kubectl, lease, log_of, manifest, state,

@@ -16,7 +16,8 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::Value;
 
-use crate::cluster::history::{Change, Object, Recording, What};
+use crate::cluster::history::{Change, Object, What};
+use crate::cluster::recording::Recording;
 use crate::cluster::{PATIENCE, block_on, client, installed, state};
 
 pub const TTL: &str = "ttlSecondsAfterFinished";

@@ -8,7 +8,7 @@ use framework_testcluster::audit::{Mark, Record};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::cluster::history::Recording;
+use crate::cluster::recording::Recording;
 use crate::cluster::{
     self, Manifest, block_on, code, completed, delete_pod, manifest, merge, namespace, running, wait,
 };

@@ -6,7 +6,8 @@ use kube::api::{DeleteParams, ListParams};
 
 use super::relay::KINDS;
 use super::{Controller, Crashed, Stopped, record, until};
-use crate::cluster::history::{History, Recording};
+use crate::cluster::history::History;
+use crate::cluster::recording::Recording;
 use crate::cluster::{self, block_on, completed, delete, halfway, manifest, task_number};
 
 /// How many Frameworks it has.

@@ -14,20 +14,26 @@ use framework_testcluster::Component;
 use kube::api::ListParams;
 use relay::Relay;
 
-use crate::cluster::history::{History, Recording};
+use crate::cluster::history::History;
+use crate::cluster::recording::Recording;
 use crate::cluster::{
     PATIENCE, await_frameworks_by, block_on, client, frameworks, installed, start_controller,
 };
 
 /// A recording that goes on while the API server of the others does not.
 pub fn record(namespace: &str) -> Recording {
+    Recording::start_by(witness(), namespace)
+}
+
+/// A client of an API server that is never disturbed.
+pub fn witness() -> kube::Client {
     static WITNESS: OnceLock<kube::Client> = OnceLock::new();
     let witness = WITNESS.get_or_init(|| {
         let witness = block_on(async { installed().witness().expect("it starts") });
         await_frameworks_by(&witness);
         witness
     });
-    Recording::start_by(witness.clone(), namespace)
+    witness.clone()
 }
 
 /// Waits until the recorded history is as asked.

@@ -13,8 +13,9 @@ use framework_api::{Framework, FrameworkStatus, State};
 use framework_testcluster::Output;
 use serde_json::{Value, json};
 
-use crate::cluster::history::{History, Recording};
+use crate::cluster::history::History;
 use crate::cluster::lease::{self, Shared};
+use crate::cluster::recording::Recording;
 use crate::cluster::{self, Manifest, TEST, block_on, checkers, installed};
 use crate::rescale_promises::breaches;
 

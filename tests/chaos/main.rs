@@ -10,6 +10,8 @@ mod cluster;
 mod disturbance;
 mod epoch;
 mod guarantees;
+mod jobs;
+mod kills;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;
 mod outage;
@@ -19,3 +21,4 @@ mod rescale;
 mod rescale_promises;
 mod skew;
 mod storm;
+mod takeover;

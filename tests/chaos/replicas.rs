@@ -6,19 +6,17 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use framework_api::State;
 use framework_testcluster::Component;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
 
-use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::lease::Alone;
+use crate::cluster::queues::QUEUEING;
+use crate::cluster::recording::Recording;
 use crate::cluster::replicas::{LEASE, Replicas};
-use crate::cluster::{
-    self, PATIENCE, await_frameworks_by, block_on, checkers, client, code, frameworks, halfway, installed,
-    manifest, state,
-};
+use crate::cluster::{self, await_frameworks_by, checkers, client, installed};
 use crate::disturbance::relay::Relay;
-use crate::disturbance::{Crashed, record, restart};
+use crate::disturbance::{Crashed, restart, witness};
+use crate::jobs::{Findings, Jobs};
+use crate::takeover::{First, Taken};
 
 /// The replicas that there are between injections, and those that come for a while.
 const ALWAYS: [&str; 3] = ["a", "b", "c"];
@@ -73,22 +71,6 @@ impl Size {
     }
 }
 
-/// How the Tasks of a Framework end, and so the Framework.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Succeeds,
-    SucceedsTheSecondTime,
-    Fails,
-}
-
-/// Findings of a run; each is a Framework or a breach in words.
-#[derive(Default)]
-struct Findings {
-    lost: Vec<String>,
-    twice: Vec<String>,
-    stuck: Vec<String>,
-}
-
 struct Chaos {
     frameworks: usize,
     random: fastrand::Rng,
@@ -96,6 +78,10 @@ struct Chaos {
     relays: BTreeMap<&'static str, Relay>,
     /// How long each injection took until others had the slots, or all had equal shares.
     took: BTreeMap<Injection, Vec<Duration>>,
+    /// The replicas that were disturbed in this round.
+    taken: Vec<(Injection, Taken)>,
+    /// When others first wrote for what they had.
+    first: BTreeMap<Injection, Vec<First>>,
     findings: Findings,
 }
 
@@ -105,8 +91,16 @@ impl Chaos {
         let relay = |name| (name, Relay::start(installed(), "controller"));
         let relays = ALWAYS.into_iter().chain(AT_TIMES).map(relay).collect();
         let random = fastrand::Rng::with_seed(size.seed);
-        let (took, findings) = (BTreeMap::new(), Findings::default());
-        let mut chaos = Chaos { frameworks: size.frameworks, random, replicas, relays, took, findings };
+        let mut chaos = Chaos {
+            frameworks: size.frameworks,
+            random,
+            replicas,
+            relays,
+            took: BTreeMap::new(),
+            taken: Vec::new(),
+            first: BTreeMap::new(),
+            findings: Findings::default(),
+        };
         ALWAYS.into_iter().for_each(|name| chaos.begin(name));
         chaos.replicas.await_shares();
         chaos
@@ -116,45 +110,26 @@ impl Chaos {
         self.replicas.start(name, &config(&self.relays[name]));
     }
 
-    /// A namespace in which each of these injections happens once, in a random order.
+    /// Two namespaces, one with a queue, in which each of these injections happens once, in a random order.
     fn round(&mut self, number: usize, mut injections: Vec<Injection>) {
-        let ns = namespace(&format!("chaos-{number}"));
-        let recording = record(&ns);
-        let mut fates = BTreeMap::new();
+        let map = Recording::start_of_map(witness());
+        let each = self.frameworks / 2;
+        let mut all = [
+            Jobs::start(&format!("chaos-{number}")),
+            Jobs::start_queued(&format!("chaos-{number}-queued"), each.div_ceil(2)),
+        ];
         self.random.shuffle(&mut injections);
         for injection in injections {
-            self.fill(&ns, &mut fates);
+            all.iter_mut().for_each(|jobs| jobs.fill(&mut self.random, each));
             let took = self.inject(injection);
             println!("{injection:?}: taken over after {:.1} s", took.as_secs_f64());
             self.took.entry(injection).or_default().push(took);
         }
-        self.await_ends(&ns, &fates);
-        let (changes, requests) = recording.end_with_changes(checkers::slim);
-        let history = checkers::recorded(&changes, &requests);
-        self.findings.twice.extend(checkers::broken_promises(&history));
-        self.findings.twice.extend(checkers::broken_guarantees(&history));
-        let all = ["delete", "frameworks", "--all", "--cascade=foreground", "--wait=false", "--namespace"];
-        cluster::kubectl(&[&all[..], &[&ns]].concat());
-    }
-
-    /// Creates Frameworks until enough of them run.
-    fn fill(&mut self, namespace: &str, fates: &mut BTreeMap<String, Fate>) {
-        let seen = block_on(frameworks(namespace).list(&ListParams::default())).expect("a list").items;
-        let over = seen.iter().filter(|seen| state(seen) == Some(State::Completed));
-        for _ in seen.len() - over.count()..self.frameworks {
-            let name = format!("job{:04}", fates.len());
-            let fate = self.random.choice([Fate::Succeeds, Fate::SucceedsTheSecondTime, Fate::Fails]);
-            let fate = fate.expect("there are three");
-            let runs = format!("{}ms", self.random.u32(500..8000));
-            let [runs, first] = [("run-duration", runs.as_str()), ("only-task-attempt", "0")];
-            let (fates_of_pods, fancy, retries) = match fate {
-                Fate::Succeeds => (vec![runs], false, 0),
-                Fate::SucceedsTheSecondTime => (vec![runs, ("exit-code", "200"), first], true, 0),
-                Fate::Fails => (vec![runs, ("exit-code", "1")], false, 1),
-            };
-            let manifest = manifest(&name).role("worker", 3, &fates_of_pods).task_retry(fancy, retries);
-            manifest.create(namespace);
-            fates.insert(name, fate);
+        all.iter().for_each(|jobs| jobs.await_ends(&mut self.findings));
+        let (map, _) = map.end_with_changes(checkers::slim);
+        let histories = all.map(|jobs| jobs.end(&map, &mut self.findings));
+        for (injection, taken) in self.taken.drain(..) {
+            self.first.entry(injection).or_default().push(taken.first(&histories));
         }
     }
 
@@ -162,6 +137,9 @@ impl Chaos {
     fn inject(&mut self, injection: Injection) -> Duration {
         let name = self.random.choice(ALWAYS).expect("there are three");
         let others: Vec<&'static str> = ALWAYS.into_iter().filter(|other| *other != name).collect();
+        if matches!(injection, Kill | Restart | Stop | Freeze | CutOff) {
+            self.taken.push((injection, Taken::from(name)));
+        }
         match injection {
             Kill => {
                 self.replicas.kill(name);
@@ -257,43 +235,21 @@ impl Chaos {
         took
     }
 
-    /// Waits until all Frameworks have ended, and notes those that do not, are gone or ended otherwise.
-    fn await_ends(&mut self, namespace: &str, fates: &BTreeMap<String, Fate>) {
-        let deadline = Instant::now() + PATIENCE;
-        for (name, fate) in fates {
-            let ended = loop {
-                let seen = block_on(frameworks(namespace).get_opt(name)).expect("an answer");
-                match seen {
-                    None => break None,
-                    Some(seen) if state(&seen) == Some(State::Completed) => break Some(code(&seen).0),
-                    Some(_) if Instant::now() > deadline => {
-                        let pods = phases(namespace, name);
-                        self.findings.stuck.push(format!("{namespace}/{name} ({fate:?}), its Pods: {pods}"));
-                        break None;
-                    }
-                    Some(_) => {
-                        // A Pod whose deletion died with the API server has no kubelet that ends it.
-                        halfway::finish(namespace);
-                        std::thread::sleep(Duration::from_millis(200));
-                    }
-                }
-            };
-            let is_stuck = self.findings.stuck.last().is_some_and(|last| last.contains(name));
-            if !is_stuck && ended.is_none_or(|code| (code == 0) == matches!(fate, Fate::Fails)) {
-                self.findings.lost.push(format!("{namespace}/{name} ({fate:?}) ended with {ended:?}"));
-            }
-        }
-    }
-
     /// Prints the times and the counts, and fails if anything was found.
     fn report(self) {
         let mut injections = 0;
-        for (injection, mut took) in self.took {
-            took.sort();
+        for (injection, took) in self.took {
             injections += took.len();
-            let at = |percent: usize| took[(took.len() * percent).div_ceil(100) - 1].as_secs_f64();
-            let (p50, p99, max) = (at(50), at(99), at(100));
-            println!("{injection:?} x {}: p50 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s", took.len());
+            println!("{injection:?} x {}: taken over after {}", took.len(), spread(took));
+            let first = self.first.get(&injection).map_or(&[][..], Vec::as_slice);
+            let writes: Vec<Duration> = first.iter().filter_map(|first| first.write).collect();
+            let creates: Vec<Duration> = first.iter().filter_map(|first| first.create).collect();
+            for (what, found) in [("write", writes), ("create", creates)] {
+                if !found.is_empty() {
+                    let times = found.len();
+                    println!("    first {what} of the next owner x {times}: after {}", spread(found));
+                }
+            }
         }
         let Findings { lost, twice, stuck } = &self.findings;
         let all: Vec<&String> = lost.iter().chain(twice).chain(stuck).collect();
@@ -308,21 +264,17 @@ impl Chaos {
     }
 }
 
-/// The Pods of a Framework with their phases.
-fn phases(namespace: &str, framework: &str) -> String {
-    let of_it = ListParams::default().labels(&format!("FC_FRAMEWORK_NAME={framework}"));
-    let pods = block_on(cluster::pods(namespace).list(&of_it)).expect("a list").items;
-    let phase = |pod: Pod| {
-        let status = pod.status.unwrap_or_default();
-        let (name, phase) = (pod.metadata.name.unwrap_or_default(), status.phase.unwrap_or_default());
-        format!("{name} is {phase}")
-    };
-    pods.into_iter().map(phase).collect::<Vec<_>>().join(", ")
+/// Three ranks of some times.
+fn spread(mut times: Vec<Duration>) -> String {
+    times.sort();
+    let at = |percent: usize| times.get((times.len() * percent).div_ceil(100).max(1) - 1);
+    let [p50, p99, max] = [50, 99, 100].map(|rank| at(rank).copied().unwrap_or_default().as_secs_f64());
+    format!("p50 {p50:.1} s, p99 {p99:.1} s, max {max:.1} s")
 }
 
-/// The lines by which a replica sees the API server through a relay.
+/// The lines by which a replica sees the API server through a relay, and serves queues.
 fn config(relay: &Relay) -> String {
-    format!("kubeApiServerAddress: {}", relay.url())
+    format!("kubeApiServerAddress: {}\n{QUEUEING}", relay.url())
 }
 
 #[test]

@@ -49,6 +49,12 @@ enum Test {
         #[arg(long)]
         test: Vec<String>,
     },
+    /// Kill replicas one after the other, and print the throughput that the others lose.
+    Kills {
+        /// How many are killed.
+        #[arg(long, default_value_t = 10)]
+        runs: usize,
+    },
     /// Let jobs of operators wait in queues under the CRDs of these operators, which Go downloads first.
     Operators,
     /// Run good Frameworks alone, beside harmless objects and beside poisoned ones, and print how long they
@@ -224,6 +230,12 @@ impl Test {
                 ],
                 ..Run::default()
             },
+            Test::Kills { runs } => Run {
+                programs: &["chaos"],
+                tests: &["kills::"],
+                environment: vec![("FRAMEWORK_KILLS_RUNS", runs.to_string())],
+                optimised: true,
+            },
             Test::Poison { objects, frameworks } => Run {
                 programs: &["e2e"],
                 tests: &["poison::poisoned_objects_stop_no_good_framework_and_cost_few_requests"],
@@ -368,6 +380,7 @@ mod tests {
             "storm",
             "large",
             "large --failing",
+            "kills",
             "operators",
             "poison",
             "tenants",

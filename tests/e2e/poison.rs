@@ -281,6 +281,23 @@ async fn clear(namespace: &str) {
     }
 }
 
+/// The numbers of the objects with labels of a Framework and without an owner that are gone, or have an owner.
+async fn pretenders_that_are_gone(namespace: &str, objects: usize) -> Vec<usize> {
+    let is_there = async |number: usize| {
+        let (kind, name) = match number % KINDS {
+            20 => ("configmaps", format!("poison{number}-attempt")),
+            21 => ("pods", format!("poison{number}-w-0")),
+            _ => return true,
+        };
+        let get = http::Request::get(format!("/api/v1/namespaces/{namespace}/{kind}/{name}"));
+        let found = send(get.body(Vec::new())).await;
+        found.is_ok_and(|object| object["metadata"]["ownerReferences"].is_null())
+    };
+    let seen = stream::iter(0..objects).map(async |number| (number, is_there(number).await));
+    let seen = seen.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+    seen.into_iter().filter(|(_, is_there)| !is_there).map(|(number, _)| number).collect()
+}
+
 /// The requests of the controller for the objects of a namespace, by the name of the Framework.
 fn requests(namespace: &str, since: Mark) -> BTreeMap<String, usize> {
     let mut sent = BTreeMap::new();
@@ -349,6 +366,8 @@ fn poisoned_objects_stop_no_good_framework_and_cost_few_requests() {
     assert_eq!(log.matches(" starting version=").count(), 1);
     let kinds: Vec<usize> = refused.iter().map(|number| number % KINDS).collect();
     assert!(kinds.is_empty(), "the API server refuses these kinds: they test nothing: {kinds:?}");
+    let taken: Vec<usize> = block_on(pretenders_that_are_gone(&bad, objects));
+    assert!(taken.is_empty(), "objects of others were adopted or deleted: {taken:?}");
     assert!(sum > 0, "no request is found: the names are read wrongly");
     assert!(most.iter().all(|(count, _)| *count <= REQUESTS), "{most:?}");
     drop(controller);

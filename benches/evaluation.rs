@@ -11,6 +11,8 @@ use std::hint::black_box;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use framework_api::codec::{self, Effort};
 use framework_api::config::CompressionCodec;
+use framework_api::pod_failure::{ContainerPattern, PodFailureRule, PodPattern};
+use framework_core::classify::{Classifier, ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
 use framework_core::{Moment, Observed, Plan, Policy, sync};
 use rayon::prelude::*;
 use steady_state::{Job, SteadyState, moment, policy};
@@ -105,5 +107,41 @@ fn codecs(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, one, event, batches, codecs);
+/// A failed Pod whose message of 4 KiB meets none of many patterns: each is tried.
+fn classification(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("classify a Pod, 4 KiB of message");
+    let message = "worker 17: step 4096 of 8192 took 0.731 s, loss 0.0132\n".repeat(75);
+    let end = ContainerTerminated { message, exit_code: 7, ..ContainerTerminated::default() };
+    let pod = TerminatedPod {
+        phase: TerminalPhase::Failed,
+        pod_name: "job-worker-0".to_owned(),
+        reason: String::new(),
+        message: String::new(),
+        containers: vec![ContainerEnd { name: "main".to_owned(), terminated: Some(end) }],
+    };
+    type Text = fn(i32) -> String;
+    let texts: [(&str, Text); 2] = [
+        ("a word", |rule| format!("(?msi)error number {rule}")),
+        ("any text before it", |rule| format!("(?ms)^.*(took|loss).*error number {rule}$")),
+    ];
+    for (what, text) in texts {
+        for rules in [50, 500] {
+            let rules: Vec<_> = (1..=rules).map(|rule| by_message(rule, text(rule))).collect();
+            let classifier = Classifier::new(&rules).expect("they are sound");
+            assert_eq!(classifier.classify(&pod).code, 7, "no rule matches");
+            group.bench_function(format!("{} rules, {what}", rules.len()), |bencher| {
+                bencher.iter(|| classifier.classify(black_box(&pod)));
+            });
+        }
+    }
+}
+
+/// A rule whose code no container of the benchmark has.
+fn by_message(rule: i32, regex: String) -> PodFailureRule {
+    let container = ContainerPattern { message_regex: Some(regex), ..ContainerPattern::default() };
+    let pattern = PodPattern { containers: vec![container], ..PodPattern::default() };
+    PodFailureRule { code: 1000 + rule, phrase: String::new(), r#type: None, pod_patterns: vec![pattern] }
+}
+
+criterion_group!(benches, one, event, batches, codecs, classification);
 criterion_main!(benches);

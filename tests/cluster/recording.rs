@@ -7,6 +7,7 @@ use framework_testcluster::audit::{Mark, Record};
 use futures::{StreamExt, TryStreamExt};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, ObjectList, WatchEvent, WatchParams};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::history::{Change, History, Object, What};
 use super::replicas::MAP;
@@ -67,6 +68,8 @@ pub struct Recording {
     namespace: String,
     mark: Mark,
     changes: watch::Receiver<Vec<Change>>,
+    /// They end with this value.
+    _watches: JoinSet<()>,
 }
 
 impl Recording {
@@ -99,12 +102,13 @@ impl Recording {
     fn of(kinds: Vec<Kind>, namespace: &str) -> Recording {
         let mark = installed().audit().mark().expect("the log is there");
         let (changes, recorded) = watch::channel(Vec::new());
+        let mut watches = JoinSet::new();
         block_on(async {
             for kind in &kinds {
-                record(kind.clone(), changes.clone()).await;
+                record(kind.clone(), changes.clone(), &mut watches).await;
             }
         });
-        Recording { kinds, namespace: namespace.to_owned(), mark, changes: recorded }
+        Recording { kinds, namespace: namespace.to_owned(), mark, changes: recorded, _watches: watches }
     }
 
     /// Waits until the changes recorded so far are as asked.
@@ -195,7 +199,7 @@ fn version(object: &DynamicObject) -> u64 {
 
 /// Records the objects of a kind that are there, and then their changes in the background of the cluster's
 /// runtime.
-async fn record(kind: Kind, changes: watch::Sender<Vec<Change>>) {
+async fn record(kind: Kind, changes: watch::Sender<Vec<Change>>, watches: &mut JoinSet<()>) {
     let list = kind.list().await;
     let mut from = list.metadata.resource_version.expect("a list has a version");
     let add = move |what, mut object: DynamicObject| {
@@ -207,7 +211,7 @@ async fn record(kind: Kind, changes: watch::Sender<Vec<Change>>) {
         }
     };
     list.items.into_iter().for_each(|object| add(What::Created, object));
-    tokio::spawn(async move {
+    watches.spawn(async move {
         loop {
             // An API server whose store restarts refuses a watch or ends it: the next one goes on from the
             // last version.
@@ -226,7 +230,11 @@ async fn record(kind: Kind, changes: watch::Sender<Vec<Change>>) {
                     WatchEvent::Added(object) => (What::Created, object),
                     WatchEvent::Modified(object) => (What::Changed, object),
                     WatchEvent::Deleted(object) => (What::Gone, object),
-                    WatchEvent::Bookmark(_) => continue,
+                    // Of a kind that seldom changes the last version may be compacted before the next change.
+                    WatchEvent::Bookmark(bookmark) => {
+                        from = bookmark.metadata.resource_version;
+                        continue;
+                    }
                     WatchEvent::Error(error) if error.code == 410 => panic!("changes are missed: {error:?}"),
                     WatchEvent::Error(_) => break,
                 };

@@ -10,30 +10,15 @@ use std::process::Command;
 use framework_programs::Binaries;
 use serde_json::{Value, json};
 
-use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::lease::Alone;
+use crate::cluster::queues::QUEUEING;
 use crate::cluster::replicas::Replicas;
-use crate::cluster::{completed, execute, manifest, running, until};
+use crate::cluster::until;
+use crate::dashboard_life::{life, queries};
 use crate::lifetime::metrics;
-use crate::queue::{QUEUEING, furnish, gang};
 
 /// The labels of the target, which Prometheus prefers to those of the same name in what it scrapes.
 const TARGET: [(&str, &str); 2] = [("namespace", "frameworkcontroller"), ("pod", "frameworkcontroller-a")];
-
-/// The queries of the dashboard, with the title of their panel.
-fn queries() -> Vec<(String, String)> {
-    let object: Value =
-        serde_saphyr::from_str(include_str!("../../deploy/monitoring/dashboard.yaml")).expect("YAML");
-    assert_eq!(object["metadata"]["labels"]["grafana_dashboard"], "1");
-    let text = object["data"]["frameworkcontroller.json"].as_str().expect("a file");
-    let dashboard: Value = serde_json::from_str(text).expect("JSON");
-    let panels = dashboard["panels"].as_array().expect("panels");
-    let targets = panels.iter().flat_map(|panel| {
-        let title = panel["title"].as_str().expect("a title");
-        let targets = panel["targets"].as_array().expect("targets");
-        targets.iter().map(|target| (title.to_owned(), target["expr"].as_str().expect("a query").to_owned()))
-    });
-    targets.collect()
-}
 
 /// A series as Prometheus stores it.
 fn stored(series: &str) -> String {
@@ -68,26 +53,6 @@ fn input(before: &str, after: &str) -> Vec<Value> {
 /// The metrics that a controller serves, without the head of the response.
 fn scrape() -> String {
     metrics::scrape("dashboard").split_once("\r\n\r\n").expect("a body").1.to_owned()
-}
-
-/// Some of everything that the dashboard shows: Frameworks that succeed, fail, are retried and wait.
-fn life() {
-    furnish("dashboard", 2);
-    gang("dashboard", "queued", 2);
-    running("dashboard", "queued", 2);
-    gang("dashboard", "waiting", 2);
-    execute("dashboard", "queued", "Stop");
-    running("dashboard", "waiting", 2);
-    gang("dashboard", "late", 2);
-    let ns = namespace("dashboard-retries");
-    let fails = [("exit-code", "200"), ("only-task-attempt", "0")];
-    manifest("retried").role("w", 1, &fails).task_retry(true, 0).create(&ns);
-    manifest("invalid")
-        .role("w", 1, &[])
-        .last_role(|role| role["task"]["pod"]["spec"]["containers"][0]["image"] = json!(""))
-        .create(&ns);
-    completed(&ns, "invalid");
-    completed(&ns, "retried");
 }
 
 #[test]

@@ -9,6 +9,8 @@ mod barrier;
 mod cluster;
 mod compression;
 mod dashboard;
+#[path = "../dashboard/mod.rs"]
+mod dashboard_life;
 mod deadline;
 #[path = "../finished/mod.rs"]
 mod finished;

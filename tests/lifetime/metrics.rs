@@ -13,6 +13,15 @@ pub fn scrape(controller: &str) -> String {
 
 /// The answer at a path of its port of metrics.
 pub fn read(controller: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address(controller)).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("it answers");
+    reply
+}
+
+/// The address of its port of metrics.
+pub fn address(controller: &str) -> String {
     let mut address = None;
     until("the controller says where its metrics are", || {
         let log = log_of(controller);
@@ -20,11 +29,7 @@ pub fn read(controller: &str, path: &str) -> String {
         address = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
         address.is_some()
     });
-    let mut stream = TcpStream::connect(address.expect("it was told")).expect("it listens");
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).expect("it answers");
-    reply
+    address.expect("it was told")
 }
 
 /// The value of a series, by its name with its labels; 0 if it is not there.

@@ -25,7 +25,7 @@ fn seconds(program: Program) -> u64 {
         Program::KubeScheduler => 12,
         Program::Kubectl => 35,
         Program::Kwok => 45,
-        Program::Promtool | Program::Helm => 120,
+        Program::Promtool | Program::Prometheus | Program::Helm => 120,
     }
 }
 

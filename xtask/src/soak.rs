@@ -67,6 +67,8 @@ enum Test {
         #[arg(long, default_value_t = 1_000)]
         frameworks: usize,
     },
+    /// Let Prometheus, which is built first, scrape a real run, and ask it each query and each alert.
+    Prometheus,
     /// Walk more seeds through the simulated cluster.
     Sim {
         /// How many seeds to walk.
@@ -270,6 +272,7 @@ impl Test {
                 scenario.run(*frameworks, *over_seconds, *qps)
             }
             Test::Chart => Run { programs: &["chart"], ..Run::default() },
+            Test::Prometheus => Run { programs: &["prometheus"], ..Run::default() },
             Test::Operators => operators::test(&operators::directory()),
             Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } | Test::Upgrade(_) => Run::default(),
         }

@@ -35,6 +35,8 @@ pub enum Program {
     Kwok,
     /// Checks metrics and alerts. No cluster runs it.
     Promtool,
+    /// Scrapes metrics and answers queries. No cluster runs it.
+    Prometheus,
     /// Renders and installs the chart. No cluster runs it.
     Helm,
 }
@@ -70,6 +72,7 @@ impl Program {
             Program::Kubectl => "kubectl",
             Program::Kwok => "kwok",
             Program::Promtool => "promtool",
+            Program::Prometheus => "prometheus",
             Program::Helm => "helm",
         }
     }
@@ -78,7 +81,9 @@ impl Program {
         match self {
             Program::Etcd => "go.etcd.io/etcd/server/v3".into(),
             Program::Kwok => "sigs.k8s.io/kwok/cmd/kwok".into(),
-            Program::Promtool => "github.com/prometheus/prometheus/cmd/promtool".into(),
+            Program::Promtool | Program::Prometheus => {
+                format!("github.com/prometheus/prometheus/cmd/{}", self.name())
+            }
             Program::Helm => "helm.sh/helm/v4/cmd/helm".into(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
@@ -88,7 +93,7 @@ impl Program {
         match self {
             Program::Etcd => &MODULES[0],
             Program::Kwok => &MODULES[1],
-            Program::Promtool => &PROMTOOL,
+            Program::Promtool | Program::Prometheus => &PROMETHEUS,
             Program::Helm => &HELM,
             _ => &MODULES[2],
         }
@@ -139,12 +144,12 @@ static OLDEST: Module = Module {
 };
 
 /// Not one of [`MODULES`]: another version of it moves no program of the cluster.
-static PROMTOOL: Module = Module {
-    name: "promtool",
+static PROMETHEUS: Module = Module {
+    name: "prometheus",
     // Without the clients of every cloud that Prometheus can discover targets in.
     tags: "remove_all_sd",
-    go_mod: include_str!("../go/promtool/go.mod"),
-    go_sum: include_str!("../go/promtool/go.sum"),
+    go_mod: include_str!("../go/prometheus/go.mod"),
+    go_sum: include_str!("../go/prometheus/go.sum"),
 };
 
 /// Not one of [`MODULES`] either.
@@ -215,6 +220,11 @@ impl Binaries {
     /// The file of promtool; builds it if the cache lacks it, in about four minutes of CPU.
     pub fn promtool(report: Report<'_>) -> Result<PathBuf, Error> {
         Binaries::tool(Program::Promtool, report)
+    }
+
+    /// The file of Prometheus; builds it if the cache lacks it, in about five minutes of CPU.
+    pub fn prometheus(report: Report<'_>) -> Result<PathBuf, Error> {
+        Binaries::tool(Program::Prometheus, report)
     }
 
     /// The file of Helm; builds it if the cache lacks it, in about five minutes of CPU.
@@ -402,7 +412,8 @@ mod tests {
 
     #[test]
     fn every_program_is_a_tool_of_its_module() {
-        for program in Program::ALL.into_iter().chain([Program::Promtool, Program::Helm]) {
+        for program in Program::ALL.into_iter().chain([Program::Promtool, Program::Prometheus, Program::Helm])
+        {
             let (module, package) = (program.module(), program.package());
             assert!(module.go_mod.contains(&package), "{package} is no tool of {}", module.name);
         }

@@ -1,5 +1,5 @@
-//! Frameworks of one namespace that succeed, fail, are retried or wait in a queue, while everything around them
-//! is disturbed.
+//! Frameworks of one namespace that succeed, fail, are retried or wait in a queue, while everything around
+//! them is disturbed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The other replicas go on while one is killed: the throughput that is lost is that of its slots.
 //!
 //! Frameworks of one Task come at a steady rate. In a window after each kill, those that end in slots of the
-//! others are counted, and compared with those that were due to. `cargo xtask soak kills` kills more often than
-//! the gate; `FRAMEWORK_KILLS_RUNS` sets how often.
+//! others are counted, and compared with those that were due to. `cargo xtask soak kills` kills more often
+//! than the gate; `FRAMEWORK_KILLS_RUNS` sets how often.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -128,7 +128,8 @@ fn the_others_lose_little_throughput_when_a_replica_is_killed() {
     let median = losses[losses.len() / 2];
     let verdict = if median <= GOAL { "within" } else { "beyond" };
     println!(
-        "{runs} kills: the others lose {:.0} % of their throughput at the median, {verdict} the goal of {:.0} %",
+        "{runs} kills: the others lose {:.0} % of their throughput at the median: {verdict} the goal of \
+         {:.0} %",
         100.0 * median,
         100.0 * GOAL
     );

@@ -44,7 +44,8 @@ impl Taken {
         }
     }
 
-    /// The writes of the next owner of each slot, with the time from the disturbance on, and whether they create.
+    /// The writes of the next owner of each slot, with the time from the disturbance on, and whether they
+    /// create.
     fn writes(&self, history: &History) -> Vec<(bool, Duration)> {
         let Ok(tenures) = owners::tenures(history) else { return Vec::new() };
         let is_next = |write: &Write<'_>| {

@@ -42,7 +42,7 @@ fn hash(text: &str) -> String {
 }
 
 fn helm(arguments: &[&str]) -> Output {
-    let helm = Binaries::helm(&framework_programs::say).expect("Helm is there, or is built");
+    let helm = Binaries::tool(Program::Helm, &framework_programs::say).expect("Helm is there, or is built");
     let home = tempfile::tempdir().expect("a directory");
     let mut helm = Command::new(helm);
     // Without a cluster, and without the settings of a user.
@@ -223,7 +223,8 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> String {
 fn helm_installs_changes_and_removes_a_release_on_a_real_api_server() {
     let cluster = Cluster::start(Options::default()).expect("a cluster of its own");
     let helm = |line: &str| {
-        let helm = Binaries::helm(&framework_programs::say).expect("Helm is there, or is built");
+        let helm =
+            Binaries::tool(Program::Helm, &framework_programs::say).expect("Helm is there, or is built");
         let mut helm = Command::new(helm);
         helm.args(line.split_whitespace()).current_dir(env!("CARGO_MANIFEST_DIR"));
         helm.env("KUBECONFIG", cluster.kubeconfig_path()).env("HOME", cluster.dir());

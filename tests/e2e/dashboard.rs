@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::Command;
 
-use framework_programs::Binaries;
+use framework_programs::{Binaries, Program};
 use serde_json::{Value, json};
 
 use crate::cluster::lease::Alone;
@@ -77,7 +77,8 @@ fn every_query_of_the_dashboard_finds_series_after_a_real_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = json!({"evaluation_interval": "1m", "tests": tests.collect::<Vec<_>>()});
     std::fs::write(directory.path().join("dashboard.json"), file.to_string()).expect("it is written");
-    let promtool = Binaries::promtool(&framework_programs::say).expect("promtool is there, or is built");
+    let promtool =
+        Binaries::tool(Program::Promtool, &framework_programs::say).expect("promtool is there, or is built");
     let mut promtool = Command::new(promtool);
     let output = promtool.args(["test", "rules", "dashboard.json"]).current_dir(directory.path()).output();
     let output = output.expect("promtool runs");

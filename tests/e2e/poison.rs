@@ -281,7 +281,8 @@ async fn clear(namespace: &str) {
     }
 }
 
-/// The numbers of the objects with labels of a Framework and without an owner that are gone, or have an owner.
+/// The numbers of the objects with labels of a Framework and without an owner that are gone, or have an
+/// owner.
 async fn pretenders_that_are_gone(namespace: &str, objects: usize) -> Vec<usize> {
     let is_there = async |number: usize| {
         let (kind, name) = match number % KINDS {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use framework_programs::Binaries;
+use framework_programs::{Binaries, Program};
 use framework_testcluster::running::Running;
 use framework_testcluster::{Cluster, Options};
 
@@ -201,7 +201,8 @@ fn once_all_is_listed_it_is_ready_and_a_stop_is_graceful() {
 }
 
 fn promtool_finds_no_fault(metrics: &str) {
-    let promtool = Binaries::promtool(&framework_programs::say).expect("promtool is there, or is built");
+    let promtool =
+        Binaries::tool(Program::Promtool, &framework_programs::say).expect("promtool is there, or is built");
     let mut check = Command::new(promtool);
     check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut check = check.spawn().expect("promtool runs");

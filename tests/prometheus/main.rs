@@ -1,9 +1,9 @@
-//! A real Prometheus scrapes two controllers over a real run: it finds series for each query of the dashboard,
-//! and it evaluates each alert.
+//! A real Prometheus scrapes two controllers over a real run: it finds series for each query of the
+//! dashboard, and it evaluates each alert.
 //!
-//! The gate compiles this program and does not run it, and asks promtool in its place (`tests/e2e/dashboard.rs`,
-//! `tests/repo/alerts.rs`): to build Prometheus takes about five minutes of processor time. `cargo xtask soak
-//! prometheus` runs it.
+//! The gate compiles this program and does not run it, and asks promtool in its place
+//! (`tests/e2e/dashboard.rs`, `tests/repo/alerts.rs`): to build Prometheus takes about five minutes of
+//! processor time. `cargo xtask soak prometheus` runs it.
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command};
 
-use framework_programs::Binaries;
+use framework_programs::{Binaries, Program};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -42,7 +42,8 @@ struct Prometheus {
 impl Prometheus {
     /// Scrapes these controllers every second, with the labels that the PodMonitor adds.
     fn start(controllers: &[&str]) -> Prometheus {
-        let program = Binaries::prometheus(&framework_programs::say).expect("it is there, or is built");
+        let program =
+            Binaries::tool(Program::Prometheus, &framework_programs::say).expect("it is there, or is built");
         let directory = tempfile::tempdir().expect("a directory");
         let target = |name: &&str| {
             let labels =

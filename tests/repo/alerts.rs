@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use framework_programs::Binaries;
+use framework_programs::{Binaries, Program};
 use serde_json::Value;
 
 use crate::operations;
@@ -31,7 +31,8 @@ fn name(alert: &Value) -> &str {
 }
 
 fn promtool(dir: &Path, arguments: &[&str]) {
-    let promtool = Binaries::promtool(&framework_programs::say).expect("promtool is there, or is built");
+    let promtool =
+        Binaries::tool(Program::Promtool, &framework_programs::say).expect("promtool is there, or is built");
     let output = Command::new(promtool).args(arguments).current_dir(dir).output().expect("it runs");
     let said = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&said));

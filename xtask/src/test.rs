@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use framework_programs::Binaries;
 use framework_programs::workspace::{root, set_by_cargo};
+use framework_programs::{Binaries, Program};
 
 use crate::leash::{Leashed, end_with_input};
 use crate::took::Took;
@@ -131,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Builds the programs that tests start and the cache lacks.
 fn build_programs() -> Result<(), framework_programs::Error> {
     Binaries::locate()?;
-    Binaries::promtool(&framework_programs::say).map(drop)
+    Binaries::tool(Program::Promtool, &framework_programs::say).map(drop)
 }
 
 fn gate() -> Result<Vec<Outcome>> {

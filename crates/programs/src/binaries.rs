@@ -81,9 +81,8 @@ impl Program {
         match self {
             Program::Etcd => "go.etcd.io/etcd/server/v3".into(),
             Program::Kwok => "sigs.k8s.io/kwok/cmd/kwok".into(),
-            Program::Promtool | Program::Prometheus => {
-                format!("github.com/prometheus/prometheus/cmd/{}", self.name())
-            }
+            Program::Promtool => "github.com/prometheus/prometheus/cmd/promtool".into(),
+            Program::Prometheus => "github.com/prometheus/prometheus/cmd/prometheus".into(),
             Program::Helm => "helm.sh/helm/v4/cmd/helm".into(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
@@ -217,23 +216,9 @@ impl Binaries {
         Ok(oldest)
     }
 
-    /// The file of promtool; builds it if the cache lacks it, in about four minutes of CPU.
-    pub fn promtool(report: Report<'_>) -> Result<PathBuf, Error> {
-        Binaries::tool(Program::Promtool, report)
-    }
-
-    /// The file of Prometheus; builds it if the cache lacks it, in about five minutes of CPU.
-    pub fn prometheus(report: Report<'_>) -> Result<PathBuf, Error> {
-        Binaries::tool(Program::Prometheus, report)
-    }
-
-    /// The file of Helm; builds it if the cache lacks it, in about five minutes of CPU.
-    pub fn helm(report: Report<'_>) -> Result<PathBuf, Error> {
-        Binaries::tool(Program::Helm, report)
-    }
-
-    /// The file of a program that no cluster runs. It is cached by its own module alone.
-    fn tool(program: Program, report: Report<'_>) -> Result<PathBuf, Error> {
+    /// The file of a program that no cluster runs. If the cache lacks it, it is built in some minutes of CPU.
+    /// It is cached by its own module alone.
+    pub fn tool(program: Program, report: Report<'_>) -> Result<PathBuf, Error> {
         let module = program.module();
         let root = cache_root()?.join(hash([module.go_mod, module.go_sum, STRIPPED, std::env::consts::ARCH]));
         let cached = Binaries { dir: root.join("bin") };

@@ -3,8 +3,9 @@
 //! The map of slots and the objects of Frameworks share one counter of versions. So a write says by its
 //! version which row of the map was in force when it was applied. A replica writes for a slot only while the
 //! map names it. Two kinds of request may land later, because they were on their way. One is any request of a
-//! sender that was proved gone: then the row after the sender's is unsettled. The other is a delete whose reply
-//! was lost: it names the UID of an object that a persisted status gave up, so it does no harm at any time.
+//! sender that was proved gone: then the row after the sender's is unsettled. The other is a delete whose
+//! reply was lost: it names the UID of an object that a persisted status gave up, so it does no harm at any
+//! time.
 
 use std::collections::BTreeMap;
 
@@ -110,8 +111,8 @@ pub fn tenures(history: &History) -> Result<BTreeMap<u8, Vec<Tenure>>, Violation
     Ok(tenures)
 }
 
-/// The writes of replicas for Frameworks, but those of labels: whichever replica sees a wrong label may put it
-/// right, guarded by the version that it saw.
+/// The writes of replicas for Frameworks, but those of labels: whichever replica sees a wrong label may put
+/// it right, guarded by the version that it saw.
 pub fn writes(history: &History) -> impl Iterator<Item = Write<'_>> {
     // The UID of the Framework of each ConfigMap, by that of the ConfigMap.
     let mut frameworks: BTreeMap<&str, &str> = BTreeMap::new();

@@ -39,7 +39,7 @@ struct Life {
 type Lives = Arc<Mutex<BTreeMap<String, Life>>>;
 
 /// Creates Frameworks at the steady rate, and follows them, until the returned tasks are aborted.
-fn begin(namespace: &'static str, lives: &Lives) -> [tokio::task::AbortHandle; 2] {
+fn begin(namespace: &str, lives: &Lives) -> [tokio::task::AbortHandle; 2] {
     let (api, seen) = (frameworks(namespace), Arc::clone(lives));
     block_on(async {
         let create = tokio::spawn(async move {
@@ -95,8 +95,7 @@ fn the_others_lose_little_throughput_when_a_replica_is_killed() {
     let mut replicas = Replicas::none();
     REPLICAS.into_iter().for_each(|name| replicas.start(name, ""));
     replicas.await_shares();
-    let ns: &'static str = namespace("kills").leak();
-    let [create, follow] = begin(ns, &lives);
+    let [create, follow] = begin(&namespace("kills"), &lives);
     let mut losses = Vec::new();
     for run in 0..runs {
         let steady = Instant::now() + WINDOW;

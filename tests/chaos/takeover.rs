@@ -1,9 +1,9 @@
-//! How long it takes from the end of a replica until another one writes for its slots, and until one creates
-//! there: from the history, where the versions of the map say whose each write was.
+//! The time from the end of a replica until another one writes for its slots, and until one creates there. It
+//! comes from the history, where the versions of the map say whose each write was.
 
 use std::time::Duration;
 
-use framework_sim::check::owners::{self, Tenure, Write};
+use framework_sim::check::owners::{self, Write};
 use framework_sim::{History, Verb};
 use jiff::Timestamp;
 
@@ -27,7 +27,7 @@ pub struct First {
 }
 
 impl Taken {
-    /// What that replica has, just before it is disturbed.
+    /// Notes the slots of a replica, just before it is disturbed.
     pub fn from(name: &str) -> Taken {
         let slots = owners().into_iter().filter(|(_, owner)| host_of(owner) == name).collect();
         Taken { at: Timestamp::now(), slots }
@@ -50,7 +50,7 @@ impl Taken {
         let Ok(tenures) = owners::tenures(history) else { return Vec::new() };
         let is_next = |write: &Write<'_>| {
             let (of_slot, owner) = (tenures.get(&write.slot)?, self.owner(write.slot)?);
-            let at = of_slot.iter().rposition(|tenure: &Tenure| tenure.owner == owner)?;
+            let at = of_slot.iter().rposition(|tenure| tenure.owner == owner)?;
             let next = of_slot.get(at + 1)?;
             let until = of_slot.get(at + 2).map_or(u64::MAX, |after| after.since);
             Some((next.since..until).contains(&write.change.rv) && next.is_of(&write.change.cause.actor))

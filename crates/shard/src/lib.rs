@@ -5,7 +5,7 @@
 //! argument for exclusive ownership is in `docs/sharding.md`.
 //!
 //! This crate is synchronous and deterministic. It does no I/O, reads no clock and draws no random numbers:
-//! the random part of an [`Incarnation`] comes from outside.
+//! the name of the life in an [`Incarnation`] comes from outside.
 #![cfg_attr(
     not(test),
     deny(

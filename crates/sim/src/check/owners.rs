@@ -66,8 +66,8 @@ pub struct Counts {
     pub moves: usize,
 }
 
-/// Checks it. The history has all versions of the map from the first one on, and the actor of each write is
-/// the name of its run of the program, which begins the random part of its incarnations.
+/// Checks that promise. The history has all versions of the map from the first one on. The actor of each
+/// write is the name of its run of the program, as in [`Tenure::owner`].
 ///
 /// # Errors
 /// When a replica wrote for a slot that was not its own.
@@ -111,8 +111,8 @@ pub fn tenures(history: &History) -> Result<BTreeMap<u8, Vec<Tenure>>, Violation
     Ok(tenures)
 }
 
-/// The writes of replicas for Frameworks, but those of labels: whichever replica sees a wrong label may put
-/// it right, guarded by the version that it saw.
+/// The writes of replicas for Frameworks, but those of labels: any replica that sees a wrong label may put it
+/// right, guarded by the version that it saw.
 pub fn writes(history: &History) -> impl Iterator<Item = Write<'_>> {
     // The UID of the Framework of each ConfigMap, by that of the ConfigMap.
     let mut frameworks: BTreeMap<&str, &str> = BTreeMap::new();

@@ -15,10 +15,11 @@ use framework_runtime::journal::Journal;
 use framework_runtime::listener;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::position_query::PositionClient;
-use framework_runtime::run::{self, MemberParts, Parts, run};
+use framework_runtime::run::{self, MemberParts, Parts, Queries, run};
 use framework_runtime::seeds::Seeds;
 use framework_runtime::shards_query::ShardsClient;
 use framework_runtime::stall::{self, Threads};
+use framework_runtime::traces;
 use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -46,6 +47,9 @@ pub enum Error {
     /// The heartbeat that shows stalls ended.
     #[error("the heartbeat ended unexpectedly")]
     HeartEnded,
+    /// Traces cannot be exported.
+    #[error(transparent)]
+    NoTraces(#[from] traces::Error),
     /// The loop ended.
     #[error(transparent)]
     LoopEnded(#[from] run::Error),
@@ -114,11 +118,11 @@ impl Controller {
                 metrics: Arc::clone(&metrics),
                 health: Arc::clone(&health),
                 journal: Arc::clone(&self.journal),
+                span_exporter: traces::exporter(self.settings.endpoint(), &self.instance)?,
                 instance: self.instance.clone(),
                 namespace: self.settings.config.namespace.clone(),
                 job_kinds: job_kind::in_force(&self.settings.config.queue_job_kinds),
-                position_queries,
-                shards_queries,
+                queries: Queries { positions: position_queries, shards: shards_queries },
                 member: self.member,
                 stop: stop.clone().boxed(),
             };

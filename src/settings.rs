@@ -15,6 +15,7 @@ use framework_core::classify::{self, Classifier};
 use framework_core::retry::Backoff;
 use framework_engine::compression::Compression;
 use framework_engine::engine::EngineSettings;
+use framework_engine::traces::Sampling;
 use framework_runtime::client::REQUEST_LIFETIME;
 use framework_shard::PolicyError;
 
@@ -132,6 +133,11 @@ impl Settings {
         Settings::new(config, args, path)
     }
 
+    /// The receiver of traces.
+    pub fn endpoint(&self) -> Option<&str> {
+        self.config.tracing.endpoint.as_deref()
+    }
+
     fn new(config: Config, args: &Args, path: &Path) -> Result<Self, Error> {
         let classifier = Classifier::new(&config.pod_failure_spec)
             .map_err(|source| Error::BadRule { path: path.to_owned(), source })?;
@@ -209,6 +215,11 @@ fn engine(config: &Config) -> EngineSettings {
                 .then_some(config.large_framework_compression_threshold_bytes),
             codec: config.large_framework_compression_codec,
         },
+        traces: config
+            .tracing
+            .endpoint
+            .is_some()
+            .then_some(Sampling(config.tracing.sampling_rate_per_million)),
         ..EngineSettings::default()
     }
 }

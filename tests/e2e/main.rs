@@ -48,6 +48,7 @@ mod smoke;
 mod startup;
 mod take_over;
 mod tenants;
+mod traces;
 mod train_jobs;
 mod ttl;
 mod wave;

@@ -14,6 +14,7 @@ const METRICS: &str = concat!(
     include_str!("../../crates/runtime/src/metrics/lifetimes.rs"),
     include_str!("../../crates/runtime/src/metrics/remaining.rs"),
     include_str!("../../crates/runtime/src/metrics/shares.rs"),
+    include_str!("../../crates/runtime/src/metrics/spans.rs"),
     include_str!("../../crates/runtime/src/metrics/stalls.rs"),
     include_str!("../../crates/runtime/src/metrics/units.rs"),
     include_str!("../../crates/runtime/src/metrics/watches.rs")
@@ -61,9 +62,11 @@ fn known_keys(path: &str) -> Vec<String> {
 
 #[test]
 fn the_table_has_every_key_and_no_other() {
-    let group = "logObjectSnapshot";
-    let mut known: BTreeSet<String> = known_keys("").into_iter().filter(|key| key != group).collect();
-    for key in known_keys(group) {
+    let groups = ["logObjectSnapshot", "tracing"];
+    let mut known: BTreeSet<String> =
+        known_keys("").into_iter().filter(|key| !groups.contains(&key.as_str())).collect();
+    known.extend(known_keys("tracing"));
+    for key in known_keys("logObjectSnapshot") {
         let is_value = Config::parse(&setting(&key, "true")).is_ok();
         known.extend(if is_value { vec![key] } else { known_keys(&key) });
     }
@@ -89,6 +92,7 @@ fn every_default_holds_without_the_key() {
             "zstd" => "gzip".to_owned(),
             "0.0.0.0:8080" => "127.0.0.1:1".to_owned(),
             "2" => "3".to_owned(),
+            "1000000" => "999999".to_owned(),
             number => (number.parse::<u32>().expect(key) + 1).to_string(),
         };
         assert_ne!(Config::parse(&setting(key, &other)).expect(key), empty, "{key}: {other}");
@@ -103,6 +107,7 @@ fn outside(key: &str, allowed: &str) -> Option<String> {
         "true or false" => "perhaps".to_owned(),
         "zstd, gzip" => "lzma".to_owned(),
         text if text.starts_with("an IP address") => "nowhere".to_owned(),
+        text if text.starts_with("a URL with http") => "https://localhost:4318/v1/traces".to_owned(),
         "the name of a namespace" => "Nowhere".to_owned(),
         text if text.starts_with("a number above 0") => "0".to_owned(),
         range => {

@@ -29,8 +29,10 @@ const LICENCES: [&str; 10] = [
 const BANNED: [&str; 6] = ["aws-lc-sys", "native-tls", "openssl", "openssl-sys", "serde_yaml", "yaml-rust"];
 
 /// Crates that are built in several versions, because others have not moved yet. The list only shrinks, but
-/// for those of prometheus' collector of the process: rustix, and linux-raw-sys below it.
-const SEVERAL_VERSIONS: [&str; 5] = ["base64", "getrandom", "linux-raw-sys", "rustix", "syn"];
+/// for those of prometheus' collector of the process: rustix, and linux-raw-sys below it. OpenTelemetry
+/// brings rand and rand_core.
+const SEVERAL_VERSIONS: [&str; 7] =
+    ["base64", "getrandom", "linux-raw-sys", "rand", "rand_core", "rustix", "syn"];
 
 /// Crates that compile or link C. The list only shrinks.
 const C_CODE: [&str; 2] = ["ring", "zstd-sys"];

@@ -11,7 +11,7 @@ use framework_engine::engine::EngineSettings;
 use framework_runtime::clock::Clock;
 use framework_runtime::health::Health;
 use framework_runtime::metrics::Metrics;
-use framework_runtime::run::{Error, MemberParts, Parts, run};
+use framework_runtime::run::{Error, MemberParts, Parts, Queries, run};
 use framework_runtime::seeds::Seeds;
 use framework_sim::SimCluster;
 use futures::FutureExt;
@@ -130,11 +130,14 @@ impl Controller {
             metrics: Metrics::new(),
             health: Arc::new(Health::new(clock)),
             journal: setup.told.journal(cluster),
+            span_exporter: None,
             instance: name.clone(),
             namespace: None,
             job_kinds: setup.job_kinds.clone(),
-            position_queries: framework_runtime::position_query::PositionClient::new().1,
-            shards_queries: framework_runtime::shards_query::ShardsClient::new().1,
+            queries: Queries {
+                positions: framework_runtime::position_query::PositionClient::new().1,
+                shards: framework_runtime::shards_query::ShardsClient::new().1,
+            },
             member,
             // A controller whose handle is dropped runs on.
             stop: async move {

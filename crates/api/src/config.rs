@@ -53,6 +53,8 @@ pub struct Config {
     pub retry_backoff_max_delay_sec: u64,
     /// Which objects are logged as snapshots, and when.
     pub log_object_snapshot: LogObjectSnapshot,
+    /// Where traces are sent, and of how many Frameworks.
+    pub tracing: Tracing,
     /// How failed Pods are classified, tried in this order after the predefined codes.
     pub pod_failure_spec: Vec<PodFailureRule>,
     /// The only namespace whose Frameworks are run; `None`: those of all namespaces.
@@ -86,6 +88,22 @@ pub enum CompressionCodec {
     Zstd,
     /// gzip, for clients of the reference.
     Gzip,
+}
+
+/// Where traces are sent, and of how many Frameworks. Its keys are those of the `TracingConfiguration` of
+/// Kubernetes' own programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracing {
+    /// The URL of an OTLP receiver, over HTTP; `None`: no traces.
+    pub endpoint: Option<String>,
+    /// How many of a million Frameworks are traced.
+    pub sampling_rate_per_million: u32,
+}
+
+impl Default for Tracing {
+    fn default() -> Self {
+        Tracing { endpoint: None, sampling_rate_per_million: 1_000_000 }
+    }
 }
 
 /// Which objects are logged as snapshots, and when.
@@ -165,6 +183,7 @@ impl Default for Config {
             retry_backoff_short_run_sec: 10,
             retry_backoff_max_delay_sec: 300,
             log_object_snapshot: LogObjectSnapshot::default(),
+            tracing: Tracing::default(),
             pod_failure_spec: pod_failure::default_rules(),
             namespace: None,
             queueing: false,
@@ -284,6 +303,10 @@ mod tests {
                 task: TaskSnapshot { on_task_retry: false, on_task_deletion: false },
                 pod: PodSnapshot { on_pod_deletion: false },
                 redact_env: true,
+            },
+            tracing: Tracing {
+                endpoint: Some("http://collector.observability:4318/v1/traces".into()),
+                sampling_rate_per_million: 10_000,
             },
             pod_failure_spec: config.pod_failure_spec.clone(),
             namespace: Some("team-a".into()),

@@ -84,11 +84,14 @@ pub fn is_namespace(name: &str) -> bool {
 ///
 /// Kubernetes' `shardRange` list selector hashes UIDs the same way.
 pub fn slot(framework_uid: &str) -> u8 {
+    (fnv_1a(framework_uid.as_bytes()) >> 56) as u8
+}
+
+/// The 64-bit FNV-1a hash, which is the same in every version of the program.
+pub fn fnv_1a(bytes: &[u8]) -> u64 {
     const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
-    let hash = framework_uid.bytes().fold(OFFSET_BASIS, step);
-    (hash >> 56) as u8
+    bytes.iter().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use crate::in_flight::InFlight;
 use crate::paused::Paused;
 use crate::ready::Ready;
 use crate::server_clock::ServerClock;
+use crate::traces::Sampling;
 use crate::trouble::Trouble;
 use crate::windows::{Pace, Windows};
 
@@ -40,6 +41,7 @@ mod consumers;
 mod creates;
 mod evaluation;
 mod lifetimes;
+mod outcomes;
 mod repetition;
 mod replies;
 mod sending;
@@ -71,6 +73,8 @@ pub struct EngineSettings {
     pub reserve_after: Duration,
     /// When and how statuses are compressed.
     pub compression: Compression,
+    /// The lives that are traced; `None`: none.
+    pub traces: Option<Sampling>,
 }
 
 impl Default for EngineSettings {
@@ -89,6 +93,7 @@ impl Default for EngineSettings {
             status_tasks_per_second: 10_000,
             reserve_after: Duration::from_secs(300),
             compression: Compression::default(),
+            traces: None,
         }
     }
 }
@@ -119,7 +124,7 @@ pub struct Engine {
     effects: Vec<Effect>,
     seed: u64,
     drain: Drain,
-    now: Duration,
+    now: Now,
 }
 
 impl Engine {
@@ -152,7 +157,7 @@ impl Engine {
             effects: Vec::new(),
             seed: 0,
             drain: Drain::default(),
-            now: Duration::ZERO,
+            now: Now::START,
         }
     }
 
@@ -192,7 +197,7 @@ impl Engine {
 
     /// Takes in one event.
     pub fn step(&mut self, now: Now, event: Event) {
-        self.now = now.steady;
+        self.now = now;
         match event {
             Event::Framework(change) => self.framework_changed(now, change),
             Event::ConfigMap(change) => self.config_map_changed(now, change),
@@ -217,7 +222,7 @@ impl Engine {
     /// Evaluates the Frameworks that are ready, and sends requests within the budget. `seed` must be unique
     /// and unpredictable.
     pub fn turn(&mut self, now: Now, seed: u128) -> Vec<Effect> {
-        self.now = now.steady;
+        self.now = now;
         self.seed = (seed >> 64) as u64 ^ seed as u64;
         self.resume(now);
         self.evaluate(now, seed);
@@ -232,9 +237,10 @@ impl Engine {
     /// When, on the steady clock, [`Engine::turn`] must be called again even without an event.
     pub fn next_wake(&self) -> Option<Duration> {
         let Sending { dispatch, budget, .. } = &self.sending;
-        let sending = if dispatch.is_empty() { None } else { budget.next(self.now, dispatch.part()) };
-        let draining = self.drain.next(self.settings.request_lifetime, self.now);
-        let asking = self.clock.probe.next().and_then(|at| Some(at.max(budget.next(self.now, Part::Whole)?)));
+        let sending = if dispatch.is_empty() { None } else { budget.next(self.now.steady, dispatch.part()) };
+        let draining = self.drain.next(self.settings.request_lifetime, self.now.steady);
+        let asking =
+            self.clock.probe.next().and_then(|at| Some(at.max(budget.next(self.now.steady, Part::Whole)?)));
         [self.ready.next(), sending, asking, draining].into_iter().flatten().min()
     }
 
@@ -245,7 +251,7 @@ impl Engine {
             in_flight_limit: self.sending.budget.limit(),
             timers: self.ready.len(),
             time: self.clock.time,
-            ..Gauges::of(&self.cache, &self.policy, self.now)
+            ..Gauges::of(&self.cache, &self.policy, self.now.steady)
         }
     }
 
@@ -276,13 +282,13 @@ impl Engine {
         }
         let states = self.cache.iter().filter_map(|(_, entry)| Some((entry, entry.state.as_ref()?)));
         let is_unsettled = |(entry, state): &(&Entry, &FrameworkState)| {
-            let writes = state.outgoing.write.is_busy() || state.wants(Class::Record, self.now);
+            let writes = state.outgoing.write.is_busy() || state.wants(Class::Record, self.now.steady);
             let unsettled = writes || entry.has_unrecorded() || self.may_be_overtaken(state);
             !state.outgoing.is_lost() && unsettled
         };
         let mut unsettled: Slots = states.filter(is_unsettled).map(|(_, state)| state.slot).collect();
         unsettled.extend(Slot::all().filter(|slot| self.sending.in_flight.of_slot(*slot) > 0));
-        self.drain.done(unsettled, self.settings.request_lifetime, self.now)
+        self.drain.done(unsettled, self.settings.request_lifetime, self.now.steady)
     }
 
     /// Whether a create or a status write of unknown outcome may land when another replica has the slot: the
@@ -291,8 +297,8 @@ impl Engine {
     fn may_be_overtaken(&self, state: &FrameworkState) -> bool {
         let is_shared =
             self.ownership.leave_by(state.slot).is_some() && !self.policy.defects.has(Defect::HandOverEarly);
-        let held_until = self.grants.held_until(state.slot, self.now).unwrap_or(self.now);
-        let writes = || state.outgoing.write.may_land(self.now, self.settings.request_lifetime);
+        let held_until = self.grants.held_until(state.slot, self.now.steady).unwrap_or(self.now.steady);
+        let writes = || state.outgoing.write.may_land(self.now.steady, self.settings.request_lifetime);
         is_shared && (state.outgoing.may_land_after(held_until) || writes())
     }
 
@@ -337,6 +343,7 @@ impl Engine {
 
     /// Emits lines of the history, if they are configured: before that request leaves, or soon.
     fn write_history(&mut self, mut lines: Vec<Line>, before: Option<Ticket>) {
+        lines.iter().for_each(|line| self.trace_deletion(line));
         let switches = &self.policy.log_object_snapshot;
         lines.retain(|line| line.trigger().is_on(switches));
         if switches.redact_env {

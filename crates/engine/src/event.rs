@@ -16,6 +16,7 @@ use crate::history::Line;
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, Reply, UnownedPod};
 use crate::outcomes::Outcomes;
 use crate::request::Request;
+use crate::traces::Span;
 
 /// An input that can wake the engine.
 #[derive(Debug)]
@@ -110,6 +111,8 @@ pub enum Effect {
     },
     /// Count the end of a lifetime, or of attempts.
     Measure(Measure),
+    /// These parts of the lives of Frameworks have ended: export them as spans, best effort.
+    Trace(Vec<Span>),
     /// Write lines of the history.
     WriteHistory {
         /// The lines.

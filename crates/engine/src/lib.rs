@@ -47,5 +47,6 @@ pub mod server_time;
 pub mod server_time_probe;
 pub mod status_write;
 pub mod told;
+pub mod traces;
 pub mod trouble;
 pub mod windows;

@@ -68,10 +68,9 @@ impl End {
 /// both are stored. `None` if `before` has that moment, too, or `after` lacks it.
 pub fn creation_to_running(
     framework: &Framework,
-    before: Option<&FrameworkStatus>,
-    after: Option<&FrameworkStatus>,
+    before: &FrameworkStatus,
+    after: &FrameworkStatus,
 ) -> Option<Duration> {
-    let (before, after) = (before?, after?);
     let ran = after.run_time.filter(|_| before.run_time.is_none())?;
     let created = Time::floor(framework.metadata.creation_timestamp.as_ref()?.0);
     // A Task on a node whose clock is behind runs before it was created.
@@ -97,11 +96,7 @@ pub struct Outcomes {
 
 impl Outcomes {
     /// The outcomes that `after` has and `before` lacks; `None` if there are none.
-    pub fn between<'a>(
-        before: Option<&'a FrameworkStatus>,
-        after: Option<&'a FrameworkStatus>,
-    ) -> Option<Outcomes> {
-        let (before, after) = (before?, after?);
+    pub fn between<'a>(before: &'a FrameworkStatus, after: &'a FrameworkStatus) -> Option<Outcomes> {
         let mut outcomes = Outcomes::default();
         let (old, new) = (&before.attempt_status, &after.attempt_status);
         let end = |status: &'a FrameworkStatus| {

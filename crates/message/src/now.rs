@@ -15,3 +15,8 @@ pub struct Now {
     /// The local wall clock, for users.
     pub wall: Timestamp,
 }
+
+impl Now {
+    /// The moment at which the program starts, before any clock was read.
+    pub const START: Now = Now { steady: Duration::ZERO, boot: Duration::ZERO, wall: Timestamp::UNIX_EPOCH };
+}

@@ -36,5 +36,6 @@ pub mod send;
 pub mod shards_query;
 pub mod stall;
 pub mod stderr;
+pub mod traces;
 pub mod watch;
 pub mod wire;

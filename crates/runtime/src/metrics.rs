@@ -25,6 +25,7 @@ use attempts::Attempts;
 use lifetimes::Lifetimes;
 use maker::{Maker, whole};
 use shares::Shares;
+use spans::Spans;
 use stalls::Stalls;
 use units::Units;
 use watches::Watches;
@@ -34,6 +35,7 @@ mod lifetimes;
 mod maker;
 mod remaining;
 mod shares;
+mod spans;
 mod stalls;
 mod units;
 mod watches;
@@ -59,6 +61,7 @@ pub struct Metrics {
     snapshots: IntCounterVec,
     snapshots_dropped: IntCounterVec,
     log_lines_dropped: IntCounter,
+    spans: Spans,
     queues: IntGaugeVec,
     frameworks: IntGaugeVec,
     held: IntGaugeVec,
@@ -129,6 +132,7 @@ impl Metrics {
                 "log_lines_dropped_total",
                 "Lines of the log, history aside, that standard error did not take.",
             ),
+            spans: Spans::new(&maker),
             queues: maker.gauges("queue_depth", "Items in a queue or on their way.", &["queue"]),
             frameworks: maker.gauges("frameworks", "Frameworks by the state of their status.", &["state"]),
             held: maker.gauges("held", "Items that the engine holds, by kind.", &["kind"]),
@@ -275,6 +279,16 @@ impl Metrics {
     /// The number of lines of the log that were dropped since the start.
     pub fn log_lines_dropped(&self, total: u64) {
         self.log_lines_dropped.inc_by(total.saturating_sub(self.log_lines_dropped.get()));
+    }
+
+    /// The receiver of traces took so many spans.
+    pub fn spans_exported(&self, spans: usize) {
+        self.spans.exported.inc_by(spans as u64);
+    }
+
+    /// So many spans found no room, or no receiver.
+    pub fn spans_dropped(&self, spans: usize) {
+        self.spans.dropped.inc_by(spans as u64);
     }
 
     /// The number of items that wait in a queue.

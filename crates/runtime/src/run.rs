@@ -33,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::position_query::PositionQuery;
 use crate::recorder::{Recorder, Subject};
 use crate::seeds::Seeds;
+use crate::traces::Traces;
 use crate::watch::Sink;
 
 mod error;
@@ -45,10 +46,11 @@ mod requests;
 mod settle;
 mod shares;
 mod watches;
+mod writers;
 
 pub use error::Error;
 use history::History;
-pub use parts::{MemberParts, Parts};
+pub use parts::{MemberParts, Parts, Queries};
 use queueing::Queueing;
 use requests::{Answered, Requests};
 use shares::Shares;
@@ -68,10 +70,8 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let compressor = Arc::new(Compressor::new(parts.settings.compression));
     let sink = Sink::new(sink, Arc::clone(&parts.metrics), Arc::clone(&compressor))
         .within(parts.namespace.as_deref());
-    let (recorder, writer) =
-        Recorder::new(parts.client.clone(), parts.clock, &parts.instance, Arc::clone(&parts.metrics));
-    let mut recording = JoinSet::new();
-    recording.spawn(writer.run());
+    let mut writers = JoinSet::new();
+    let (recorder, traces) = writers::start(&mut writers, &mut parts);
     let mut tasks = JoinSet::new();
     let (shares, ownership, selected) = shares::start(&mut tasks, &mut parts, &recorder, &sink.mislabelled);
     watches::start(&mut tasks, &mut parts, &sink, selected);
@@ -81,6 +81,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
     let lifetime = parts.settings.request_lifetime;
     let mut position_queries = queueing::position_queries(&mut parts);
     let mut controller = Controller::new(parts, recorder, compressor, shares, ownership);
+    controller.traces = traces;
     let mut batch = Vec::with_capacity(BATCH);
     let mut deadline: Option<Instant> = None;
     while !controller.is_over() {
@@ -95,7 +96,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
             Some(notice) = notified(&mut controller.shares) => controller.notified(notice),
             Some(ended) = controller.requests.next() => controller.replied(ended)?,
             Some(ended) = tasks.join_next() => return Err(part_ended(ended)),
-            Some(ended) = recording.join_next() => return Err(part_ended(ended.map(|()| "the recorder"))),
+            Some(ended) = writers.join_next() => return Err(part_ended(ended)),
             () = until(deadline) => {
                 warn!(unsettled = controller.requests.len(), "stopped with requests unsettled");
                 break;
@@ -128,8 +129,8 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
         controller.attend(&mut position_queries);
     }
     drop(controller);
-    // Best effort: Events that are not written by then are lost.
-    let _ = timeout(FLUSH, recording.join_next()).await;
+    // Best effort: Events and spans that are not written by then are lost.
+    let _ = timeout(FLUSH, async { while writers.join_next().await.is_some() {} }).await;
     Ok(())
 }
 
@@ -161,6 +162,7 @@ struct Controller {
     requests: Requests,
     history: History,
     recorder: Recorder,
+    traces: Traces,
     clock: Clock,
     seeds: Seeds,
     metrics: Arc<Metrics>,
@@ -193,6 +195,7 @@ impl Controller {
             requests,
             history: History::new(parts.journal, Arc::clone(&parts.metrics)),
             recorder,
+            traces: Traces::new(None, Arc::clone(&parts.metrics)).0,
             clock: parts.clock,
             seeds: parts.seeds,
             metrics: parts.metrics,
@@ -363,6 +366,7 @@ impl Controller {
                 self.queueing.framework(key, consumer, has_strays, left_creates);
             }
             Effect::Measure(measure) => self.metrics.ended(measure),
+            Effect::Trace(spans) => self.traces.export(spans),
             Effect::WriteHistory { lines, before } => self.history.append(self.clock.now(), lines, before),
             Effect::Publish { framework, reports } => {
                 let key = Key::new(

@@ -33,6 +33,7 @@ pub(super) struct FileConfig {
     retry_backoff_short_run_sec: Option<Seconds<0>>,
     retry_backoff_max_delay_sec: Option<Seconds<0>>,
     log_object_snapshot: Option<Snapshots>,
+    tracing: Option<TracingKeys>,
     pod_failure_spec: Option<Vec<PodFailureRule>>,
     namespace: Option<Namespace>,
     queueing: Option<bool>,
@@ -54,6 +55,13 @@ struct Snapshots {
     task: Option<TaskKeys>,
     pod: Option<PodKeys>,
     redact_env: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct TracingKeys {
+    endpoint: Option<Endpoint>,
+    sampling_rate_per_million: Option<Whole<0, 1_000_000>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -91,6 +99,9 @@ struct Rate(f64);
 #[derive(Clone, Copy)]
 struct Address(SocketAddr);
 
+/// The URL of a receiver of traces.
+struct Endpoint(String);
+
 /// The name of a namespace.
 struct Namespace(String);
 
@@ -117,6 +128,16 @@ impl<'de> Deserialize<'de> for Address {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map(Address).map_err(|_| refused(text, "an IP address and a port, such as 0.0.0.0:8080"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Endpoint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let url = text.parse::<http::Uri>();
+        let is_good = url.is_ok_and(|url| url.scheme_str() == Some("http") && url.path().len() > 1);
+        let example = "a URL with http and a path, such as http://localhost:4318/v1/traces";
+        if is_good { Ok(Endpoint(text)) } else { Err(refused(text, example)) }
     }
 }
 
@@ -201,6 +222,9 @@ impl FileConfig {
         set(&mut config.retry_backoff_short_run_sec, self.retry_backoff_short_run_sec);
         set(&mut config.retry_backoff_max_delay_sec, self.retry_backoff_max_delay_sec);
         self.log_object_snapshot.unwrap_or_default().fill(&mut config);
+        let tracing = self.tracing.unwrap_or_default();
+        config.tracing.endpoint = tracing.endpoint.map(|Endpoint(url)| url);
+        set(&mut config.tracing.sampling_rate_per_million, tracing.sampling_rate_per_million);
         set(&mut config.queueing, self.queueing);
         set(&mut config.sharding, self.sharding);
         set(&mut config.lease_duration_sec, self.lease_duration_sec);

@@ -11,7 +11,7 @@ impl Engine {
     /// Framework is, and does not hold for another one of that name. A new message alone causes no
     /// evaluation.
     pub fn admit(&mut self, now: Now, key: &Key, uid: &str, admission: Admission) {
-        self.now = now.steady;
+        self.now = now;
         let Some(state) = self.state(key).filter(|state| &*state.uid == uid) else { return };
         let is_news = match (&state.admission, &admission) {
             (Some(Admission::Waiting { reason: before, .. }), Admission::Waiting { reason, .. }) => {
@@ -28,7 +28,7 @@ impl Engine {
 
     /// Records the released growths of that Framework: their generations, sorted.
     pub fn admit_growths(&mut self, now: Now, key: &Key, uid: &str, growths: Vec<i64>) {
-        self.now = now.steady;
+        self.now = now;
         let news = |state: &&mut FrameworkState| *state.uid == *uid && state.growths != growths;
         let Some(state) = self.state(key).filter(news) else { return };
         state.growths = growths;

@@ -21,4 +21,5 @@ mod rules;
 mod server;
 mod slots;
 mod timers;
+mod traces;
 mod writes;

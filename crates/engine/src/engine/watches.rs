@@ -8,14 +8,13 @@ use tracing::debug;
 use super::Engine;
 use super::slots::slot_of;
 use crate::cache::{Listing, News};
-use crate::event::{Effect, Kind, Measure};
+use crate::event::{Effect, Kind};
 use crate::expectations;
 use crate::framework_state::FrameworkState;
 use crate::history::{Gap, Line};
 use crate::last_seen::{LastSeen, LastState};
 use crate::object::{ConfigMapObject, FrameworkObject, PodObject, UnownedPod};
 use crate::object_cache::Source;
-use crate::outcomes::{Outcomes, creation_to_running};
 use framework_message::{Change, Key, Now, Slots};
 
 impl Engine {
@@ -117,7 +116,7 @@ impl Engine {
         };
         let is_news = news != News::None;
         let Some(entry) = self.cache.get_mut(&key) else { return };
-        let (mut reports, mut lines) = (Vec::new(), Vec::new());
+        let (mut reports, mut lines, mut before) = (Vec::new(), Vec::new(), None);
         match (news, &mut entry.state) {
             (News::None, Some(state)) if source == Source::Watch && state.uid == object.uid => {
                 state.epoch = epoch;
@@ -128,24 +127,17 @@ impl Engine {
             (News::None, _) => {}
             (News::Newer, Some(state)) => {
                 state.epoch = state.epoch.max(epoch);
-                let before = state.status().cloned();
+                before = state.status().cloned();
                 reports = state.advance(object, source, &self.policy);
                 expectations::prune(&mut entry.known.objects, state.status().map(|status| &**status));
-                let outcomes = Outcomes::between(before.as_deref(), state.status().map(|status| &**status));
-                let measures = outcomes.map(Measure::Attempts).into_iter();
-                let running = state.persisted.as_ref().and_then(|persisted| {
-                    creation_to_running(&persisted.framework, before.as_deref(), persisted.status.as_deref())
-                });
-                let measures = measures.chain(running.map(|after| Measure::Running { after }));
-                self.effects.extend(measures.map(Effect::Measure));
                 match source {
                     Source::Watch => state.event(now.steady),
                     Source::Reply => state.schedule.mark_dirty(now.steady),
                 }
             }
-            (News::Newer | News::Another, before) => {
+            (News::Newer | News::Another, former) => {
                 // Another Framework has its name: the one before is gone.
-                lines.extend(before.as_mut().map(|state| {
+                lines.extend(former.as_mut().map(|state| {
                     let unseen = Some(Gap::FinalStateUnknown);
                     state.is_gone().unwrap_or_else(|| state.last_line(&key, unseen))
                 }));
@@ -153,6 +145,9 @@ impl Engine {
                 entry.state.insert(FrameworkState::open(object, slot, epoch)).event(now.steady);
                 self.inherit(now, &key);
             }
+        }
+        if let Some(before) = before {
+            self.status_replaced(&key, &before);
         }
         let Some(entry) = self.cache.get_mut(&key) else { return };
         reports.extend(entry.state.as_mut().and_then(|state| state.reported.ignored()));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use opentelemetry_otlp::SpanExporter;
 use tokio::sync::mpsc;
 
 use framework_api::job_kind::JobKindRow;
@@ -35,20 +36,28 @@ pub struct Parts {
     pub health: Arc<Health>,
     /// Takes the history.
     pub journal: Arc<dyn Journal>,
+    /// Exports traces; `None`: there are none.
+    pub span_exporter: Option<SpanExporter>,
     /// Names this replica in Kubernetes Events.
     pub instance: String,
     /// The only namespace whose objects are watched; `None`: those of all namespaces are.
     pub namespace: Option<String>,
     /// Kinds of jobs in queues that have no code of their own.
     pub job_kinds: Vec<JobKindRow>,
-    /// Queries for the position of a unit.
-    pub position_queries: mpsc::Receiver<PositionQuery>,
-    /// Queries for the division of the slots.
-    pub shards_queries: mpsc::Receiver<ViewQuery>,
+    /// The queries that it answers.
+    pub queries: Queries,
     /// Its membership of the replicas that share the slots; `None`: it owns every slot for ever.
     pub member: Option<MemberParts>,
     /// When this is done, the controller stops gracefully.
     pub stop: BoxFuture<'static, ()>,
+}
+
+/// Queries of the admin endpoints.
+pub struct Queries {
+    /// For the position of a unit.
+    pub positions: mpsc::Receiver<PositionQuery>,
+    /// For the division of the slots.
+    pub shards: mpsc::Receiver<ViewQuery>,
 }
 
 /// The parts of a membership.

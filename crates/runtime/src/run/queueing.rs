@@ -67,7 +67,7 @@ fn sides(parts: &mut Parts, share: Share) -> Option<Sides> {
 /// The queries that come in. Without queues they are refused.
 pub fn position_queries(parts: &mut Parts) -> mpsc::Receiver<PositionQuery> {
     let (_, closed) = mpsc::channel(1);
-    let mut position_queries = std::mem::replace(&mut parts.position_queries, closed);
+    let mut position_queries = std::mem::replace(&mut parts.queries.positions, closed);
     if !parts.policy.queueing {
         position_queries.close();
     }

@@ -120,7 +120,7 @@ pub fn start(
         ownership: ownership.clone(),
         commands,
         notices,
-        queries: std::mem::replace(&mut parts.shards_queries, channel(1).1),
+        queries: std::mem::replace(&mut parts.queries.shards, channel(1).1),
     });
     tasks.spawn(async move {
         if membership.await {

@@ -173,11 +173,14 @@ impl Stage {
             metrics: Arc::clone(&self.metrics),
             health: Arc::clone(&self.health),
             journal: Arc::clone(&self.journal) as Arc<dyn Journal>,
+            span_exporter: None,
             instance: "fc-0".to_owned(),
             namespace: None,
             job_kinds: Vec::new(),
-            position_queries: crate::position_query::PositionClient::new().1,
-            shards_queries: crate::shards_query::ShardsClient::new().1,
+            queries: Queries {
+                positions: crate::position_query::PositionClient::new().1,
+                shards: crate::shards_query::ShardsClient::new().1,
+            },
             member: None,
             stop: tokio::time::sleep(stop_after).boxed(),
         }
@@ -295,8 +298,9 @@ async fn a_retry_is_written_only_after_its_history_is() {
 #[tokio::test(start_paused = true)]
 async fn gauges_and_queries_have_their_turn_between_two_batches_of_events() {
     let stage = Stage::new(Writes::Accepted);
-    let (client, position_queries) = crate::position_query::PositionClient::new();
-    let mut parts = Parts { position_queries, ..stage.parts(Duration::from_secs(1)) };
+    let (client, positions) = crate::position_query::PositionClient::new();
+    let mut parts = stage.parts(Duration::from_secs(1));
+    parts.queries.positions = positions;
     Arc::make_mut(&mut parts.policy).queueing = true;
     parts.job_kinds = framework_api::job_kind::built_in();
     let mut position_queries = queueing::position_queries(&mut parts);

@@ -17,6 +17,7 @@ use crate::event::{Effect, Event, Measure, QueuedFramework};
 use crate::history::Line;
 use crate::object::{ConfigMapObject, Form, FrameworkObject, PodObject, Reply};
 use crate::request::Request;
+use crate::traces::Span;
 use framework_message::{Change, Key, Now, Rejection, Slots, Ticket};
 
 /// The default policy of the core.
@@ -86,6 +87,7 @@ pub struct Cluster {
     /// With each of them: whether there are strays, and creates of the Framework before.
     pub left: Vec<(bool, bool)>,
     pub measured: Vec<Measure>,
+    pub spans: Vec<Span>,
     /// Whether the first question for the time was answered.
     tells_time: bool,
     version: u128,
@@ -184,6 +186,7 @@ impl Cluster {
             queued: Vec::new(),
             left: Vec::new(),
             measured: Vec::new(),
+            spans: Vec::new(),
             tells_time: false,
             version: 100,
             uids: 0,
@@ -400,6 +403,7 @@ impl Cluster {
                     assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "told too late");
                     self.told.extend(lines.into_iter().map(|line| (line, before)));
                 }
+                Effect::Trace(spans) => self.spans.extend(spans),
                 Effect::Measure(measure) => self.measured.push(measure),
                 Effect::Queued { key, framework, has_strays, left_creates } => {
                     self.queued.push((key, framework));

@@ -37,7 +37,7 @@ pub struct Span {
     pub id: u64,
     /// The span that it is a part of; `None`: it is the life.
     pub parent: Option<u64>,
-    /// What it is a span of.
+    /// The object whose life or attempt it is; of a Task with its TaskRole.
     pub name: String,
     /// Its begin.
     pub start: Time,

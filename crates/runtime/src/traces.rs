@@ -24,7 +24,7 @@ use tracing::warn;
 use crate::metrics::Metrics;
 
 const PROGRAM: &str = "frameworkcontroller";
-/// Spans that may wait. One of a Task takes about 1 KiB.
+/// Spans that may wait.
 const QUEUE: usize = 8_192;
 /// Spans in one request, and how long a span waits for others: the defaults of the OpenTelemetry SDKs.
 const BATCH: usize = 512;

@@ -6,7 +6,12 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::{block_on, installed, start_controller};
+use framework_api::queue::QueueUnit;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use super::{block_on, client, installed, start_controller};
 
 /// The tests that have the cluster.
 enum Holder {
@@ -33,16 +38,37 @@ fn wait(is: impl Fn(&Holder) -> bool) -> MutexGuard<'static, Holder> {
     RETURNED.wait_while(holder(), unavailable).unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Deletes the Frameworks that a test leaves, so that the next controller does not look after them, and gives
-/// the cluster to the next test.
+/// Deletes what a test leaves, so that the next controller does not look after it, and gives the cluster to
+/// the next test.
 fn give_back(holder: &mut Holder) {
     let all = ["delete", "frameworks", "--all", "--all-namespaces", "--wait=false"];
-    // Panics are for tests; leftover Frameworks disturb the next one at worst.
-    if let Err(error) = installed().kubectl(&all) {
-        eprintln!("Frameworks are left over: {error}");
+    let deleted = installed().kubectl(&all).map_err(|error| error.to_string());
+    let deleted = deleted.and_then(|_| block_on(delete_units()).map_err(|error| error.to_string()));
+    // Panics are for tests; leftover objects disturb the next one at worst.
+    if let Err(error) = deleted {
+        eprintln!("Frameworks or QueueUnits are left over: {error}");
     }
     *holder = Holder::Nobody;
     RETURNED.notify_all();
+}
+
+/// Deletes all QueueUnits. The controller that would remove their finalizers has ended, and a later one would
+/// list the units of each namespace that has such a unit.
+async fn delete_units() -> kube::Result<()> {
+    let all: Api<QueueUnit> = Api::all(client());
+    for unit in all.list(&ListParams::default()).await? {
+        let (name, namespace) = (unit.name_any(), unit.namespace().unwrap_or_default());
+        let units: Api<QueueUnit> = Api::namespaced(client(), &namespace);
+        let released = json!({"metadata": {"finalizers": null}});
+        let gone = units.patch(&name, &PatchParams::default(), &Patch::Merge(released)).await.map(drop);
+        let gone = gone.and(units.delete(&name, &DeleteParams::default()).await.map(drop));
+        match gone {
+            // Its job was deleted, and it with its job.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            gone => gone?,
+        }
+    }
+    Ok(())
 }
 
 /// The cluster for one test alone, without a controller.

@@ -7,14 +7,19 @@ use crate::cluster::lease::namespace;
 use crate::cluster::queues::furnish;
 use crate::cluster::{completed, execute, manifest, running};
 
-/// The queries of the dashboard, with the title of their panel.
-pub fn queries() -> Vec<(String, String)> {
+/// The panels of the dashboard.
+pub fn panels() -> Vec<Value> {
     let object: Value =
         serde_saphyr::from_str(include_str!("../../deploy/monitoring/dashboard.yaml")).expect("YAML");
     assert_eq!(object["metadata"]["labels"]["grafana_dashboard"], "1");
     let text = object["data"]["frameworkcontroller.json"].as_str().expect("a file");
     let dashboard: Value = serde_json::from_str(text).expect("JSON");
-    let panels = dashboard["panels"].as_array().expect("panels");
+    dashboard["panels"].as_array().expect("panels").clone()
+}
+
+/// The queries of the dashboard, with the title of their panel.
+pub fn queries() -> Vec<(String, String)> {
+    let panels = panels();
     let targets = panels.iter().flat_map(|panel| {
         let title = panel["title"].as_str().expect("a title");
         let targets = panel["targets"].as_array().expect("targets");

@@ -3,12 +3,14 @@
 //!
 //! The gate compiles this program and does not run it, and asks promtool in its place
 //! (`tests/e2e/dashboard.rs`, `tests/repo/alerts.rs`): to build Prometheus takes about five minutes of
-//! processor time. `cargo xtask soak prometheus` runs it.
+//! processor time. `cargo xtask soak prometheus` runs it. With `--draw`, Grafana's own components draw the
+//! dashboard from the answers of that Prometheus.
 
 #[path = "../cluster/mod.rs"]
 mod cluster;
 #[path = "../dashboard/mod.rs"]
 mod dashboard;
+mod drawn;
 #[path = "../lifetime/mod.rs"]
 mod lifetime;
 
@@ -98,13 +100,15 @@ impl Prometheus {
 
     /// The values that a query finds now.
     fn values(&self, query: &str) -> Vec<f64> {
-        let mut path = "/api/v1/query?query=".to_owned();
-        for byte in query.bytes() {
-            write!(path, "%{byte:02X}").expect("a string takes it");
-        }
-        let data = self.get(&path);
+        let data = self.get(&format!("/api/v1/query?query={}", escaped(query)));
         let series = data["result"].as_array().expect("a list").iter();
         series.filter_map(|series| series["value"][1].as_str()?.parse().ok()).collect()
+    }
+
+    /// The series that a query finds between two times, in seconds of Unix time, each second.
+    fn range(&self, query: &str, from: u64, to: u64) -> Value {
+        let query = escaped(query);
+        self.get(&format!("/api/v1/query_range?query={query}&start={from}&end={to}&step=1"))["result"].clone()
     }
 
     fn log(&self) -> String {
@@ -123,6 +127,14 @@ impl Drop for Prometheus {
     }
 }
 
+/// A query as a part of a URL.
+fn escaped(query: &str) -> String {
+    query.bytes().fold(String::new(), |mut text, byte| {
+        write!(text, "%{byte:02X}").expect("a string takes it");
+        text
+    })
+}
+
 #[test]
 fn prometheus_finds_series_for_each_panel_and_evaluates_each_alert() {
     let _alone = Alone::wait();
@@ -131,6 +143,7 @@ fn prometheus_finds_series_for_each_panel_and_evaluates_each_alert() {
     replicas.await_shares();
     let prometheus = Prometheus::start(&REPLICAS);
     until("both are scraped", || (prometheus.values("count(up == 1)") == [2.0]).then_some(()));
+    let begun = drawn::now();
     life();
 
     for (title, query) in queries() {
@@ -144,6 +157,8 @@ fn prometheus_finds_series_for_each_panel_and_evaluates_each_alert() {
             values.iter().copied().fold(0.0, f64::max)
         );
     }
+
+    drawn::draw(&prometheus, begun);
 
     let groups = until("each alert is evaluated", || {
         let groups = prometheus.get("/api/v1/rules")["groups"].clone();

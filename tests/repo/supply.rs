@@ -11,28 +11,18 @@ use serde_json::Value;
 
 use crate::source;
 
-/// Licences that permit to ship a program under MIT.
-const LICENCES: [&str; 10] = [
-    "0BSD",
-    "Apache-2.0",
-    "Apache-2.0 WITH LLVM-exception",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "ISC",
-    "MIT",
-    "Unicode-3.0",
-    "Unlicense",
-    "Zlib",
-];
+/// The configuration of cargo-deny.
+const DENY: &str = include_str!("../../deny.toml");
 
-/// Crates that stay out: another TLS stack beside rustls, and another YAML reader that is not maintained.
-const BANNED: [&str; 6] = ["aws-lc-sys", "native-tls", "openssl", "openssl-sys", "serde_yaml", "yaml-rust"];
-
-/// Crates that are built in several versions, because others have not moved yet. The list only shrinks, but
-/// for those of prometheus' collector of the process: rustix, and linux-raw-sys below it. OpenTelemetry
-/// brings rand and rand_core.
-const SEVERAL_VERSIONS: [&str; 7] =
-    ["base64", "getrandom", "linux-raw-sys", "rand", "rand_core", "rustix", "syn"];
+/// A list in it, by its key.
+fn list(key: &str) -> Vec<&'static str> {
+    let begun =
+        DENY.split_once(&format!("\n{key} = [")).unwrap_or_else(|| panic!("deny.toml has no {key}")).1;
+    let texts = begun.split_once(']').expect("the list ends").0;
+    let list: Vec<&str> = texts.split('"').skip(1).step_by(2).collect();
+    assert!(!list.is_empty(), "{key} of deny.toml is empty");
+    list
+}
 
 /// Crates that compile or link C. The list only shrinks.
 const C_CODE: [&str; 2] = ["ring", "zstd-sys"];
@@ -93,9 +83,9 @@ fn one<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
             (permitted && rest.first() == Some(&")"), rest.get(1..).unwrap_or_default())
         }
         [licence, "WITH", exception, rest @ ..] => {
-            (LICENCES.contains(&format!("{licence} WITH {exception}").as_str()), rest)
+            (list("allow").contains(&format!("{licence} WITH {exception}").as_str()), rest)
         }
-        [licence, rest @ ..] => (LICENCES.contains(licence), rest),
+        [licence, rest @ ..] => (list("allow").contains(licence), rest),
         [] => (false, words),
     }
 }
@@ -145,14 +135,15 @@ fn a_licence_is_read_as_spdx_says() {
 fn no_crate_is_banned_and_few_have_several_versions_or_c_code() {
     let packages = packages();
     let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let banned = list("deny");
     for package in &packages {
-        assert!(!BANNED.contains(&name(package)), "{} is banned", name(package));
+        assert!(!banned.contains(&name(package)), "{} is banned", name(package));
         let version = package["version"].as_str().expect("a package has a version");
         versions.entry(name(package)).or_default().insert(version);
     }
     let several: Vec<&str> =
         versions.iter().filter(|(_, versions)| versions.len() > 1).map(|(name, _)| *name).collect();
-    assert_eq!(several, SEVERAL_VERSIONS);
+    assert_eq!(several, list("skip"));
     // Two crates use the field only to be built once.
     let links = |package: &&Value| package["links"].is_string();
     let built_once = ["k8s-openapi", "rayon-core"];

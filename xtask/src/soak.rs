@@ -11,9 +11,11 @@ use framework_programs::{Binaries, OLDEST_KUBERNETES_VERSION};
 
 use crate::took::Took;
 
+mod dashboard;
 mod flakes;
 mod fuzz;
 mod operators;
+mod supply;
 mod upgrade;
 
 /// The soak test to run.
@@ -68,7 +70,11 @@ enum Test {
         frameworks: usize,
     },
     /// Let Prometheus, which is built first, scrape a real run, and ask it each query and each alert.
-    Prometheus,
+    Prometheus {
+        /// Let Grafana's components draw the dashboard in Chromium; npm installs them first.
+        #[arg(long)]
+        draw: bool,
+    },
     /// Walk more seeds through the simulated cluster.
     Sim {
         /// How many seeds to walk.
@@ -90,6 +96,10 @@ enum Test {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Check the crates by cargo-deny, and compare the two lists of crates that a release carries.
+    ///
+    /// Cargo installs the tools first.
+    Supply,
     /// Run Frameworks of one tenant alone, beside thousands of another one, and beside some that change all
     /// the time, and print how long they take.
     Tenants {
@@ -184,7 +194,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Test::Fuzz(arguments) => fuzz::run(arguments),
         Test::Oldest { test } => oldest(test),
         Test::Operators => operators::run(),
+        Test::Supply => supply::run(),
         Test::Upgrade(arguments) => upgrade::run(arguments),
+        Test::Prometheus { draw: true } => dashboard::build().and_then(|()| soak(&dashboard::test())),
         test => soak(&test.run()),
     }
 }
@@ -272,9 +284,12 @@ impl Test {
                 scenario.run(*frameworks, *over_seconds, *qps)
             }
             Test::Chart => Run { programs: &["chart"], ..Run::default() },
-            Test::Prometheus => Run { programs: &["prometheus"], ..Run::default() },
+            Test::Prometheus { draw: false } => Run { programs: &["prometheus"], ..Run::default() },
+            Test::Prometheus { draw: true } => dashboard::test(),
             Test::Operators => operators::test(&operators::directory()),
-            Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } | Test::Upgrade(_) => Run::default(),
+            Test::Flakes(_) | Test::Fuzz(_) | Test::Oldest { .. } | Test::Supply | Test::Upgrade(_) => {
+                Run::default()
+            }
         }
     }
 }
@@ -386,6 +401,7 @@ mod tests {
             "kills",
             "operators",
             "poison",
+            "prometheus --draw",
             "tenants",
             "wave --scenario ttl-wave --frameworks 1",
             "wave --scenario deadline-wave",

@@ -27,7 +27,7 @@ pub fn judge(scenario: &Scenario, run: &Run, promises: bool) -> Vec<report::Leve
     // The levels do not apply to systems that ours is compared with.
     let promised = scenario.levels.iter().filter(|_| promises);
     levels.extend(promised.map(|(level, bound)| {
-        let measured = measured(*level, run);
+        let measured = measured(*level, scenario, run);
         let (sign, met) = if level.is_least() {
             ("≥", measured.is_some_and(|measured| measured >= *bound))
         } else {
@@ -38,7 +38,7 @@ pub fn judge(scenario: &Scenario, run: &Run, promises: bool) -> Vec<report::Leve
     levels
 }
 
-fn measured(level: Level, run: &Run) -> Option<f64> {
+fn measured(level: Level, scenario: &Scenario, run: &Run) -> Option<f64> {
     let is_counted = run.requests.source != "none";
     let counted = |count: usize| is_counted.then_some(count as f64);
     match level {
@@ -56,6 +56,7 @@ fn measured(level: Level, run: &Run) -> Option<f64> {
         }
         Level::StatusBytesPerTask => run.bytes.status_writes_per_task,
         Level::ApiServerBytesPerTask => run.bytes.api_server_allocated_per_task,
+        Level::ExtraPods => is_counted.then_some(run.totals.pods as f64 - scenario.pods() as f64),
         Level::ReleasesPerSecond => run.queue.as_ref().map(|queue| queue.releases_per_second),
         Level::OverAdmitted => run.queue.as_ref()?.over_admitted.map(|over| over as f64),
         Level::RequestsPerUnit => is_counted.then_some(run.requests.per_job),

@@ -13,6 +13,7 @@ pub mod floor;
 pub mod follow;
 pub mod generator;
 pub mod job;
+pub mod kills;
 pub mod levels;
 pub mod machine;
 pub mod metrics;

@@ -103,6 +103,19 @@ pub struct Totals {
     pub peak_tasks: Option<usize>,
     /// Jobs by outcome: `Succeeded`, `Failed`, `DeadlineExceeded`, `Deleted`, `Unfinished`.
     pub outcomes: BTreeMap<String, usize>,
+    /// The replicas of the controller that were killed, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kills: Vec<Kill>,
+}
+
+/// A replica of the controller that the load test killed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Kill {
+    /// The name of its Pod.
+    pub replica: String,
+    /// The seconds after the start of the run.
+    pub at_seconds: f64,
 }
 
 /// The releases of QueueUnits.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -17,6 +17,7 @@ use crate::exposition::Scrape;
 use crate::floor::{self, FloorClient};
 use crate::follow::{SharedTracker, follow, lock};
 use crate::generator::{AT_ONCE, Generator};
+use crate::kills::{Killed, Kills, kill_in_turn};
 use crate::levels;
 use crate::namespace::Namespace;
 use crate::number::count;
@@ -36,6 +37,8 @@ use crate::tracker::{Tracker, latency};
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// The number of samples between two lines of progress on standard error.
 const PROGRESS_EVERY: u32 = 10;
+/// The name of the controller's processes.
+const CONTROLLER: &str = "frameworkcontroller";
 /// How long the last requests may take to appear in counters and logs.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -58,12 +61,26 @@ pub struct Setup {
     pub metrics: Option<Metrics>,
     /// Processes on this machine to watch.
     pub processes: Vec<Watched>,
+    /// The replicas to kill, if the scenario kills some.
+    pub kills: Option<Kills>,
     /// Whether jobs of earlier runs are removed first; otherwise they are an error.
     pub remove_leftovers: bool,
     /// Whether the levels of the scenario apply: they do not apply to systems that ours is compared with.
     pub promises: bool,
     /// Whether this run's jobs are removed afterwards.
     pub cleanup: bool,
+}
+
+impl Setup {
+    /// The setup without the counters and processes that end with a replica that is killed.
+    fn without_what_ends(&self) -> Setup {
+        let mut setup = self.clone();
+        if setup.kills.is_some() {
+            setup.metrics = None;
+            setup.processes.retain(|process| process.name != CONTROLLER);
+        }
+        setup
+    }
 }
 
 /// The counters before the run.
@@ -78,6 +95,9 @@ struct Before {
 /// Runs until all jobs are over, the scenario's timeout has passed, or `interrupted` is ready.
 pub async fn run(setup: &Setup, interrupted: impl Future<Output = ()>) -> Result<Run> {
     let id = format!("{:x}", Timestamp::now().as_millisecond());
+    if let Some(kills) = &setup.kills {
+        kills.check().await?;
+    }
     let made = match &setup.scenario.queue {
         Some(queues) => prepare_queues(setup, queues, &id).await?,
         None => prepare(setup).await?,
@@ -163,6 +183,8 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
     if let Some(metrics) = &setup.metrics {
         metrics.await_shares().await?;
     }
+    let setup = &setup.without_what_ends();
+    let killed = Killed::default();
     let log = setup.audit_log.clone().map(Log::new);
     let before = Before {
         api_server: scrape_server(&setup.namespace.client).await.ok(),
@@ -176,12 +198,15 @@ async fn measure(setup: &Setup, id: &str, interrupted: impl Future<Output = ()>)
     let work = generator.create(before.start, before.wall);
     let given_up = tokio::select! {
         biased;
+        Err(error) = kill_in_turn(setup.kills.as_ref(), before.start, &killed) => return Err(error),
         followed = until_over(setup, &tracked, &mut sampler, before.start, work) => followed?,
         () = interrupted => Some("interrupted".to_owned()),
     };
     sampler.sample().await?;
     let elapsed = elapsed(&tracked, before.start, given_up.is_some());
-    compile(setup, &tracked, &sampler, &before, log.as_ref(), elapsed, given_up).await
+    let mut run = compile(setup, &tracked, &sampler, &before, log.as_ref(), elapsed, given_up).await?;
+    run.totals.kills = std::mem::take(&mut *killed.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(run)
 }
 
 async fn scrape(metrics: Option<&Metrics>) -> Result<Option<Scrapes>> {
@@ -338,12 +363,7 @@ async fn compile(
         },
         used: Used {
             processes,
-            replicas: rows(
-                sampler.processes("frameworkcontroller", scenario.tasks()),
-                first,
-                last,
-                setup.system,
-            ),
+            replicas: rows(sampler.processes(CONTROLLER, scenario.tasks()), first, last, setup.system),
         },
         levels: Vec::new(),
         series,
@@ -375,5 +395,6 @@ fn totals(scenario: &Scenario, tracker: &Tracker, counted: Option<&Counted>) -> 
         pods: counted.map_or(0, |counted| counted.pods),
         peak_tasks: Some(tracker.peak(tasks)),
         outcomes: by_outcome,
+        kills: Vec::new(),
     }
 }

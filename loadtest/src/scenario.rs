@@ -30,6 +30,9 @@ pub struct Scenario {
     /// The Queues in which QueueUnits without Pods wait; then every group has a `unit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<Queues>,
+    /// Replicas of the controller are killed during the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_kills: Option<ReplicaKills>,
     /// The run is given up after this time.
     #[serde(default = "patience")]
     pub timeout_seconds: u64,
@@ -39,6 +42,14 @@ pub struct Scenario {
     /// The levels of each run.
     #[serde(default)]
     pub levels: BTreeMap<Level, f64>,
+}
+
+/// Replicas of the controller that are killed, the oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReplicaKills {
+    /// The seconds between two kills, and before the first one.
+    pub every_seconds: u64,
 }
 
 fn patience() -> u64 {
@@ -75,6 +86,11 @@ impl Scenario {
     /// The number of Tasks of all jobs.
     pub fn tasks(&self) -> usize {
         self.groups.iter().map(|group| group.jobs * group.tasks()).sum()
+    }
+
+    /// The number of Pods of all jobs, retries included.
+    pub fn pods(&self) -> usize {
+        self.groups.iter().map(|group| group.jobs * group.pods.unwrap_or_else(|| group.tasks())).sum()
     }
 
     /// The scenario with `factor` times as many jobs, at `factor` times the rate. Every group keeps at least
@@ -136,6 +152,8 @@ impl Scenario {
         if let Some(queues) = &self.queue {
             queues.check()?;
         }
+        let kills = self.replica_kills.is_none_or(|kills| kills.every_seconds >= 1);
+        ensure!(kills, "replicaKills: everySeconds: at least 1");
         for group in &self.groups {
             let at = format!("groups: {}", group.name);
             group.check(self.queue.as_ref()).with_context(|| at.clone())?;
@@ -169,6 +187,11 @@ mod tests {
             (
                 "description: d\ngroups: [{name: a, jobs: 0, taskRoles: [{name: w, taskNumber: 1}]}]",
                 "jobs: at least 1",
+            ),
+            (
+                "description: d\nreplicaKills: {everySeconds: 0}\n\
+                    groups: [{name: a, jobs: 1, taskRoles: [{name: w, taskNumber: 1}]}]",
+                "everySeconds: at least 1",
             ),
             ("description: d\ngroups: [{name: a, jobs: 1, taskRoles: []}]", "1 to 10000 Tasks"),
             ("description: d\ngroups: [{name: a, jobs: 1, taskroles: []}]", "unknown field `taskroles`"),

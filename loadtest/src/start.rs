@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use framework_access::Directions;
 use framework_access::proxy::Variables;
+use kube::api::Api;
 
+use crate::kills::Kills;
 use crate::machine;
 use crate::metrics::Metrics;
 use crate::namespace::Namespace;
@@ -62,6 +65,9 @@ pub struct Arguments {
     /// added; those named frameworkcontroller are also reported one by one.
     #[arg(long, value_name = "NAME=PID")]
     process: Vec<Watched>,
+    /// The namespace of the controller, whose Pods a scenario with `replicaKills` deletes.
+    #[arg(long, default_value = "frameworkcontroller", value_name = "NAMESPACE")]
+    controller_namespace: String,
     /// Apply the levels of the scenario; only to a controller of Frameworks.
     #[arg(long, default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     levels: bool,
@@ -146,6 +152,12 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
         processes.push(Watched { name: "loadtest".into(), pid: std::process::id() });
     }
     let system = if scenario.queue.is_some() { System::Queue } else { arguments.system };
+    // The other systems have no replicas.
+    let is_ours = arguments.system == System::Framework;
+    let kills = scenario.replica_kills.filter(|_| is_ours).map(|kills| Kills {
+        pods: Api::namespaced(client.clone(), &arguments.controller_namespace),
+        every: Duration::from_secs(kills.every_seconds),
+    });
     Ok(Setup {
         scenario,
         system,
@@ -155,7 +167,8 @@ async fn setup(arguments: &Arguments, scenario: Scenario) -> Result<Setup> {
         audit_log: arguments.audit_log.clone(),
         metrics: metrics(arguments)?,
         processes,
-        promises: arguments.levels && arguments.system == System::Framework,
+        kills,
+        promises: arguments.levels && is_ours,
         remove_leftovers: arguments.remove_leftovers,
         cleanup: arguments.cleanup,
     })
@@ -203,6 +216,9 @@ fn print(run: &Run) {
             count(queue.releases, "unit"),
             rate(queue.releases_per_second, "unit")
         );
+    }
+    for kill in &run.totals.kills {
+        println!("{} was killed after {}", kill.replica, time(kill.at_seconds));
     }
     for process in &run.used.processes {
         println!(

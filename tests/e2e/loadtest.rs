@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use framework_loadtest::kills::Kills;
 use framework_loadtest::metrics::Metrics;
 use framework_loadtest::namespace::Namespace;
 use framework_loadtest::process::Watched;
@@ -11,10 +12,12 @@ use framework_loadtest::run::{Setup, run};
 use framework_loadtest::scenario::Scenario;
 use framework_loadtest::system::System;
 use framework_testcluster::{Component, audit_log};
+use kube::ResourceExt;
 use kube::api::ListParams;
+use serde_json::json;
 
-use crate::cluster::lease::Alone;
-use crate::cluster::{self, block_on, installed, log_of};
+use crate::cluster::lease::{Alone, namespace};
+use crate::cluster::{self, apply, block_on, installed, log_of, pods};
 
 /// Some of everything that a scenario can say.
 const ALL: &str = "
@@ -91,6 +94,7 @@ fn setup(system: System, name: &str, text: &str, controller: Option<&str>) -> Se
             name: "kube-apiserver".into(),
             pid: cluster.pid(Component::Apiserver).expect("it runs"),
         }],
+        kills: None,
         promises: [System::Framework, System::Queue].contains(&system),
         remove_leftovers: false,
         cleanup: true,
@@ -190,6 +194,37 @@ fn a_job_and_the_floor_client_do_the_same_work() {
     assert!(level(&done, "jobs Succeeded").met, "{:?}", done.totals);
     assert_eq!(done.totals.pods, 15);
     assert!(done.requests.own >= 15, "{:?}", done.requests.rows);
+}
+
+#[test]
+fn the_oldest_replica_is_killed_at_its_turn_and_the_last_one_never() {
+    let alone = Alone::wait();
+    let _controller = alone.start("killed", "");
+    let ns = namespace("loadtest-replicas");
+    let text = PLAIN.replace("taskNumber: 5", "taskNumber: 1, runSeconds: 6");
+    let mut setup = setup(System::Framework, "loadtest-kills", &text, None);
+    setup.kills = Some(Kills { pods: pods(&ns), every: Duration::from_secs(1) });
+    let few = block_on(run(&setup, std::future::pending())).expect_err("nobody takes over");
+    assert!(few.to_string().contains("replicaKills: 0 Pods"), "{few:#}");
+    // The Pods of two replicas, which no node runs, and of something else.
+    for (name, app) in [("another", "another"), ("a", "frameworkcontroller"), ("b", "frameworkcontroller")] {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/name": app}},
+            "spec": {
+                "containers": [{"name": "c", "image": "i"}],
+                "schedulingGates": [{"name": "example.com/not-scheduled"}],
+            },
+        });
+        apply(&ns, &pod.to_string());
+    }
+    let done = block_on(run(&setup, std::future::pending())).expect("it runs");
+    assert!(level(&done, "jobs Succeeded").met, "{:?}", done.totals);
+    let killed: Vec<&str> = done.totals.kills.iter().map(|kill| kill.replica.as_str()).collect();
+    assert_eq!(killed, ["a"]);
+    assert!(done.totals.kills[0].at_seconds >= 1.0, "{:?}", done.totals.kills);
+    let left = block_on(pods(&ns).list(&ListParams::default())).expect("they are listed");
+    assert_eq!(left.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["another", "b"]);
 }
 
 #[test]

@@ -12,9 +12,12 @@ use framework_programs::workspace::{build_optimised, root};
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
 
+use keeper::Keeper;
+
 use controllers::{CONTROLLER, HOSTS, by_its_name, metrics_address, start, start_replica};
 
 mod controllers;
+mod keeper;
 mod missed;
 mod suite;
 
@@ -65,8 +68,11 @@ pub(crate) struct Arguments {
     /// Measure the cost of a status write for the API server instead, by its size and form.
     #[arg(long, conflicts_with = "scenario")]
     status_cost: bool,
-    /// The same for variants of the schema of `status`, for Frameworks of 1 and of 20 Tasks.
+    /// Measure the cost of each other request of a life for the API server instead.
     #[arg(long, conflicts_with_all = ["scenario", "status_cost"])]
+    request_cost: bool,
+    /// Measure status writes for variants of the schema of `status`, for Frameworks of 1 and of 20 Tasks.
+    #[arg(long, conflicts_with_all = ["scenario", "status_cost", "request_cost"])]
     crd_cost: bool,
     /// Build nothing: take frameworkcontroller and loadtest from this directory.
     #[arg(long, value_name = "DIR")]
@@ -123,7 +129,10 @@ struct Programs {
 /// Runs it; fails if a service level was missed, or if it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if arguments.status_cost {
-        return status_cost(&programs(arguments)?, &root().join("deploy/crds"), &[]);
+        return cost("status-cost", &programs(arguments)?, &root().join("deploy/crds"), &[]);
+    }
+    if arguments.request_cost {
+        return cost("request-cost", &programs(arguments)?, &root().join("deploy/crds"), &[]);
     }
     if arguments.crd_cost {
         return crd_cost(&programs(arguments)?);
@@ -171,18 +180,18 @@ fn crd_cost(programs: &Programs) -> Result<()> {
         let file = crds.join("frameworks.yaml");
         fs::write(&file, crd::manifest_with(variant))
             .with_context(|| format!("writing {}", file.display()))?;
-        status_cost(programs, &crds, &["--tasks", "1,20", "--variant", &name])?;
+        cost("status-cost", programs, &crds, &["--tasks", "1,20", "--variant", &name])?;
     }
     Ok(())
 }
 
-/// Prints a table of the cost of status writes with these CustomResourceDefinitions.
-fn status_cost(programs: &Programs, crds: &Path, arguments: &[&str]) -> Result<()> {
+/// Prints the table of a measurement of the load test with these CustomResourceDefinitions.
+fn cost(measurement: &str, programs: &Programs, crds: &Path, arguments: &[&str]) -> Result<()> {
     eprintln!("starting a control plane");
     let cluster = Cluster::start(Options { nodes: 1, ..options() })?;
     cluster.install(crds)?;
     let mut command = std::process::Command::new(&programs.loadtest);
-    command.arg("status-cost").arg("--kubeconfig").arg(cluster.kubeconfig_path());
+    command.arg(measurement).arg("--kubeconfig").arg(cluster.kubeconfig_path());
     command.arg("--api-server").arg(cluster.pid(Component::Apiserver)?.to_string()).args(arguments);
     ensure!(command.status().context("starting the load test")?.success(), "it could not be measured");
     Ok(())
@@ -286,6 +295,7 @@ fn perform(
     ] {
         command.arg("--process").arg(format!("{name}={}", cluster.pid(component)?));
     }
+    let mut keeper = None;
     match system {
         System::Framework | System::Recommended => {
             let (config, profile) = match system {
@@ -293,18 +303,16 @@ fn perform(
                 _ if has_queues(&task.scenario)? => ("queueing: true\n", "queueing"),
                 _ => ("", "drop-in defaults"),
             };
-            let mut pids = Vec::new();
-            let names = if replicas == 1 { vec![CONTROLLER] } else { HOSTS[..replicas.into()].to_vec() };
-            for name in &names {
-                pids.push(match replicas {
-                    1 => start(&cluster, &programs.controller, config, task.qps)?,
-                    _ => start_replica(&cluster, &programs.controller, name, config, task.qps)?,
-                });
-            }
-            for (name, pid) in names.iter().zip(pids) {
+            let started = start_ours(&cluster, &programs.controller, replicas, config, task.qps)?;
+            for (name, pid) in &started {
                 let address = metrics_address(&cluster, name)?;
                 command.args(["--controller-metrics", &format!("http://{address}")]);
                 command.args(["--process", &format!("{CONTROLLER}={pid}")]);
+            }
+            if replicas > 1 {
+                command.args(["--controller-namespace", keeper::NAMESPACE]);
+                let (cluster, program) = (&cluster, programs.controller.as_path());
+                keeper = Some(Keeper { cluster, program, config, qps: task.qps, replicas: started });
             }
             let shared = if replicas == 1 { String::new() } else { format!(", {replicas} replicas") };
             command.args(["--profile", &format!("{profile}{shared}, kubeClientQps {}", task.qps)]);
@@ -329,7 +337,7 @@ fn perform(
             command.args(["--as", "floor"]);
         }
     }
-    let kept = watch(&cluster, command)?;
+    let kept = watch(&cluster, command, keeper)?;
     for (name, copy) in [(CONTROLLER, "controller")].into_iter().chain(HOSTS.map(|host| (host, host))) {
         // Those that did not run have no log.
         let _ = fs::copy(cluster.dir().join(format!("{name}.log")), out.join(format!("{copy}.log")));
@@ -337,12 +345,43 @@ fn perform(
     Ok(kept)
 }
 
+/// Starts our controller, or replicas of it. Returns their hosts and processes.
+fn start_ours(
+    cluster: &Cluster,
+    program: &Path,
+    replicas: u8,
+    config: &str,
+    qps: u32,
+) -> Result<Vec<(&'static str, u32)>> {
+    if replicas == 1 {
+        return Ok(vec![(CONTROLLER, start(cluster, program, config, qps)?)]);
+    }
+    let hosts = HOSTS[..replicas.into()].iter();
+    hosts.map(|host| Ok((*host, start_replica(cluster, program, host, config, qps)?))).collect()
+}
+
 /// Waits for the load test, also after an interrupt: the load test handles it and writes a report.
-fn watch(cluster: &Cluster, mut command: tokio::process::Command) -> Result<bool> {
+fn watch(
+    cluster: &Cluster,
+    mut command: tokio::process::Command,
+    keeper: Option<Keeper<'_>>,
+) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let _interrupts = signal(SignalKind::interrupt())?;
-        let status = command.kill_on_drop(true).status().await.context("starting the load test")?;
+        let run = command.kill_on_drop(true);
+        let status = match keeper {
+            None => run.status().await,
+            Some(mut keeper) => {
+                keeper.begin().await?;
+                tokio::select! {
+                    biased;
+                    status = run.status() => status,
+                    Err(error) = keeper.keep() => return Err(error),
+                }
+            }
+        };
+        let status = status.context("starting the load test")?;
         cluster.check()?;
         Ok(status.success())
     })

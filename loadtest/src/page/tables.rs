@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::number::{count, short, size, time, whole};
-use crate::report::{Latency, Level, Process, Replica, Report, RequestRow, Run};
+use crate::report::{Kill, Latency, Level, Process, Replica, Report, RequestRow, Run};
 
 use super::headline::FEW;
 use super::html::{Cell, Html, of_class, plain, table, tag, text};
@@ -18,6 +18,7 @@ pub fn of_run(report: &Report, run: &Run) -> Html {
         titled("Latencies", latencies(run)),
         titled("Processes", processes(run)),
         titled("Replicas", replicas(run)),
+        titled("Killed replicas", kills(run)),
         titled("Totals", totals(run)),
         titled("Requests", requests(run)),
     ];
@@ -209,4 +210,11 @@ fn replicas(run: &Run) -> Html {
     };
     let titles = ["", "slots", "own requests", "received", "processor time", "memory before", "peak"];
     table(&titles, run.used.replicas.iter().enumerate().map(row).collect())
+}
+
+/// A row for each replica that was killed; empty if none was.
+fn kills(run: &Run) -> Html {
+    let row = |kill: &Kill| vec![Cell::words(&kill.replica), Cell::number(time(kill.at_seconds))];
+    let rows: Vec<Vec<Cell>> = run.totals.kills.iter().map(row).collect();
+    if rows.is_empty() { Html::default() } else { table(&["Pod", "killed after"], rows) }
 }

@@ -34,6 +34,9 @@ pub enum Level {
     Unreconciled,
     /// At least this many QueueUnits released a second, from the first release to the last.
     ReleasesPerSecond,
+    /// At most this many Pods created beyond those of the scenario. A killed replica leaves Pods that no
+    /// status records: they are deleted, and the Tasks run again.
+    ExtraPods,
     /// At most this many QueueUnits released beyond the quota.
     OverAdmitted,
     /// At most this many requests of the controller for each QueueUnit.

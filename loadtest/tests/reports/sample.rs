@@ -106,6 +106,7 @@ pub fn run(system: &str, profile: &str, factor: f64) -> Run {
             pods: 4000,
             peak_tasks: Some(1200),
             outcomes: BTreeMap::from([("Succeeded".into(), 200)]),
+            kills: Vec::new(),
         },
         jobs_per_second: 200.0 / 30.0 / factor,
         tasks_per_second: 4000.0 / 30.0 / factor,

@@ -26,8 +26,12 @@ const AMPLE: u32 = 5000;
 /// Requests a second where the budget must be the limit: a saturated machine shares nothing fairly.
 const SCARCE: u32 = 40;
 
+/// The scenario that kills replicas, and how many there are.
+const KILLS: &str = "replica-kills";
+const REPLICAS: u8 = 3;
+
 /// Each scenario: its peers, the factor of its duration, and its requests a second.
-const SUITE: [(&str, Peers, f64, u32); 18] = [
+const SUITE: [(&str, Peers, f64, u32); 19] = [
     ("burst", Peers::All, 1.0, AMPLE),
     ("burst-small", Peers::All, 1.0, AMPLE),
     ("burst-large", Peers::Compressing, 1.0, AMPLE),
@@ -38,6 +42,7 @@ const SUITE: [(&str, Peers, f64, u32); 18] = [
     ("ttl-wave", Peers::None, 1.0, AMPLE),
     ("ttl-wave-5000", Peers::None, 1.0, AMPLE),
     ("deadline-wave", Peers::None, 1.0, AMPLE),
+    (KILLS, Peers::None, 1.0, AMPLE),
     ("single-100", Peers::None, 1.0, AMPLE),
     ("single-1000", Peers::None, 1.0, AMPLE),
     ("large-single", Peers::None, 1.0, AMPLE),
@@ -64,7 +69,7 @@ pub(super) fn tasks(out: &Path, has_reference: bool) -> Vec<Task> {
         Task {
             scenario: scenario.to_owned(),
             systems,
-            replicas: vec![1],
+            replicas: vec![if scenario == KILLS { REPLICAS } else { 1 }],
             shorten,
             qps,
             out: out.join(scenario),

@@ -27,8 +27,8 @@ use crate::scenario::Scenario;
 
 mod bodies;
 
-pub use bodies::compress;
-use bodies::{CreatedPod, Progress, dress, pod_of, status};
+use bodies::{CreatedPod, Progress, pod_of, status};
+pub use bodies::{compress, config_map, pod};
 
 /// Concurrent requests.
 const AT_ONCE: usize = 64;
@@ -164,17 +164,10 @@ impl FloorClient {
         let config_map = config_map_name(&name);
         let namespace = &self.namespace.name;
         self.write_status(job, &mut version, "AttemptCreationPending", Progress::Pending, &created).await?;
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {
-                "name": config_map, "labels": job.labels(), "finalizers": ["foregroundDeletion"],
-                "ownerReferences": [owner(framework_api::name::API_VERSION, "Framework", &name, uid)],
-            },
-        });
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
-        let owner_map = self.send(Method::POST, &path, &object).await?;
+        let owner_map = self.send(Method::POST, &path, &bodies::config_map(job, uid)).await?;
         self.write_status(job, &mut version, "AttemptPreparing", Progress::Pending, &created).await?;
-        created = self.create_pods(job, &config_map, &owner_map.metadata.uid).await?;
+        created = self.create_pods(job, &owner_map.metadata.uid).await?;
         self.write_status(job, &mut version, "AttemptPreparing", Progress::Preparing, &created).await?;
         let count = created.len();
         wait(&mut pods, |pods| pods.running >= count).await?;
@@ -203,25 +196,13 @@ impl FloorClient {
         receiver
     }
 
-    async fn create_pods(
-        &self,
-        job: &Job<'_>,
-        config_map: &str,
-        config_map_uid: &str,
-    ) -> Result<Vec<CreatedPod>> {
+    async fn create_pods(&self, job: &Job<'_>, config_map_uid: &str) -> Result<Vec<CreatedPod>> {
         let path = format!("/api/v1/namespaces/{}/pods", self.namespace.name);
         let framework = job.name();
         let create = |(role, index): (&str, usize)| {
-            let task_role = job.group.task_roles.iter().find(|one| one.name == role);
             let path = path.clone();
             let name = pod_of(&framework, role, index);
-            let mut pod = task_role.map(|task_role| job.pod(task_role)).unwrap_or_default();
-            pod["apiVersion"] = "v1".into();
-            pod["kind"] = "Pod".into();
-            pod["metadata"]["name"] = name.clone().into();
-            pod["metadata"]["ownerReferences"] =
-                json!([owner("v1", "ConfigMap", config_map, config_map_uid)]);
-            dress(&mut pod, &framework, role, index);
+            let pod = bodies::pod(job, role, index, config_map_uid);
             async move {
                 let stored = self.send(Method::POST, &path, &pod).await?;
                 Ok::<_, anyhow::Error>(CreatedPod { name, uid: stored.metadata.uid })
@@ -313,11 +294,4 @@ fn indexes<'a>(job: &Job<'a>) -> impl Iterator<Item = (&'a str, usize)> {
         .task_roles
         .iter()
         .flat_map(|role| (0..role.task_number).map(|index| (role.name.as_str(), index)))
-}
-
-fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
-    json!({
-        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
-        "controller": true, "blockOwnerDeletion": true,
-    })
 }

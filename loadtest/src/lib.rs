@@ -29,6 +29,7 @@ pub mod plan;
 pub mod process;
 pub mod render;
 pub mod report;
+pub mod request_cost;
 pub mod requests;
 pub mod run;
 pub mod sampler;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use framework_loadtest::number::count;
 use framework_loadtest::scenario::Scenario;
-use framework_loadtest::{compare, output, plan, render, start, status_cost};
+use framework_loadtest::{compare, output, plan, render, request_cost, start, status_cost};
 
 /// Load tests of a Framework controller.
 #[derive(Parser)]
@@ -25,6 +25,8 @@ enum Command {
     Merge(output::Arguments),
     /// Measure the processor time of the API server for a status write, by its size and form.
     StatusCost(status_cost::Arguments),
+    /// Measure the memory that the API server allocates for each other request of a life.
+    RequestCost(request_cost::Arguments),
     /// Check a scenario file and print its size.
     Check {
         /// The scenario file.
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => start::start(&arguments),
         Command::Merge(arguments) => output::merge(&arguments),
         Command::StatusCost(arguments) => status_cost::run(&arguments),
+        Command::RequestCost(arguments) => request_cost::run(&arguments),
         Command::Check { file } => check(&file),
         Command::Render(arguments) => render::run(&arguments),
         Command::Trim(arguments) => render::trim(&arguments),

@@ -35,15 +35,44 @@ const LARGEST_RAW: usize = 1000;
 const WARM: usize = 10;
 const RUN: &str = "status-cost";
 
-/// The arguments of `loadtest status-cost`.
+/// The API server that is measured.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct Target {
     /// The cluster. It must be otherwise idle, without a controller of Frameworks.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The process ID of the API server on this machine.
     #[arg(long, value_name = "PID")]
     api_server: u32,
+}
+
+impl Target {
+    /// The namespace of a measurement, and whether it was created for it.
+    pub(crate) async fn begin(&self, name: &str) -> Result<(Namespace, bool)> {
+        let directions = Directions {
+            kubeconfig_file: self.kubeconfig.clone(),
+            kubeconfig: std::env::var_os("KUBECONFIG"),
+            ..Directions::default()
+        };
+        let config = framework_access::find(&directions).await?;
+        let client = framework_access::client::connect(config, &format!("loadtest-{name}"))?;
+        let namespace = Namespace { client, name: name.into() };
+        namespace.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
+        let made = namespace.make().await?;
+        Ok((namespace, made))
+    }
+
+    /// The process of the API server.
+    pub(crate) fn server(&self) -> Watched {
+        Watched { name: "the API server".into(), pid: self.api_server }
+    }
+}
+
+/// The arguments of `loadtest status-cost`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
     /// Writes of each size and form; a quarter of that for 1,000 Tasks and more.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(4..))]
     writes: u32,
@@ -95,17 +124,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 async fn measure(arguments: &Arguments) -> Result<Vec<Cost>> {
-    let directions = Directions {
-        kubeconfig_file: arguments.kubeconfig.clone(),
-        kubeconfig: std::env::var_os("KUBECONFIG"),
-        ..Directions::default()
-    };
-    let config = framework_access::find(&directions).await?;
-    let client = framework_access::client::connect(config, "loadtest-status-cost")?;
-    let namespace = Namespace { client, name: RUN.into() };
-    namespace.served().await.context("listing Frameworks: is the CustomResourceDefinition installed?")?;
-    let made = namespace.make().await?;
-    let server = Watched { name: "the API server".into(), pid: arguments.api_server };
+    let (namespace, made) = arguments.target.begin(RUN).await?;
+    let server = arguments.target.server();
     let mut costs = Vec::new();
     for tasks in arguments.tasks.iter().copied() {
         for compressed in [false, true] {
@@ -175,7 +195,7 @@ fn written(object: DynamicObject, status: Value) -> DynamicObject {
 }
 
 /// The API server's counters, and what reading them costs.
-struct Reading {
+pub(crate) struct Reading {
     /// Processor time before the reading, and after it.
     used: [Duration; 2],
     counted: Scrape,
@@ -183,7 +203,7 @@ struct Reading {
 }
 
 impl Reading {
-    async fn take(namespace: &Namespace, server: &Watched) -> Result<Reading> {
+    pub(crate) async fn take(namespace: &Namespace, server: &Watched) -> Result<Reading> {
         let began = server.usage()?.cpu;
         let counted = scrape(&namespace.client).await?;
         let again = scrape(&namespace.client).await?;
@@ -192,7 +212,7 @@ impl Reading {
 
     /// The growth of a counter since an earlier reading. Its own reading is left out: as much of a reading
     /// is counted as this one's second scrape grew after the first.
-    fn growth(&self, before: &Reading, counter: &str) -> Result<f64> {
+    pub(crate) fn growth(&self, before: &Reading, counter: &str) -> Result<f64> {
         let between = growth(Some(&before.again), Some(&self.counted), counter);
         let reading = growth(Some(&self.counted), Some(&self.again), counter);
         let growth = between.zip(reading).map(|(between, reading)| between - reading);

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use framework_api::codec::{self, Effort};
 use framework_api::config::CompressionCodec;
-use framework_api::name::{config_map_name, pod_name};
+use framework_api::name::{API_VERSION, KIND, config_map_name, pod_name};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -30,8 +30,41 @@ pub(super) fn pod_of(framework: &str, task_role: &str, index: usize) -> String {
     pod_name(framework, task_role, i32::try_from(index).unwrap_or(i32::MAX))
 }
 
+/// The ConfigMap of a Framework.
+pub fn config_map(job: &Job<'_>, framework_uid: &str) -> Value {
+    let name = job.name();
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {
+            "name": config_map_name(&name), "labels": job.labels(), "finalizers": ["foregroundDeletion"],
+            "ownerReferences": [owner(API_VERSION, KIND, &name, framework_uid)],
+        },
+    })
+}
+
+/// The Pod of a Task.
+pub fn pod(job: &Job<'_>, task_role: &str, index: usize, config_map_uid: &str) -> Value {
+    let framework = job.name();
+    let role = job.group.task_roles.iter().find(|one| one.name == task_role);
+    let mut pod = role.map(|role| job.pod(role)).unwrap_or_default();
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    pod["metadata"]["name"] = pod_of(&framework, task_role, index).into();
+    pod["metadata"]["ownerReferences"] =
+        json!([owner("v1", "ConfigMap", &config_map_name(&framework), config_map_uid)]);
+    dress(&mut pod, &framework, task_role, index);
+    pod
+}
+
+fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
 /// Adds the annotations that a controller adds to each Pod, and the same as environment variables.
-pub(super) fn dress(pod: &mut Value, framework: &str, task_role: &str, index: usize) {
+fn dress(pod: &mut Value, framework: &str, task_role: &str, index: usize) {
     const UID: &str = "00000000-0000-8000-8000-000000000000";
     let facts = [
         ("FC_FRAMEWORK_NAMESPACE", "loadtest".to_owned()),

@@ -1,12 +1,15 @@
 //! The trace of a Framework's life.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
+
+use framework_api::{Framework, FrameworkStatus};
 
 use super::cluster::{Cluster, generous, policy};
 use crate::engine::EngineSettings;
 use crate::event::Event;
-use crate::traces::{Sampling, Span, Value};
+use crate::traces::{Sampling, Span, Value, ended};
 use framework_message::Change;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -99,6 +102,42 @@ fn a_retried_framework_has_a_span_for_each_attempt() {
     let (of_first, second) = ([(TASK, ATTEMPT, FAILED); 2], (TASK, ATTEMPT, None));
     let ends = [(ATTEMPT, LIFE, FAILED), second, (ATTEMPT, LIFE, None), (LIFE, "", None)];
     assert_eq!(told(&cluster), [&of_first[..], &ends].concat());
+}
+
+/// The Framework, and its status now.
+fn stored(cluster: &Cluster) -> (Arc<Framework>, Arc<FrameworkStatus>) {
+    let (framework, status) = cluster.frameworks["job"].content.as_ref().unwrap();
+    (Arc::clone(framework), Arc::clone(status.as_ref().unwrap()))
+}
+
+#[test]
+fn versions_that_no_watch_showed_change_no_span_and_an_end_is_told_once() {
+    let mut cluster = traced(1_000_000);
+    running(&mut cluster, 1, 1);
+    let (framework, first) = stored(&cluster);
+    exit(&mut cluster, 0, 1);
+    run(&mut cluster, &[0]);
+    exit(&mut cluster, 0, 1);
+    run(&mut cluster, &[0]);
+    let (_, retried) = stored(&cluster);
+    assert_eq!((first.attempt_status.id, retried.attempt_status.id), (0, 1));
+    let end = retried.attempt_status.start_time;
+    let names = |spans: &[Span]| spans.iter().map(|span| span.name.clone()).collect::<Vec<_>>();
+    let between = |before, after| ended(Sampling(1_000_000), &framework, before, after, end);
+    let spans = between(&first, &retried);
+    assert_eq!(names(&spans), [TASK, ATTEMPT]);
+    // The attempt that ended is the first one: the cluster told its span, too.
+    let told = cluster.spans.iter().find(|span| span.name == ATTEMPT).unwrap();
+    assert_eq!((spans[1].id, spans[1].start), (told.id, told.start));
+    exit(&mut cluster, 0, 0);
+    let (_, completed) = stored(&cluster);
+    assert_eq!(names(&between(&retried, &completed)), [TASK, ATTEMPT, LIFE]);
+    assert_eq!(names(&between(&completed, &completed)), Vec::<String>::new());
+    let spans = cluster.spans.len();
+    cluster.delete_framework("job");
+    cluster.deliver();
+    cluster.live(SECOND * 3);
+    assert_eq!(cluster.spans.len(), spans, "its end was told before it was deleted");
 }
 
 #[test]

@@ -240,10 +240,10 @@ fn scenario_file(name: &str) -> PathBuf {
     root().join("loadtest/scenarios").join(name).with_extension("yaml")
 }
 
-/// Whether QueueUnits wait in a scenario: then it has a section `queue`.
-fn has_queues(name: &str) -> Result<bool> {
+/// Whether a scenario has a section.
+fn has(name: &str, section: &str) -> Result<bool> {
     let text = fs::read_to_string(scenario_file(name)).context("reading the scenario")?;
-    Ok(text.lines().any(|line| line.starts_with("queue:")))
+    Ok(text.lines().any(|line| line.split_once(':').is_some_and(|(key, _)| key == section)))
 }
 
 /// The names of all scenarios.
@@ -300,7 +300,7 @@ fn perform(
         System::Framework | System::Recommended => {
             let (config, profile) = match system {
                 System::Recommended => (RECOMMENDED, "recommended"),
-                _ if has_queues(&task.scenario)? => ("queueing: true\n", "queueing"),
+                _ if has(&task.scenario, "queue")? => ("queueing: true\n", "queueing"),
                 _ => ("", "drop-in defaults"),
             };
             let started = start_ours(&cluster, &programs.controller, replicas, config, task.qps)?;
@@ -309,7 +309,7 @@ fn perform(
                 command.args(["--controller-metrics", &format!("http://{address}")]);
                 command.args(["--process", &format!("{CONTROLLER}={pid}")]);
             }
-            if replicas > 1 {
+            if replicas > 1 && has(&task.scenario, "replicaKills")? {
                 command.args(["--controller-namespace", keeper::NAMESPACE]);
                 let (cluster, program) = (&cluster, programs.controller.as_path());
                 keeper = Some(Keeper { cluster, program, config, qps: task.qps, replicas: started });

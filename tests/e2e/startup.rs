@@ -192,12 +192,11 @@ fn once_all_is_listed_it_is_ready_and_a_stop_is_graceful() {
         assert!(metrics.contains(&line), "{line} is not in\n{metrics}");
     }
     promtool_finds_no_fault(metrics.split_once("\r\n\r\n").expect("a body").1);
-    let begun = Instant::now();
     program.terminate();
     let (code, log) = program.end();
     assert_eq!(code, Some(0), "{log}");
+    // Nothing is in flight. A stop that waits for replies in vain says how many are unsettled.
     assert!(log.trim_end().ends_with("stopped"), "{log}");
-    assert!(begun.elapsed() < Duration::from_secs(10), "nothing is in flight: {:?}", begun.elapsed());
 }
 
 fn promtool_finds_no_fault(metrics: &str) {

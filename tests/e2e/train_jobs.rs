@@ -373,7 +373,7 @@ fn ends_that_come_while_no_controller_runs_happen_when_one_does() {
 }
 
 #[test]
-fn many_with_both_ends_in_one_second_end_once_and_soon() {
+fn many_with_both_ends_in_one_second_end_once_and_never_early() {
     let asked = number("TRAIN_JOBS");
     let many = asked.unwrap_or(100);
     install();
@@ -390,11 +390,9 @@ fn many_with_both_ends_in_one_second_end_once_and_soon() {
     wave::until_done("the replies to all deletions are counted", many, deleted);
     wave::until_done("all are gone", many, || many.saturating_sub(wave::left(ns)));
     assert_eq!((value("trainjob_deadline_exceeded_total"), deleted()), (many, many));
-    wave::check(mark, ns, many);
-    // A large wave takes as long as the API server does.
-    if asked.is_none() {
-        assert_eq!(value("trainjob_ttl_deletion_latency_seconds_bucket{le=\"5\"}"), many);
-        let time = r#"frameworkcontroller_api_requests_total{code="200",resource="version",verb="get"}"#;
-        assert!(value(time) < 40, "{} requests for the time", value(time));
-    }
+    let seconds = wave::check(mark, ns, many);
+    assert_eq!(value("trainjob_ttl_deletion_latency_seconds_count"), many);
+    let time = r#"frameworkcontroller_api_requests_total{code="200",resource="version",verb="get"}"#;
+    let allowed = crate::wave::questions(seconds);
+    assert!(value(time) <= allowed, "{} requests for the time, of {allowed}", value(time));
 }

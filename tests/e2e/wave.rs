@@ -189,7 +189,7 @@ fn ttl_wave(controlled: impl Fn(), count_wanted: usize, over: usize, levels: boo
 /// How often the time may be asked for: twice when the controller starts, and seven times for each second in
 /// which objects are due. As a `Date` leaves a second in doubt, the controller asks up to six times in the
 /// second before, 200 ms apart. It asks once more for the travel.
-fn questions(seconds: usize) -> usize {
+pub fn questions(seconds: usize) -> usize {
     2 + 7 * seconds
 }
 

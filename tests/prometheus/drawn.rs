@@ -57,10 +57,14 @@ pub fn draw(prometheus: &Prometheus, begun: u64) {
             target["result"] = prometheus.range(query, begun, to);
         }
     }
-    // The markup of a page ends a script at the first "</script".
-    let data = json!({"panels": panels, "from": begun, "to": to}).to_string().replace("</", "<\\/");
-    let page = format!("<script>window.DASHBOARD = {data}</script>\n{}", include_str!("page.html"));
-    fs::write(directory.join("page.html"), page).expect("the page is written");
+    let data = json!({"panels": panels, "from": begun, "to": to});
+    let files = [
+        ("data.js", format!("window.DASHBOARD = {data};")),
+        ("page.html", include_str!("page.html").to_owned()),
+    ];
+    for (name, text) in files {
+        fs::write(directory.join(name), text).expect("the page is written");
+    }
     let drawn = browse(directory);
     assert_eq!(drawn.len(), panels.len());
     for (panel, drawn) in panels.iter().zip(drawn) {

@@ -299,7 +299,7 @@ impl Scenario {
         let mut environment = vec![("FRAMEWORK_WAVE_QPS", qps.to_string())];
         let tests: &[&str] = if self == Scenario::TrainJobs {
             environment.push(("FRAMEWORK_WAVE_TRAIN_JOBS", jobs.unwrap_or(5_000).to_string()));
-            &["train_jobs::many_with_both_ends_in_one_second_end_once_and_soon"]
+            &["train_jobs::many_with_both_ends_in_one_second_end_once_and_never_early"]
         } else {
             environment.push(("FRAMEWORK_WAVE_SCENARIO", self.name()));
             environment.push(("FRAMEWORK_WAVE_OVER_SECONDS", over_seconds.to_string()));

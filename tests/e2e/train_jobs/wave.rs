@@ -1,6 +1,8 @@
 //! Many TrainJobs whose deadlines pass within one second, and whose times to live end soon after that: how
 //! late each is ended and deleted, by the audit log.
 
+use std::collections::BTreeSet;
+
 use framework_api::Time;
 use framework_testcluster::audit::{Mark, Record};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -54,8 +56,9 @@ pub fn left(namespace: &str) -> usize {
     block_on(api.list_metadata(&ListParams::default())).expect("a list").items.len()
 }
 
-/// Prints how late TrainJobs were ended and deleted. Checks that each was once, and never early.
-pub fn check(mark: Mark, namespace: &str, many: usize) {
+/// Prints how late TrainJobs were ended and deleted. Checks that each was once, and never early. Returns the
+/// number of seconds in which any of them was due.
+pub fn check(mark: Mark, namespace: &str, many: usize) -> usize {
     let records = until("the log has all deletions", || {
         let ours = wave_figures::ours(&installed().audit(), mark);
         let ours = wave_figures::of(&ours, namespace, "trainjobs");
@@ -78,6 +81,9 @@ pub fn check(mark: Mark, namespace: &str, many: usize) {
     assert_eq!((ended.early(), gone.early()), (0, 0), "early");
     assert_eq!((failed.len(), deleted.len()), (many, many), "one condition and one DELETE for each");
     assert_eq!((deadlines.len(), expiries.len()), (many, many), "each is ended and deleted");
+    let seconds: BTreeSet<i64> =
+        deadlines.values().chain(expiries.values()).map(|due| due.as_second()).collect();
+    seconds.len()
 }
 
 /// The name of a TrainJob with its deadline, and with the end of its time to live, by the answer to the patch

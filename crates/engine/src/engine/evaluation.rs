@@ -17,11 +17,11 @@ use framework_message::backoff::mix;
 use framework_message::{Key, MayAct, Now};
 use tracing::error;
 
-/// The least time between evaluations of one Framework, for each Task. A burst of events is evaluated once in
-/// that time: evaluations of 10,000 Tasks, which take 2 to 4 ms, take a hundredth of a processor. Status
-/// writes of so many Tasks are further apart than that ([`Windows`](crate::windows::Windows)), so that an
-/// earlier evaluation would seldom write anything.
-const REST_PER_TASK: Duration = Duration::from_micros(40);
+/// The least time between evaluations of one Framework, for each Task: as between its status writes
+/// ([`Windows`](crate::windows::Windows)), because an earlier evaluation would seldom write anything. A burst
+/// of events is evaluated once in that time. The acts that a write of ours permits do not wait for it
+/// ([`Schedule::wrote`](crate::schedule::Schedule::wrote)).
+const REST_PER_TASK: Duration = Duration::from_micros(100);
 /// A shorter rest counts as none: the events of one turn are evaluated together anyway, and timers are no
 /// finer.
 const LEAST_REST: Duration = Duration::from_millis(1);

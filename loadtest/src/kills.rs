@@ -108,21 +108,18 @@ mod tests {
             let pod = |name: &str| json!({"metadata": {"name": name, "uid": name}});
             let answer = match code {
                 200 => json!({"metadata": {}, "items": [pod("a"), pod("b")]}),
-                _ => {
-                    json!({"kind": "Status", "status": "Failure", "code": code, "message": "m", "reason": "r"})
-                }
+                _ => json!({"kind": "Status", "status": "Failure", "code": code, "reason": "r"}),
             };
-            let reply =
-                http::Response::builder().status(code).body(Body::from(answer.to_string().into_bytes()));
-            std::future::ready(reply)
+            let body = Body::from(answer.to_string().into_bytes());
+            std::future::ready(http::Response::builder().status(code).body(body))
         });
         Api::namespaced(kube::Client::new(service, "default"), "default")
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_request_costs_a_turn_and_a_lack_of_rights_the_run() {
-        // Turns: the list fails; another Pod has the name; one is killed (its DELETE answers with the list); no
-        // right to delete.
+        // Turns: the list fails; another Pod has the name; the Pod is gone; one is killed, and its DELETE is
+        // answered like a list; there is no right to delete.
         let codes = vec![500, 200, 409, 200, 404, 200, 200, 200, 403];
         let kills = Kills { pods: pods(codes), every: Duration::from_secs(30) };
         let killed = Killed::default();

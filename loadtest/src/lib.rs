@@ -35,6 +35,7 @@ pub mod run;
 pub mod sampler;
 pub mod saved;
 pub mod scenario;
+pub mod selector_cost;
 pub mod start;
 pub mod status_cost;
 pub mod system;

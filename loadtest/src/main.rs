@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use framework_loadtest::number::count;
 use framework_loadtest::scenario::Scenario;
-use framework_loadtest::{compare, output, plan, render, request_cost, start, status_cost};
+use framework_loadtest::{compare, output, plan, render, request_cost, selector_cost, start, status_cost};
 
 /// Load tests of a Framework controller.
 #[derive(Parser)]
@@ -27,6 +27,9 @@ enum Command {
     StatusCost(status_cost::Arguments),
     /// Measure the memory that the API server allocates for each other request of a life.
     RequestCost(request_cost::Arguments),
+    /// Measure what it costs the API server to select the Frameworks of each replica. Its gate
+    /// ShardedListAndWatch must be on.
+    SelectorCost(selector_cost::Arguments),
     /// Check a scenario file and print its size.
     Check {
         /// The scenario file.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => output::merge(&arguments),
         Command::StatusCost(arguments) => status_cost::run(&arguments),
         Command::RequestCost(arguments) => request_cost::run(&arguments),
+        Command::SelectorCost(arguments) => selector_cost::run(&arguments),
         Command::Check { file } => check(&file),
         Command::Render(arguments) => render::run(&arguments),
         Command::Trim(arguments) => render::trim(&arguments),

@@ -179,7 +179,7 @@ pub async fn cost(
     let after = Reading::take(namespace, server).await?;
     api.delete(&name, &DeleteParams::background()).await.context("deleting a Framework")?;
     let form = if compressed { "zstd" } else { "raw" };
-    let used = after.used[0].saturating_sub(before.used[1]).as_secs_f64();
+    let used = after.used_since(&before).as_secs_f64();
     ensure!(used > 0.0, "process {} used no processor time: is it the API server?", server.pid);
     let each = |grown: f64| grown / writes as f64;
     let grown = |counter| Ok::<f64, anyhow::Error>(each(after.growth(&before, counter)?));
@@ -188,7 +188,7 @@ pub async fn cost(
 }
 
 /// The object as the controller sends it to write a status.
-fn written(object: DynamicObject, status: Value) -> DynamicObject {
+pub(crate) fn written(object: DynamicObject, status: Value) -> DynamicObject {
     let ObjectMeta { name, namespace, uid, resource_version, .. } = object.metadata;
     let metadata = ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() };
     DynamicObject { types: object.types, metadata, data: json!({ "status": status }) }
@@ -210,6 +210,11 @@ impl Reading {
         Ok(Reading { used: [began, server.usage()?.cpu], counted, again })
     }
 
+    /// The processor time since an earlier reading.
+    pub(crate) fn used_since(&self, before: &Reading) -> Duration {
+        self.used[0].saturating_sub(before.used[1])
+    }
+
     /// The growth of a counter since an earlier reading. Its own reading is left out: as much of a reading
     /// is counted as this one's second scrape grew after the first.
     pub(crate) fn growth(&self, before: &Reading, counter: &str) -> Result<f64> {
@@ -221,7 +226,7 @@ impl Reading {
 }
 
 /// The status of a running job, different for each write.
-fn status(job: &Job<'_>, number: usize, compressed: bool) -> Result<Value> {
+pub(crate) fn status(job: &Job<'_>, number: usize, compressed: bool) -> Result<Value> {
     let mut status = status_of(job);
     let last = job.group.tasks() - 1;
     let attempt = &mut status["attemptStatus"];

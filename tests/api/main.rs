@@ -9,6 +9,7 @@ mod lifetime;
 mod policies;
 mod queue;
 mod requests;
+mod selectors;
 mod space;
 mod train_jobs;
 mod units;

@@ -7,7 +7,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use framework_api::crd;
 use framework_programs::workspace::{build_optimised, root};
 use framework_testcluster::{Cluster, Component, Options, audit_log};
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +16,7 @@ use keeper::Keeper;
 use controllers::{CONTROLLER, HOSTS, by_its_name, metrics_address, start, start_replica};
 
 mod controllers;
+mod cost;
 mod keeper;
 mod missed;
 mod suite;
@@ -65,15 +65,8 @@ pub(crate) struct Arguments {
     /// Multiplies the duration of the scenario and of its jobs, at the same arrival rate.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
-    /// Measure the cost of a status write for the API server instead, by its size and form.
-    #[arg(long, conflicts_with = "scenario")]
-    status_cost: bool,
-    /// Measure the cost of each other request of a life for the API server instead.
-    #[arg(long, conflicts_with_all = ["scenario", "status_cost"])]
-    request_cost: bool,
-    /// Measure status writes for variants of the schema of `status`, for Frameworks of 1 and of 20 Tasks.
-    #[arg(long, conflicts_with_all = ["scenario", "status_cost", "request_cost"])]
-    crd_cost: bool,
+    #[command(flatten)]
+    cost: cost::Arguments,
     /// Build nothing: take frameworkcontroller and loadtest from this directory.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
@@ -128,14 +121,8 @@ struct Programs {
 
 /// Runs it; fails if a service level was missed, or if it could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.status_cost {
-        return cost("status-cost", &programs(arguments)?, &root().join("deploy/crds"), &[]);
-    }
-    if arguments.request_cost {
-        return cost("request-cost", &programs(arguments)?, &root().join("deploy/crds"), &[]);
-    }
-    if arguments.crd_cost {
-        return crd_cost(&programs(arguments)?);
+    if arguments.cost.chosen() {
+        return arguments.cost.run(&programs(arguments)?);
     }
     let out = std::path::absolute(&arguments.out)?;
     let tasks = match &arguments.scenario {
@@ -169,32 +156,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Options of every control plane here: kubectl is not needed.
 fn options() -> Options {
     Options { audit_bodies: false, kubectl: false, ..Options::default() }
-}
-
-/// Prints a table of the cost of status writes for each variant of the schema.
-fn crd_cost(programs: &Programs) -> Result<()> {
-    for variant in crd::StatusSchema::ALL {
-        let name = format!("{variant:?}").to_lowercase();
-        let crds = programs.loadtest.with_file_name(format!("crd-{name}"));
-        fs::create_dir_all(&crds).with_context(|| format!("creating {}", crds.display()))?;
-        let file = crds.join("frameworks.yaml");
-        fs::write(&file, crd::manifest_with(variant))
-            .with_context(|| format!("writing {}", file.display()))?;
-        cost("status-cost", programs, &crds, &["--tasks", "1,20", "--variant", &name])?;
-    }
-    Ok(())
-}
-
-/// Prints the table of a measurement of the load test with these CustomResourceDefinitions.
-fn cost(measurement: &str, programs: &Programs, crds: &Path, arguments: &[&str]) -> Result<()> {
-    eprintln!("starting a control plane");
-    let cluster = Cluster::start(Options { nodes: 1, ..options() })?;
-    cluster.install(crds)?;
-    let mut command = std::process::Command::new(&programs.loadtest);
-    command.arg(measurement).arg("--kubeconfig").arg(cluster.kubeconfig_path());
-    command.arg("--api-server").arg(cluster.pid(Component::Apiserver)?.to_string()).args(arguments);
-    ensure!(command.status().context("starting the load test")?.success(), "it could not be measured");
-    Ok(())
 }
 
 /// Runs a scenario by each of its systems, and leaves one report. Returns the missed service levels.

@@ -40,6 +40,8 @@ pub struct Options {
     pub users: Vec<String>,
     /// Whether the audit log carries the bodies of writes to Frameworks, TrainJobs, ConfigMaps and Pods.
     pub audit_bodies: bool,
+    /// Feature gates of the API server that are on, beside those that are on by default.
+    pub feature_gates: Vec<String>,
     /// Whether kubectl is there, for [`Cluster::kubectl`] and in [`Cluster::programs`]: its build takes time.
     pub kubectl: bool,
     /// Whether the directory with logs and data stays. By default if `FRAMEWORK_KEEP` is `1`.
@@ -49,7 +51,14 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let keep = std::env::var_os("FRAMEWORK_KEEP").is_some_and(|value| value == "1");
-        Options { nodes: 3, users: vec!["controller".into()], audit_bodies: true, kubectl: true, keep }
+        Options {
+            nodes: 3,
+            users: vec!["controller".into()],
+            audit_bodies: true,
+            feature_gates: Vec::new(),
+            kubectl: true,
+            keep,
+        }
     }
 }
 
@@ -60,6 +69,7 @@ pub struct Cluster {
     ports: Ports,
     certificates: Certificates,
     users: Users,
+    feature_gates: Vec<String>,
     components: Mutex<BTreeMap<Component, Process>>,
     guests: Mutex<Vec<Process>>,
     // After the components: it removes their directory.
@@ -118,7 +128,8 @@ impl Cluster {
         let users = Users::write(&dir, &url, &certificates, &options.users)?;
         components::write_settings(&dir, options.audit_bodies)?;
         let (components, guests) = Default::default();
-        Ok(Cluster { dir, binaries, ports, certificates, users, components, guests, warden })
+        let feature_gates = options.feature_gates.clone();
+        Ok(Cluster { dir, binaries, ports, certificates, users, feature_gates, components, guests, warden })
     }
 
     /// The kubeconfig of a user with all rights.
@@ -226,7 +237,8 @@ impl Cluster {
     /// one, and [`audit`](Self::audit) is the log of the first one. It ends with the cluster.
     pub fn witness(&self) -> Result<kube::Client, Error> {
         let ports = Ports { apiserver: Ports::free()?.apiserver, ..self.ports };
-        let arguments = components::witness(&self.dir, ports, &self.certificates, &self.users);
+        let mut arguments = components::witness(&self.dir, ports, &self.certificates, &self.users);
+        arguments.extend(components::feature_gates(&self.feature_gates));
         let path = self.binaries.path(Program::KubeApiserver);
         let process = Process::start(&self.warden, &self.dir, "witness", &path, &arguments, None)?;
         self.lock_guests().push(process);
@@ -245,8 +257,11 @@ impl Cluster {
 
     /// Starts a component that was stopped. Does not wait until it is ready.
     pub fn launch(&self, component: Component) -> Result<(), Error> {
-        let arguments =
+        let mut arguments =
             components::arguments(component, &self.dir, self.ports, &self.certificates, &self.users)?;
+        if component == Component::Apiserver {
+            arguments.extend(components::feature_gates(&self.feature_gates));
+        }
         let program = component.program();
         let path = self.binaries.path(program);
         let process = Process::start(&self.warden, &self.dir, program.name(), &path, &arguments, None)?;

@@ -154,6 +154,12 @@ pub(crate) fn witness(dir: &Path, ports: Ports, certificates: &Certificates, use
     arguments
 }
 
+/// The arguments of an API server that turn these feature gates on.
+pub(crate) fn feature_gates(names: &[String]) -> Option<String> {
+    let on = || names.iter().map(|name| format!("{name}=true")).collect::<Vec<_>>().join(",");
+    (!names.is_empty()).then(|| format!("--feature-gates={}", on()))
+}
+
 /// The audit log of the API server of a cluster in this directory.
 pub fn audit_log(dir: &Path) -> std::path::PathBuf {
     dir.join("audit.log")

@@ -1,0 +1,108 @@
+//! What single requests cost the API server, on a control plane that nothing else uses.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use framework_api::crd;
+use framework_programs::workspace::root;
+use framework_testcluster::{Cluster, Component, Options};
+
+use super::{Programs, options};
+
+/// The gate of `shardSelector`: alpha in Kubernetes 1.36 (KEP-5866).
+const SHARDED: &str = "ShardedListAndWatch";
+
+/// The measurement that takes the place of scenarios, if one is chosen.
+#[derive(clap::Args)]
+#[group(id = "cost", multiple = false, conflicts_with = "scenario")]
+pub(super) struct Arguments {
+    /// Measure the cost of a status write for the API server instead, by its size and form.
+    #[arg(long)]
+    status_cost: bool,
+    /// Measure the cost of each other request of a life for the API server instead.
+    #[arg(long)]
+    request_cost: bool,
+    /// Measure status writes for variants of the schema of `status`, for Frameworks of 1 and of 20 Tasks.
+    #[arg(long)]
+    crd_cost: bool,
+    /// Measure what it costs the API server to select the Frameworks of each of five replicas, by labels and
+    /// by `shardSelector`.
+    #[arg(long)]
+    selector_cost: bool,
+}
+
+impl Arguments {
+    /// Whether one is chosen.
+    pub(super) fn chosen(&self) -> bool {
+        self.status_cost || self.request_cost || self.crd_cost || self.selector_cost
+    }
+
+    /// Prints the table of each chosen measurement.
+    pub(super) fn run(&self, programs: &Programs) -> Result<()> {
+        let crds = root().join("deploy/crds");
+        if self.status_cost {
+            measure("status-cost", programs, &crds, &[])?;
+        }
+        if self.request_cost {
+            measure("request-cost", programs, &crds, &[])?;
+        }
+        if self.selector_cost {
+            measure("selector-cost", programs, &crds, &[])?;
+        }
+        if self.crd_cost {
+            of_schemas(programs)?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints a table of the cost of status writes for each variant of the schema.
+fn of_schemas(programs: &Programs) -> Result<()> {
+    for variant in crd::StatusSchema::ALL {
+        let name = format!("{variant:?}").to_lowercase();
+        let crds = programs.loadtest.with_file_name(format!("crd-{name}"));
+        fs::create_dir_all(&crds).with_context(|| format!("creating {}", crds.display()))?;
+        let file = crds.join("frameworks.yaml");
+        fs::write(&file, crd::manifest_with(variant))
+            .with_context(|| format!("writing {}", file.display()))?;
+        measure("status-cost", programs, &crds, &["--tasks", "1,20", "--variant", &name])?;
+    }
+    Ok(())
+}
+
+/// Prints the table of a measurement of the load test with these CustomResourceDefinitions.
+fn measure(measurement: &str, programs: &Programs, crds: &Path, arguments: &[&str]) -> Result<()> {
+    eprintln!("starting a control plane");
+    let feature_gates = if measurement == "selector-cost" { vec![SHARDED.to_owned()] } else { vec![] };
+    let cluster = Cluster::start(Options { nodes: 1, feature_gates, ..options() })?;
+    cluster.install(crds)?;
+    let mut command = Command::new(&programs.loadtest);
+    command.arg(measurement).arg("--kubeconfig").arg(cluster.kubeconfig_path());
+    command.arg("--api-server").arg(cluster.pid(Component::Apiserver)?.to_string()).args(arguments);
+    ensure!(command.status().context("starting the load test")?.success(), "it could not be measured");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: super::super::Arguments,
+    }
+
+    #[test]
+    fn a_measurement_takes_the_place_of_a_scenario() {
+        let chosen = |line: &str| Line::try_parse_from(line.split(' ')).map(|line| line.bench.cost.chosen());
+        for measurement in ["--status-cost", "--request-cost", "--crd-cost", "--selector-cost"] {
+            assert!(chosen(&format!("bench {measurement}")).unwrap());
+            chosen(&format!("bench {measurement} --scenario burst")).unwrap_err();
+        }
+        assert!(!chosen("bench --scenario burst").unwrap());
+        chosen("bench --status-cost --crd-cost").unwrap_err();
+    }
+}

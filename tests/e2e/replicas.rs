@@ -162,10 +162,16 @@ fn two_replicas_of_one_name_take_turns_and_run_nothing_twice() {
             holders.into_iter().any(|holder| *holder == first).then_some(view)
         });
         assert_eq!((held(&second), held(&shards("twin"))), (0, 256), "the second one waits: {second:#}");
+        let ready = metrics::probe("other-twin", "/readyz");
+        assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("not listed yet: frameworks"), "{ready}");
+        assert!(metrics::probe("other-twin", "/livez").starts_with("HTTP/1.1 200"));
         let begun = Instant::now();
         replicas.freeze("twin");
         cluster::until("the second one takes over", || (held(&shards("other-twin")) == 256).then_some(()));
         let took = begun.elapsed();
+        cluster::until("a replica that has its share is ready", || {
+            metrics::probe("other-twin", "/readyz").starts_with("HTTP/1.1 200").then_some(())
+        });
         replicas.thaw("twin");
         cluster::until("the first one begins another life", || {
             (shards("twin")["incarnation"] != first).then_some(())

@@ -13,7 +13,16 @@ pub fn scrape(controller: &str) -> String {
 
 /// The answer at a path of its port of metrics.
 pub fn read(controller: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address(controller)).expect("it listens");
+    get(&address(controller), path)
+}
+
+/// The answer at a path of its port of probes.
+pub fn probe(controller: &str, path: &str) -> String {
+    get(&listens(controller, "serving probes"), path)
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("it reads");
     let mut reply = String::new();
     stream.read_to_string(&mut reply).expect("it answers");
@@ -22,10 +31,15 @@ pub fn read(controller: &str, path: &str) -> String {
 
 /// The address of its port of metrics.
 pub fn address(controller: &str) -> String {
+    listens(controller, "serving metrics")
+}
+
+/// The address in the last line of its log that says this.
+fn listens(controller: &str, logged: &str) -> String {
     let mut address = None;
-    until("the controller says where its metrics are", || {
+    until("the controller says where it listens", || {
         let log = log_of(controller);
-        let line = log.lines().rfind(|line| line.contains("serving metrics"));
+        let line = log.lines().rfind(|line| line.contains(logged));
         address = line.and_then(|line| line.split("address=").nth(1)).map(|rest| rest.trim().to_owned());
         address.is_some()
     });

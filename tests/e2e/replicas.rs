@@ -26,7 +26,7 @@ fn shards(name: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {reply}"))
 }
 
-/// Frameworks of three Tasks, some of which fail once. They run so long that a busy machine runs all at once.
+/// Frameworks of three Tasks, some of which fail once.
 fn create(namespace: &str) {
     for index in 0..FRAMEWORKS {
         let fate = [("run-duration", "15s"), ("exit-code", "200"), ("only-task-attempt", "0")];
@@ -35,12 +35,16 @@ fn create(namespace: &str) {
     }
 }
 
-/// Runs the Frameworks to their ends, with a disturbance once they run.
+/// Runs the Frameworks to their ends, with a disturbance once the last of them runs. On a busy machine the
+/// first may have ended by then.
 fn run(namespace: &str, disturb: impl FnOnce() -> Duration) -> Duration {
     let recording = Recording::start(namespace);
     create(namespace);
     for index in 0..FRAMEWORKS {
-        cluster::running(namespace, &name(index), 3);
+        cluster::wait(namespace, &name(index), "running, or over", |framework| {
+            let counts = framework.status.as_ref().and_then(|status| status.task_counts);
+            counts.is_some_and(|counts| counts.total == 3 && counts.pending == 0)
+        });
     }
     let took = disturb();
     for index in 0..FRAMEWORKS {

@@ -70,7 +70,7 @@ fn begin(namespace: &str) {
     manifest("endless").role("w", 3, &[]).create(namespace);
     manifest("zipped").role("w", 3, &[]).create(namespace);
     manifest("held").field("executionType", "Create").role("w", 1, &[("exit-code", "0")]).create(namespace);
-    manifest("ending").role("w", 1, &[("run-duration", "15s"), ("exit-code", "0")]).create(namespace);
+    manifest("ending").role("w", 1, &[("run-duration", "forever"), ("exit-code", "0")]).create(namespace);
     let conflict = [("exit-code", "201")];
     manifest("retrying").retry(true, 0).role("w", 1, &conflict).create(namespace);
     manifest("shrinking").role("w", 4, &[("stop-delay", "10s")]).create(namespace);
@@ -103,6 +103,8 @@ fn running_frameworks_of_the_original_go_on_and_no_pod_is_killed() {
     for (name, tasks) in [("endless", 3), ("zipped", 3), ("shrinking", 2)] {
         running(&ns, name, tasks);
     }
+    let ends = format!("{}/run-duration=100ms", cluster::TEST);
+    kubectl(&["annotate", "pod", "ending-w-0", "--namespace", &ns, "--overwrite", &ends]);
     assert_eq!(code(&completed(&ns, "ending")).0, 0);
     wait(&ns, "retrying", "retried", |framework| retried(framework) > 0);
     wait(&ns, "shrinking", "shrunk", |framework| {

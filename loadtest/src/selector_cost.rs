@@ -1,4 +1,4 @@
-//! `loadtest selector-cost`: what the API server pays to select the Frameworks of each replica, by its own
+//! `loadtest selector-cost`: the cost for the API server to select the Frameworks of each replica, by its own
 //! counters: without a selector, by the label of a slot, and by `shardSelector`.
 //!
 //! A `shardSelector` (KEP-5866, alpha in Kubernetes 1.36 behind the gate `ShardedListAndWatch`) selects by
@@ -104,7 +104,7 @@ pub fn shares(replicas: u8) -> Vec<Vec<u8>> {
     (0..replicas).map(|replica| (replica..=u8::MAX).step_by(replicas.into()).collect()).collect()
 }
 
-/// What a selection costs.
+/// The cost of a selection.
 #[derive(Debug)]
 pub struct Cost {
     /// How objects are selected.
@@ -125,7 +125,7 @@ pub struct Cost {
     pub received: f64,
 }
 
-/// What has come on watches.
+/// The events that came on watches, and their bytes.
 #[derive(Debug, Default)]
 struct Received {
     events: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What single requests cost the API server, on a control plane that nothing else uses.
+//! The cost of single requests for the API server, on a control plane that nothing else uses.
 
 use std::fs;
 use std::path::Path;

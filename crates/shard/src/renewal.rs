@@ -174,7 +174,8 @@ impl Renewal {
         policy: &Policy,
     ) -> Option<(LeaseRecord, Option<Incarnation>)> {
         let gone = match (seen.record(), seen.holder()) {
-            (Some(lease), Some(holder)) => {
+            // A claim of this life that arrived after it was forgotten proves nobody gone.
+            (Some(lease), Some(holder)) if *holder != self.me => {
                 let expired = seen.unchanged(at) >= policy.expiry(lease.duration.max(policy.duration));
                 let predecessor = lease.pod == self.pod && holder.lease() == self.me.lease();
                 (expired || predecessor).then(|| Some(holder.clone()))?
@@ -268,5 +269,40 @@ impl Renewal {
             self.proof = Some(Proof { transitions, sent });
         }
         write.gone.map(Gone)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The API server applies the first claim and is silent. The claims after it displace its record, so the
+    /// Lease shows this life as its holder, by a write that it does not know any more.
+    #[test]
+    fn a_claim_that_was_forgotten_proves_nobody_gone() {
+        let second = Duration::from_secs(1);
+        let policy = Policy::new(second * 10, second * 2, second * 3, second * 28).unwrap();
+        let me = Incarnation::new("member-a", "x7");
+        let mut lease = Renewal::new("member-a", &me, "pod");
+        let mut at = Duration::ZERO;
+        lease.see(Seen { version: Version(1), value: None }, at);
+        let mut claims = Vec::new();
+        for number in 0..=REMEMBERED as u64 {
+            at += policy.interval;
+            let Some(Effect::WriteLease { record, .. }) = lease.due(at, &policy, Ticket(number)) else {
+                panic!("no claim is due after {at:?}");
+            };
+            claims.push(record);
+            lease.answered(at, &policy, Outcome::Unknown, &mut Vec::new());
+        }
+        let first = Seen { version: Version(2), value: Some(claims.swap_remove(0)) };
+        assert_eq!(lease.see(first, at), None);
+        assert_eq!(lease.standing(), Standing::Outside, "when it was sent is not known");
+
+        at += policy.interval;
+        let claim = lease.due(at, &policy, Ticket(99));
+        assert!(matches!(claim, Some(Effect::WriteLease { base: Some(Version(2)), .. })), "{claim:?}");
+        let gone = lease.answered(at, &policy, Outcome::Done(Version(3)), &mut Vec::new());
+        assert_eq!((gone, lease.standing(), lease.proved()), (None, Standing::Holder, Some(at)));
     }
 }

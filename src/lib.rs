@@ -69,8 +69,10 @@ pub fn start(args: &Args, environment: &Environment) -> Result<(), Error> {
     let filter = logging::filter(environment.log.as_deref(), args.log_level.as_deref())?;
     let log = Log::start(filter, args.log_format)?;
     let settings = Settings::load(args)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // The loop stays on this thread; the runtime's workers decode its input and send its requests.
+    // The loop stays on this thread; the runtime's worker decodes its input and sends its requests. More than
+    // one would wake each other for every message: a tenth of this program's processor time. What takes long
+    // leaves the worker to others meanwhile (`block_in_place`).
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let ended = runtime.block_on(work(settings, environment, log.stderr()));
     // Does not wait for work whose result is no longer needed.
     runtime.shutdown_background();

@@ -64,11 +64,13 @@ impl Peers {
         self.gone.contains(life)
     }
 
-    /// The members that may get slots, and for how long each has been seen.
+    /// The members that may get slots, and for how long each has been seen. A life that is gone is none of them,
+    /// though a claim of it may arrive late.
     pub fn ready(&self, at: Duration, slowest: Duration, policy: &Policy) -> BTreeMap<Incarnation, Duration> {
         let ready =
             self.leases.values().filter(|lease| self.state(lease, at, slowest, policy) > LeaseState::Expired);
-        ready.filter_map(|lease| Some((lease.holder()?.clone(), lease.held(at)))).collect()
+        let live = |life: &Incarnation| !self.gone.contains(life);
+        ready.filter_map(|lease| Some((lease.holder().cloned().filter(live)?, lease.held(at)))).collect()
     }
 
     /// Whether no member has seen a map.

@@ -143,6 +143,10 @@ impl Renewal {
         };
         let (record, gone) = match self.standing {
             Standing::Holder => (self.renewed(seen.record()?, policy), None),
+            Standing::Outside if !self.releasing && self.may_have_held(seen, at, policy) => {
+                self.standing = Standing::Lost;
+                return None;
+            }
             Standing::Outside if !self.releasing => self.claim(seen, at, policy)?,
             _ => return None,
         };
@@ -165,6 +169,17 @@ impl Renewal {
         if self.releasing { record.emptied() } else { record }
     }
 
+    /// Whether a claim of unknown outcome may have been applied, and replaced since. Then others may have proved
+    /// this life gone, though it never knew that it held the Lease.
+    fn may_have_held(&self, seen: &WatchedLease, at: Duration, policy: &Policy) -> bool {
+        self.writes.iter().any(|claim| match claim.base {
+            Some(_) => claim.base != seen.base(),
+            // A Lease that was created and deleted looks as one that never was. Neither takes less than the
+            // expiry of a Lease.
+            None => seen.base().is_some() || at >= claim.sent.saturating_add(policy.validity()),
+        })
+    }
+
     /// The record that takes the Lease, and the holder that it proves gone. A predecessor in the same Pod has
     /// ended; any other holder must not have renewed for its whole time.
     fn claim(
@@ -174,8 +189,7 @@ impl Renewal {
         policy: &Policy,
     ) -> Option<(LeaseRecord, Option<Incarnation>)> {
         let gone = match (seen.record(), seen.holder()) {
-            // A claim of this life that arrived after it was forgotten proves nobody gone.
-            (Some(lease), Some(holder)) if *holder != self.me => {
+            (Some(lease), Some(holder)) => {
                 let expired = seen.unchanged(at) >= policy.expiry(lease.duration.max(policy.duration));
                 let predecessor = lease.pod == self.pod && holder.lease() == self.me.lease();
                 (expired || predecessor).then(|| Some(holder.clone()))?
@@ -276,33 +290,77 @@ impl Renewal {
 mod tests {
     use super::*;
 
-    /// The API server applies the first claim and is silent. The claims after it displace its record, so the
-    /// Lease shows this life as its holder, by a write that it does not know any more.
+    fn policy() -> Policy {
+        let second = Duration::from_secs(1);
+        Policy::new(second * 10, second * 2, second * 3, second * 28).unwrap()
+    }
+
+    fn lease() -> (Renewal, Incarnation) {
+        let me = Incarnation::new("member-a", "x7");
+        (Renewal::new("member-a", &me, "pod"), me)
+    }
+
+    fn absent(version: u64) -> Seen<LeaseRecord> {
+        Seen { version: Version(version), value: None }
+    }
+
+    /// The claim that is due now; its outcome is not known.
+    fn claim(lease: &mut Renewal, at: Duration) -> Option<LeaseRecord> {
+        let ticket = Ticket(at.as_secs());
+        let Some(Effect::WriteLease { record, .. }) = lease.due(at, &policy(), ticket) else { return None };
+        lease.answered(at, &policy(), Outcome::Unknown, &mut Vec::new());
+        Some(record)
+    }
+
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    #[test]
+    fn a_claim_of_unknown_outcome_is_repeated_while_nothing_has_changed() {
+        let (mut lease, me) = lease();
+        let emptied = LeaseRecord { pod: "pod".to_owned(), transitions: 4, ..LeaseRecord::default() };
+        lease.see(Seen { version: Version(9), value: Some(emptied) }, Duration::ZERO);
+        let claims: Vec<_> = (1..=4).map(|count| claim(&mut lease, seconds(10 * count)).unwrap()).collect();
+        lease.see(Seen { version: Version(12), value: Some(claims[0].clone()) }, seconds(41));
+        assert_eq!((lease.standing(), lease.proved()), (Standing::Holder, Some(seconds(10))));
+        assert_eq!(claims[3].holder, Some(me));
+    }
+
+    /// The reply to its claim is lost, and the leader empties the Lease of the silent holder.
+    #[test]
+    fn a_life_that_may_have_held_its_lease_does_not_claim_it_again() {
+        let (mut lease, _) = lease();
+        lease.see(absent(1), Duration::ZERO);
+        let claimed = claim(&mut lease, seconds(1)).unwrap();
+        let emptied = Seen { version: Version(7), value: Some(claimed.emptied()) };
+        lease.see(emptied, seconds(4));
+        assert_eq!(lease.standing(), Standing::Outside, "the watch showed it late");
+        assert_eq!(claim(&mut lease, seconds(4)), None);
+        assert_eq!(lease.standing(), Standing::Lost);
+    }
+
+    #[test]
+    fn a_lease_that_may_have_come_and_gone_is_not_claimed_again() {
+        let (mut lease, _) = lease();
+        lease.see(absent(1), Duration::ZERO);
+        assert!(claim(&mut lease, seconds(1)).is_some());
+        lease.see(absent(2), seconds(4));
+        assert!(claim(&mut lease, seconds(4)).is_some(), "nobody can have proved it gone yet");
+        lease.see(absent(3), seconds(9));
+        assert_eq!((claim(&mut lease, seconds(9)), lease.standing()), (None, Standing::Lost));
+    }
+
+    /// The API server applies the first of many claims, and is silent.
     #[test]
     fn a_claim_that_was_forgotten_proves_nobody_gone() {
-        let second = Duration::from_secs(1);
-        let policy = Policy::new(second * 10, second * 2, second * 3, second * 28).unwrap();
-        let me = Incarnation::new("member-a", "x7");
-        let mut lease = Renewal::new("member-a", &me, "pod");
-        let mut at = Duration::ZERO;
-        lease.see(Seen { version: Version(1), value: None }, at);
-        let mut claims = Vec::new();
-        for number in 0..=REMEMBERED as u64 {
-            at += policy.interval;
-            let Some(Effect::WriteLease { record, .. }) = lease.due(at, &policy, Ticket(number)) else {
-                panic!("no claim is due after {at:?}");
-            };
-            claims.push(record);
-            lease.answered(at, &policy, Outcome::Unknown, &mut Vec::new());
-        }
-        let first = Seen { version: Version(2), value: Some(claims.swap_remove(0)) };
-        assert_eq!(lease.see(first, at), None);
-        assert_eq!(lease.standing(), Standing::Outside, "when it was sent is not known");
-
-        at += policy.interval;
-        let claim = lease.due(at, &policy, Ticket(99));
-        assert!(matches!(claim, Some(Effect::WriteLease { base: Some(Version(2)), .. })), "{claim:?}");
-        let gone = lease.answered(at, &policy, Outcome::Done(Version(3)), &mut Vec::new());
-        assert_eq!((gone, lease.standing(), lease.proved()), (None, Standing::Holder, Some(at)));
+        let (mut lease, _) = lease();
+        let emptied = LeaseRecord { pod: "pod".to_owned(), transitions: 4, ..LeaseRecord::default() };
+        lease.see(Seen { version: Version(9), value: Some(emptied) }, Duration::ZERO);
+        let times = (1..=REMEMBERED as u64 + 1).map(|count| seconds(10 * count));
+        let claims: Vec<_> = times.map(|at| claim(&mut lease, at).unwrap()).collect();
+        let first = Seen { version: Version(12), value: Some(claims[0].clone()) };
+        assert_eq!(lease.see(first, seconds(100)), None);
+        assert_eq!((claim(&mut lease, seconds(101)), lease.standing()), (None, Standing::Lost));
     }
 }

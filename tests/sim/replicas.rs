@@ -87,7 +87,7 @@ fn three_replicas_in_one_thread_run_every_framework_each_by_its_owner() {
         pass(SECOND * 10).await;
         let history = cluster.history();
         check::at_quiescence(&history).unwrap();
-        let counts = slots::judge(&history).unwrap();
+        let counts = slots::judge(&history, &[]).unwrap();
         eprintln!("{counts:?}");
         let acting: std::collections::BTreeSet<&str> = history
             .exchanges
@@ -115,7 +115,7 @@ fn replicas_that_share_queues_release_no_more_than_there_is() {
 /// Runs each seed, and prints the story of the first that went wrong.
 fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
     let (began, next) = (Instant::now(), AtomicU64::new(seeds.start));
-    let [acts, moves, seizures] = [const { AtomicUsize::new(0) }; 3];
+    let [acts, held, moves, seizures] = [const { AtomicUsize::new(0) }; 4];
     let broken: Mutex<Vec<(u64, String)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -127,6 +127,7 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
                     }
                     let shared = walk(seed, Manner::default());
                     acts.fetch_add(shared.counts.acts, Ordering::Relaxed);
+                    held.fetch_add(shared.counts.held, Ordering::Relaxed);
                     moves.fetch_add(shared.counts.moves, Ordering::Relaxed);
                     seizures.fetch_add(shared.counts.seizures, Ordering::Relaxed);
                     if let Some(what) = shared.walked.broken {
@@ -137,9 +138,12 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
         }
     });
     let seconds = began.elapsed().as_secs_f64();
-    let [acts, moves, seizures] = [acts, moves, seizures].map(AtomicUsize::into_inner);
+    let [acts, held, moves, seizures] = [acts, held, moves, seizures].map(AtomicUsize::into_inner);
     let count = seeds.end - seeds.start;
-    eprintln!("{count} seeds, {acts} acts, {moves} moves of slots, {seizures} seizures, {seconds:.1} s");
+    eprintln!(
+        "{count} seeds, {acts} acts, {held} held back, {moves} moves of slots, {seizures} seizures, \
+         {seconds:.1} s"
+    );
     let mut broken = broken.into_inner().unwrap();
     broken.sort_unstable();
     if let Some((seed, _)) = broken.first() {
@@ -148,7 +152,7 @@ fn each(seeds: Range<u64>, walk: impl Fn(u64, Manner<'_>) -> Shared + Sync) {
         let told: Vec<String> = broken.iter().map(|(seed, what)| format!("seed {seed}: {what}")).collect();
         panic!("{}\n\n{}", tail.join("\n"), told.join("\n"));
     }
-    assert!(acts > 0 && (moves > 0 || count < 5), "nothing happened");
+    assert!(acts > 0 && (moves > 0 && held > 0 || count < 5), "nothing happened");
 }
 
 /// A watch that is opened and never answered shows nothing. The only one that shows new Frameworks, which

@@ -73,7 +73,7 @@ impl Scene {
 }
 
 fn judged(history: History) -> Result<(), String> {
-    slots::judge(&history).map(|_| ()).map_err(|(what, _)| what)
+    slots::judge(&history, &[]).map(|_| ()).map_err(|(what, _)| what)
 }
 
 fn play<F: Future<Output = Result<(), String>>>(

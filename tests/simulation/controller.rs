@@ -173,6 +173,15 @@ impl Controller {
         self.gate.set(true);
     }
 
+    /// Lets it stand still between the check of its next create and the request, if it creates anything
+    /// within this time; otherwise at the end of it.
+    pub async fn pause_at_create(&self, within: Duration) {
+        self.gate.shut_at_create(true);
+        let _ = tokio::time::timeout(within, self.gate.wait_for(true)).await;
+        self.gate.shut_at_create(false);
+        self.pause();
+    }
+
     /// Lets it go on.
     pub fn resume(&self) {
         self.gate.set(false);

@@ -54,11 +54,24 @@ pub struct Owners {
     lives: BTreeMap<String, Life>,
 }
 
+/// A time in which a replica stood still.
+#[derive(Clone, Debug)]
+pub struct Pause {
+    /// The client of its controller.
+    pub who: String,
+    /// When it stopped.
+    pub from: Duration,
+    /// When it went on. What it had checked before leaves at this moment.
+    pub until: Duration,
+}
+
 /// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Requests of replicas for Frameworks.
     pub acts: usize,
+    /// Those that a replica had checked before it stood still, and that left afterwards.
+    pub held: usize,
     /// Changes of the owner of a slot.
     pub moves: usize,
     /// Those by a replica that was not the owner.
@@ -105,11 +118,11 @@ fn owners(history: &History, counts: &mut Counts) -> Owners {
 }
 
 /// Checks a run: each change of owner is one of the permitted ones, and every replica acts only for slots
-/// that it owns. An error describes the fault.
+/// that it owned when it last looked. An error describes the fault.
 ///
 /// # Errors
 /// Beside it is the version by which it happened.
-pub fn judge(history: &History) -> Result<Counts, (String, u64)> {
+pub fn judge(history: &History, pauses: &[Pause]) -> Result<Counts, (String, u64)> {
     let lives = lives(history);
     let mut owners = Owners { slots: (0..Slot::COUNT).map(|_| Vec::new()).collect(), lives };
     let mut counts = Counts::default();
@@ -117,7 +130,12 @@ pub fn judge(history: &History) -> Result<Counts, (String, u64)> {
         owners.follow(change, &mut counts).map_err(|what| (format!("the map: {what}"), change.rv))?;
     }
     let frameworks = uids(history);
+    let pause_before = |act: &Exchange| pauses.iter().find(|one| *one.who == *act.who && one.until == act.at);
     for act in history.exchanges.iter().filter(|one| is_act(one)) {
+        if pause_before(act).is_some() {
+            counts.held += 1;
+            continue;
+        }
         let Some(uids) = frameworks.get(framework_of(&act.name)) else { continue };
         counts.acts += 1;
         if !uids.iter().any(|uid| owners.owns(&act.who, Slot::of(uid), act.at)) {
@@ -134,7 +152,11 @@ pub fn judge(history: &History) -> Result<Counts, (String, u64)> {
         if history.of("frameworks").any(|gone| gone.removes() && gone.uid == *uid && gone.at <= change.at) {
             continue;
         }
-        owners.landed_well(act, change, Slot::of(uid)).map_err(|what| (what, change.rv))?;
+        let landed = match pause_before(act) {
+            None => owners.landed_well(act, change, Slot::of(uid)),
+            Some(pause) => owners.landed_after(pause, act, change, Slot::of(uid)),
+        };
+        landed.map_err(|what| (what, change.rv))?;
     }
     // The same by versions, which no clock orders.
     framework_sim::check::owners::check(history).map_err(|broken| (broken.to_string(), broken.rv))?;
@@ -215,6 +237,18 @@ impl Owners {
             }
             None => Ok(()),
         }
+    }
+
+    /// No create that left after a pause lands when its slot was granted again meanwhile: the API server
+    /// refuses it. All other requests are guarded by a UID or a version.
+    fn landed_after(&self, pause: &Pause, act: &Exchange, change: &Change, slot: Slot) -> Result<(), String> {
+        let epoch_before = |at: Duration| {
+            self.slots[usize::from(slot.0)].iter().rfind(|tenure| tenure.from < at).map(|tenure| tenure.epoch)
+        };
+        if act.verb == Verb::Create && epoch_before(pause.from) < epoch_before(change.at) {
+            return Err(format!("it was held back until its slot {slot} was granted again: {}", told(act)));
+        }
+        Ok(())
     }
 }
 

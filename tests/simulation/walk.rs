@@ -40,6 +40,8 @@ pub struct Broken {
 pub struct Manner<'a> {
     /// Changes the policy that the seed drew: how a rule is switched off.
     pub policy: Option<&'a (dyn Fn(&mut Policy) + Sync)>,
+    /// Whether replicas stand still though the API server lets creates of slots pass that were granted again.
+    pub lacks_epoch_policy: bool,
     /// Whether every message is kept for the tail of a failure.
     pub talks: bool,
 }

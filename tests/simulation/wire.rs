@@ -1,12 +1,14 @@
 //! The wire between the controller and the cluster, with a gate and a fuse. By the gate a process that stands
-//! still sends nothing; by the fuse one ends at exactly one of its requests.
+//! still sends nothing, and what it was about to send leaves when it goes on, however late that is; by the
+//! fuse one ends at exactly one of its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use http::{Method, Request};
 use kube::client::Body;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
+use tower::BoxError;
 
 /// Says whether a process stands still.
 ///
@@ -15,6 +17,7 @@ use tokio::sync::Notify;
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     still: Arc<AtomicBool>,
+    shuts_at_create: Arc<AtomicBool>,
     changed: Arc<Notify>,
 }
 
@@ -25,12 +28,30 @@ impl Gate {
         self.changed.notify_waiters();
     }
 
+    /// Shuts it when the next create of a ConfigMap or a Pod is about to leave; with `false`, no more.
+    pub fn shut_at_create(&self, shuts: bool) {
+        self.shuts_at_create.store(shuts, Ordering::Relaxed);
+    }
+
+    fn pass(&self, request: &Request<Body>) {
+        let path = request.uri().path();
+        let creates =
+            request.method() == Method::POST && (path.ends_with("/pods") || path.ends_with("/configmaps"));
+        if creates && self.shuts_at_create.swap(false, Ordering::Relaxed) {
+            self.set(true);
+        }
+    }
+
+    fn is_shut(&self) -> bool {
+        self.still.load(Ordering::Relaxed)
+    }
+
     /// Waits until it is shut (`true`) or open.
     pub async fn wait_for(&self, still: bool) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            if self.still.load(Ordering::Relaxed) == still {
+            if self.is_shut() == still {
                 return;
             }
             changed.await;
@@ -82,9 +103,12 @@ pub fn wire(client: kube::Client, gate: Gate, fuse: Option<Fuse>) -> kube::Clien
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, gate, fuse) = (client.clone(), gate.clone(), fuse.clone());
         async move {
-            gate.wait_for(false).await;
+            gate.pass(&request);
+            if gate.is_shut() {
+                return late(client, gate, request).await;
+            }
             let Some(fuse) = fuse.filter(|fuse| fuse.blows(&request)) else {
-                return client.send(request).await;
+                return Ok(client.send(request).await?);
             };
             if fuse.moment == Moment::After {
                 let _ = client.send(request).await;
@@ -94,4 +118,31 @@ pub fn wire(client: kube::Client, gate: Gate, fuse: Option<Fuse>) -> kube::Clien
         }
     });
     kube::Client::new(service, namespace)
+}
+
+/// Sends a request when the gate opens. The process had checked it before it stood still, and no time-out
+/// keeps it back: the clock that would is asked only after the request has left. Its reply is not read then.
+async fn late(
+    client: kube::Client,
+    gate: Gate,
+    request: Request<Body>,
+) -> Result<http::Response<Body>, BoxError> {
+    let (mut reply, answer) = oneshot::channel();
+    tokio::spawn(async move {
+        gate.wait_for(false).await;
+        let given_up = async {
+            // A request that is given up at once stays in the client's buffer.
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
+            reply.closed().await;
+        };
+        let answered = tokio::select! {
+            biased;
+            answered = client.send(request) => answered,
+            () = given_up => return,
+        };
+        let _ = reply.send(answered);
+    });
+    Ok(answer.await??)
 }

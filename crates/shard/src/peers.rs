@@ -64,8 +64,8 @@ impl Peers {
         self.gone.contains(life)
     }
 
-    /// The members that may get slots, and for how long each has been seen. A life that is gone is none of them,
-    /// though a claim of it may arrive late.
+    /// The members that may get slots, and for how long each has been seen. A life that is gone is none of
+    /// them, though a claim of it may arrive late.
     pub fn ready(&self, at: Duration, slowest: Duration, policy: &Policy) -> BTreeMap<Incarnation, Duration> {
         let ready =
             self.leases.values().filter(|lease| self.state(lease, at, slowest, policy) > LeaseState::Expired);

@@ -169,8 +169,8 @@ impl Renewal {
         if self.releasing { record.emptied() } else { record }
     }
 
-    /// Whether a claim of unknown outcome may have been applied, and replaced since. Then others may have proved
-    /// this life gone, though it never knew that it held the Lease.
+    /// Whether a claim of unknown outcome may have been applied, and replaced since. Then others may have
+    /// proved this life gone, though it never knew that it held the Lease.
     fn may_have_held(&self, seen: &WatchedLease, at: Duration, policy: &Policy) -> bool {
         self.writes.iter().any(|claim| match claim.base {
             Some(_) => claim.base != seen.base(),

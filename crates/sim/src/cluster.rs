@@ -42,6 +42,8 @@ pub struct Options {
     pub quota_delay: RangeInclusive<Duration>,
     /// The kinds that the server knows.
     pub registry: Registry,
+    /// Whether the policy of `deploy/epoch` is installed.
+    pub epoch_policy: bool,
     /// Whether to keep the lines of the trace, or only their digest.
     pub keep_trace: bool,
 }
@@ -55,6 +57,7 @@ impl Default for Options {
             collector_delay: Duration::from_millis(5)..=Duration::from_millis(100),
             quota_delay: Duration::from_millis(20)..=Duration::from_millis(500),
             registry: Registry::new(),
+            epoch_policy: false,
             keep_trace: true,
         }
     }
@@ -90,6 +93,7 @@ impl SimCluster {
             kubelet: Kubelet::new(options.behaviour, options.nodes, stream(2)),
             collector: Collector::new(options.collector_delay, stream(3)),
             faults: Faults::new(options.rates, stream(4)),
+            has_epoch_policy: options.epoch_policy,
             quotas: Quotas::new(options.quota_delay, stream(5)),
             trace: Trace::new(options.keep_trace),
             silence: Vec::new(),

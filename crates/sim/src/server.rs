@@ -89,6 +89,7 @@ fn create(world: &mut World, call: &Call) -> Result<Response<Body>, Refusal> {
         return Err(Refusal::method_not_allowed());
     }
     let namespace = namespace.as_deref().unwrap_or("");
+    admission::admit_epoch(world, call, *kind, body.name())?;
     admission::admit(world, *kind, namespace, &body)?;
     quota::admit(world, &call.who, *kind, namespace, &body)?;
     let object =

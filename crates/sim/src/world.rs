@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub collector: Collector,
     pub quotas: Quotas,
     pub faults: Faults,
+    /// Whether creates of slots that were granted again are refused.
+    pub has_epoch_policy: bool,
     pub trace: Trace,
     /// The newest version; tests wait for its change.
     pub revision: watch::Sender<u64>,

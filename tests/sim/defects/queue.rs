@@ -177,7 +177,7 @@ fn a_job_is_gone_before_its_pods() {
 /// The first siege that goes wrong without a rule, and how.
 fn found(rule: Defect) -> Option<(u64, String)> {
     let off = move |policy: &mut framework_core::Policy| policy.defects.insert(rule);
-    let manner = Manner { policy: Some(&off), talks: false };
+    let manner = Manner { policy: Some(&off), ..Manner::default() };
     let mut seeds = SIEGES;
     seeds.find_map(|seed| Some((seed, siege(seed, manner).walked.broken?.what)))
 }

@@ -2,8 +2,9 @@
 //! started and cut off, and what they sent may be applied after their end. Their clocks are wrong, and run up
 //! to a tenth fast or slow.
 //!
-//! No controller stands still here: nothing local can keep a request back that a process had checked when it
-//! was stopped.
+//! In half of the walks controllers also stand still, and go on after up to 80 s with the requests that they
+//! had checked before. Nothing local can keep these back, so in these walks the API server has the policy of
+//! `deploy/epoch`.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::task::JoinHandle;
 use super::super::controller::{Place, member_of};
 use super::super::draw::one;
 use super::super::endgame::{self, Ended};
-use super::super::slots::{self, Counts};
+use super::super::slots::{self, Counts, Pause};
 use super::*;
 
 /// How many replicas run at once, at most.
@@ -57,6 +58,9 @@ struct Troupe {
     vacant: Vec<(String, String)>,
     leaving: Vec<JoinHandle<Result<(), Error>>>,
     started: usize,
+    /// Draws when a controller stands still, apart from all else; `None`: none does.
+    stillness: Option<Rng>,
+    pauses: Vec<Pause>,
 }
 
 /// Does the walk of a seed.
@@ -90,10 +94,12 @@ fn walk_with(seed: u64, manner: Manner<'_>, lack: Lack, queued: bool) -> Shared 
         change(&mut setup.policy);
     }
     let policy = policy(&mut rng, lack);
+    let stillness = Some(Rng::with_seed(seed.rotate_left(32))).filter(|_| seed % 2 == 1);
+    conditions.options.epoch_policy = stillness.is_some() && !manner.lacks_epoch_policy;
     simulate(seed, conditions.options.clone(), |cluster| async move {
         let stage = Stage::new(cluster, seed, rng, conditions);
-        let (replicas, vacant, leaving) = (Vec::new(), Vec::new(), Vec::new());
-        Troupe { stage, policy, replicas, vacant, leaving, started: 0 }.walk().await
+        let (replicas, vacant, leaving, pauses) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Troupe { stage, policy, replicas, vacant, leaving, started: 0, stillness, pauses }.walk().await
     })
 }
 
@@ -131,11 +137,12 @@ impl Troupe {
                 4..6 => self.network().await,
                 _ => self.processes().await,
             }
+            self.stand_still().await;
         }
         let ended = self.end().await;
         let history = self.stage.cluster.history();
         let told = self.stage.conditions.setup.told.tellings();
-        let judged = slots::judge(&history);
+        let judged = slots::judge(&history, &self.pauses);
         let counts = judged.clone().unwrap_or_default();
         let told_apart = slots::told_apart(history.clone());
         let found = endgame::judge(&history, &told_apart, ended, &self.stage.conditions)
@@ -202,6 +209,21 @@ impl Troupe {
         if self.replicas.is_empty() && self.stage.rng.bool() {
             self.start();
         }
+    }
+
+    /// Perhaps a controller stands still, for less or for longer than its slots need to have another owner
+    /// that creates.
+    async fn stand_still(&mut self) {
+        let Some(rng) = &mut self.stillness else { return };
+        let (time, at_create) = (SECOND * rng.u32(1..80), rng.u8(..4) > 0);
+        let replica = rng.choice(&self.replicas).filter(|_| rng.u8(..4) == 0);
+        let Some(Replica { controller, .. }) = replica else { return };
+        let clock = self.stage.cluster.clock();
+        controller.pause_at_create(if at_create { SECOND * 30 } else { Duration::ZERO }).await;
+        let from = clock.elapsed();
+        pass(time).await;
+        controller.resume();
+        self.pauses.push(Pause { who: controller.name.clone(), from, until: clock.elapsed() });
     }
 
     /// The faults of the network: of a controller, of its member, or of both.

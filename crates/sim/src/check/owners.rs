@@ -2,12 +2,13 @@
 //!
 //! The map of slots and the objects of Frameworks share one counter of versions. So a write says by its
 //! version which row of the map was in force when it was applied. A replica writes for a slot only while the
-//! map names it. Two kinds of request may land later, because they were on their way. One is any request of a
-//! sender that was proved gone: then the row after the sender's is unsettled. The other is a delete whose
+//! map names it. Three kinds of request may land later, because they were on their way. One is any request of
+//! a sender that was proved gone: then the row after the sender's is unsettled. Another is a delete whose
 //! reply was lost: it names the UID of an object that a persisted status gave up, so it does no harm at any
-//! time.
+//! time. The last is a create for a Framework that is gone: the garbage collector removes the object, and
+//! nobody creates for that Framework again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -111,11 +112,12 @@ pub fn tenures(history: &History) -> Result<BTreeMap<u8, Vec<Tenure>>, Violation
     Ok(tenures)
 }
 
-/// The writes of replicas for Frameworks, but those of labels: any replica that sees a wrong label may put it
-/// right, guarded by the version that it saw.
+/// The writes of replicas for Frameworks that exist, but those of labels: any replica that sees a wrong label
+/// may put it right, guarded by the version that it saw.
 pub fn writes(history: &History) -> impl Iterator<Item = Write<'_>> {
     // The UID of the Framework of each ConfigMap, by that of the ConfigMap.
     let mut frameworks: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut gone: BTreeSet<&str> = BTreeSet::new();
     history.changes.iter().filter_map(move |change| {
         let owner = || change.object().controller().and_then(|owner| owner["uid"].as_str());
         let uid = match &*change.plural {
@@ -126,7 +128,12 @@ pub fn writes(history: &History) -> impl Iterator<Item = Write<'_>> {
             "pods" => owner().and_then(|config_map| frameworks.get(config_map).copied()),
             _ => None,
         };
-        let uid = uid.filter(|_| by_controller(change) && change.cause.verb != Verb::Patch)?;
+        if &*change.plural == "frameworks" && change.removes() {
+            gone.insert(&change.uid);
+        }
+        let uid = uid
+            .filter(|uid| !gone.contains(uid))
+            .filter(|_| by_controller(change) && change.cause.verb != Verb::Patch)?;
         Some(Write { slot: slot(uid), change })
     })
 }
@@ -241,6 +248,20 @@ mod tests {
         let create = change(2, "b", Verb::Create, "configmaps", config_map.object().clone());
         let early = vec![map(1, "m/b", 1, false), create, delete(3), map(4, "l/a", 2, false)];
         assert_eq!(checked(early), Err(EARLY));
+    }
+
+    #[test]
+    fn a_create_may_land_once_its_framework_is_gone() {
+        let owner = json!([{ "kind": "Framework", "name": "f", "uid": "u", "controller": true }]);
+        let config_map = json!({ "metadata": { "name": "f-attempt", "uid": "m", "ownerReferences": owner } });
+        let create = change(5, "a", Verb::Create, "configmaps", config_map);
+        let row = |rv, owner: &str, epoch| map(rv, owner, epoch, false);
+        let exists = change(2, "user", Verb::Create, "frameworks", json!({ "metadata": { "uid": "u" } }));
+        let gone = Change::seen(3, "frameworks", exists.time, exists.cause.clone(), exists.new.clone(), None);
+        let mut history = vec![row(1, "l/a", 1), exists, Arc::new(gone), row(4, "m/b", 2), create];
+        assert_eq!(checked(history.clone()).map(|found| found.writes), Ok(0));
+        history.remove(2);
+        assert_eq!(checked(history), Err(LATE));
     }
 
     #[test]

@@ -76,7 +76,9 @@ impl Progress {
     /// Draws the line over the one before; prints it now and then where there is no terminal.
     pub(crate) fn show(&mut self) {
         // A build with nothing to do is over at once.
-        if self.estimate.is_none() && self.compiled == 0 && self.go.is_empty() {
+        let has_begun = self.estimate.is_some() || self.compiled > 0 || !self.go.is_empty();
+        let has_ended = self.cargo_ended && self.go.is_empty();
+        if !has_begun || has_ended {
             return;
         }
         let line = self.line();
@@ -107,8 +109,10 @@ impl Progress {
             parts.push(self.go.trim_end_matches(" ...").to_owned());
         }
         if !self.cargo_ended {
-            let name = if self.package.is_empty() { "packages" } else { &self.package };
-            parts.push(format!("compiling {name} ({} of up to {})", self.compiled, self.packages));
+            parts.push(match &*self.package {
+                "" => "compiling packages".to_owned(),
+                name => format!("compiling {name} ({} of up to {})", self.compiled, self.packages),
+            });
         }
         let spent = Took(Duration::from_secs(self.began.elapsed().as_secs()));
         let estimate = self.estimate.map_or_else(String::new, |estimate| {
@@ -132,6 +136,7 @@ mod tests {
         let mut progress = Progress::start(&[], "no such profile", &["demo".into()]);
         progress.estimate = Some(Duration::from_secs(410));
         progress.go = "building etcd ...".into();
+        assert_eq!(progress.line(), "0.0 s of about 7 min: building etcd; compiling packages");
         progress.packages = 290;
         progress.compiled("kube".into());
         assert_eq!(progress.line(), "0.0 s of about 7 min: building etcd; compiling kube (1 of up to 290)");

@@ -61,7 +61,7 @@ pub struct Pause {
     pub who: String,
     /// When it stopped.
     pub from: Duration,
-    /// When it went on. What it had checked before leaves at this moment.
+    /// When it went on. The requests that it had checked before leave at this moment.
     pub until: Duration,
 }
 

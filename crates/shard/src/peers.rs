@@ -160,3 +160,23 @@ impl Peers {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_that_is_gone_gets_no_slots_though_its_claim_arrives() {
+        let second = Duration::from_secs(1);
+        let policy = Policy::new(second * 10, second * 2, second * 3, second * 28).unwrap();
+        let life = Incarnation::new("member-a", "x7");
+        let record =
+            LeaseRecord { holder: Some(life.clone()), duration: policy.duration, ..LeaseRecord::default() };
+        let mut peers = Peers::default();
+        peers.see(life.lease(), Seen { version: Version(3), value: Some(record) }, second);
+        let is_ready = |peers: &Peers| peers.ready(second, policy.duration, &policy).contains_key(&life);
+        assert!(is_ready(&peers));
+        peers.prove(Gone(life.clone()));
+        assert!(!is_ready(&peers));
+    }
+}

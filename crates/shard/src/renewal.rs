@@ -174,8 +174,8 @@ impl Renewal {
     fn may_have_held(&self, seen: &WatchedLease, at: Duration, policy: &Policy) -> bool {
         self.writes.iter().any(|claim| match claim.base {
             Some(_) => claim.base != seen.base(),
-            // A Lease that was created and deleted looks as one that never was. Neither takes less than the
-            // expiry of a Lease.
+            // A Lease that came and went looks like one that never was. To prove its holder gone takes the
+            // expiry of a Lease at least, which is longer.
             None => seen.base().is_some() || at >= claim.sent.saturating_add(policy.validity()),
         })
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_api::State;
 use framework_core::batch::{Panicked, sync_all};
 use framework_core::observed::{Objects, Outcome};
 use framework_core::{Defect, Moment, Observed, Plan, Urgency};
@@ -12,6 +13,7 @@ use crate::cache::Entry;
 use crate::event::Effect;
 use crate::framework_state::FrameworkState;
 use crate::history::Line;
+use crate::persisted::Persisted;
 use crate::status_write::Draft;
 use framework_message::backoff::mix;
 use framework_message::{Key, MayAct, Now};
@@ -134,8 +136,7 @@ impl Engine {
         let wall = self.clock.time.now(now);
         let Some(state) = self.state(key) else { return };
         let Some(persisted) = &state.persisted else { return };
-        let rest = REST_PER_TASK * u32::try_from(persisted.tasks()).unwrap_or(u32::MAX);
-        let rest = if rest < LEAST_REST { Duration::ZERO } else { rest };
+        let rest = rest_after(persisted);
         // The plan contains everything that is due already: only a later wake adds to it.
         let wake = plan.wake.filter(|wake| *wake > wall);
         state.schedule.planned(now.steady, rest, wake, plan.proof_due);
@@ -162,6 +163,17 @@ impl Engine {
             schedule.wake_at(due);
         }
     }
+}
+
+/// How long a Framework is not evaluated again.
+fn rest_after(persisted: &Persisted) -> Duration {
+    let state = persisted.status.as_ref().map(|status| status.state);
+    // There are no Pods yet that could cause a burst of events, and their creation waits for each event.
+    if matches!(state, None | Some(State::AttemptCreationPending | State::AttemptCreationRequested)) {
+        return Duration::ZERO;
+    }
+    let rest = REST_PER_TASK * u32::try_from(persisted.tasks()).unwrap_or(u32::MAX);
+    if rest < LEAST_REST { Duration::ZERO } else { rest }
 }
 
 /// The seed of the evaluation at `index` of a turn.

@@ -20,6 +20,20 @@ fn the_first_status_records_the_config_map() {
 }
 
 #[test]
+fn the_first_status_of_many_tasks_does_not_wait_for_the_next_evaluation() {
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1000);
+    cluster.deliver();
+    cluster.turn();
+    cluster.pass(Duration::from_millis(5));
+    cluster.serve("create map");
+    cluster.turn();
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(cluster.waiting(), ["put job AttemptPreparing"]);
+}
+
+#[test]
 fn a_stop_or_a_deletion_keeps_the_first_config_map_from_leaving() {
     for deletes in [false, true] {
         let mut cluster = Cluster::with(policy(), EngineSettings { max_in_flight: 1, ..generous() });

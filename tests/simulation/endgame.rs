@@ -74,7 +74,7 @@ pub fn heal(stage: &mut Stage) {
 /// Waits until everything has ended, and says what has not after the longest time.
 pub async fn unended(stage: &mut Stage) -> Option<String> {
     let mut rounds = 0;
-    while !stage.cluster.until(SECOND * ROUND, |user| all_ended(user) && !any_terminates(user)).await {
+    while !stage.cluster.until(SECOND * ROUND, |user| all_ended(user) && !any_to_remove(user)).await {
         rounds += 1;
         if rounds > BOUND / ROUND {
             return Some(unended_objects(&stage.user));
@@ -121,8 +121,12 @@ fn all_ended(user: &User) -> bool {
     user.list("frameworks").iter().all(|framework| has_ended(framework))
 }
 
-fn any_terminates(user: &User) -> bool {
+/// Whether a Pod terminates, or the garbage collector has a ConfigMap to delete, and then its Pods.
+fn any_to_remove(user: &User) -> bool {
+    let frameworks = user.list("frameworks");
+    let is_orphan = |owner: &Value| !frameworks.iter().any(|framework| owner["uid"] == *framework.uid());
     user.list("pods").iter().any(|pod| pod.deleting())
+        || user.list("configmaps").iter().any(|map| map.controller().is_some_and(is_orphan))
 }
 
 /// Whether nothing is to happen to it any more: one that is held waits for its deadline, and a completed one

@@ -18,6 +18,8 @@ pub enum Defect {
     TrustOldView,
     /// B5: an empty Lease frees the slots of its holder at once.
     TrustEmptyLease,
+    /// B5: a life that others may have proved gone claims its Lease again, and gets slots.
+    ClaimAgain,
 }
 
 /// The rules that are switched off. Without the feature `defects` it behaves as [`Defects::NONE`].

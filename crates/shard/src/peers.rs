@@ -69,7 +69,7 @@ impl Peers {
     pub fn ready(&self, at: Duration, slowest: Duration, policy: &Policy) -> BTreeMap<Incarnation, Duration> {
         let ready =
             self.leases.values().filter(|lease| self.state(lease, at, slowest, policy) > LeaseState::Expired);
-        let live = |life: &Incarnation| !self.gone.contains(life);
+        let live = |life: &Incarnation| !self.gone.contains(life) || policy.defects.has(Defect::ClaimAgain);
         ready.filter_map(|lease| Some((lease.holder().cloned().filter(live)?, lease.held(at)))).collect()
     }
 

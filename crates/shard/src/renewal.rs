@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use framework_message::Ticket;
 
+use crate::defect::Defect;
 use crate::event::{Effect, Outcome};
 use crate::incarnation::{Gone, Incarnation};
 use crate::lease::{LeaseRecord, WatchedLease};
@@ -141,9 +142,10 @@ impl Renewal {
             self.not_before = at.saturating_add(policy.interval);
             return Some(Effect::ReadLease(self.name.clone()));
         };
+        let is_sure = policy.defects.has(Defect::ClaimAgain) || !self.may_have_held(seen, at, policy);
         let (record, gone) = match self.standing {
             Standing::Holder => (self.renewed(seen.record()?, policy), None),
-            Standing::Outside if !self.releasing && self.may_have_held(seen, at, policy) => {
+            Standing::Outside if !self.releasing && !is_sure => {
                 self.standing = Standing::Lost;
                 return None;
             }

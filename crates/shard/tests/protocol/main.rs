@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_macros, reason = "it says what it has counted")]
 
 mod explore;
+mod network;
 mod replica;
 mod rules;
 mod store;
@@ -43,7 +44,7 @@ fn disturb(world: &mut World, change: u64) {
         return;
     };
     let name = world.replicas[&one].me.lease().to_owned();
-    match world.dice(12) {
+    match world.dice(14) {
         0 | 1 => {
             world.join(&format!("n{change}"), &format!("pod {change}"));
         }
@@ -61,6 +62,16 @@ fn disturb(world: &mut World, change: u64) {
         8 => world.delete_lease(&name),
         9 | 10 => world.set_clock(one),
         11 if world.dice(3) == 0 => world.delete_map(),
+        12 => {
+            let long = i64::from(world.dice(80)) * 1000;
+            world.cut(one, 0, long);
+        }
+        13 => {
+            // It is cut off while it claims its Lease.
+            let joined = world.join(&format!("n{change}"), &format!("pod {change}"));
+            let (delay, long) = (i64::from(world.dice(80)) * 10, i64::from(world.dice(80)) * 1000);
+            world.cut(joined, delay, long);
+        }
         _ => {}
     }
 }
@@ -86,8 +97,11 @@ fn found(defect: Defect) -> u64 {
 
 #[test]
 fn each_missing_rule_is_found() {
-    use Defect::{ForgetHold, TakeBack, TakeOverAtOnce, TrustEmptyLease, TrustOldView, WallClock};
-    for defect in [ForgetHold, TakeOverAtOnce, TakeBack, WallClock, TrustEmptyLease, TrustOldView] {
+    use Defect::{
+        ClaimAgain, ForgetHold, TakeBack, TakeOverAtOnce, TrustEmptyLease, TrustOldView, WallClock,
+    };
+    for defect in [ForgetHold, TakeOverAtOnce, TakeBack, WallClock, TrustEmptyLease, TrustOldView, ClaimAgain]
+    {
         println!("{defect:?}: after {} seeds", found(defect));
     }
 }

@@ -6,17 +6,18 @@
 use std::collections::BTreeMap;
 
 use framework_message::{Slot, Slots};
-use framework_shard::event::{Effect, Event, Outcome};
+use framework_shard::event::{Effect, Event};
 use framework_shard::{Incarnation, Policy};
 
+use crate::network::unanswered;
 use crate::replica::{Clocks, Replica};
 use crate::store::Store;
 
-const SECOND: i64 = 1000;
+pub const SECOND: i64 = 1000;
 const LIFETIME: i64 = 28 * SECOND;
 
 #[derive(Clone, Debug)]
-enum Item {
+pub enum Item {
     Tick,
     Apply(Effect, Option<i64>),
     Tell(Event),
@@ -24,6 +25,9 @@ enum Item {
     Stop,
     Crash,
     Freeze(i64),
+    /// A cut begins, or ends.
+    Cut(i64),
+    Heal,
 }
 
 pub struct World {
@@ -31,8 +35,6 @@ pub struct World {
     pub store: Store,
     pub replicas: BTreeMap<u64, Replica>,
     pub calm: bool,
-    /// No request arrives and no watch shows anything.
-    pub deaf: bool,
     /// No write of the map arrives.
     pub puts_are_lost: bool,
     /// No listing ends.
@@ -43,11 +45,13 @@ pub struct World {
     pub puts: u64,
     /// Listings that were asked for.
     pub lists: u64,
-    random: fastrand::Rng,
+    pub random: fastrand::Rng,
     policy: Policy,
     slots: Vec<Slot>,
     queue: BTreeMap<(i64, u64), (u64, Item)>,
     frozen: BTreeMap<u64, i64>,
+    /// Until when a replica is cut off: no request of it arrives, and it hears nothing.
+    cut: BTreeMap<u64, i64>,
     creates: Vec<(Slot, Incarnation, i64)>,
     count: u64,
 }
@@ -59,7 +63,6 @@ impl World {
             store: Store::default(),
             replicas: BTreeMap::new(),
             calm: false,
-            deaf: false,
             puts_are_lost: false,
             lists_hang: false,
             drains_hang: false,
@@ -70,6 +73,7 @@ impl World {
             slots: (0..slots).map(Slot).collect(),
             queue: BTreeMap::new(),
             frozen: BTreeMap::new(),
+            cut: BTreeMap::new(),
             creates: Vec::new(),
             count: 0,
         }
@@ -80,7 +84,7 @@ impl World {
         self.count
     }
 
-    fn later(&mut self, replica: u64, delay: i64, item: Item) {
+    pub fn later(&mut self, replica: u64, delay: i64, item: Item) {
         let key = (self.time + delay, self.number());
         self.queue.insert(key, (replica, item));
     }
@@ -92,11 +96,7 @@ impl World {
         let clocks = Clocks { fast: self.random.i64(-100..=100), off };
         let me = Incarnation::new(name, &number.to_string());
         self.replicas.insert(number, Replica::new(self.policy, me, pod, clocks, &self.slots));
-        let names: Vec<_> = self.store.leases.keys().cloned().collect();
-        for name in names {
-            let seen = self.store.lease(&name);
-            self.later(number, 1, Item::Tell(Event::LeaseSeen { name, seen }));
-        }
+        self.open_watches(number);
         self.later(number, 0, Item::Tick);
         number
     }
@@ -111,6 +111,12 @@ impl World {
 
     pub fn freeze(&mut self, replica: u64, time: i64) {
         self.later(replica, 0, Item::Freeze(time));
+    }
+
+    /// A replica is cut off for a time, after a delay.
+    pub fn cut(&mut self, replica: u64, delay: i64, time: i64) {
+        self.later(replica, delay, Item::Cut(time));
+        self.later(replica, delay + time, Item::Heal);
     }
 
     /// The wall clock of a replica is set.
@@ -156,6 +162,10 @@ impl World {
         if let Item::Apply(effect, reply) = item {
             return self.apply(number, effect, reply);
         }
+        if let Item::Cut(time) = item {
+            self.cut.insert(number, self.time + time);
+            return;
+        }
         if matches!(item, Item::Crash) {
             self.replicas.remove(&number);
             return;
@@ -164,7 +174,15 @@ impl World {
             return self.later(number, until - self.time + 1, item);
         }
         let Some(replica) = self.replicas.get_mut(&number) else { return };
+        let cut_until = self.cut.get(&number).copied().filter(|until| *until > self.time);
         let event = match item {
+            Item::Tell(event @ Event::Listed(_)) if let Some(until) = cut_until => {
+                return self.later(number, until - self.time, Item::Tell(event));
+            }
+            Item::Tell(event) if cut_until.is_some() => match unanswered(event) {
+                Some(event) => event,
+                None => return,
+            },
             Item::Tick => {
                 let pause = i64::try_from(self.policy.interval.as_millis()).unwrap() / 5;
                 self.later(number, pause, Item::Tick);
@@ -185,9 +203,14 @@ impl World {
                 self.frozen.insert(number, self.time + time);
                 return;
             }
-            Item::Apply(..) | Item::Crash => return,
+            Item::Heal => return self.open_watches(number),
+            Item::Apply(..) | Item::Crash | Item::Cut(_) => return,
         };
         self.step(number, event);
+    }
+
+    pub fn is_cut(&self, replica: u64) -> bool {
+        self.cut.get(&replica).is_some_and(|until| *until > self.time)
     }
 
     /// Creates where it may.
@@ -228,6 +251,7 @@ impl World {
             Effect::Drain(slots) => self.later(number, quick, Item::Drained(slots)),
             Effect::Rejoin | Effect::Exit => {
                 let Some(replica) = self.replicas.remove(&number) else { return };
+                let former = number;
                 if effect == Effect::Rejoin {
                     let pod = format!("pod of {}", replica.me.lease());
                     let number = self.join(replica.me.lease(), &pod);
@@ -235,6 +259,9 @@ impl World {
                         *one = Replica::again(self.policy, one.me.clone(), &pod, one.clocks, &self.slots);
                     };
                     self.replicas.entry(number).and_modify(again);
+                    if let Some(until) = self.cut.get(&former).filter(|until| **until > self.time) {
+                        self.cut(number, 0, until - self.time);
+                    }
                 }
             }
             Effect::WriteLease { .. } | Effect::PutMap { .. } | Effect::ReadLease(_) | Effect::ReadMap => {
@@ -249,98 +276,13 @@ impl World {
         }
     }
 
-    /// A request is answered, is lost, or is applied and its reply is lost, perhaps long after its time-out.
-    fn send(&mut self, number: u64, effect: Effect, quick: i64) {
-        let fate = if self.calm { 9 } else { self.random.u8(..12) };
-        let unknown = match &effect {
-            Effect::WriteLease { ticket, .. } => {
-                Event::LeaseWritten { ticket: *ticket, outcome: Outcome::Unknown }
-            }
-            Effect::PutMap { ticket, .. } => Event::MapPut { ticket: *ticket, outcome: Outcome::Unknown },
-            Effect::ReadMap => Event::MapRead(None),
-            _ => Event::Tick,
-        };
-        let lost = self.deaf || self.puts_are_lost && matches!(effect, Effect::PutMap { .. });
-        match fate {
-            _ if lost => self.later(number, 3 * SECOND, Item::Tell(unknown)),
-            0 => self.later(number, 3 * SECOND, Item::Tell(unknown)),
-            1 | 2 => {
-                let late = if fate == 1 { 12 * SECOND } else { 3 * SECOND };
-                let arrival = self.random.i64(0..late);
-                self.later(number, arrival, Item::Apply(effect, None));
-                self.later(number, 3 * SECOND, Item::Tell(unknown));
-            }
-            _ => {
-                let back = self.random.i64(1..300);
-                self.later(number, quick, Item::Apply(effect, Some(back)));
-            }
-        }
-    }
-
-    fn apply(&mut self, number: u64, effect: Effect, reply: Option<i64>) {
-        let outcome = |version: Option<_>| version.map_or(Outcome::Refused, Outcome::Done);
-        let event = match effect {
-            Effect::WriteLease { name, base, record, ticket } => {
-                let version = self.store.write_lease(&name, base, record);
-                version.iter().for_each(|_| self.show_lease(&name));
-                Event::LeaseWritten { ticket, outcome: outcome(version) }
-            }
-            Effect::PutMap { base, map, ticket } => {
-                let version = self.store.put_map(base, map);
-                if version.is_some() {
-                    self.puts += 1;
-                    self.show_map();
-                }
-                Event::MapPut { ticket, outcome: outcome(version) }
-            }
-            Effect::ReadLease(name) => {
-                let seen = self.store.lease(&name);
-                Event::LeaseSeen { name, seen }
-            }
-            _ => Event::MapRead(Some(self.store.map())),
-        };
-        if let Some(back) = reply {
-            self.later(number, back, Item::Tell(event));
-        }
-    }
-
-    fn show_lease(&mut self, name: &str) {
-        let event = Event::LeaseSeen { name: name.to_owned(), seen: self.store.lease(name) };
-        self.show(&event);
-    }
-
-    fn show_map(&mut self) {
-        let event = Event::MapSeen(self.store.map());
-        self.show(&event);
-    }
-
-    /// A watch shows a change: soon, late, twice, or never.
-    fn show(&mut self, event: &Event) {
-        for number in self.replicas.keys().copied().collect::<Vec<_>>() {
-            let fate = if self.calm { 9 } else { self.random.u8(..12) };
-            let lag = self.random.i64(1..200);
-            match fate {
-                _ if self.deaf => {}
-                0 => {}
-                1 => {
-                    let late = self.random.i64(0..20 * SECOND);
-                    self.later(number, lag + late, Item::Tell(event.clone()));
-                }
-                2 => {
-                    self.later(number, lag, Item::Tell(event.clone()));
-                    self.later(number, 5 * lag, Item::Tell(event.clone()));
-                }
-                _ => self.later(number, lag, Item::Tell(event.clone())),
-            }
-        }
-    }
-
     /// No faults from now on; all watches are opened again.
     pub fn calm_down(&mut self) {
         self.calm = true;
-        let names: Vec<_> = self.store.leases.keys().cloned().collect();
-        names.iter().for_each(|name| self.show_lease(name));
-        self.show_map();
+        self.cut.clear();
+        for number in self.replicas.keys().copied().collect::<Vec<_>>() {
+            self.open_watches(number);
+        }
     }
 
     /// The lives that may act for a slot.

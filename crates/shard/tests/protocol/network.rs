@@ -1,0 +1,112 @@
+//! What happens to messages between replicas and the store: they are late, lost and repeated.
+
+use framework_shard::event::{Effect, Event, Outcome};
+
+use crate::world::{Item, SECOND, World};
+
+/// What a replica learns of this message if it does not arrive: a request has an unknown outcome.
+pub fn unanswered(event: Event) -> Option<Event> {
+    match event {
+        Event::LeaseWritten { ticket, .. } => Some(Event::LeaseWritten { ticket, outcome: Outcome::Unknown }),
+        Event::MapPut { ticket, .. } => Some(Event::MapPut { ticket, outcome: Outcome::Unknown }),
+        Event::MapRead(_) => Some(Event::MapRead(None)),
+        Event::LeaseSeen { .. } | Event::MapSeen(_) => None,
+        event => Some(event),
+    }
+}
+
+impl World {
+    /// A request is answered, is lost, or is applied and its reply is lost, perhaps long after its time-out.
+    pub fn send(&mut self, number: u64, effect: Effect, quick: i64) {
+        let fate = if self.calm { 9 } else { self.random.u8(..12) };
+        let unknown = match &effect {
+            Effect::WriteLease { ticket, .. } => {
+                Event::LeaseWritten { ticket: *ticket, outcome: Outcome::Unknown }
+            }
+            Effect::PutMap { ticket, .. } => Event::MapPut { ticket: *ticket, outcome: Outcome::Unknown },
+            Effect::ReadMap => Event::MapRead(None),
+            _ => Event::Tick,
+        };
+        let lost = self.is_cut(number) || self.puts_are_lost && matches!(effect, Effect::PutMap { .. });
+        match fate {
+            _ if lost => self.later(number, 3 * SECOND, Item::Tell(unknown)),
+            0 => self.later(number, 3 * SECOND, Item::Tell(unknown)),
+            1 | 2 => {
+                let late = if fate == 1 { 12 * SECOND } else { 3 * SECOND };
+                let arrival = self.random.i64(0..late);
+                self.later(number, arrival, Item::Apply(effect, None));
+                self.later(number, 3 * SECOND, Item::Tell(unknown));
+            }
+            _ => {
+                let back = self.random.i64(1..300);
+                self.later(number, quick, Item::Apply(effect, Some(back)));
+            }
+        }
+    }
+
+    pub fn apply(&mut self, number: u64, effect: Effect, reply: Option<i64>) {
+        let outcome = |version: Option<_>| version.map_or(Outcome::Refused, Outcome::Done);
+        let event = match effect {
+            Effect::WriteLease { name, base, record, ticket } => {
+                let version = self.store.write_lease(&name, base, record);
+                version.iter().for_each(|_| self.show_lease(&name));
+                Event::LeaseWritten { ticket, outcome: outcome(version) }
+            }
+            Effect::PutMap { base, map, ticket } => {
+                let version = self.store.put_map(base, map);
+                if version.is_some() {
+                    self.puts += 1;
+                    self.show_map();
+                }
+                Event::MapPut { ticket, outcome: outcome(version) }
+            }
+            Effect::ReadLease(name) => {
+                let seen = self.store.lease(&name);
+                Event::LeaseSeen { name, seen }
+            }
+            _ => Event::MapRead(Some(self.store.map())),
+        };
+        if let Some(back) = reply {
+            self.later(number, back, Item::Tell(event));
+        }
+    }
+
+    pub fn show_lease(&mut self, name: &str) {
+        let event = Event::LeaseSeen { name: name.to_owned(), seen: self.store.lease(name) };
+        self.show(&event);
+    }
+
+    pub fn show_map(&mut self) {
+        let event = Event::MapSeen(self.store.map());
+        self.show(&event);
+    }
+
+    /// A replica opens its watches and sees what there is.
+    pub fn open_watches(&mut self, number: u64) {
+        for name in self.store.leases.keys().cloned().collect::<Vec<_>>() {
+            let seen = self.store.lease(&name);
+            self.later(number, 1, Item::Tell(Event::LeaseSeen { name, seen }));
+        }
+        self.later(number, 1, Item::Tell(Event::MapSeen(self.store.map())));
+    }
+
+    /// A watch shows a change: soon, late, twice, or never.
+    fn show(&mut self, event: &Event) {
+        for number in self.replicas.keys().copied().collect::<Vec<_>>() {
+            let fate = if self.calm { 9 } else { self.random.u8(..12) };
+            let lag = self.random.i64(1..200);
+            match fate {
+                0 => {}
+                1 => {
+                    let late = self.random.i64(0..20 * SECOND);
+                    self.later(number, lag + late, Item::Tell(event.clone()));
+                }
+                2 => {
+                    self.later(number, lag, Item::Tell(event.clone()));
+                    self.later(number, 5 * lag, Item::Tell(event.clone()));
+                }
+                _ => self.later(number, lag, Item::Tell(event.clone())),
+            }
+        }
+    }
+}

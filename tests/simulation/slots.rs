@@ -16,6 +16,7 @@ use super::controller::member_of;
 
 /// The ConfigMap that holds the map of slots.
 pub const MAP: &str = "frameworkcontroller-slots";
+const LEADER: &str = "frameworkcontroller-leader";
 /// The kinds that replicas act on for Frameworks.
 const ACTED_ON: [&str; 3] = ["frameworks", "configmaps", "pods"];
 /// The longest life of a request: later than this after it was sent, nothing comes of it.
@@ -80,7 +81,13 @@ pub struct Counts {
 
 /// Whether a change or a request is of the replicas themselves, and not of a Framework.
 pub fn is_of_members(plural: &str, name: &str) -> bool {
-    plural == "leases" || (plural == "configmaps" && name == MAP)
+    match plural {
+        "leases" => true,
+        "configmaps" => name == MAP,
+        // The story of the map.
+        "events" => name.starts_with(LEADER),
+        _ => false,
+    }
 }
 
 /// The changes but those of Leases and map, which never end.

@@ -176,7 +176,8 @@ impl Stage {
         const LINES: usize = 3000;
         let end = history.changes.iter().position(|change| Some(change.rv) == rv);
         let end = end.map_or(history.changes.len(), |index| index + 1);
-        let at = history.changes.get(end.saturating_sub(1)).map_or(u128::MAX, |change| change.at.as_micros());
+        let broken = history.changes.get(end.saturating_sub(1)).filter(|_| rv.is_some());
+        let at = broken.map_or(u128::MAX, |change| change.at.as_micros());
         let lines = history.lines();
         let messages = self.cluster.trace();
         let said = messages.iter().filter(|entry| u128::from(entry.micros) <= at);

@@ -300,16 +300,17 @@ impl Troupe {
                 Err(_) => return Ended::Never("a replica that was stopped runs on".to_owned()),
             }
         }
-        let limit = self.stage.cluster.clock().elapsed() + BOUND;
+        // A replica that has just begun needs the time that all of them need to share the slots.
+        let begun = self.stage.cluster.clock().elapsed();
         loop {
             pass(SECOND * 10).await;
             let now = self.stage.cluster.clock().elapsed();
             let history = self.stage.cluster.history();
             let last = slots::changes(&history).last().map(|change| change.at).unwrap_or_default();
-            if now.saturating_sub(last) > QUIET {
+            if now.saturating_sub(last.max(begun)) > QUIET {
                 break;
             }
-            if now > limit {
+            if now > begun + BOUND {
                 return Ended::Restless;
             }
         }

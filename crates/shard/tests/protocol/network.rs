@@ -1,10 +1,10 @@
-//! What happens to messages between replicas and the store: they are late, lost and repeated.
+//! The fate of messages between replicas and the store: they are late, lost and repeated.
 
 use framework_shard::event::{Effect, Event, Outcome};
 
 use crate::world::{Item, SECOND, World};
 
-/// What a replica learns of this message if it does not arrive: a request has an unknown outcome.
+/// The event that a replica gets if this message does not arrive: a request has an unknown outcome then.
 pub fn unanswered(event: Event) -> Option<Event> {
     match event {
         Event::LeaseWritten { ticket, .. } => Some(Event::LeaseWritten { ticket, outcome: Outcome::Unknown }),

@@ -3,7 +3,7 @@
 //! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods, each consistent; in the other order,
 //! objects would seem to have vanished. No event is dropped: a full channel holds the watch up. A watch that
 //! ends is resumed from its last resourceVersion; if that is too old, the objects are listed again. Errors
-//! are followed by a back-off.
+//! are followed by a back-off, which ends when slots come: an API server that grants them answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,16 +99,18 @@ pub async fn watch_while_served<T: Kind>(
     if !begin(&mut source, &mut selector, &sink).await {
         return;
     }
+    let mut delay = None;
     loop {
         let seen = tokio::select! {
             biased;
             () = selector.changed() => {
+                delay = None;
                 if !begin(&mut source, &mut selector, &sink).await {
                     return;
                 }
                 continue;
             }
-            seen = source.next() => seen,
+            seen = next(&mut source, &mut delay) => seen,
         };
         if let Some((seen, found)) = source.went_back()
             && sink.events.send(Event::StoreWentBack { seen, found }).await.is_err()
@@ -138,9 +140,13 @@ pub async fn watch_while_served<T: Kind>(
                 if sink.declared.is_some() && is_not_served(&error) {
                     return;
                 }
-                let delay = backoff.delay();
-                report(resource.plural, &error, delay);
-                tokio::time::sleep(delay).await;
+                if has_expired(&error) {
+                    // The API server served this watch, so that earlier failures are over.
+                    backoff.reset();
+                }
+                let wait = backoff.delay();
+                report(resource.plural, &error, wait);
+                delay = Some(wait);
                 continue;
             }
         };
@@ -152,6 +158,18 @@ pub async fn watch_while_served<T: Kind>(
             turn.pass();
         }
     }
+}
+
+/// The next event, after the delay.
+async fn next<T: Kind>(
+    source: &mut Source<T>,
+    delay: &mut Option<Duration>,
+) -> Result<watcher::Event<Watched<T>>, watcher::Error> {
+    if let Some(wait) = *delay {
+        tokio::time::sleep(wait).await;
+        *delay = None;
+    }
+    source.next().await
 }
 
 /// Begins with the share that the selector names now, once there is one. Returns whether events are taken.
@@ -186,13 +204,17 @@ fn is_not_served(error: &watcher::Error) -> bool {
     code == 404 || code == 403
 }
 
+/// Whether a watch is too far behind.
+fn has_expired(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchError(status) if status.code == 410)
+}
+
 fn report(resource: &str, error: &watcher::Error, delay: Duration) {
-    match error {
+    if has_expired(error) {
         // This is normal: the API server's history was compacted.
-        watcher::Error::WatchError(status) if status.code == 410 => {
-            debug!(resource, "the watch is too far behind, listing again");
-        }
-        error => warn!(resource, %error, retry_in = ?delay, "a watch failed and is tried again"),
+        debug!(resource, retry_in = ?delay, "the watch is too far behind, listing again");
+    } else {
+        warn!(resource, %error, retry_in = ?delay, "a watch failed and is tried again");
     }
 }
 

@@ -202,6 +202,19 @@ async fn a_list_that_fails_is_tried_again_with_growing_delays() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_too_far_behind_after_failures_lists_soon() {
+    let mut replies = vec![list("10", "", &[])];
+    replies.extend((0..5).map(|_| (503, String::new())));
+    replies.extend([events(&[("ERROR", gone())]), list("20", "", &[])]);
+    let script = Script::new(replies);
+    let begun = tokio::time::Instant::now();
+    assert_eq!(seen(&script).await, ["restarted", "synced", "restarted", "synced"]);
+    // 0.8 s doubled four times, and once more the first delay, each within a quarter.
+    let waited = begun.elapsed() - Duration::from_secs(200);
+    assert!(waited > Duration::from_secs(19) && waited < Duration::from_millis(32_100), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn lists_begin_one_after_the_other() {
     let [first, second, third] = Turn::chain();
     assert!(first.after.is_none() && first.then.is_some());
@@ -347,6 +360,20 @@ async fn granted_slots_are_listed_alone_and_the_watch_goes_on_where_it_was() {
     assert_eq!(asked[0], "list 2");
     assert!(asked[1].starts_with("list 2"), "{asked:?}");
     assert_eq!(asked[2..], ["watch 1,2 from 12", "watch 1,2 from 22"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_that_are_granted_while_a_watch_waits_are_listed_at_once() {
+    let mut first = vec![list("10", "", &[])];
+    first.extend((0..8).map(|_| (503, String::new())));
+    let mut share = Share::begin(&[1], first).await;
+    // Its fifth failure is followed by ten seconds or more, and nothing is seen for as long.
+    let begun = tokio::time::Instant::now();
+    share.script.replies.lock().unwrap().clear();
+    let (seen, asked) = share.change(&[1, 2], &[2], vec![list("20", "", &[])]).await;
+    assert_eq!(seen, ["lists [2]", "restarted", "synced"]);
+    assert_eq!(asked, ["list 2", "watch 1,2 from 10"]);
+    assert_eq!(begun.elapsed(), Duration::from_secs(10), "the silence after the last event");
 }
 
 #[tokio::test(start_paused = true)]

@@ -65,7 +65,12 @@ impl Jobs {
         let seen = block_on(cluster::frameworks(&self.namespace).list(&ListParams::default()));
         let seen = seen.expect("a list").items;
         let over = seen.iter().filter(|seen| state(seen) == Some(State::Completed));
-        for _ in seen.len() - over.count()..frameworks {
+        self.add(random, frameworks.saturating_sub(seen.len() - over.count()));
+    }
+
+    /// Creates so many more.
+    pub fn add(&mut self, random: &mut fastrand::Rng, frameworks: usize) {
+        for _ in 0..frameworks {
             let name = format!("job{:04}", self.fates.len());
             let fate = random.choice([Fate::Succeeds, Fate::SucceedsTheSecondTime, Fate::Fails]);
             let fate = fate.expect("there are three");

@@ -23,6 +23,12 @@ const ALWAYS: [&str; 3] = ["a", "b", "c"];
 const AT_TIMES: [&str; 2] = ["d", "e"];
 /// How long a replica is stopped or cut off: its slots are taken over meanwhile.
 const AWAY: Duration = Duration::from_secs(3 * LEASE);
+/// Jobs that are created while a replica is away: of three replicas, each surely owns some of them.
+const PROBES: usize = 24;
+/// The goal for a replica that is asked to end.
+const HAND_OVER: Duration = Duration::from_secs(1);
+/// The goal for the first write after a replica was lost.
+const FIRST_WRITE: Duration = Duration::from_millis(1200 * LEASE + 2000);
 
 /// The disturbance of one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,7 +127,7 @@ impl Chaos {
         self.random.shuffle(&mut injections);
         for injection in injections {
             all.iter_mut().for_each(|jobs| jobs.fill(&mut self.random, each));
-            let took = self.inject(injection);
+            let took = self.inject(injection, &mut all[0]);
             println!("{injection:?}: taken over after {:.1} s", took.as_secs_f64());
             self.took.entry(injection).or_default().push(took);
         }
@@ -129,92 +135,111 @@ impl Chaos {
         let (map, _) = map.end_with_changes(checkers::slim);
         let histories = all.map(|jobs| jobs.end(&map, &mut self.findings));
         for (injection, taken) in self.taken.drain(..) {
-            self.first.entry(injection).or_default().push(taken.first(&histories));
+            let first = taken.first(&histories);
+            if first.write.is_none_or(|after| after > FIRST_WRITE) {
+                println!("late: {injection:?} of {taken}: {first:?}");
+            }
+            self.first.entry(injection).or_default().push(first);
         }
     }
 
     /// Disturbs; returns the time until the others had the slots, or all had equal shares.
-    fn inject(&mut self, injection: Injection) -> Duration {
+    fn inject(&mut self, injection: Injection, jobs: &mut Jobs) -> Duration {
         let name = self.random.choice(ALWAYS).expect("there are three");
-        let others: Vec<&'static str> = ALWAYS.into_iter().filter(|other| *other != name).collect();
-        if matches!(injection, Kill | Restart | Stop | Freeze | CutOff) {
-            self.taken.push((injection, Taken::from(name)));
-        }
+        let begun = Instant::now();
         match injection {
-            Kill => {
-                self.replicas.kill(name);
-                self.replicas.forget(name);
-                let took = self.replicas.await_shares();
-                self.begin(name);
-                self.replicas.await_shares();
-                took
-            }
-            Restart => {
-                self.replicas.kill(name);
-                self.replicas.restart(name, &config(&self.relays[name]));
-                self.replicas.await_shares()
-            }
-            Stop => {
-                let begun = Instant::now();
-                assert!(self.replicas.stop(name).success(), "{}", cluster::log_of(name));
-                let took = begun.elapsed();
-                self.begin(name);
-                self.replicas.await_shares();
-                took
-            }
-            Freeze => {
-                self.replicas.freeze(name);
-                let took = self.away(&others);
-                self.replicas.thaw(name);
-                self.replicas.await_shares();
-                took
-            }
-            CutOff => {
-                self.relays[name].cut();
-                let took = self.away(&others);
-                self.relays[name].mend();
-                self.replicas.await_shares();
-                took
-            }
+            Kill | Restart | Stop | Freeze | CutOff => return self.lose(name, injection, jobs),
             ApiServer => {
-                let begun = Instant::now();
                 drop(Crashed::now());
                 self.replicas.await_shares();
-                begun.elapsed()
             }
             Etcd => {
-                let begun = Instant::now();
                 restart(Component::Etcd).expect("it starts");
                 await_frameworks_by(&client());
                 // kwok never repeats a PATCH that was answered with 500, as a kubelet would: its Pod would
                 // stay pending. A new kwok lists all Pods.
                 restart(Component::Kwok).expect("it starts");
                 self.replicas.await_shares();
-                begun.elapsed()
             }
             Roll => self.roll(),
-            Scale => self.scale(name, &others),
+            Scale => self.scale(name),
         }
+        begun.elapsed()
     }
 
-    fn roll(&mut self) -> Duration {
+    /// Takes a replica away, and gives its slots something to do at once: more jobs are created. Returns the
+    /// time until the others had the slots.
+    fn lose(&mut self, name: &'static str, injection: Injection, jobs: &mut Jobs) -> Duration {
+        self.taken.push((injection, Taken::from(name)));
         let begun = Instant::now();
+        let mut left = Duration::ZERO;
+        match injection {
+            Kill => self.replicas.kill(name),
+            Restart => {
+                self.replicas.kill(name);
+                self.replicas.restart(name, &config(&self.relays[name]));
+            }
+            Freeze => self.replicas.freeze(name),
+            CutOff => self.relays[name].cut(),
+            _ => {
+                let (taken, ended) = self.replicas.leave(name);
+                assert!(ended.success(), "{}", cluster::log_of(name));
+                left = taken;
+            }
+        }
+        jobs.add(&mut self.random, PROBES);
+        let took = match injection {
+            Kill => {
+                self.replicas.forget(name);
+                self.replicas.await_shares();
+                let took = begun.elapsed();
+                self.begin(name);
+                took
+            }
+            Restart => {
+                self.replicas.await_shares();
+                begun.elapsed()
+            }
+            Freeze => {
+                let took = self.away(begun, name);
+                self.replicas.thaw(name);
+                took
+            }
+            CutOff => {
+                let took = self.away(begun, name);
+                self.relays[name].mend();
+                took
+            }
+            _ => {
+                if left > HAND_OVER {
+                    println!(
+                        "late: {name} handed over after {left:?}:\n{}",
+                        last_lines(&cluster::log_of(name))
+                    );
+                }
+                self.begin(name);
+                left
+            }
+        };
+        self.replicas.await_shares();
+        took
+    }
+
+    fn roll(&mut self) {
         for name in ALWAYS {
             assert!(self.replicas.stop(name).success(), "{}", cluster::log_of(name));
             self.begin(name);
             self.replicas.await_shares();
         }
-        begun.elapsed()
     }
 
     /// Leaves one replica alone, then has five, and three again.
-    fn scale(&mut self, alone: &'static str, others: &[&'static str]) -> Duration {
-        let begun = Instant::now();
-        for other in others {
+    fn scale(&mut self, alone: &'static str) {
+        for other in others(alone) {
             self.replicas.stop(other);
         }
         self.replicas.await_shares();
-        for more in ALWAYS.into_iter().filter(|name| *name != alone).chain(AT_TIMES) {
+        for more in others(alone).chain(AT_TIMES) {
             self.begin(more);
         }
         self.replicas.await_shares();
@@ -222,13 +247,13 @@ impl Chaos {
             self.replicas.stop(name);
         }
         self.replicas.await_shares();
-        begun.elapsed()
     }
 
     /// Waits until the others have the slots of one that is away, and until it was away for long enough.
-    fn away(&self, others: &[&str]) -> Duration {
-        let deadline = Instant::now() + AWAY;
-        let took = self.replicas.await_shares_of(others);
+    fn away(&self, begun: Instant, name: &str) -> Duration {
+        let deadline = begun + AWAY;
+        self.replicas.await_shares_of(&others(name).collect::<Vec<_>>());
+        let took = begun.elapsed();
         while Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -262,6 +287,17 @@ impl Chaos {
         );
         assert!(all.is_empty(), "{all:#?}");
     }
+}
+
+/// The replicas that there always are, but for one.
+fn others(name: &str) -> impl Iterator<Item = &'static str> {
+    ALWAYS.into_iter().filter(move |other| *other != name)
+}
+
+/// The last lines of a log that are no snapshots of objects.
+fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().filter(|line| !line.contains("ObjectSnapshot")).collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
 /// Three ranks of some times.

@@ -1,6 +1,7 @@
 //! The time from the end of a replica until another one writes for its slots, and until one creates there. It
 //! comes from the history, where the versions of the map say whose each write was.
 
+use std::fmt;
 use std::time::Duration;
 
 use framework_sim::check::owners::{self, Write};
@@ -12,6 +13,7 @@ use crate::cluster::replicas::{host_of, owners};
 /// A replica that is disturbed, and the slots that it had.
 #[derive(Clone, Debug)]
 pub struct Taken {
+    name: String,
     at: Timestamp,
     /// Each with the incarnation that owned it.
     slots: Vec<(u8, String)>,
@@ -26,11 +28,17 @@ pub struct First {
     pub create: Option<Duration>,
 }
 
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with {} slots at {}", self.name, self.slots.len(), self.at)
+    }
+}
+
 impl Taken {
     /// Notes the slots of a replica, just before it is disturbed.
     pub fn from(name: &str) -> Taken {
         let slots = owners().into_iter().filter(|(_, owner)| host_of(owner) == name).collect();
-        Taken { at: Timestamp::now(), slots }
+        Taken { name: name.to_owned(), at: Timestamp::now(), slots }
     }
 
     /// The times in these histories.

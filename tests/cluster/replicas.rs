@@ -82,6 +82,16 @@ impl Replicas {
         installed().terminate_hosted(pid, GRACE).expect("it ends")
     }
 
+    /// Asks one to end, and waits until the others have its slots and it has ended. Returns the first time.
+    pub fn leave(&mut self, name: &str) -> (Duration, ExitStatus) {
+        let (pid, _) = self.running.remove(name).expect("it runs");
+        std::thread::scope(|scope| {
+            let ended = scope.spawn(|| installed().terminate_hosted(pid, GRACE).expect("it ends"));
+            let taken = self.await_shares();
+            (taken, ended.join().expect("it is waited for"))
+        })
+    }
+
     /// Stops one with SIGSTOP, so that it keeps its connections and its opinions.
     pub fn freeze(&self, name: &str) {
         installed().pause_hosted(self.running[name].0).expect("it runs");

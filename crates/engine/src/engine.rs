@@ -14,6 +14,7 @@ use framework_core::plan::Report;
 use framework_core::{Defect, Policy};
 use framework_message::{Key, MayAct, Now, Ownership, Slot, Slots, Ticket};
 use jiff::Timestamp;
+use tracing::info;
 
 use crate::budget::{Budget, Part};
 use crate::cache::{Cache, Entry};
@@ -260,6 +261,12 @@ impl Engine {
         let slots = self.drain.begin(slots, now.steady);
         if slots.is_empty() {
             return;
+        }
+        let states = self.cache.iter().filter_map(|(_, entry)| entry.state.as_ref());
+        let in_doubt = states.filter(|state| slots.contains(state.slot) && self.may_be_overtaken(state));
+        let frameworks = in_doubt.count();
+        if frameworks > 0 {
+            info!(frameworks, "waiting until no request of a Framework without a reply can land");
         }
         for key in self.cache.keys() {
             let state = self.cache.get_mut(&key).and_then(|entry| entry.state.as_mut());

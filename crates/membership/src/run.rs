@@ -302,16 +302,28 @@ impl Driver {
                 for (slot, epoch) in slots.iter().filter_map(|slot| Some((slot, self.member.epoch(slot)?))) {
                     self.parts.ownership.grant(slot, epoch);
                 }
+                info!(slots = slots.iter().count(), "slots were granted; listing them");
                 self.notify(Notice::Granted(slots));
             }
             Effect::Own { slots, until } => self.own(now, slots, until),
-            Effect::Hold { slots, until } if !slots.is_empty() => self.notify(Notice::Hold(slots, until)),
+            Effect::Hold { slots, until } if !slots.is_empty() => {
+                let seconds = until.saturating_sub(now.boot).as_secs();
+                info!(slots = slots.iter().count(), seconds, "creates of an earlier owner may still land");
+                self.notify(Notice::Hold(slots, until));
+            }
             Effect::Hold { .. } => {}
-            Effect::Drain(slots) => self.notify(Notice::Drain(slots)),
+            Effect::Drain(slots) => {
+                info!(slots = slots.iter().count(), "handing slots over");
+                self.notify(Notice::Drain(slots));
+            }
             Effect::Resume(slots) => self.notify(Notice::Resume(slots)),
             Effect::Disown(slots) => {
                 // At once, and not when the controller comes to it.
                 slots.iter().for_each(|slot| self.parts.ownership.disown(slot));
+                let ended = slots.and(self.begun);
+                if !ended.is_empty() {
+                    info!(slots = ended.iter().count(), "slots are no longer owned");
+                }
                 self.begun = self.begun.without(slots);
                 self.notify(Notice::Lost(slots));
             }
@@ -329,6 +341,7 @@ impl Driver {
         let begins = slots.without(self.begun);
         self.begun = self.begun.or(slots);
         if !begins.is_empty() {
+            info!(slots = begins.iter().count(), "slots are owned");
             self.notify(Notice::Begin(begins));
         }
         if now.boot >= self.until {

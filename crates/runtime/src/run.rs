@@ -384,7 +384,13 @@ impl Controller {
             }
             Effect::StoreWentBack { seen, found } => self.went_back = Some((seen, found)),
             Effect::TimeHeard { sent, date } => self.queueing.heard(sent, date),
-            Effect::Drained(slots) => self.drained = self.drained.or(slots),
+            Effect::Drained(slots) => {
+                self.drained = self.drained.or(slots);
+                let waiting = slots.and(self.queueing.unsettled(self.clock.now())).iter().count();
+                if waiting > 0 && self.shares.is_some() {
+                    info!(slots = waiting, "waiting until no request of a queue without a reply can land");
+                }
+            }
             Effect::Listed(slots) => self.shares.iter_mut().for_each(|shares| shares.listed(slots)),
         }
     }

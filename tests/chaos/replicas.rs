@@ -23,8 +23,8 @@ const ALWAYS: [&str; 3] = ["a", "b", "c"];
 const AT_TIMES: [&str; 2] = ["d", "e"];
 /// How long a replica is stopped or cut off: its slots are taken over meanwhile.
 const AWAY: Duration = Duration::from_secs(3 * LEASE);
-/// Jobs that are created while a replica is away: of three replicas, each surely owns some of them.
-const PROBES: usize = 24;
+/// Jobs that are created while a replica is away: each of three surely owns some of them.
+const MORE: usize = 24;
 /// The goal for a replica that is asked to end.
 const HAND_OVER: Duration = Duration::from_secs(1);
 /// The goal for the first write after a replica was lost.
@@ -172,24 +172,10 @@ impl Chaos {
     fn lose(&mut self, name: &'static str, injection: Injection, jobs: &mut Jobs) -> Duration {
         self.taken.push((injection, Taken::from(name)));
         let begun = Instant::now();
-        let mut left = Duration::ZERO;
-        match injection {
-            Kill => self.replicas.kill(name),
-            Restart => {
-                self.replicas.kill(name);
-                self.replicas.restart(name, &config(&self.relays[name]));
-            }
-            Freeze => self.replicas.freeze(name),
-            CutOff => self.relays[name].cut(),
-            _ => {
-                let (taken, ended) = self.replicas.leave(name);
-                assert!(ended.success(), "{}", cluster::log_of(name));
-                left = taken;
-            }
-        }
-        jobs.add(&mut self.random, PROBES);
         let took = match injection {
             Kill => {
+                self.replicas.kill(name);
+                jobs.add(&mut self.random, MORE);
                 self.replicas.forget(name);
                 self.replicas.await_shares();
                 let took = begun.elapsed();
@@ -197,28 +183,36 @@ impl Chaos {
                 took
             }
             Restart => {
-                self.replicas.await_shares();
-                begun.elapsed()
+                self.replicas.kill(name);
+                self.replicas.restart(name, &config(&self.relays[name]));
+                let took = self.replicas.await_shares();
+                jobs.add(&mut self.random, MORE);
+                took
             }
             Freeze => {
+                self.replicas.freeze(name);
+                jobs.add(&mut self.random, MORE);
                 let took = self.away(begun, name);
                 self.replicas.thaw(name);
                 took
             }
             CutOff => {
+                self.relays[name].cut();
+                jobs.add(&mut self.random, MORE);
                 let took = self.away(begun, name);
                 self.relays[name].mend();
                 took
             }
             _ => {
-                if left > HAND_OVER {
-                    println!(
-                        "late: {name} handed over after {left:?}:\n{}",
-                        last_lines(&cluster::log_of(name))
-                    );
+                let (took, ended) = self.replicas.leave(name);
+                assert!(ended.success(), "{}", cluster::log_of(name));
+                jobs.add(&mut self.random, MORE);
+                if took > HAND_OVER {
+                    let log = last_lines(&cluster::log_of(name));
+                    println!("late: {name} handed over after {took:?}:\n{log}");
                 }
                 self.begin(name);
-                left
+                took
             }
         };
         self.replicas.await_shares();

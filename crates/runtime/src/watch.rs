@@ -140,11 +140,7 @@ pub async fn watch_while_served<T: Kind>(
                 if sink.declared.is_some() && is_not_served(&error) {
                     return;
                 }
-                if has_expired(&error) {
-                    // The API server served this watch, so that earlier failures are over.
-                    backoff.reset();
-                }
-                let wait = backoff.delay();
+                let wait = backoff.delay_after(&error);
                 report(resource.plural, &error, wait);
                 delay = Some(wait);
                 continue;
@@ -276,7 +272,11 @@ impl Backoff {
         self.failures = 0;
     }
 
-    fn delay(&mut self) -> Duration {
+    fn delay_after(&mut self, error: &watcher::Error) -> Duration {
+        if has_expired(error) {
+            // The API server served this watch, so that earlier failures are over.
+            self.reset();
+        }
         let base = Self::FIRST.saturating_mul(1 << self.failures.min(10)).min(Self::LAST);
         self.failures += 1;
         base.mul_f64(0.75 + self.rng.f64() / 2.0)

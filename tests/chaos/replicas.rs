@@ -23,11 +23,11 @@ const ALWAYS: [&str; 3] = ["a", "b", "c"];
 const AT_TIMES: [&str; 2] = ["d", "e"];
 /// How long a replica is stopped or cut off: its slots are taken over meanwhile.
 const AWAY: Duration = Duration::from_secs(3 * LEASE);
-/// Jobs that are created while a replica is away: each of three surely owns some of them.
+/// Jobs that are created while a replica is away: it almost surely owns some of them.
 const MORE: usize = 24;
 /// The goal for a replica that is asked to end.
 const HAND_OVER: Duration = Duration::from_secs(1);
-/// The goal for the first write after a replica was lost.
+/// The goal for the first write after a replica was lost: 1.2 Leases and two seconds.
 const FIRST_WRITE: Duration = Duration::from_millis(1200 * LEASE + 2000);
 
 /// The disturbance of one moment.
@@ -203,7 +203,7 @@ impl Chaos {
                 self.relays[name].mend();
                 took
             }
-            _ => {
+            Stop => {
                 let (took, ended) = self.replicas.leave(name);
                 assert!(ended.success(), "{}", cluster::log_of(name));
                 jobs.add(&mut self.random, MORE);
@@ -214,6 +214,7 @@ impl Chaos {
                 self.begin(name);
                 took
             }
+            ApiServer | Etcd | Roll | Scale => unreachable!("{injection:?} takes no single replica away"),
         };
         self.replicas.await_shares();
         took

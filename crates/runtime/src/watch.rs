@@ -3,7 +3,7 @@
 //! Guarantees: LISTs start in the order Frameworks, ConfigMaps, Pods, each consistent; in the other order,
 //! objects would seem to have vanished. No event is dropped: a full channel holds the watch up. A watch that
 //! ends is resumed from its last resourceVersion; if that is too old, the objects are listed again. Errors
-//! are followed by a back-off, which ends when slots come: an API server that grants them answers.
+//! are followed by a back-off, which ends when slots come or go: then the API server answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,7 +156,7 @@ pub async fn watch_while_served<T: Kind>(
     }
 }
 
-/// The next event, after the delay.
+/// The next event, after the delay. A call that is cut short begins the delay again.
 async fn next<T: Kind>(
     source: &mut Source<T>,
     delay: &mut Option<Duration>,

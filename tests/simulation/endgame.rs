@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use framework_sim::check::quiescence;
-use framework_sim::{Behaviour, DeleteOptions, History, Meta, NAMESPACE, Object, User, Verb, check};
+use framework_sim::{
+    Behaviour, DeleteOptions, Exchange, History, Meta, NAMESPACE, Object, User, Verb, check,
+};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -215,9 +217,11 @@ fn asked_at_rest(history: &History) -> Option<String> {
     let last = slots::changes(history).last()?.at;
     // The time is asked for when a Framework's retention may be over.
     let idle = |verb| matches!(verb, Verb::Watch | Verb::List | Verb::Other);
-    let asked = history.exchanges.iter().find(|one| {
-        one.at > last + CALM && !idle(one.verb) && !slots::is_of_members(&one.plural, &one.name)
-    })?;
+    let of_members = |one: &Exchange| {
+        slots::is_of_members(&one.plural, &one.name) || slots::tells_of_map(history, one, CALM)
+    };
+    let mut asked = history.exchanges.iter().filter(|one| one.at > last + CALM && !idle(one.verb));
+    let asked = asked.find(|one| !of_members(one))?;
     let (ms, verb, who) = (asked.at.as_millis(), asked.verb, &asked.who);
     Some(format!("at rest, {ms} ms: {who} asks for {verb:?} of {}/{}", asked.plural, asked.name))
 }

@@ -79,20 +79,30 @@ pub struct Counts {
     pub seizures: usize,
 }
 
-/// Whether a change or a request is of the replicas themselves, and not of a Framework.
+/// Whether an object is of the replicas themselves, and not of a Framework.
 pub fn is_of_members(plural: &str, name: &str) -> bool {
-    match plural {
-        "leases" => true,
-        "configmaps" => name == MAP,
-        // The story of the map.
-        "events" => name.starts_with(LEADER),
-        _ => false,
-    }
+    plural == "leases" || plural == "configmaps" && name == MAP
 }
 
-/// The changes but those of Leases and map, which never end.
+/// Whether a request is an Event about the map by a replica that changed the map at most `within` before.
+pub fn tells_of_map(history: &History, one: &Exchange, within: Duration) -> bool {
+    let member = member_of(&one.who);
+    let changed = |change: &Arc<Change>| {
+        let age = one.at.checked_sub(change.at);
+        change.name == MAP && *change.cause.actor == *member && age.is_some_and(|age| age <= within)
+    };
+    is_of_leader(&one.plural, &one.name) && history.of("configmaps").any(changed)
+}
+
+/// Whether an object is an Event about the leader's Lease.
+fn is_of_leader(plural: &str, name: &str) -> bool {
+    plural == "events" && name.starts_with(LEADER)
+}
+
+/// The changes but those of Leases and map, which never end, and of the Events about the map.
 pub fn changes(history: &History) -> impl Iterator<Item = &Arc<Change>> {
-    history.changes.iter().filter(|change| !is_of_members(&change.plural, &change.name))
+    let of_members = |plural: &str, name: &str| is_of_members(plural, name) || is_of_leader(plural, name);
+    history.changes.iter().filter(move |change| !of_members(&change.plural, &change.name))
 }
 
 /// The history with another name for a replica in each time in which it had the slot of a create. A replica

@@ -273,7 +273,7 @@ impl Engine {
             match state {
                 Some(state) if !slots.contains(state.slot) => continue,
                 Some(state) => {
-                    state.outgoing.outbox.clear();
+                    state.outgoing.outbox.drop_acts();
                     state.schedule.mark_dirty(now.steady);
                 }
                 None => {}

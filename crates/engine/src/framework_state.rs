@@ -156,10 +156,11 @@ impl FrameworkState {
         evaluation.into_iter().chain(self.outgoing.next(now.steady)).min()
     }
 
-    /// Whether there is something to send in a class.
+    /// Whether there is something to send in a class. While it may be gone, only the read of it is sent.
     pub fn wants(&self, class: Class, now: Duration) -> bool {
         let quarantine = class == Class::Record && self.quarantine.is_due() && self.outgoing.is_open(now);
-        quarantine || self.outgoing.wants(class, now)
+        let waits = self.is_in_doubt() && !self.outgoing.write.is_due(now);
+        quarantine || !waits && self.outgoing.wants(class, now)
     }
 
     /// Another version of the same Framework is persisted. Returns the reports to publish, if it shows that a
@@ -178,7 +179,7 @@ impl FrameworkState {
         }
         let write = &mut self.outgoing.write;
         if self.persisted.is_none() {
-            self.outgoing.outbox.clear();
+            self.outgoing.outbox.drop_acts();
             write.withdraw_unsent();
         }
         write.outdate();
@@ -218,7 +219,7 @@ impl FrameworkState {
     /// Its version counts as one that cannot be read, for this reason.
     pub fn leave_alone(&mut self, reason: &str) {
         let Some(Persisted { framework, status, .. }) = self.persisted.take() else { return };
-        self.outgoing.outbox.clear();
+        self.outgoing.outbox.drop_acts();
         self.outgoing.write.withdraw_unsent();
         let conditions = status.map(|status| status.conditions.clone());
         let unreadable = Unreadable { framework: Some(framework), conditions, ..Unreadable::from(reason) };

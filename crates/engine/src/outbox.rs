@@ -42,7 +42,7 @@ pub struct Label {
 /// The waiting requests.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// Follow-ups of replies; an evaluation does not remove them.
+    /// Follow-ups of replies: they stay until they are sent.
     lookups: VecDeque<Lookup>,
     labels: VecDeque<Label>,
     /// The acts of the last plan, by class.
@@ -52,7 +52,7 @@ pub struct Outbox {
 impl Outbox {
     /// Removes the acts that were queued, and queues these.
     pub fn replace(&mut self, acts: impl IntoIterator<Item = Action>) {
-        self.acts.iter_mut().for_each(VecDeque::clear);
+        self.drop_acts();
         for act in acts {
             self.acts[Class::of(&act) as usize].push_back(act);
         }
@@ -104,8 +104,9 @@ impl Outbox {
         self.acts[class as usize].len() + follow_ups
     }
 
-    /// Drops all requests.
-    pub fn clear(&mut self) {
-        *self = Outbox::default();
+    /// Drops the acts. The follow-ups of replies stay: no plan brings them back, and a create without its GET
+    /// would count as in flight permanently.
+    pub fn drop_acts(&mut self) {
+        self.acts.iter_mut().for_each(VecDeque::clear);
     }
 }

@@ -78,14 +78,14 @@ impl Outgoing {
 
     /// The Framework may be gone: it is read before anything else is sent.
     pub fn doubt(&mut self) {
-        self.outbox.clear();
+        self.outbox.drop_acts();
         self.write.doubt();
     }
 
     /// A reply reported that the Framework is gone: nothing is sent until the watch has shown its state.
     pub fn lose(&mut self) {
         self.lost = true;
-        self.outbox.clear();
+        self.outbox.drop_acts();
     }
 
     /// Whether a reply reported that the Framework is gone.

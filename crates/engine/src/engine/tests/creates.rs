@@ -6,8 +6,9 @@ use framework_api::State;
 use framework_core::observed::PodPhase;
 
 use super::cluster::{Cluster, not_found, policy, refusal};
+use crate::event::Event;
 use crate::object::Reply;
-use framework_message::Rejection;
+use framework_message::{Rejection, Slots};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -117,17 +118,39 @@ fn a_transient_refusal_is_retried_with_back_off_and_shown() {
     assert_eq!(end_code(&cluster), None);
 }
 
+fn slow_down() -> Reply {
+    let (reason, message) = ("TooManyRequests".into(), "slow down".into());
+    Reply::Refused(Rejection { code: 429, reason, message, retry_after: Some(SECOND * 7) })
+}
+
+impl Cluster {
+    /// Two POSTs are refused, and the GET that has to follow the second one waits for some seconds.
+    pub fn owe_a_lookup(&mut self, [paused, invalid]: [&str; 2]) {
+        self.answer(paused, slow_down());
+        self.answer(invalid, refusal(422, "Invalid", "no"));
+        self.turn();
+        assert_eq!(self.waiting(), [""; 0], "the Framework pauses");
+    }
+}
+
+#[test]
+fn a_get_that_is_owed_is_sent_after_a_drain_that_was_called_off() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 2);
+    cluster.owe_a_lookup(["create job-w-0", "create job-w-1"]);
+    cluster.step(Event::Drain(Slots::ALL));
+    cluster.turn();
+    cluster.step(Event::Resume(Slots::ALL));
+    cluster.live(SECOND * 20);
+    assert_eq!(cluster.count("holder job-w-1"), 1, "{:?}", cluster.log);
+    assert_eq!((end_code(&cluster), cluster.state("job")), (Some(-200), State::Completed));
+}
+
 #[test]
 fn retry_after_is_obeyed() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 2);
-    let rejection = Rejection {
-        code: 429,
-        reason: "TooManyRequests".into(),
-        message: "slow down".into(),
-        retry_after: Some(SECOND * 7),
-    };
-    cluster.answer("create job-w-0", Reply::Refused(rejection));
+    cluster.answer("create job-w-0", slow_down());
     cluster.serve("create job-w-1");
     cluster.deliver();
     cluster.pass(Duration::from_millis(6900));

@@ -102,3 +102,18 @@ fn reports_of_an_earlier_controller_are_not_repeated() {
     next.settle();
     assert_eq!((next.log.len(), next.told().len()), (0, 0), "{:?}", next.log);
 }
+
+#[test]
+fn a_get_that_is_owed_is_sent_when_the_framework_was_unreadable_meanwhile() {
+    let mut cluster = Cluster::new(policy());
+    cluster.creating("job", 2);
+    cluster.owe_a_lookup(["create job-w-0", "create job-w-1"]);
+    let good = cluster.frameworks["job"].content.clone();
+    cluster.spoil("job", "status: it is cut short");
+    cluster.frameworks.get_mut("job").unwrap().content = good;
+    cluster.edit("job", |_| {});
+    cluster.deliver();
+    cluster.live(Duration::from_secs(20));
+    assert_eq!(cluster.count("holder job-w-1"), 1, "{:?}", cluster.log);
+    assert_eq!(cluster.state("job"), State::Completed, "{:?}", cluster.log);
+}

@@ -119,6 +119,23 @@ fn a_framework_that_lost_its_label_is_read_and_goes_on() {
 }
 
 #[test]
+fn a_get_that_is_owed_follows_the_read_of_a_framework_that_may_be_gone() {
+    let (mut cluster, _ownership) = selecting();
+    cluster.scale("job", 3);
+    cluster.deliver();
+    cluster.serve_until("create job-w-1");
+    cluster.owe_a_lookup(["create job-w-1", "create job-w-2"]);
+    cluster.unselect("job");
+    cluster.deliver();
+    cluster.log.clear();
+    cluster.pass(SECOND * 10);
+    assert_eq!(cluster.log, ["get job"], "and nothing else before its reply");
+    cluster.live(SECOND * 20);
+    assert_eq!(cluster.count("holder job-w-2"), 1, "{:?}", cluster.log);
+    assert_eq!(cluster.state("job"), State::Completed, "{:?}", cluster.log);
+}
+
+#[test]
 fn the_end_of_a_framework_is_told_once_a_read_has_confirmed_it() {
     let (mut cluster, _ownership) = selecting();
     cluster.delete_framework("job");

@@ -113,8 +113,9 @@ pub fn told_apart(mut history: History) -> History {
     let mut renamed = Vec::new();
     for (index, act) in history.exchanges.iter().enumerate() {
         let Some(uids) = frameworks.get(framework_of(&act.name)).filter(|_| is_act(act)) else { continue };
-        let mut ended = uids.iter().filter_map(|uid| owners.tenure(&act.who, Slot::of(uid), act.at));
-        if let Some(tenure) = ended.rfind(|tenure| tenure.until < Duration::MAX) {
+        // A request that left after a pause may be of a life that ended in the pause.
+        let mut ended = uids.iter().filter_map(|uid| owners.granted(&act.who, Slot::of(uid), act.at).next());
+        if let Some((tenure, _)) = ended.rfind(|(tenure, _)| tenure.until < Duration::MAX) {
             renamed.push((index, format!("{}-of-{}", act.who, tenure.epoch)));
         }
     }
@@ -220,16 +221,14 @@ impl Owners {
 
     /// Whether that replica was the owner of a slot, and held its Lease.
     fn owns(&self, who: &str, slot: Slot, at: Duration) -> bool {
-        self.tenure(who, slot, at).is_some()
+        self.granted(who, slot, at).any(|(_, life)| (life.from..=life.until).contains(&at))
     }
 
-    /// The time in which that replica was the owner of a slot, and held its Lease.
-    fn tenure(&self, who: &str, slot: Slot, at: Duration) -> Option<&Tenure> {
-        let mut tenures = self.slots[usize::from(slot.0)].iter().filter(|tenure| tenure.includes(at));
-        tenures.find(|tenure| {
-            let life = tenure.owner.as_deref().and_then(|owner| self.lives.get(owner));
-            life.is_some_and(|life| life.who == who && (life.from..=life.until).contains(&at))
-        })
+    /// The times in which the map names that replica as the owner of a slot, with the lives that it names.
+    fn granted(&self, who: &str, slot: Slot, at: Duration) -> impl Iterator<Item = (&Tenure, &Life)> {
+        let tenures = self.slots[usize::from(slot.0)].iter().filter(move |tenure| tenure.includes(at));
+        let granted = tenures.filter_map(|tenure| Some((tenure, self.lives.get(tenure.owner.as_deref()?)?)));
+        granted.filter(move |(_, life)| life.who == who)
     }
 
     /// A request that is applied when another replica has the slot was on its way when the slot was lost.

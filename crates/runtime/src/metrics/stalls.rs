@@ -47,7 +47,7 @@ impl Stalls {
         Stalls {
             seconds: maker.histograms(
                 "event_loop_stall_seconds",
-                "How late a heartbeat of the threads was, every 50 ms: so long something did not yield.",
+                "How late a heartbeat of the threads was, every 200 ms: so long something did not yield.",
                 &["threads"],
                 BUCKETS,
             ),

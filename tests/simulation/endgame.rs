@@ -97,8 +97,10 @@ pub fn judge(
 ) -> Option<(String, Option<u64>)> {
     let limit = conditions.setup.policy.unrecorded_creates_limit;
     let retained = conditions.setup.policy.framework_completed_retain_sec;
-    let checks =
-        check::ALWAYS.iter().map(|(name, check)| check(if *name == "record" { known } else { history }));
+    let checks = check::ALWAYS.iter().map(|(name, check)| match *name {
+        "record" | "creation" => check(known),
+        _ => check(history),
+    });
     let first = checks.filter_map(Result::err).min_by_key(|violation| violation.rv);
     let always = first
         .map_or(Ok(()), Err)

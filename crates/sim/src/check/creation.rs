@@ -2,7 +2,9 @@
 //!
 //! At the resourceVersion at which a Pod is created, the status has its Task, attempt and instance in
 //! AttemptCreationPending, records its ConfigMap, and does not want the Task removed. The same for a
-//! ConfigMap and the attempt of its Framework; without a status, the spec announces the first one.
+//! ConfigMap and the attempt of its Framework; without a status, the spec announces the first one. A create
+//! that the spec announced may land after another replica has begun the Framework: no status records its
+//! ConfigMap, so it is deleted.
 
 use crate::check::state_at::{PodIdentity, StateAt, Status, by_controller, framework_of_map};
 use crate::check::violation::Violation;
@@ -22,7 +24,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
         if change.creates() && by_controller(change) {
             let announced = match &*change.plural {
                 "pods" => pod(&state, change),
-                "configmaps" => config_map(&state, change),
+                "configmaps" => config_map(history, &state, change),
                 _ => Ok(()),
             };
             announced.map_err(|what| Violation::new(PROMISE, change, what))?;
@@ -69,7 +71,7 @@ fn pod(state: &StateAt, change: &Change) -> Result<(), String> {
     Ok(())
 }
 
-fn config_map(state: &StateAt, change: &Change) -> Result<(), String> {
+fn config_map(history: &History, state: &StateAt, change: &Change) -> Result<(), String> {
     let map = change.object();
     let name = framework_of_map(map).ok_or("its controller is not the Framework that its name says")?;
     let owner = map.controller().and_then(|owner| owner["uid"].as_str()).unwrap_or("");
@@ -80,6 +82,9 @@ fn config_map(state: &StateAt, change: &Change) -> Result<(), String> {
     }
     let attempt = map.annotation("FC_FRAMEWORK_ATTEMPT_ID").unwrap_or("");
     let Some(status) = Status::of(framework) else { return first_config_map(framework, attempt) };
+    if attempt == "0" && is_overtaken(history, change, owner) {
+        return Ok(());
+    }
     if attempt != status.attempt_id().to_string() {
         return Err(format!(
             "it is of FrameworkAttempt {attempt:?}, the status is at {}",
@@ -90,6 +95,21 @@ fn config_map(state: &StateAt, change: &Change) -> Result<(), String> {
         return Err(format!("its Framework is in {}", status.state()));
     }
     Ok(())
+}
+
+/// Whether the create of a ConfigMap was sent before its Framework had a status, and another client has created
+/// that ConfigMap since then.
+fn is_overtaken(history: &History, change: &Change, owner: &str) -> bool {
+    let Some(sent) = history.exchange_of(change) else { return false };
+    let before = || history.changes.iter().filter(|one| one.rv < change.rv);
+    let has_status = |one: &Change| one.new.as_ref().is_some_and(|new| Status::of(new).is_some());
+    let had_status = before().any(|one| one.uid == owner && one.at <= sent.at && has_status(one));
+    let of_another = |one: &Change| {
+        let same = one.is("configmaps") && one.namespace == change.namespace && one.name == change.name;
+        let creator = history.exchange_of(one).filter(|_| same && one.creates() && one.at >= sent.at);
+        creator.is_some_and(|creator| creator.who != sent.who)
+    };
+    !had_status && before().any(|one| of_another(one))
 }
 
 /// Without a status the spec alone announces the first attempt. A stop or a deletion may have come while the
@@ -146,6 +166,33 @@ mod tests {
         builder.create_map();
         assert!(check(&builder.history()).unwrap_err().what.contains("in AttemptCompleted"));
     }
+
+    #[test]
+    fn a_first_config_map_may_land_late_only_after_another_client_made_one() {
+        for (other, is_right) in [("controller-2", true), ("controller-1", false)] {
+            let mut builder = HistoryBuilder::fresh("Start");
+            let owner = builder.uid("frameworks", "f");
+            let sent = builder.send_map();
+            builder.wait(1);
+            builder.controller(other);
+            builder.create_map();
+            builder.edit(|status| status["state"] = json!("AttemptDeletionPending"));
+            builder.collect_map();
+            builder.land_map(&sent, &owner);
+            assert_eq!(check(&builder.history()).is_ok(), is_right, "{other}");
+        }
+        let mut builder = HistoryBuilder::announced();
+        let owner = builder.uid("frameworks", "f");
+        builder.wait(1);
+        let sent = builder.send_map();
+        builder.controller("controller-2");
+        builder.create_map();
+        builder.edit(|status| status["state"] = json!("AttemptDeletionPending"));
+        builder.collect_map();
+        builder.land_map(&sent, &owner);
+        assert!(check(&builder.history()).is_err(), "there was a status when it was sent");
+    }
+
     #[test]
     fn without_a_status_only_a_spec_that_starts_announces_a_config_map() {
         for (execution, is_right) in [("Start", true), ("Create", false)] {

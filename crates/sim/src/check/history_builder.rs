@@ -249,15 +249,25 @@ impl HistoryBuilder {
 
     /// Creates the ConfigMap of the Framework with that UID, which need not be there any more.
     pub(crate) fn create_map_of(&mut self, owner: &str) {
+        let sent = self.send_map();
+        self.land_map(&sent, owner);
+    }
+
+    /// Sends the create of the ConfigMap.
+    pub(crate) fn send_map(&mut self) -> Caller {
+        self.request(Verb::Create, "configmaps", "f-attempt")
+    }
+
+    /// The create of the ConfigMap that was sent so arrives at the API server.
+    pub(crate) fn land_map(&mut self, sent: &Caller, owner: &str) {
         let map = json!({ "metadata": {
             "name": "f-attempt", "finalizers": ["foregroundDeletion"],
             "annotations": { "FC_FRAMEWORK_ATTEMPT_ID": "0" },
             "labels": { SLOT_LABEL: slot(owner).to_string() },
             "ownerReferences": [{ "kind": "Framework", "name": "f", "uid": owner, "controller": true }],
         } });
-        let caller = self.request(Verb::Create, "configmaps", "f-attempt");
         let kind = self.kind("configmaps");
-        self.store.create(&caller, kind, "default", map).unwrap();
+        self.store.create(sent, kind, "default", map).unwrap();
     }
 
     pub(crate) fn create_pod(&mut self, index: usize, attempt: u32) {

@@ -59,6 +59,25 @@ pub fn generous() -> EngineSettings {
     }
 }
 
+/// What the engine has told, apart from its requests.
+#[derive(Default)]
+pub struct Heard {
+    pub reports: Vec<Report>,
+    /// The lines of the history, each with the request that waits for it.
+    pub told: Vec<(Line, Option<Ticket>)>,
+    pub drained: bool,
+    pub drained_slots: Slots,
+    pub listed: Slots,
+    /// Each version that was seen, and the lower one that was found instead.
+    pub went_back: Vec<(u128, u128)>,
+    /// The reports to the controller of QueueUnits.
+    pub queued: Vec<(Key, Option<QueuedFramework>)>,
+    /// With each of them: whether there are strays, and creates of the Framework before.
+    pub left: Vec<(bool, bool)>,
+    pub measured: Vec<Measure>,
+    pub spans: Vec<Span>,
+}
+
 /// The cluster, and the engine that works on it.
 pub struct Cluster {
     pub engine: Engine,
@@ -74,20 +93,7 @@ pub struct Cluster {
     pub open: BTreeMap<Ticket, Request>,
     /// All requests that were sent, in words.
     pub log: Vec<String>,
-    pub reports: Vec<Report>,
-    /// The lines of the history, each with the request that waits for it.
-    pub told: Vec<(Line, Option<Ticket>)>,
-    pub drained: bool,
-    pub drained_slots: Slots,
-    pub listed: Slots,
-    /// Each version that was seen, and the lower one that was found instead.
-    pub went_back: Vec<(u128, u128)>,
-    /// The reports to the controller of QueueUnits.
-    pub queued: Vec<(Key, Option<QueuedFramework>)>,
-    /// With each of them: whether there are strays, and creates of the Framework before.
-    pub left: Vec<(bool, bool)>,
-    pub measured: Vec<Measure>,
-    pub spans: Vec<Span>,
+    pub heard: Heard,
     /// Whether the first question for the time was answered.
     tells_time: bool,
     version: u128,
@@ -144,7 +150,7 @@ pub fn refusal(code: u16, reason: &str, message: &str) -> Reply {
 impl Cluster {
     /// The last report of a Framework to the controller of QueueUnits.
     pub fn last_queued(&self) -> QueuedFramework {
-        self.queued.last().and_then(|(_, framework)| framework.clone()).expect("a Framework was told")
+        self.heard.queued.last().and_then(|(_, framework)| framework.clone()).expect("a Framework was told")
     }
 }
 
@@ -177,16 +183,7 @@ impl Cluster {
             watch: VecDeque::new(),
             open: BTreeMap::new(),
             log: Vec::new(),
-            reports: Vec::new(),
-            told: Vec::new(),
-            drained: false,
-            drained_slots: Slots::NONE,
-            listed: Slots::NONE,
-            went_back: Vec::new(),
-            queued: Vec::new(),
-            left: Vec::new(),
-            measured: Vec::new(),
-            spans: Vec::new(),
+            heard: Heard::default(),
             tells_time: false,
             version: 100,
             uids: 0,
@@ -398,24 +395,24 @@ impl Cluster {
                     self.log.push(words(&request));
                     assert!(self.open.insert(ticket, request).is_none());
                 }
-                Effect::Publish { reports, .. } => self.reports.extend(reports),
+                Effect::Publish { reports, .. } => self.heard.reports.extend(reports),
                 Effect::WriteHistory { lines, before } => {
                     assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "told too late");
-                    self.told.extend(lines.into_iter().map(|line| (line, before)));
+                    self.heard.told.extend(lines.into_iter().map(|line| (line, before)));
                 }
-                Effect::Trace(spans) => self.spans.extend(spans),
-                Effect::Measure(measure) => self.measured.push(measure),
+                Effect::Trace(spans) => self.heard.spans.extend(spans),
+                Effect::Measure(measure) => self.heard.measured.push(measure),
                 Effect::Queued { key, framework, has_strays, left_creates } => {
-                    self.queued.push((key, framework));
-                    self.left.push((has_strays, left_creates));
+                    self.heard.queued.push((key, framework));
+                    self.heard.left.push((has_strays, left_creates));
                 }
-                Effect::StoreWentBack { seen, found } => self.went_back.push((seen, found)),
+                Effect::StoreWentBack { seen, found } => self.heard.went_back.push((seen, found)),
                 Effect::Drained(slots) => {
-                    self.drained_slots = self.drained_slots.or(slots);
-                    self.drained = self.drained_slots == Slots::ALL;
+                    self.heard.drained_slots = self.heard.drained_slots.or(slots);
+                    self.heard.drained = self.heard.drained_slots == Slots::ALL;
                 }
                 Effect::TimeHeard { .. } => {}
-                Effect::Listed(slots) => self.listed = self.listed.or(slots),
+                Effect::Listed(slots) => self.heard.listed = self.heard.listed.or(slots),
             }
         }
     }

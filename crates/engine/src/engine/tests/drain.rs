@@ -16,7 +16,7 @@ fn an_idle_engine_is_drained_at_once() {
     cluster.running("job", 2);
     cluster.step(Event::Drain(Slots::ALL));
     cluster.turn();
-    assert!(cluster.drained);
+    assert!(cluster.heard.drained);
     assert_eq!(cluster.log, [""; 0]);
 }
 
@@ -27,15 +27,15 @@ fn created_pods_are_recorded_and_nothing_else_is_begun() {
     cluster.log.clear();
     cluster.step(Event::Drain(Slots::ALL));
     cluster.pass(SECOND);
-    assert!(!cluster.drained, "two POSTs are on their way");
+    assert!(!cluster.heard.drained, "two POSTs are on their way");
     cluster.serve_all();
     cluster.deliver();
     cluster.turn();
     assert_eq!(cluster.waiting(), ["put job AttemptPreparing"]);
-    assert!(!cluster.drained);
+    assert!(!cluster.heard.drained);
     cluster.serve("put");
     cluster.turn();
-    assert!(cluster.drained);
+    assert!(cluster.heard.drained);
     assert_eq!(cluster.log.len(), 1, "{:?}", cluster.log);
     let status = cluster.status("job");
     let recorded =
@@ -49,9 +49,9 @@ fn a_request_that_hangs_does_not_hold_a_stop_up_for_ever() {
     cluster.creating("job", 1);
     cluster.step(Event::Drain(Slots::ALL));
     cluster.pass(SECOND * 27);
-    assert!(!cluster.drained);
+    assert!(!cluster.heard.drained);
     cluster.pass(SECOND * 2);
-    assert!(cluster.drained);
+    assert!(cluster.heard.drained);
 }
 
 #[test]
@@ -62,5 +62,5 @@ fn a_create_without_a_reply_does_not_hold_a_stop_up() {
     cluster.turn();
     cluster.answer("create", Reply::Unknown("reset".into()));
     cluster.turn();
-    assert!(cluster.drained, "whoever starts next deletes what it leaves");
+    assert!(cluster.heard.drained, "whoever starts next deletes what it leaves");
 }

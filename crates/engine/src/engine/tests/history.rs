@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The lines since the last call: the trigger, whether the object is incomplete, and the object.
 fn told(cluster: &mut Cluster) -> Vec<(Trigger, bool, Value)> {
-    let lines = std::mem::take(&mut cluster.told);
+    let lines = std::mem::take(&mut cluster.heard.told);
     let told = lines.iter().map(|(line, _)| {
         let text = String::from_utf8(line.render(jiff::Timestamp::UNIX_EPOCH)).unwrap();
         let (head, json) = text.split_once(MARKER).unwrap();
@@ -58,7 +58,7 @@ fn a_retry_is_told_before_the_write_that_replaces_it_leaves() {
     let mut cluster = about_to_retry(policy());
     let ticket = cluster.ticket("put job");
     let retries: Vec<_> =
-        cluster.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnTaskRetry).collect();
+        cluster.heard.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnTaskRetry).collect();
     let [(_, before)] = retries[..] else { panic!("{retries:?}") };
     assert_eq!(*before, Some(ticket));
     let persisted = serde_json::to_value(cluster.status("job").task("w", 1)).unwrap();
@@ -101,7 +101,7 @@ fn gathered_changes_are_reported_once_when_they_are_written() {
     let mut cluster = about_to_retry(policy());
     cluster.serve_all();
     cluster.deliver();
-    cluster.told.clear();
+    cluster.heard.told.clear();
     cluster.live(SECOND * 10);
     cluster.scale("job", 1);
     cluster.deliver();
@@ -185,7 +185,7 @@ fn a_pod_that_was_taken_from_its_owner_is_told_when_it_is_deleted() {
 fn objects_that_a_list_misses_are_reported_incomplete() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
-    cluster.told.clear();
+    cluster.heard.told.clear();
     // The watch broke, and everything was deleted before it started again.
     for event in relist(true).into_iter().chain(relist(false)) {
         cluster.step(event);
@@ -203,7 +203,7 @@ fn objects_that_a_list_misses_are_reported_incomplete() {
 fn a_pod_that_a_list_misses_is_asked_for_while_its_task_records_it() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
-    cluster.told.clear();
+    cluster.heard.told.clear();
     cluster.pods.remove("job-w-1");
     let pod = cluster.pods["job-w-0"].clone();
     for event in [Change::Restarted, Change::Listed(pod), Change::Synced] {
@@ -227,10 +227,10 @@ fn a_framework_is_in_the_history_before_the_controller_deletes_it() {
     cluster.live(SECOND * 10);
     assert_eq!(cluster.state("job"), State::Completed);
     let persisted = serde_json::to_value(&*cluster.status("job")).unwrap();
-    cluster.told.clear();
+    cluster.heard.told.clear();
     cluster.live(SECOND * 200);
     assert!(!cluster.frameworks.contains_key("job"));
-    let before: Vec<bool> = cluster.told.iter().map(|(_, before)| before.is_some()).collect();
+    let before: Vec<bool> = cluster.heard.told.iter().map(|(_, before)| before.is_some()).collect();
     assert_eq!(before, [true, false], "before it is asked for, and when it is seen");
     for (trigger, incomplete, framework) in told(&mut cluster) {
         assert_eq!((trigger, incomplete), (Trigger::OnFrameworkDeletion, false));
@@ -268,7 +268,7 @@ fn history_leaves_out_the_values_of_variables_if_it_shall() {
         let mut pod = cluster.pods.remove("job-w-0").unwrap();
         pod.last = Some(to_raw_value(&template).unwrap());
         pod.facts.deletion = Some(Deletion { at: cluster.server_time(), grace_sec: 0 });
-        cluster.told.clear();
+        cluster.heard.told.clear();
         cluster.step(Event::Pod(Change::Deleted(pod)));
         let framework = cluster.frameworks.remove("job").unwrap();
         cluster.step(Event::Framework(Change::Deleted(framework)));

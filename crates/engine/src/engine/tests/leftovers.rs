@@ -47,8 +47,8 @@ fn deleted(cluster: &mut Cluster) {
 
 /// The last report: whether there is a Framework, whether there are strays, and unseen creates.
 fn last(cluster: &Cluster) -> (bool, bool, bool) {
-    let (strays, creates) = *cluster.left.last().unwrap();
-    (cluster.queued.last().unwrap().1.is_some(), strays, creates)
+    let (strays, creates) = *cluster.heard.left.last().unwrap();
+    (cluster.heard.queued.last().unwrap().1.is_some(), strays, creates)
 }
 
 #[test]

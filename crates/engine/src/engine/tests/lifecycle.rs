@@ -52,13 +52,17 @@ fn a_framework_runs_to_its_end_within_the_write_floor() {
         for unwanted in ["get", "confirm", "holder", "label", "time"] {
             assert_eq!(cluster.count(unwanted), 0, "{:#?}", cluster.log);
         }
-        assert!(cluster.reports.iter().any(|report| report.reason == "Succeeded"), "{:?}", cluster.reports);
+        assert!(
+            cluster.heard.reports.iter().any(|report| report.reason == "Succeeded"),
+            "{:?}",
+            cluster.heard.reports
+        );
     }
 }
 
 /// The attempts that ended and the retries, as metrics count them.
 fn outcomes(cluster: &Cluster) -> Vec<Outcomes> {
-    let measured = cluster.measured.iter().filter_map(|measure| match measure {
+    let measured = cluster.heard.measured.iter().filter_map(|measure| match measure {
         Measure::Attempts(outcomes) => Some(outcomes.clone()),
         _ => None,
     });
@@ -92,13 +96,17 @@ fn the_first_run_of_a_framework_is_measured_once_from_its_creation() {
     let mut cluster = Cluster::new(policy());
     succeed(&mut cluster, "job", 2);
     let running = |measure: &&Measure| matches!(measure, Measure::Running { .. });
-    assert_eq!(cluster.measured.iter().filter(running).count(), 0, "this world has no time of creation");
+    assert_eq!(
+        cluster.heard.measured.iter().filter(running).count(),
+        0,
+        "this world has no time of creation"
+    );
     cluster.create_framework("late", 2);
     let created = cluster.status("job").start_time.plus_seconds(-90);
     let stamp = meta::Time(created.timestamp());
     cluster.edit("late", |framework| framework.metadata.creation_timestamp = Some(stamp));
     end(&mut cluster, "late", 2);
-    let measured: Vec<_> = cluster.measured.iter().filter(running).collect();
+    let measured: Vec<_> = cluster.heard.measured.iter().filter(running).collect();
     let ran = cluster.status("late").run_time.expect("it ran");
     let after = ran.since(created).try_into().expect("it was created before");
     assert_eq!(measured, [&Measure::Running { after }]);
@@ -169,7 +177,7 @@ fn a_field_that_counts_as_not_set_is_told_of_once() {
     let note = "spec.ttlSecondsAfterFinished counts as not set: -1 is not …".to_owned();
     let told = |cluster: &Cluster| {
         let same = |report: &&Report| report.reason == "InvalidFieldIgnored" && report.note == note;
-        cluster.reports.iter().filter(same).count()
+        cluster.heard.reports.iter().filter(same).count()
     };
     for _ in 0..3 {
         let version = cluster.version();

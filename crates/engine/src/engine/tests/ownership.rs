@@ -104,7 +104,7 @@ fn one_slot_is_drained_while_the_others_go_on() {
     cluster.engine.drain(now, [drained].into_iter().collect());
     cluster.deliver();
     cluster.live(SECOND * 5);
-    assert!(cluster.engine.drained().contains(drained) && !cluster.drained);
+    assert!(cluster.engine.drained().contains(drained) && !cluster.heard.drained);
     assert_eq!(cluster.state("job"), State::AttemptRunning, "nothing new is begun");
     let mut name = "a".to_owned();
     cluster.create_framework(&name, 1);

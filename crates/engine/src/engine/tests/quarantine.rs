@@ -33,7 +33,12 @@ impl Cluster {
     }
 
     fn told(&self) -> Vec<&str> {
-        self.reports.iter().filter(|one| one.reason == "StatusUnreadable").map(|one| &*one.note).collect()
+        self.heard
+            .reports
+            .iter()
+            .filter(|one| one.reason == "StatusUnreadable")
+            .map(|one| &*one.note)
+            .collect()
     }
 }
 

@@ -287,8 +287,8 @@ fn a_store_that_was_restored_is_noticed_by_the_first_read() {
     assert_eq!(cluster.waiting(), ["get job"]);
     cluster.serve("get");
     cluster.turn();
-    assert_eq!(cluster.went_back.len(), 1);
-    let (seen, found) = cluster.went_back[0];
+    assert_eq!(cluster.heard.went_back.len(), 1);
+    let (seen, found) = cluster.heard.went_back[0];
     assert!(seen > 100 && found == 3);
 }
 
@@ -305,7 +305,7 @@ fn a_read_that_the_watch_overtakes_is_no_sign_of_a_restored_store() {
     cluster.deliver();
     cluster.answer("get", Reply::Object(crate::object::Object::Framework(read)));
     cluster.turn();
-    assert!(cluster.went_back.is_empty());
+    assert!(cluster.heard.went_back.is_empty());
     cluster.step(Event::Framework(Change::Applied(cluster.frameworks["job"].clone())));
     cluster.start("job");
     cluster.live(SECOND * 3);

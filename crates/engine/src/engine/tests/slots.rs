@@ -69,10 +69,10 @@ fn only_lists_that_began_after_a_grant_show_its_slots() {
     cluster.step(Event::Granted { slots: Slots::ALL, grant: 7 });
     list(&mut cluster, Selection::whole(6, Slots::ALL));
     cluster.turn();
-    assert_eq!(cluster.listed, Slots::NONE, "they began before the grant");
+    assert_eq!(cluster.heard.listed, Slots::NONE, "they began before the grant");
     list(&mut cluster, Selection::whole(7, Slots::ALL));
     cluster.turn();
-    assert_eq!(cluster.listed, Slots::ALL);
+    assert_eq!(cluster.heard.listed, Slots::ALL);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn a_slot_that_is_lost_leaves_no_history_and_no_request() {
     list(&mut cluster, Selection::whole(1, rest));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.log, [""; 0]);
-    assert!(cluster.told.is_empty(), "the Framework is not gone: {:?}", cluster.told);
+    assert!(cluster.heard.told.is_empty(), "the Framework is not gone: {:?}", cluster.heard.told);
 }
 
 /// A member that watches by label, with a Framework that prepares.
@@ -114,8 +114,8 @@ fn a_framework_that_lost_its_label_is_read_and_goes_on() {
     cluster.live(SECOND * 5);
     assert_eq!((cluster.log[0].as_str(), cluster.count("get")), ("get job", 1), "{:?}", cluster.log);
     assert_eq!(cluster.state("job"), State::Completed);
-    let ends = cluster.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnFrameworkDeletion);
-    assert_eq!(ends.count(), 0, "the Framework is not gone: {:?}", cluster.told);
+    let ends = cluster.heard.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnFrameworkDeletion);
+    assert_eq!(ends.count(), 0, "the Framework is not gone: {:?}", cluster.heard.told);
 }
 
 #[test]
@@ -141,11 +141,11 @@ fn the_end_of_a_framework_is_told_once_a_read_has_confirmed_it() {
     cluster.delete_framework("job");
     cluster.deliver();
     cluster.turn();
-    assert!(cluster.told.is_empty(), "it may have lost its label: {:?}", cluster.told);
+    assert!(cluster.heard.told.is_empty(), "it may have lost its label: {:?}", cluster.heard.told);
     cluster.live(SECOND * 5);
     assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
-    assert_eq!(cluster.told.len(), 1, "{:?}", cluster.told);
-    assert_eq!(cluster.told[0].0.trigger(), Trigger::OnFrameworkDeletion);
+    assert_eq!(cluster.heard.told.len(), 1, "{:?}", cluster.heard.told);
+    assert_eq!(cluster.heard.told[0].0.trigger(), Trigger::OnFrameworkDeletion);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_framework_that_left_and_is_made_again_is_told_as_it_was_shown() {
     cluster.create_framework("job", 1);
     cluster.deliver();
     cluster.live(SECOND * 5);
-    let ends: Vec<_> = cluster.told.iter().map(|(line, _)| line).collect();
+    let ends: Vec<_> = cluster.heard.told.iter().map(|(line, _)| line).collect();
     let [Line::Framework { framework, gap, .. }] = ends[..] else { panic!("{ends:?}") };
     assert_eq!((framework.metadata.uid.as_deref(), gap), (Some(&*before), &None));
 }
@@ -175,7 +175,7 @@ fn a_reply_from_before_it_left_does_not_show_that_a_framework_lives() {
     cluster.answer(&put, Reply::Object(Object::Framework(before)));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
-    assert_eq!(cluster.told.len(), 1, "{:?}", cluster.told);
+    assert_eq!(cluster.heard.told.len(), 1, "{:?}", cluster.heard.told);
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_drain_that_is_called_off_lets_acts_go_on() {
     list(&mut cluster, Selection::whole(1, Slots::ALL));
     cluster.step(Event::Drain(slots));
     begin(&mut cluster, &ownership, Slots::ALL);
-    assert_eq!((cluster.count("create"), cluster.drained_slots), (0, slots), "{:?}", cluster.log);
+    assert_eq!((cluster.count("create"), cluster.heard.drained_slots), (0, slots), "{:?}", cluster.log);
     cluster.step(Event::Resume(slots));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.state("job"), State::AttemptPreparing);
@@ -228,9 +228,9 @@ fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
     cluster.answer("create", Reply::Unknown("reset".into()));
     cluster.step(Event::Drain(slots));
     cluster.pass(SECOND * 27);
-    assert_eq!(cluster.drained_slots.and(slots), Slots::NONE, "{:?}", cluster.log);
+    assert_eq!(cluster.heard.drained_slots.and(slots), Slots::NONE, "{:?}", cluster.log);
     cluster.pass(SECOND * 2);
-    assert_eq!(cluster.drained_slots.and(slots), slots, "{:?}", cluster.log);
+    assert_eq!(cluster.heard.drained_slots.and(slots), slots, "{:?}", cluster.log);
 }
 
 #[test]
@@ -251,5 +251,8 @@ fn creates_of_an_earlier_owner_do_not_hold_a_hand_over_up() {
     assert_eq!(cluster.count("create job-w-0"), 1, "the one of the earlier owner: {:?}", cluster.log);
     cluster.step(Event::Drain(slots));
     cluster.live(SECOND);
-    assert_eq!(cluster.drained_slots, slots, "the slot stays unsettled, and the next owner holds again");
+    assert_eq!(
+        cluster.heard.drained_slots, slots,
+        "the slot stays unsettled, and the next owner holds again"
+    );
 }

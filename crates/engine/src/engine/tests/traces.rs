@@ -51,7 +51,7 @@ fn exit(cluster: &mut Cluster, task: i32, code: i32) {
 /// The spans, each as name, name of its parent, and failure. Asserts that each was made once and is well
 /// formed.
 fn told(cluster: &Cluster) -> Vec<(&str, &str, Option<&str>)> {
-    let spans = &cluster.spans;
+    let spans = &cluster.heard.spans;
     let by_id: BTreeMap<u64, &Span> = spans.iter().map(|span| (span.id, span)).collect();
     assert_eq!(by_id.len(), spans.len(), "a span was told twice: {spans:#?}");
     let trace = u128::from_str_radix(&UID.replace('-', ""), 16).unwrap();
@@ -76,8 +76,8 @@ fn the_spans_of_a_life_are_its_attempts_and_those_of_its_tasks() {
     exit(&mut cluster, 1, 0);
     let expected = [(TASK, ATTEMPT, FAILED), (TASK, ATTEMPT, None), (TASK, ATTEMPT, None)];
     assert_eq!(told(&cluster), [&expected[..], &[(ATTEMPT, LIFE, None), (LIFE, "", None)]].concat());
-    assert!(cluster.spans.iter().all(|span| span.ran.is_some_and(|ran| ran >= span.start)));
-    let first = &cluster.spans[0].attributes;
+    assert!(cluster.heard.spans.iter().all(|span| span.ran.is_some_and(|ran| ran >= span.start)));
+    let first = &cluster.heard.spans[0].attributes;
     for attribute in [
         ("k8s.namespace.name", Value::Text("ns".into())),
         ("framework.name", Value::Text("job".into())),
@@ -127,17 +127,17 @@ fn versions_that_no_watch_showed_change_no_span_and_an_end_is_told_once() {
     let spans = between(&first, &retried);
     assert_eq!(names(&spans), [TASK, ATTEMPT]);
     // The attempt that ended is the first one: the cluster told its span, too.
-    let told = cluster.spans.iter().find(|span| span.name == ATTEMPT).unwrap();
+    let told = cluster.heard.spans.iter().find(|span| span.name == ATTEMPT).unwrap();
     assert_eq!((spans[1].id, spans[1].start), (told.id, told.start));
     exit(&mut cluster, 0, 0);
     let (_, completed) = stored(&cluster);
     assert_eq!(names(&between(&retried, &completed)), [TASK, ATTEMPT, LIFE]);
     assert_eq!(names(&between(&completed, &completed)), Vec::<String>::new());
-    let spans = cluster.spans.len();
+    let spans = cluster.heard.spans.len();
     cluster.delete_framework("job");
     cluster.deliver();
     cluster.live(SECOND * 3);
-    assert_eq!(cluster.spans.len(), spans, "its end was told before it was deleted");
+    assert_eq!(cluster.heard.spans.len(), spans, "its end was told before it was deleted");
 }
 
 #[test]
@@ -172,10 +172,10 @@ fn a_framework_that_is_not_sampled_and_a_status_read_first_have_no_spans() {
     let mut cluster = traced(1_000_000);
     running(&mut cluster, 1, 0);
     exit(&mut cluster, 0, 0);
-    let spans = cluster.spans.len();
+    let spans = cluster.heard.spans.len();
     // A replica that begins reads the end of the life, and its predecessor told it.
     cluster.engine = crate::engine::Engine::new(generous(), std::sync::Arc::new(policy()));
     cluster.list_objects();
     cluster.live(SECOND);
-    assert_eq!(cluster.spans.len(), spans);
+    assert_eq!(cluster.heard.spans.len(), spans);
 }

@@ -198,7 +198,7 @@ fn reports_wait_until_their_status_is_persisted() {
             cluster.deliver();
         }
     }
-    let told = |cluster: &Cluster| cluster.reports.iter().any(|report| report.reason == "Succeeded");
+    let told = |cluster: &Cluster| cluster.heard.reports.iter().any(|report| report.reason == "Succeeded");
     assert!(!told(&cluster));
     // Even if the reply is lost: the read shows that it came through.
     cluster.serve_silently("put");
@@ -218,7 +218,7 @@ fn a_status_that_is_refused_is_tried_again_later_and_said_so() {
     cluster.answer("put", refusal(422, "Invalid", "status.state: unsupported"));
     cluster.turn();
     assert!(cluster.open.is_empty());
-    assert_eq!(cluster.reports.iter().filter(|report| report.reason == "StatusRefused").count(), 1);
+    assert_eq!(cluster.heard.reports.iter().filter(|report| report.reason == "StatusRefused").count(), 1);
     cluster.pass(SECOND);
     assert_eq!(cluster.waiting().len(), 1);
     cluster.answer("put", refusal(413, "RequestEntityTooLarge", "too large"));

@@ -104,7 +104,7 @@ pub fn judge(
     let first = checks.filter_map(Result::err).min_by_key(|violation| violation.rv);
     let always = first
         .map_or(Ok(()), Err)
-        .and_then(|()| check::loss::check(history, limit))
+        .and_then(|()| check::loss::check(known, limit))
         .and_then(|()| check::lifetime::check(history, retained));
     if let Err(violation) = always {
         return Some((violation.to_string(), Some(violation.rv)));

@@ -2,14 +2,14 @@
 //! record and whose creation was answered.
 //!
 //! The check does not count the Pods that the controller cannot know to exist: Pods whose creation ended
-//! without an answer, and those of a dead incarnation.
+//! without an answer, and those of an earlier client. A replica that had the slot before is another client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::check::state_at::{PodIdentity, Status, by_controller};
 use crate::check::violation::Violation;
-use crate::history::{Change, History};
+use crate::history::{Exchange, History};
 use crate::object::Object;
 
 const PROMISE: &str = "a crash loses only so many creates";
@@ -20,17 +20,23 @@ const PROMISE: &str = "a crash loses only so many creates";
 /// When more Pods were created than that without a record.
 pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
     let mut unrecorded: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut actor: Option<Arc<str>> = None;
+    // The client that created the last Pod of each Framework.
+    let mut creators: BTreeMap<String, Arc<str>> = BTreeMap::new();
     for change in &history.changes {
-        if by_controller(change) && actor.as_ref() != Some(&change.cause.actor) {
-            unrecorded.clear();
-            actor = Some(Arc::clone(&change.cause.actor));
-        }
         match &*change.plural {
             "pods" => {
                 let Some(Ok(identity)) = PodIdentity::of(change.object()) else { continue };
-                let lost = unrecorded.entry(identity.framework_uid.to_owned()).or_default();
-                if change.creates() && by_controller(change) && is_known(history, change) {
+                let framework = identity.framework_uid;
+                let lost = unrecorded.entry(framework.to_owned()).or_default();
+                let create =
+                    history.exchange_of(change).filter(|_| change.creates() && by_controller(change));
+                if let Some(create) = create {
+                    let before = creators.insert(framework.to_owned(), Arc::clone(&create.who));
+                    if before.is_some_and(|before| before != create.who) {
+                        lost.clear();
+                    }
+                }
+                if create.is_some_and(is_known) {
                     lost.insert(change.uid.clone());
                 } else if change.removes() {
                     lost.remove(&change.uid);
@@ -53,10 +59,8 @@ pub fn check(history: &History, limit: usize) -> Result<(), Violation> {
 }
 
 /// Whether the controller learns of the creation.
-fn is_known(history: &History, change: &Change) -> bool {
-    let created = |code: u16| (200..300).contains(&code);
-    let create = history.exchange_of(change);
-    create.is_some_and(|create| create.answered.is_some() && create.code.is_some_and(created))
+fn is_known(create: &Exchange) -> bool {
+    create.answered.is_some() && create.code.is_some_and(|code| (200..300).contains(&code))
 }
 
 fn recorded(framework: &Arc<Object>) -> BTreeSet<&str> {
@@ -95,5 +99,16 @@ mod tests {
         builder.controller("controller-2");
         builder.create_pod(1, 0);
         assert_eq!(check(&builder.history(), 1), Ok(()));
+    }
+
+    #[test]
+    fn a_write_of_another_replica_changes_nothing() {
+        let mut builder = HistoryBuilder::started();
+        builder.create_pod(0, 0);
+        builder.controller("controller-2");
+        builder.edit(|_| ());
+        builder.controller("controller-1");
+        builder.create_pod(1, 0);
+        assert!(check(&builder.history(), 1).unwrap_err().what.contains("2 Pods live"));
     }
 }

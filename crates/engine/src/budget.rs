@@ -22,6 +22,8 @@ pub enum Part {
 /// The budget of all requests together.
 #[derive(Debug)]
 pub struct Budget {
+    /// Rate and burst of all replicas together.
+    whole: (f64, f64),
     qps: f64,
     burst: f64,
     tokens: f64,
@@ -38,6 +40,7 @@ impl Budget {
     pub fn new(qps: f64, burst: u32, concurrency: Concurrency) -> Self {
         let burst = f64::from(burst.max(1));
         Budget {
+            whole: (qps, burst),
             qps,
             burst,
             tokens: burst,
@@ -49,13 +52,17 @@ impl Budget {
         }
     }
 
-    /// Changes rate, burst and bound from now on. A larger burst comes with no tokens: they are earned.
-    pub fn set_rate(&mut self, now: Duration, qps: f64, burst: u32, max_in_flight: usize) {
+    /// From now on, this part of the budget may be used: rate, burst and requests in flight. With the parts
+    /// of their slots, all replicas together load the API server no more than one does. A larger burst comes
+    /// with no tokens: they are earned.
+    pub fn set_share(&mut self, now: Duration, share: f64) {
         self.refill(now);
-        self.qps = qps;
-        self.burst = f64::from(burst.max(1));
+        let (qps, burst) = self.whole;
+        // A replica without slots still labels.
+        self.qps = (qps * share).max(1.0);
+        self.burst = (burst * share).ceil().max(1.0);
         self.tokens = self.tokens.min(self.burst);
-        self.concurrency.set_most(max_in_flight);
+        self.concurrency.set_share(share);
     }
 
     /// Takes the right to send one request, if there is one in this part.
@@ -227,20 +234,29 @@ mod tests {
     }
 
     #[test]
-    fn a_new_rate_counts_from_now_and_adds_no_tokens() {
-        let mut budget = Budget::new(10.0, 5, Concurrency::new(1000, 3));
-        assert_eq!(take_all(&mut budget, ms(0)), 3);
-        budget.set_rate(ms(100), 1000.0, 100, 1000);
-        assert_eq!(take_all(&mut budget, ms(100)), 3, "two that were left, and one of the old rate");
+    fn a_new_share_counts_from_now_and_adds_no_tokens() {
+        let mut budget = Budget::new(1000.0, 100, Concurrency::new(400, 400));
+        budget.set_share(ms(0), 0.05);
+        assert_eq!(take_all(&mut budget, ms(0)), 5, "a smaller burst takes tokens away");
+        budget.set_share(ms(100), 1.0);
+        assert_eq!(take_all(&mut budget, ms(100)), 5, "those of the old rate");
         assert_eq!(take_all(&mut budget, ms(110)), 10);
-        budget.set_rate(ms(10_000), 10.0, 2, 1);
+        budget.set_share(ms(10_000), 0.02);
         assert_eq!(take_all(&mut budget, ms(10_000)), 0, "more are in flight than may be by now");
-        (0..16).for_each(|_| budget.ended());
-        assert_eq!(take_all(&mut budget, ms(10_000)), 1);
-        budget.ended();
-        assert_eq!([take_all(&mut budget, ms(10_000)), budget.in_flight()], [1, 1]);
-        budget.ended();
-        assert_eq!(take_all(&mut budget, ms(10_000)), 0, "a smaller burst takes tokens away");
+        (0..19).for_each(|_| budget.ended());
+        assert_eq!([take_all(&mut budget, ms(10_000)), budget.in_flight()], [2, 3]);
+    }
+
+    #[test]
+    fn no_part_is_lost_by_rounding() {
+        let mut budget = Budget::new(80.0, 100, Concurrency::new(32, 32));
+        let of = |budget: &Budget| (budget.qps, budget.burst, budget.limit());
+        budget.set_share(ms(0), 85.0 / 256.0);
+        assert_eq!(of(&budget), (80.0 * 85.0 / 256.0, 34.0, 11));
+        budget.set_share(ms(0), 0.0);
+        assert_eq!(of(&budget), (1.0, 1.0, 1), "a replica without slots still labels");
+        budget.set_share(ms(0), 1.0);
+        assert_eq!(of(&budget), (80.0, 100.0, 32));
     }
 
     #[test]

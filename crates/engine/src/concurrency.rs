@@ -5,6 +5,9 @@
 //! of latencies: the lowest one over those of now, as in the gradient limits of service meshes. Requests
 //! beyond it wait in the dispatch, where changes gather and urgent ones overtake. It begins with its lower
 //! bound, so that a burst is not sent before the first latencies are known.
+//!
+//! Limit and bounds are those of all replicas together. Each uses the part that goes with its slots, and
+//! judges by its own latencies: the replies to one replica are a sample of those to all.
 
 use std::time::Duration;
 
@@ -57,6 +60,8 @@ pub struct Concurrency {
     least: usize,
     most: usize,
     limit: f64,
+    /// The part of the limit that may be used.
+    share: f64,
     creates: Lowest,
     deletes: Lowest,
     /// The sum of ratios since the last change of the limit, and their number.
@@ -71,18 +76,20 @@ impl Concurrency {
     pub fn new(least: usize, most: usize) -> Self {
         let (creates, deletes) = (Lowest::default(), Lowest::default());
         let (least, most) = (least.max(1), most.max(1));
-        Concurrency { least, most, limit: as_f64(least), creates, deletes, ratios: 0.0, replies: 0, used: 0 }
+        // The upper bound holds also below the lower one.
+        let (least, limit) = (least.min(most), as_f64(least.min(most)));
+        Concurrency { least, most, limit, share: 1.0, creates, deletes, ratios: 0.0, replies: 0, used: 0 }
     }
 
-    /// Changes the upper bound, which holds also below the lower one.
-    pub fn set_most(&mut self, most: usize) {
-        self.most = most.max(1);
+    /// From now on, this part of the limit may be used: at least one request.
+    pub fn set_share(&mut self, share: f64) {
+        self.share = share;
     }
 
-    /// The limit now.
+    /// How many requests this replica may have in flight now.
     pub fn limit(&self) -> usize {
-        // Between 1 and `most`, so the cast loses the fraction alone.
-        (self.limit as usize).clamp(self.least.min(self.most), self.most)
+        // Between 1 and `most`, so the cast is exact.
+        (self.limit * self.share).ceil().max(1.0) as usize
     }
 
     /// So many requests are in flight.
@@ -108,7 +115,7 @@ impl Concurrency {
         // A limit that is not used says nothing about a larger one. Half of it counts, since the parts of the
         // budget share it.
         if next <= self.limit || self.used * 2 >= self.limit() {
-            self.limit = next.clamp(as_f64(self.least.min(self.most)), as_f64(self.most));
+            self.limit = next.clamp(as_f64(self.least), as_f64(self.most));
         }
         (self.ratios, self.replies, self.used) = (0.0, 0, 0);
     }
@@ -215,14 +222,21 @@ mod tests {
 
     #[test]
     fn an_upper_bound_below_the_lower_one_holds() {
-        let mut concurrency = Concurrency::new(LEAST, 3);
-        assert_eq!(concurrency.limit(), 3);
-        concurrency.set_most(0);
-        assert_eq!(concurrency.limit(), 1);
-        concurrency.set_most(200);
-        assert_eq!(concurrency.limit(), LEAST);
-        assert_eq!(settle(&mut concurrency, 1_000_000, ms(5), 50), 200);
-        concurrency.set_most(100);
-        assert_eq!(concurrency.limit(), 100);
+        assert_eq!(Concurrency::new(LEAST, 3).limit(), 3);
+        assert_eq!(Concurrency::new(LEAST, 0).limit(), 1);
+    }
+
+    #[test]
+    fn replicas_together_have_as_many_in_flight_as_one() {
+        let mut concurrency = Concurrency::new(LEAST, 200);
+        concurrency.set_share(0.0);
+        assert_eq!(concurrency.limit(), 1, "a replica without slots still labels");
+        concurrency.set_share(0.25);
+        assert_eq!(concurrency.limit(), LEAST / 4);
+        assert_eq!(settle(&mut concurrency, 1_000_000, ms(5), 1000), 50);
+        concurrency.set_share(1.0);
+        assert_eq!(concurrency.limit(), 200, "what was learned about the API server stays");
+        concurrency.set_share(0.25);
+        assert_eq!(settle(&mut concurrency, 30, ms(5), 1000), LEAST / 4);
     }
 }

@@ -176,9 +176,9 @@ impl Engine {
         self
     }
 
-    /// Changes the budget of all requests.
-    pub fn set_rate(&mut self, now: Now, qps: f64, burst: u32, max_in_flight: usize) {
-        self.sending.budget.set_rate(now.steady, qps, burst, max_in_flight);
+    /// From now on, this part of the budget of all requests may be used.
+    pub fn set_share(&mut self, now: Now, share: f64) {
+        self.sending.budget.set_share(now.steady, share);
     }
 
     /// Whether the API server's time is known.

@@ -18,7 +18,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
-use framework_engine::engine::{Engine, EngineSettings};
+use framework_engine::engine::Engine;
 use framework_engine::event::{self as engine, Effect, QueuedFramework};
 use framework_engine::request::Request;
 use framework_membership::Notice;
@@ -157,7 +157,6 @@ async fn until(instant: Option<Instant>) {
 struct Controller {
     engine: Engine,
     queueing: Queueing,
-    settings: EngineSettings,
     shares: Option<Shares>,
     requests: Requests,
     history: History,
@@ -186,10 +185,9 @@ impl Controller {
         let queueing = Queueing::new(&mut parts, ownership.clone(), shares.is_none());
         let (metrics, clock) = (Arc::clone(&parts.metrics), parts.clock);
         let requests = Requests::new(parts.client, metrics, compressor, clock, ownership.clone());
-        let engine = Engine::new(parts.settings.clone(), parts.policy).with_ownership(ownership);
+        let engine = Engine::new(parts.settings, parts.policy).with_ownership(ownership);
         Controller {
             engine: if shares.is_some() { engine.without_slots() } else { engine },
-            settings: parts.settings,
             shares,
             queueing,
             requests,
@@ -247,8 +245,7 @@ impl Controller {
         self.went_back = self.went_back.or(shares.went_back());
         events.into_iter().for_each(|event| self.share(now, event));
         let Some(shares) = &self.shares else { return };
-        let (qps, burst, max_in_flight) = shares.budget(&self.settings);
-        self.engine.set_rate(now, qps, burst, max_in_flight);
+        self.engine.set_share(now, shares.of_budget());
     }
 
     /// Slots come or go, for the engine and for the queues.

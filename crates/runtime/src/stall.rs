@@ -13,8 +13,8 @@ use crate::metrics::Metrics;
 
 pub use crate::metrics::Threads;
 
-/// How often the heart beats. Each beat wakes a thread: at 50 ms, two hearts took a third of an idle replica's
-/// processor time.
+/// How often the heart beats. Each beat wakes a thread: at 50 ms, two hearts took a third of the processor
+/// time of an idle replica.
 pub const BEAT: Duration = Duration::from_millis(200);
 
 /// Beats until the program ends, on the threads on which it is polled, which `threads` names.

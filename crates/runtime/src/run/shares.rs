@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use framework_core::plan::Report;
 use framework_core::{Defect, EventReason};
-use framework_engine::engine::EngineSettings;
 use framework_engine::event::{self as engine, Kind};
 use framework_membership::{Command, Moved, Notice, Outcome, Whose};
 use framework_message::{Change, Now, Ownership, Selection, Slot, Slots};
@@ -356,40 +355,14 @@ impl Shares {
         self.exited
     }
 
-    /// The part of the request budget that this replica may use.
-    pub fn budget(&self, settings: &EngineSettings) -> (f64, u32, usize) {
-        let held = self.granted.slots().iter().count();
-        part(settings, if self.has_whole_budget { Slot::COUNT } else { held })
+    /// The part of the request budget that this replica may use: that of its slots, unless each replica has
+    /// the whole.
+    pub fn of_budget(&self) -> f64 {
+        let held = if self.has_whole_budget { Slot::COUNT } else { self.granted.slots().iter().count() };
+        held as f64 / Slot::COUNT as f64
     }
-}
-
-/// The part of the request budget that goes with so many slots: rate, burst and requests in flight. With
-/// these parts, all replicas together load the API server no more than one does.
-fn part(settings: &EngineSettings, slots: usize) -> (f64, u32, usize) {
-    let share = slots as f64 / Slot::COUNT as f64;
-    let part = |whole: f64| (whole * share).ceil().max(1.0);
-    (
-        (settings.qps * share).max(1.0),
-        part(f64::from(settings.burst)) as u32,
-        part(settings.max_in_flight as f64) as usize,
-    )
 }
 
 fn place(kind: Kind) -> usize {
     ORDER.iter().position(|one| *one == kind).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_budget_goes_with_the_slots() {
-        let settings =
-            EngineSettings { qps: 80.0, burst: 100, max_in_flight: 32, ..EngineSettings::default() };
-        assert_eq!(part(&settings, Slot::COUNT), (80.0, 100, 32));
-        assert_eq!(part(&settings, Slot::COUNT / 4), (20.0, 25, 8));
-        assert_eq!(part(&settings, 85), (80.0 * 85.0 / 256.0, 34, 11), "no part is lost by rounding");
-        assert_eq!(part(&settings, 0), (1.0, 1, 1), "a replica without slots still labels");
-    }
 }

@@ -97,8 +97,8 @@ fn config_map(history: &History, state: &StateAt, change: &Change) -> Result<(),
     Ok(())
 }
 
-/// Whether the create of a ConfigMap was sent before its Framework had a status, and another client has created
-/// that ConfigMap since then.
+/// Whether the create of a ConfigMap was sent before its Framework had a status, and another client has
+/// created that ConfigMap since then.
 fn is_overtaken(history: &History, change: &Change, owner: &str) -> bool {
     let Some(sent) = history.exchange_of(change) else { return false };
     let before = || history.changes.iter().filter(|one| one.rv < change.rv);

@@ -52,7 +52,7 @@ mod watches;
 /// The settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
-    /// Requests a second.
+    /// Requests a second. This and the next three are of all replicas together: see [`Engine::set_share`].
     pub qps: f64,
     /// Requests that may follow each other without delay after a pause.
     pub burst: u32,

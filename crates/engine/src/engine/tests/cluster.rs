@@ -59,7 +59,7 @@ pub fn generous() -> EngineSettings {
     }
 }
 
-/// What the engine has told, apart from its requests.
+/// The effects of the engine, apart from its requests.
 #[derive(Default)]
 pub struct Heard {
     pub reports: Vec<Report>,

@@ -33,12 +33,8 @@ impl Cluster {
     }
 
     fn told(&self) -> Vec<&str> {
-        self.heard
-            .reports
-            .iter()
-            .filter(|one| one.reason == "StatusUnreadable")
-            .map(|one| &*one.note)
-            .collect()
+        let reports = self.heard.reports.iter();
+        reports.filter(|one| one.reason == "StatusUnreadable").map(|one| &*one.note).collect()
     }
 }
 

@@ -22,9 +22,8 @@ const WATCHED: [&str; 6] =
 /// Where others come and go, for so long a release may not know of them.
 const BLIND: Duration = Duration::from_secs(75);
 
-/// Seeds of sieges: one of them goes wrong without the guard of a release, and one if capacity returns with
-/// the end of a job.
-pub const SIEGES: Range<u64> = 0..120;
+/// Seeds of sieges: for each rule of the queues, one of them goes wrong without it.
+pub const SIEGES: Range<u64> = 0..200;
 
 /// The outcome of a walk, and its counts.
 #[derive(Debug)]
@@ -129,11 +128,12 @@ impl Stage {
         }
         for _ in 0..12 {
             self.wait(3_000).await;
-            match self.rng.u8(..8) {
+            match self.rng.u8(..10) {
                 0..5 => self.hold_up().await,
                 5 => self.end_train(),
                 6 => _ = self.make_train(),
-                _ => self.remove_beside_a_stale_quota(),
+                7 => self.remove_beside_a_stale_quota(),
+                _ => self.overtake().await,
             }
             for _ in 0..self.rng.u8(..6) {
                 self.prioritise();
@@ -141,6 +141,33 @@ impl Stage {
             }
         }
         self.conclude(Blind::default()).await
+    }
+
+    /// The release of one unit is late. Meanwhile a unit comes that goes first, and no other write reaches the
+    /// late one: its guard stays valid. Either the controller gives the request up, or it dies meanwhile.
+    async fn overtake(&mut self) {
+        let number = self.rng.u16(..);
+        let (late, first) = (format!("{TRAIN}late-{number}"), format!("{TRAIN}first-{number}"));
+        let dies = self.rng.bool() && !self.conditions.hangs;
+        let fault = match dies {
+            true => Fault::Delay(SECOND * self.rng.u32(3..6)),
+            false => Fault::Hang(Some(SECOND * self.rng.u32(15..26))),
+        };
+        let on_status = Rule::new(fault).verb(Verb::UpdateStatus).plural("queueunits").name(&late);
+        // The first write puts the unit into its queue.
+        self.cluster.faults(|faults| faults.script(on_status.nth(2)));
+        let unit = |priority: u32| json!({ "queue": "q0", "priority": priority, "resource": { "pods": 3 } });
+        self.make_unit(&late, unit(1_000_000));
+        self.end_train();
+        pass(SECOND * 2).await;
+        let others = Rule::new(Fault::Delay(SECOND * 20)).verb(Verb::UpdateStatus).plural("queueunits");
+        self.cluster.faults(|faults| faults.script(others.name(&late).times(u32::MAX)));
+        if dies && let Some(controller) = self.controller.take() {
+            controller.crash().await;
+        }
+        self.make_unit(&first, unit(2_000_000));
+        self.restart();
+        pass(SECOND * 30).await;
     }
 
     /// A Framework is deleted, and its Pods are left to the garbage collector, while the controller's watch
@@ -201,7 +228,6 @@ impl Stage {
     fn make_train(&mut self) -> bool {
         let name = format!("{TRAIN}{}", self.rng.u16(..));
         let mut spec = json!({
-            "consumerRef": { "apiVersion": "example.com/v1", "kind": "Train", "name": name },
             "queue": one(&mut self.rng, &QUEUES),
             "resource": { "pods": self.rng.u32(1..=3), "cpu": one(&mut self.rng, &["500m", "1"]) },
         });
@@ -210,12 +236,14 @@ impl Stage {
             1 => spec["priorityClassName"] = json!(one(&mut self.rng, &CLASSES).0),
             _ => {}
         }
-        self.make(
-            json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit" }),
-            &name,
-            spec,
-            json!({}),
-        )
+        self.make_unit(&name, spec)
+    }
+
+    /// A user makes a unit for the job of its name.
+    fn make_unit(&self, name: &str, mut spec: Value) -> bool {
+        spec["consumerRef"] = json!({ "apiVersion": "example.com/v1", "kind": "Train", "name": name });
+        let kind = json!({ "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit" });
+        self.make(kind, name, spec, json!({}))
     }
 
     /// The job of one of these has ended: its unit goes.

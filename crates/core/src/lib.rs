@@ -26,6 +26,7 @@ mod event_reason;
 pub mod first_attempt;
 mod framework;
 pub mod growth;
+pub mod ideal_cluster;
 pub mod instance_uid;
 pub mod lifetime;
 mod moment;

@@ -11,11 +11,12 @@ use crate::world::{Builder, framework};
 fn evaluated(builder: Builder, ends: &[(&str, i32, i32, i64)]) -> Option<FrameworkAttemptCompletionStatus> {
     let mut world = builder.world();
     world.settle();
-    let start = world.now;
+    let start = world.cluster.now;
     let mut status: FrameworkStatus = world.status().clone();
     for (role, index, code, second) in ends {
         world.exit(role, *index, *code);
-        let pod = world.objects.pods.get(&format!("job-{role}-{index}")).unwrap().end.clone().unwrap();
+        let pod =
+            world.cluster.objects.pods.get(&format!("job-{role}-{index}")).unwrap().end.clone().unwrap();
         let roles = status.attempt_status.task_role_statuses.as_mut().unwrap();
         let role = roles.iter_mut().find(|r| r.name == *role).unwrap();
         let task = role.task_statuses[*index as usize].to_mut();
@@ -23,7 +24,7 @@ fn evaluated(builder: Builder, ends: &[(&str, i32, i32, i64)]) -> Option<Framewo
         task.completion_time = Some(start.plus_seconds(*second));
         task.attempt_status.completion_status = Some(world.policy.classifier.classify(&pod).into());
     }
-    evaluate(&world.framework.spec, status.task_roles())
+    evaluate(&world.cluster.framework.spec, status.task_roles())
 }
 
 /// Code and triggering Task.

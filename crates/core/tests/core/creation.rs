@@ -15,12 +15,12 @@ fn with_outcome(outcome: Outcome) -> World {
         assert!(world.step());
     }
     let [Action::CreatePod { instance, .. }] = &world.plan().act[..] else { unreachable!() };
-    world.objects.pod_creates.insert("job-a-0", Create { instance: instance.clone(), outcome });
+    world.cluster.objects.pod_creates.insert("job-a-0", Create { instance: instance.clone(), outcome });
     world
 }
 
 fn refused(refusal: Refusal, retry_in: i64) -> World {
-    let at = framework().world().now.plus_seconds(retry_in).timestamp();
+    let at = framework().world().cluster.now.plus_seconds(retry_in).timestamp();
     with_outcome(Outcome::Refused { refusal, message: "the reason why".to_owned(), retry_at: at })
 }
 
@@ -46,7 +46,7 @@ fn a_pod_refused_for_now_is_tried_again_and_says_why() {
     {
         let mut world = refused(refusal, 30);
         assert_eq!(world.plan().act, []);
-        assert_eq!(world.plan().wake, Some(world.now.plus_seconds(30).timestamp()));
+        assert_eq!(world.plan().wake, Some(world.cluster.now.plus_seconds(30).timestamp()));
         world.settle();
         let condition = world.status().conditions.iter().find(|c| c.type_ == "Running").unwrap();
         assert_eq!((condition.reason.as_str(), condition.message.as_str()), (reason, "the reason why"));
@@ -60,7 +60,7 @@ fn a_pod_refused_for_now_is_tried_again_and_says_why() {
 fn while_a_create_is_in_flight_its_pod_is_not_judged() {
     let mut world = with_outcome(Outcome::InFlight);
     let map = world.status().attempt_status.config_map_uid.clone().unwrap();
-    world.objects.pods.insert("job-a-0", pod("early", &map, PodPhase::Pending).into());
+    world.cluster.objects.pods.insert("job-a-0", pod("early", &map, PodPhase::Pending).into());
     let plan = world.plan();
     assert_eq!((plan.persist, plan.act), (None, vec![]), "the watch was faster than the reply");
 }
@@ -69,8 +69,8 @@ fn while_a_create_is_in_flight_its_pod_is_not_judged() {
 fn a_pod_whose_create_got_no_reply_is_deleted_not_adopted() {
     let mut world = with_outcome(Outcome::InFlight);
     let map = world.status().attempt_status.config_map_uid.clone().unwrap();
-    world.objects.pod_creates.clear();
-    world.objects.pods.insert("job-a-0", pod("late", &map, PodPhase::Running).into());
+    world.cluster.objects.pod_creates.clear();
+    world.cluster.objects.pods.insert("job-a-0", pod("late", &map, PodPhase::Running).into());
     let orphan = Action::DeletePod { name: "job-a-0".to_owned(), uid: "late".to_owned(), force: false };
     assert_eq!(world.plan().act, [orphan]);
     world.settle().run();
@@ -83,7 +83,7 @@ fn orphans_are_deleted_in_every_state() {
     world.settle().run().exit("a", 0, 0).settle();
     assert_eq!(world.state(), State::Completed);
     for name in ["job-a-0", "job-a-7", "job-gone-0"] {
-        world.objects.pods.insert(name, pod("late", "other-map", PodPhase::Running).into());
+        world.cluster.objects.pods.insert(name, pod("late", "other-map", PodPhase::Running).into());
         assert!(matches!(&world.plan().act[..], [Action::DeletePod { uid, .. }] if uid == "late"), "{name}");
         world.settle();
     }
@@ -99,7 +99,7 @@ fn an_attempt_is_not_over_while_a_pod_of_a_lost_write_lives() {
             assert!(world.step());
         }
         let map = world.status().attempt_status.config_map_uid.clone().unwrap();
-        world.objects.pods.insert("job-a-1", pod("late", &map, PodPhase::Running).into());
+        world.cluster.objects.pods.insert("job-a-1", pod("late", &map, PodPhase::Running).into());
         end(&mut world);
         world.terminate("a", 1, 30);
         world.settle();
@@ -110,7 +110,7 @@ fn an_attempt_is_not_over_while_a_pod_of_a_lost_write_lives() {
         let forced = Action::DeletePod { name: "job-a-1".to_owned(), uid: "late".to_owned(), force: true };
         assert_eq!(world.pass(6).plan().act, [forced]);
         world.settle();
-        assert!(!world.objects.pods.contains_key("job-a-1"));
+        assert!(!world.cluster.objects.pods.contains_key("job-a-1"));
         let over = |task: &TaskStatus| task.state == State::Completed;
         assert!(world.status().task("a", 1).is_none_or(over));
     }
@@ -120,14 +120,14 @@ fn an_attempt_is_not_over_while_a_pod_of_a_lost_write_lives() {
 fn a_pod_of_another_config_map_is_judged_once_that_config_map_is_gone() {
     let mut world = framework().role("a", 1).world();
     world.settle().run().exit("a", 0, 0).settle();
-    world.objects.config_map = Some(ConfigMapFacts {
+    world.cluster.objects.config_map = Some(ConfigMapFacts {
         uid: "other-map".to_owned(),
         framework_uid: Some("another".to_owned()),
         deleting: false,
     });
-    world.objects.pods.insert("job-a-0", pod("p", "other-map", PodPhase::Running).into());
+    world.cluster.objects.pods.insert("job-a-0", pod("p", "other-map", PodPhase::Running).into());
     assert_eq!(world.plan().act, [], "its ConfigMap holds the name: the cache may lag");
-    world.objects.config_map = None;
+    world.cluster.objects.config_map = None;
     assert!(matches!(world.plan().act[..], [Action::DeletePod { .. }]));
 }
 
@@ -140,11 +140,11 @@ fn a_config_map_of_a_lost_write_is_deleted_and_a_foreign_one_never() {
     let map = |owner: Option<&str>| {
         Some(ConfigMapFacts { uid: "m".to_owned(), framework_uid: owner.map(str::to_owned), deleting: false })
     };
-    world.objects.config_map = map(None);
+    world.cluster.objects.config_map = map(None);
     assert_eq!(world.plan().act, []);
-    world.objects.config_map = map(Some("somebody-else"));
+    world.cluster.objects.config_map = map(Some("somebody-else"));
     assert_eq!(world.plan().act, []);
-    world.objects.config_map = map(Some("fw-uid"));
+    world.cluster.objects.config_map = map(Some("fw-uid"));
     assert_eq!(world.plan().act, [Action::DeleteConfigMap { uid: "m".to_owned() }]);
 }
 
@@ -153,7 +153,7 @@ fn an_object_that_never_appears_is_deleted_and_ends_its_attempt() {
     let mut world = with_outcome(Outcome::Acknowledged { uid: "unseen".to_owned() });
     world.step();
     assert_eq!(world.task("a", 0).state, State::AttemptCreationRequested);
-    assert_eq!(world.plan().wake, Some(world.now.plus_seconds(300).timestamp()));
+    assert_eq!(world.plan().wake, Some(world.cluster.now.plus_seconds(300).timestamp()));
     world.pass(299);
     assert_eq!(world.plan().act, []);
     world.pass(1).step();
@@ -163,7 +163,7 @@ fn an_object_that_never_appears_is_deleted_and_ends_its_attempt() {
     let map = world.status().attempt_status.config_map_uid.clone().unwrap();
     let mut found = pod("unseen", &map, PodPhase::Running);
     found.unwatched = true;
-    world.objects.pods.insert("job-a-0", found.into());
+    world.cluster.objects.pods.insert("job-a-0", found.into());
     assert!(matches!(&world.plan().act[..], [Action::DeletePod { uid, .. }] if uid == "unseen"));
     world.settle();
     world.assert_completed(Code::PodLocalCacheCreationTimeout);
@@ -174,7 +174,7 @@ fn a_config_map_that_never_appears_ends_the_attempt() {
     let mut world = framework().role("a", 1).world();
     let instance = Instance::FrameworkAttempt { attempt_id: 0 };
     let outcome = Outcome::Acknowledged { uid: "unseen".to_owned() };
-    world.objects.config_map_create = Some(Create { instance, outcome });
+    world.cluster.objects.config_map_create = Some(Create { instance, outcome });
     world.step();
     assert_eq!(world.state(), State::AttemptCreationRequested);
     assert_eq!(world.plan().act, []);
@@ -204,8 +204,8 @@ fn a_pod_acknowledged_but_not_recorded_is_stopped_like_any_other() {
 fn a_framework_being_deleted_gets_no_config_map() {
     let mut world = framework().role("a", 1).world();
     world.step();
-    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now.timestamp());
-    world.framework.metadata.deletion_timestamp = Some(now);
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.cluster.now.timestamp());
+    world.cluster.framework.metadata.deletion_timestamp = Some(now);
     assert_eq!(world.plan().act, []);
 }
 
@@ -215,12 +215,12 @@ fn a_framework_that_is_deleted_in_the_foreground_gets_no_more_pods() {
     while !world.plan().act.iter().any(|act| matches!(act, Action::CreatePod { .. })) {
         world.step();
     }
-    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.now.timestamp());
-    world.framework.metadata.deletion_timestamp = Some(now);
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(world.cluster.now.timestamp());
+    world.cluster.framework.metadata.deletion_timestamp = Some(now);
     // Somebody's finalizer only holds it up: its ConfigMap stays, and so all else goes on.
-    world.framework.metadata.finalizers = Some(vec!["example.com/audit".to_owned()]);
+    world.cluster.framework.metadata.finalizers = Some(vec!["example.com/audit".to_owned()]);
     assert_eq!(world.plan().act.len(), 1);
-    world.framework.metadata.finalizers = Some(vec!["foregroundDeletion".to_owned()]);
+    world.cluster.framework.metadata.finalizers = Some(vec!["foregroundDeletion".to_owned()]);
     assert_eq!(world.plan().act, []);
 }
 
@@ -256,9 +256,9 @@ fn a_plan_creates_no_more_pods_of_a_task_role_than_can_be_sent_soon() {
         let Action::CreatePod { name, instance, .. } = act else { panic!("{act:?}") };
         (name, Create { instance, outcome: Outcome::InFlight })
     };
-    world.objects.pod_creates = world.plan().act.into_iter().map(in_flight).collect();
+    world.cluster.objects.pod_creates = world.plan().act.into_iter().map(in_flight).collect();
     assert_eq!((planned(&world, "a"), planned(&world, "b")), (most, 0), "the next ones");
-    world.objects.pod_creates.clear();
+    world.cluster.objects.pod_creates.clear();
     world.settle();
-    assert_eq!(world.objects.pods.len(), 303, "in the end all are created");
+    assert_eq!(world.cluster.objects.pods.len(), 303, "in the end all are created");
 }

@@ -21,16 +21,16 @@ fn running(job: Builder, off: &[Defect]) -> World {
 fn a_late_pod_runs_on(off: &[Defect]) -> bool {
     let mut world = running(framework().role("a", 1), off);
     world.exit("a", 0, 0).settle();
-    world.objects.pods.insert("job-a-0", pod("late", "old-map", PodPhase::Running).into());
+    world.cluster.objects.pods.insert("job-a-0", pod("late", "old-map", PodPhase::Running).into());
     world.settle();
-    !world.objects.pods.is_empty()
+    !world.cluster.objects.pods.is_empty()
 }
 
 /// Somebody deletes the ConfigMap in the background: its Pods are still there (A5).
 fn the_attempt_completes_before_its_pods(off: &[Defect]) -> bool {
     let mut world = running(framework().role("a", 2), off);
-    let map = world.objects.config_map.take().expect("the attempt has one");
-    world.objects.gone.insert(map.uid);
+    let map = world.cluster.objects.config_map.take().expect("the attempt has one");
+    world.cluster.objects.gone.insert(map.uid);
     world.step();
     world.state() >= State::AttemptCompleted
 }
@@ -38,7 +38,7 @@ fn the_attempt_completes_before_its_pods(off: &[Defect]) -> bool {
 /// Somebody takes the label off a running Pod: the watch shows it as deleted (A6).
 fn a_running_pod_counts_as_gone(off: &[Defect]) -> bool {
     let mut world = running(framework().role("a", 1), off);
-    world.objects.pods.clear();
+    world.cluster.objects.pods.clear();
     world.plan().persist.is_some()
 }
 
@@ -46,7 +46,7 @@ fn a_running_pod_counts_as_gone(off: &[Defect]) -> bool {
 fn a_fast_clock_forces_a_deletion(off: &[Defect]) -> bool {
     let mut world = running(framework().role("a", 1).graceful(600), off);
     world.terminate("a", 0, 30).settle();
-    let server = Some(world.now);
+    let server = Some(world.cluster.now);
     let mut moment = world.pass(3600).moment();
     moment.server = server;
     let plan = framework_core::sync(&world.observed(), moment, &world.policy);
@@ -58,7 +58,7 @@ fn a_pod_is_deleted_before_its_end_is_persisted(off: &[Defect]) -> bool {
     let mut world = running(framework().role("a", 2).policy(-1, -1), off);
     world.exit("a", 0, 7);
     let plan = world.plan();
-    plan.act.iter().any(|act| !permits(world.status(), &world.framework, act))
+    plan.act.iter().any(|act| !permits(world.status(), &world.cluster.framework, act))
 }
 
 /// The Pod of a Task is deleted by others, and the Task is retried: the end of its first attempt is never

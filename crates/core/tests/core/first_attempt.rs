@@ -29,7 +29,7 @@ fn an_attempt_whose_pods_run_at_once_takes_five_status_writes() {
     for tasks in [1, 20] {
         let mut world = framework().role("a", tasks).world();
         while world.step() {
-            world.objects.pods.values_mut().for_each(|pod| pod.phase = PodPhase::Running);
+            world.cluster.objects.pods.values_mut().for_each(|pod| pod.phase = PodPhase::Running);
         }
         assert_eq!(world.state(), State::AttemptRunning);
         for index in 0..tasks {
@@ -43,8 +43,8 @@ fn an_attempt_whose_pods_run_at_once_takes_five_status_writes() {
 #[test]
 fn after_a_crash_the_first_config_map_is_taken_over() {
     let mut world = begun();
-    let uid = world.objects.config_map.as_ref().unwrap().uid.clone();
-    world.objects.config_map_create = None;
+    let uid = world.cluster.objects.config_map.as_ref().unwrap().uid.clone();
+    world.cluster.objects.config_map_create = None;
     world.settle();
     assert_eq!(world.status().attempt_status.config_map_uid, Some(uid));
     assert_eq!(world.history[0].state, State::AttemptPreparing, "the first status records it");
@@ -55,17 +55,18 @@ fn after_a_crash_the_first_config_map_is_taken_over() {
 #[test]
 fn a_stop_or_an_older_controller_deletes_a_lost_first_config_map() {
     let mut stopped = begun();
-    stopped.objects.config_map_create = None;
+    stopped.cluster.objects.config_map_create = None;
     stopped.stop();
     assert_eq!(stopped.settle().state(), State::Completed);
-    assert!(stopped.objects.config_map.is_none(), "nothing is left over");
+    assert!(stopped.cluster.objects.config_map.is_none(), "nothing is left over");
 
     // An older controller stores AttemptCreationPending first, and finds a create that no status records.
     let mut announced = framework().role("a", 1).world();
-    announced.objects.config_map = map("foreign", None, false);
+    announced.cluster.objects.config_map = map("foreign", None, false);
     assert!(announced.step());
     assert_eq!(announced.state(), State::AttemptCreationPending);
-    announced.objects.config_map = map("late", announced.framework.metadata.uid.clone(), false);
+    announced.cluster.objects.config_map =
+        map("late", announced.cluster.framework.metadata.uid.clone(), false);
     assert_eq!(announced.plan().act, [Action::DeleteConfigMap { uid: "late".to_owned() }]);
 }
 
@@ -74,14 +75,15 @@ fn the_first_config_map_that_lands_after_a_whole_life_is_deleted() {
     let mut world = framework().role("a", 1).world();
     world.settle().run().exit("a", 0, 0).settle();
     assert_eq!(world.state(), State::Completed);
-    world.objects.config_map = map("late", world.framework.metadata.uid.clone(), false);
+    world.cluster.objects.config_map = map("late", world.cluster.framework.metadata.uid.clone(), false);
     assert_eq!(world.plan().act, [Action::DeleteConfigMap { uid: "late".to_owned() }]);
 }
 
 #[test]
 fn a_stop_a_deletion_or_a_queue_withdraws_the_first_config_map() {
     let world = framework().role("a", 1).world();
-    let permitted = |world: &World| first_attempt::permits(&world.framework, &create(), &world.policy);
+    let permitted =
+        |world: &World| first_attempt::permits(&world.cluster.framework, &create(), &world.policy);
     assert!(permitted(&world));
     for execution in [ExecutionType::Stop, ExecutionType::Create] {
         let mut held = framework().role("a", 1).world();
@@ -96,30 +98,33 @@ fn a_stop_a_deletion_or_a_queue_withdraws_the_first_config_map() {
     assert!(queued.step() && queued.acts.is_empty() && queued.writes == 1);
 
     let mut deleted = framework().role("a", 1).world();
-    deleted.framework.metadata.deletion_timestamp = world.framework.metadata.creation_timestamp.clone();
+    deleted.cluster.framework.metadata.deletion_timestamp =
+        world.cluster.framework.metadata.creation_timestamp.clone();
     assert!(!permitted(&deleted));
     assert!(!deleted.step());
 
     let second = Action::CreateConfigMap { instance: Instance::FrameworkAttempt { attempt_id: 1 } };
-    assert!(!first_attempt::permits(&world.framework, &second, &world.policy));
+    assert!(!first_attempt::permits(&world.cluster.framework, &second, &world.policy));
     let delete = Action::DeleteConfigMap { uid: "any".to_owned() };
-    assert!(!first_attempt::permits(&world.framework, &delete, &world.policy));
+    assert!(!first_attempt::permits(&world.cluster.framework, &delete, &world.policy));
 }
 
 #[test]
 fn a_first_config_map_that_cannot_be_created_is_stored_as_pending() {
-    let retry_at = framework().world().now.plus_seconds(30).timestamp();
+    let retry_at = framework().world().cluster.now.plus_seconds(30).timestamp();
     let message = "quota".to_owned();
     let refused = Outcome::Refused { refusal: Refusal::Transient, message, retry_at };
     let mut world = framework().role("a", 1).world();
-    world.objects.config_map_create = Some(Create { instance: FIRST, outcome: Outcome::InFlight });
+    world.cluster.objects.config_map_create = Some(Create { instance: FIRST, outcome: Outcome::InFlight });
     assert!(!world.step(), "the reply is awaited");
-    world.objects.config_map_create = Some(Create { instance: FIRST, outcome: refused });
+    world.cluster.objects.config_map_create = Some(Create { instance: FIRST, outcome: refused });
     assert!(world.step());
     assert_eq!((world.state(), world.writes), (State::AttemptCreationPending, 1));
-    for holder in [map("foreign", None, false), map("old", world.framework.metadata.uid.clone(), true)] {
+    for holder in
+        [map("foreign", None, false), map("old", world.cluster.framework.metadata.uid.clone(), true)]
+    {
         let mut world = framework().role("a", 1).world();
-        world.objects.config_map = holder;
+        world.cluster.objects.config_map = holder;
         assert!(world.step());
         assert_eq!((world.state(), world.acts.len()), (State::AttemptCreationPending, 0));
     }

@@ -85,7 +85,7 @@ fn a_time_out_that_is_taken_away_forces_nothing_any_more() {
     let force = world.plan().act;
     assert!(matches!(force[..], [Action::DeletePod { force: true, .. }]), "{force:?}");
     let next = set(&mut world, None).plan().persist.expect("it is persisted");
-    assert!(!permits(&next, &world.framework, &force[0]), "what was planned before is taken back");
+    assert!(!permits(&next, &world.cluster.framework, &force[0]), "what was planned before is taken back");
     world.settle().pass(1000).settle();
     assert_eq!(forced(&world), [""; 0]);
 }

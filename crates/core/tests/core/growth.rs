@@ -40,7 +40,7 @@ fn held(world: &World) -> Vec<(Option<i64>, u64)> {
 }
 
 fn pods(world: &World) -> Vec<String> {
-    world.objects.pods.keys().collect()
+    world.cluster.objects.pods.keys().collect()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn new_tasks_of_a_released_framework_wait_for_their_own_release() {
     scale(&mut world, 4).run();
     assert_eq!(tags(&world), [None, None, Some(2), Some(2)]);
     assert_eq!(asks(&world), [(None, 2), (Some(2), 2)]);
-    assert_eq!(unit_demands(&world.observed(), &world.policy)[1].since, Some(world.now));
+    assert_eq!(unit_demands(&world.observed(), &world.policy)[1].since, Some(world.cluster.now));
     assert_eq!(pods(&world), ["job-a-0", "job-a-1"], "those that ran run on");
     assert_eq!(world.task("a", 3).state, State::AttemptCreationPending);
     assert_eq!(world.reports, ["GrowthQueued"], "told once");
@@ -80,7 +80,7 @@ fn growths_wait_apart_and_a_new_role_is_one_too() {
     let mut world = released(framework().role("a", 1));
     scale(&mut world, 2);
     scale(&mut world, 4);
-    let mut role = world.framework.spec.task_roles[0].clone();
+    let mut role = world.cluster.framework.spec.task_roles[0].clone();
     (role.name, role.task_number) = ("b".to_owned(), 1);
     world.edit(|spec| spec.task_roles.push(role)).settle();
     assert_eq!(tags(&world), [None, Some(2), Some(3), Some(3)]);
@@ -153,8 +153,8 @@ fn a_retry_of_a_task_or_of_the_framework_asks_for_nothing_again() {
     world.run().exit("a", 1, 1);
     while world.status().attempt_status.id == 0 {
         if world.code().is_some() {
-            world.framework.spec.task_roles[0].task_number = 3;
-            world.framework.metadata.generation = Some(3);
+            world.cluster.framework.spec.task_roles[0].task_number = 3;
+            world.cluster.framework.metadata.generation = Some(3);
         }
         world.step();
     }
@@ -191,7 +191,8 @@ fn one_that_grows_while_its_config_map_is_on_its_way_asks_for_the_rest() {
     let mut world = waiting();
     world.admit().step();
     assert!(
-        world.objects.config_map_create.is_some() && world.status().attempt_status.config_map_uid.is_none()
+        world.cluster.objects.config_map_create.is_some()
+            && world.status().attempt_status.config_map_uid.is_none()
     );
     world.edit(|spec| spec.task_roles[0].task_number = 3);
     assert_eq!(asks(&world), [(None, 2)], "what is stored, whatever its spec says by now");
@@ -219,7 +220,7 @@ fn stop_and_completion_take_no_notice_of_waiting_tasks() {
     let mut ended = released(framework().role("a", 1).policy(1, 1));
     scale(&mut ended, 3).exit("a", 0, 0).settle();
     ended.assert_completed(Code::Succeeded);
-    assert!(ended.objects.pods.is_empty());
+    assert!(ended.cluster.objects.pods.is_empty());
 }
 
 #[test]

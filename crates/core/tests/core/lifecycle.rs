@@ -207,7 +207,7 @@ fn a_pod_deleted_by_others_ends_its_attempt() {
 fn a_pod_that_vanished_is_confirmed_gone_first() {
     let mut world = framework().role("a", 1).task_retry(true, 0).world();
     world.settle().run();
-    let uid = world.objects.pods.remove("job-a-0").unwrap().facts.uid;
+    let uid = world.cluster.objects.pods.remove("job-a-0").unwrap().facts.uid;
     let confirm = Action::ConfirmPod { name: "job-a-0".to_owned(), uid: uid.clone() };
     assert_eq!(world.plan().act, [confirm]);
     assert_eq!(world.plan().persist, None, "nothing is decided before it is confirmed");
@@ -219,8 +219,8 @@ fn a_pod_that_vanished_is_confirmed_gone_first() {
 fn a_config_map_deleted_by_others_ends_the_attempt_once_its_pods_are_gone() {
     let mut world = framework().role("a", 2).world();
     world.settle().run();
-    let map = world.objects.config_map.take().unwrap();
-    world.objects.gone.insert(map.uid);
+    let map = world.cluster.objects.config_map.take().unwrap();
+    world.cluster.objects.gone.insert(map.uid);
     world.step();
     assert_eq!(world.code(), Some(Code::ConfigMapExternalDeleted.number()));
     assert_eq!(world.state(), State::AttemptDeleting, "its Pods are still there");
@@ -234,7 +234,7 @@ fn addresses_follow_the_pod_while_it_runs() {
     world.settle();
     assert_eq!(world.task("a", 0).attempt_status.pod_ip.as_deref(), Some(""), "seen without one");
     world.run();
-    world.objects.pods.get_mut("job-a-0").unwrap().pod_ip = "10.9.9.9".to_owned();
+    world.cluster.objects.pods.get_mut("job-a-0").unwrap().pod_ip = "10.9.9.9".to_owned();
     world.settle();
     assert_eq!(world.task("a", 0).attempt_status.pod_ip.as_deref(), Some("10.9.9.9"));
 }
@@ -246,9 +246,9 @@ fn a_stuck_pod_is_forced_only_after_its_timeout_on_the_servers_clock() {
     let before = world.acts.len();
     world.pass(60).settle();
     assert_eq!(world.acts.len(), before, "60 s have not surely passed");
-    world.now = world.now.plus_seconds(1);
+    world.cluster.now = world.cluster.now.plus_seconds(1);
     let mut moment = world.moment();
-    moment.server = Some(world.now.plus_seconds(-5));
+    moment.server = Some(world.cluster.now.plus_seconds(-5));
     let plan = framework_core::sync(&world.observed(), moment, &world.policy);
     assert!(plan.act.is_empty() && plan.proof_due.is_some(), "the server's clock decides: {:?}", plan.act);
     world.settle();
@@ -300,7 +300,7 @@ fn conditions_and_counts_show_the_outcome() {
 fn tasks_with_an_ip_are_counted_although_nothing_runs() {
     let mut world = framework().role("a", 2).world();
     world.settle();
-    world.objects.pods.get_mut("job-a-0").unwrap().pod_ip = "10.9.9.9".to_owned();
+    world.cluster.objects.pods.get_mut("job-a-0").unwrap().pod_ip = "10.9.9.9".to_owned();
     world.settle();
     let counts = world.status().task_counts.unwrap();
     assert_eq!((counts.total, counts.pending, counts.addressed), (2, 2, Some(1)));

@@ -223,7 +223,7 @@ fn the_earlier_of_ttl_and_retention_wins() {
         let mut world = framework().role("a", 1).ttl(ttl).world();
         world.policy.framework_completed_retain_sec = retain;
         let (world, at) = completed(world);
-        let expiry = lifetime::expiry(&world.framework, world.status(), &world.policy).unwrap();
+        let expiry = lifetime::expiry(&world.cluster.framework, world.status(), &world.policy).unwrap();
         assert_eq!((expiry.due, expiry.by_ttl), (at.plus_seconds(due), by_ttl), "{ttl} {retain}");
     }
 }
@@ -274,7 +274,7 @@ fn the_longest_times_do_not_overflow() {
     world.policy.framework_completed_retain_sec = i64::MAX;
     let (world, at) = completed(world);
     world.assert_completed(Code::Succeeded);
-    let expiry = lifetime::expiry(&world.framework, world.status(), &world.policy).unwrap();
+    let expiry = lifetime::expiry(&world.cluster.framework, world.status(), &world.policy).unwrap();
     assert_eq!(expiry.due, at.plus_seconds(i64::from(i32::MAX)));
     assert!(!is_deleted(&world));
 }
@@ -293,9 +293,9 @@ fn nothing_is_written_of_a_completed_framework_that_is_leaving() {
     world.settle().run().exit("a", 0, 0).settle();
     assert_eq!(world.state(), State::Completed);
     // As a deletion does.
-    world.framework.metadata.generation = Some(2);
+    world.cluster.framework.metadata.generation = Some(2);
     assert!(world.plan().persist.is_some(), "the summary names the generation");
-    world.framework.metadata.deletion_timestamp =
+    world.cluster.framework.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created().timestamp()));
     assert_eq!(world.plan().persist, None);
 }

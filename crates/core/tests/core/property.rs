@@ -82,11 +82,16 @@ fn minimum() -> impl Strategy<Value = i32> {
 
 fn happen(world: &mut World, what: &Happening) {
     let there = |world: &World, role: usize, index: i32| {
-        world.objects.pods.get(&format!("job-{}-{index}", ROLES[role])).is_some_and(|pod| pod.end.is_none())
+        world
+            .cluster
+            .objects
+            .pods
+            .get(&format!("job-{}-{index}", ROLES[role]))
+            .is_some_and(|pod| pod.end.is_none())
     };
     match *what {
         Happening::Run => {
-            for pod in world.objects.pods.values_mut() {
+            for pod in world.cluster.objects.pods.values_mut() {
                 if pod.phase == framework_core::observed::PodPhase::Pending {
                     pod.phase = framework_core::observed::PodPhase::Running;
                 }
@@ -102,9 +107,9 @@ fn happen(world: &mut World, what: &Happening) {
             world.vanish(ROLES[role], index);
         }
         Happening::Lose { role, index } => {
-            world.objects.pods.remove(&format!("job-{}-{index}", ROLES[role]));
+            world.cluster.objects.pods.remove(&format!("job-{}-{index}", ROLES[role]));
         }
-        Happening::LoseConfigMap => world.objects.config_map = None,
+        Happening::LoseConfigMap => world.cluster.objects.config_map = None,
         Happening::Scale { role, to } => {
             world.edit(|spec| spec.task_roles[role].task_number = to);
         }
@@ -119,7 +124,7 @@ fn happen(world: &mut World, what: &Happening) {
         }
         // A queue does not hold back again the Tasks that it released.
         Happening::Refuse(reason) if !is_released(world) => {
-            world.refuse(reason, &format!("since {}", world.now));
+            world.refuse(reason, &format!("since {}", world.cluster.now));
         }
         Happening::Admit => {
             world.admit();
@@ -134,10 +139,10 @@ fn happen(world: &mut World, what: &Happening) {
 
 /// Whether a queue holds the Framework back, as a reader of all that is told would say.
 fn is_held_back(world: &World) -> bool {
-    let labels = world.framework.metadata.labels.iter().flatten();
+    let labels = world.cluster.framework.metadata.labels.iter().flatten();
     let names_queue =
         labels.filter(|(label, _)| *label == framework_api::queue::QUEUE_NAME_LABEL).count() > 0;
-    let begun = world.status.as_ref().is_some_and(|status| {
+    let begun = world.cluster.status.as_ref().is_some_and(|status| {
         let admitted = status.conditions.iter().any(|c| c.type_ == "Queued" && c.reason == "Admitted");
         admitted || status.attempt_status.id > 0 || status.attempt_status.config_map_uid.is_some()
     });
@@ -146,7 +151,7 @@ fn is_held_back(world: &World) -> bool {
 
 /// Whether its queue released it with the spec that it has.
 fn is_released(world: &World) -> bool {
-    let generation = world.framework.metadata.generation.unwrap();
+    let generation = world.cluster.framework.metadata.generation.unwrap();
     world.admission == Some(Admission::Released { generation })
 }
 
@@ -178,7 +183,7 @@ fn assert_waits(world: &World, plan: &Plan) {
     if !is_held_back(world) {
         return;
     }
-    let created = world.objects.config_map_create.is_some();
+    let created = world.cluster.objects.config_map_create.is_some();
     let begins = plan.act.iter().any(|action| matches!(action, Action::CreateConfigMap { .. }));
     assert!(created || !begins, "{:?}", plan.act);
 }
@@ -188,7 +193,7 @@ fn assert_admitted_once(world: &World) {
     let queues: Vec<_> = world
         .history
         .iter()
-        .map(|status| queue::is_queued(&world.framework, Some(status)))
+        .map(|status| queue::is_queued(&world.cluster.framework, Some(status)))
         .zip(&world.history)
         .filter(|(_, status)| status.attempt_status.config_map_uid.is_some())
         .map(|(queue, _)| queue)
@@ -288,7 +293,7 @@ fn assert_deferrable(world: &World, plan: &Plan) {
         _ => false,
     };
     let observed = world.observed();
-    for name in world.objects.pods.keys().filter(|name| deferrable::is_deferrable(&observed, name)) {
+    for name in world.cluster.objects.pods.keys().filter(|name| deferrable::is_deferrable(&observed, name)) {
         let name = &name;
         assert!(!plan.act.iter().any(|action| about(action, name)), "{name}: {:?}", plan.act);
         let Some(next) = &plan.persist else { continue };
@@ -352,9 +357,9 @@ proptest! {
             let is_map = batch.iter().all(|other| other.as_ref() == Ok(&plan));
             prop_assert!(is_map, "a batch is the map of its members");
             for action in &plan.act {
-                let permitted = match &world.status {
-                    Some(status) => permit::permits(status, &world.framework, action),
-                    None => first_attempt::permits(&world.framework, action, &world.policy),
+                let permitted = match &world.cluster.status {
+                    Some(status) => permit::permits(status, &world.cluster.framework, action),
+                    None => first_attempt::permits(&world.cluster.framework, action, &world.policy),
                 };
                 prop_assert!(permitted, "not permitted: {:?}", action);
             }
@@ -371,7 +376,7 @@ proptest! {
             }
         }
         assert_told(&world);
-        let starts = world.framework.spec.execution_type == ExecutionType::Start;
+        let starts = world.cluster.framework.spec.execution_type == ExecutionType::Start;
         let pending = world.state() == State::AttemptCreationPending;
         prop_assert_eq!(starts && is_held_back(&world), starts && pending);
         world.admit().settle();
@@ -380,12 +385,12 @@ proptest! {
         // World::act has checked that no act was done twice: a Pod's name was free at its create, and each
         // deleted object was there.
         world.stop().settle();
-        for pod in world.objects.pods.values_mut().filter(|pod| pod.deletion.is_some()) {
+        for pod in world.cluster.objects.pods.values_mut().filter(|pod| pod.deletion.is_some()) {
             pod.deletion = None;
             pod.phase = framework_core::observed::PodPhase::Running;
         }
         world.settle();
-        prop_assert_eq!(world.state(), State::Completed, "a stopped Framework ends: {:?}", world.objects);
-        prop_assert!(world.objects.pods.is_empty(), "nothing is left over");
+        prop_assert_eq!(world.state(), State::Completed, "a stopped Framework ends: {:?}", world.cluster.objects);
+        prop_assert!(world.cluster.objects.pods.is_empty(), "nothing is left over");
     }
 }

@@ -24,21 +24,22 @@ fn assert_waits(world: &World, reason: &str, message: &str) {
     assert_eq!((world.state(), world.acts.len()), (State::AttemptCreationPending, 0), "{:?}", world.acts);
     assert_eq!(world.condition("Queued"), Some(("True", reason, message)));
     assert_eq!(world.condition("Running"), Some(("False", "Queued", message)));
-    assert_eq!(queue::is_queued(&world.framework, world.status.as_ref()), Some("gpu"));
-    assert_eq!(queue::stage(world.status.as_ref()), Stage::Waiting);
+    assert_eq!(queue::is_queued(&world.cluster.framework, world.cluster.status.as_ref()), Some("gpu"));
+    assert_eq!(queue::stage(world.cluster.status.as_ref()), Stage::Waiting);
 }
 
 /// It left the queue without being released.
 fn assert_not_queued(world: &World, message: &str) {
     assert_eq!(world.condition("Queued"), Some(("False", "NotQueued", message)));
-    assert_eq!(queue::is_queued(&world.framework, world.status.as_ref()), None);
+    assert_eq!(queue::is_queued(&world.cluster.framework, world.cluster.status.as_ref()), None);
     assert!(!world.reports.iter().any(|reason| reason == "Admitted"), "{:?}", world.reports);
 }
 
 /// The queue label of what a create posts.
 fn label(world: &World, action: &Action) -> Option<String> {
-    let body =
-        act::body(&world.framework, world.status(), action).expect("a create").expect("a small template");
+    let body = act::body(&world.cluster.framework, world.status(), action)
+        .expect("a create")
+        .expect("a small template");
     body["metadata"]["labels"][QUEUE_NAME_LABEL].as_str().map(str::to_owned)
 }
 
@@ -49,7 +50,7 @@ fn is_config_map(action: &Action) -> bool {
 #[test]
 fn a_framework_waits_until_its_queue_releases_it() {
     let mut world = queued(framework().role("a", 2));
-    assert_eq!(queue::is_queued(&world.framework, None), Some("gpu"));
+    assert_eq!(queue::is_queued(&world.cluster.framework, None), Some("gpu"));
     assert_eq!(queue::stage(None), Stage::Waiting);
     world.settle();
     assert_waits(&world, "Pending", "waits to be put into queue gpu");
@@ -58,12 +59,12 @@ fn a_framework_waits_until_its_queue_releases_it() {
     world.admit().settle().run();
     assert_eq!(world.state(), State::AttemptRunning);
     assert_eq!(world.condition("Queued"), Some(("False", "Admitted", "released from queue gpu")));
-    assert_eq!(queue::stage(world.status.as_ref()), Stage::Started);
+    assert_eq!(queue::stage(world.cluster.status.as_ref()), Stage::Started);
     world.exit("a", 0, 0).exit("a", 1, 0).settle();
     world.assert_completed(Code::Succeeded);
     assert_eq!(world.reports, ["Admitted", "Succeeded"]);
-    assert_eq!(queue::is_queued(&world.framework, world.status.as_ref()), Some("gpu"));
-    assert_eq!(queue::stage(world.status.as_ref()), Stage::Finished);
+    assert_eq!(queue::is_queued(&world.cluster.framework, world.cluster.status.as_ref()), Some("gpu"));
+    assert_eq!(queue::stage(world.cluster.status.as_ref()), Stage::Finished);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn a_framework_without_a_queue_never_waits() {
         world.policy.queueing = queueing;
         world.name_queue(label).settle();
         world.run().exit("a", 0, 1).settle().run().exit("a", 1, 1).settle();
-        assert_eq!(queue::is_queued(&world.framework, world.status.as_ref()), None);
+        assert_eq!(queue::is_queued(&world.cluster.framework, world.cluster.status.as_ref()), None);
         (world.history, world.acts, world.reports)
     };
     let plain = life(false, None);
@@ -131,12 +132,16 @@ fn a_framework_without_a_queue_never_waits() {
 fn a_stop_ends_one_that_waits() {
     let mut world = queued(framework().role("a", 2).retry(false, -2));
     world.settle().stop();
-    assert_eq!(queue::is_queued(&world.framework, world.status.as_ref()), None, "nothing is reserved for it");
+    assert_eq!(
+        queue::is_queued(&world.cluster.framework, world.cluster.status.as_ref()),
+        None,
+        "nothing is reserved for it"
+    );
     world.settle();
     world.assert_completed(Code::StopFrameworkRequested);
     assert_eq!(world.acts, []);
     assert_not_queued(&world, "the Framework ended while it waited");
-    assert_eq!(queue::stage(world.status.as_ref()), Stage::Finished);
+    assert_eq!(queue::stage(world.cluster.status.as_ref()), Stage::Finished);
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn a_ttl_counts_from_the_end_however_long_it_waited() {
     let mut world = queued(framework().role("a", 1).ttl(60));
     world.settle().pass(10 * 365 * 24 * 3600).settle();
     assert_waits(&world, "Pending", "waits to be put into queue gpu");
-    assert_eq!(lifetime::expiry(&world.framework, world.status(), &world.policy), None);
+    assert_eq!(lifetime::expiry(&world.cluster.framework, world.status(), &world.policy), None);
     world.stop().settle().pass(59).settle();
     assert_eq!(world.acts, []);
     world.pass(1).settle();
@@ -185,16 +190,16 @@ fn a_rescale_while_it_waits_takes_effect_and_its_reason_stays() {
     let queued = world.status().conditions.iter().find(|condition| condition.type_ == "Queued").unwrap();
     assert_eq!((world.status().observed_generation, queued.observed_generation), (Some(3), Some(3)));
     world.admit().settle().run();
-    assert_eq!((world.state(), world.objects.pods.len()), (State::AttemptRunning, 1));
+    assert_eq!((world.state(), world.cluster.objects.pods.len()), (State::AttemptRunning, 1));
 }
 
 #[test]
 fn a_framework_being_deleted_begins_nothing_even_if_released() {
     let mut world = queued(framework().role("a", 1));
     world.settle();
-    world.framework.metadata.deletion_timestamp = Some(MetaTime(world.now.timestamp()));
-    world.framework.metadata.finalizers = Some(vec!["example.com/audit".to_owned()]);
-    world.framework.metadata.generation = Some(2);
+    world.cluster.framework.metadata.deletion_timestamp = Some(MetaTime(world.cluster.now.timestamp()));
+    world.cluster.framework.metadata.finalizers = Some(vec!["example.com/audit".to_owned()]);
+    world.cluster.framework.metadata.generation = Some(2);
     world.admit().settle();
     assert_eq!((world.state(), world.acts.len()), (State::AttemptCreationPending, 0));
     assert_not_queued(&world, "the Framework is being deleted");
@@ -228,7 +233,7 @@ fn a_label_that_comes_or_changes_after_the_start_means_nothing() {
     late.policy.queueing = true;
     late.settle().run().name_queue(Some("gpu")).admit().settle();
     assert_eq!((late.condition("Queued"), late.state()), (None, State::AttemptRunning));
-    assert_eq!(queue::is_queued(&late.framework, late.status.as_ref()), None);
+    assert_eq!(queue::is_queued(&late.cluster.framework, late.cluster.status.as_ref()), None);
 
     let mut world = queued(framework().role("a", 1));
     world.settle().admit().settle().run();
@@ -236,7 +241,7 @@ fn a_label_that_comes_or_changes_after_the_start_means_nothing() {
     let pod = world.acts.iter().find(|act| matches!(act, Action::CreatePod { .. })).unwrap().clone();
     for queue in [Some("other"), None] {
         world.name_queue(queue).settle();
-        assert_eq!(queue::is_queued(&world.framework, world.status.as_ref()), Some("gpu"));
+        assert_eq!(queue::is_queued(&world.cluster.framework, world.cluster.status.as_ref()), Some("gpu"));
         assert_eq!(label(&world, &pod).as_deref(), Some("gpu"), "also for a retry");
     }
     assert_eq!(world.writes, writes);
@@ -261,7 +266,7 @@ fn a_retry_does_not_wait_again_even_after_a_restart() {
     world.settle().admit().settle().run();
     world.admission = None;
     world.exit("a", 0, 201).settle();
-    assert_eq!(queue::stage(world.status.as_ref()), Stage::Started, "it waits for its delay");
+    assert_eq!(queue::stage(world.cluster.status.as_ref()), Stage::Started, "it waits for its delay");
     world.pass(900).settle().run();
     assert_eq!((world.status().attempt_status.id, world.state()), (1, State::AttemptRunning));
     world.exit("a", 0, 1).settle().run().exit("a", 0, 1).settle();
@@ -274,10 +279,11 @@ fn a_config_map_that_is_on_its_way_is_not_taken_back() {
     let mut world = queued(framework().role("a", 1));
     world.settle();
     let instance = Instance::FrameworkAttempt { attempt_id: 0 };
-    world.objects.config_map_create = Some(Create { instance, outcome: Outcome::InFlight });
+    world.cluster.objects.config_map_create = Some(Create { instance, outcome: Outcome::InFlight });
     let plan = world.plan();
     assert!(plan.persist.is_none() && plan.act.is_empty(), "{plan:?}");
-    world.objects.config_map_create.as_mut().unwrap().outcome = Outcome::Acknowledged { uid: "u".to_owned() };
+    world.cluster.objects.config_map_create.as_mut().unwrap().outcome =
+        Outcome::Acknowledged { uid: "u".to_owned() };
     world.step();
     assert_eq!(world.state(), State::AttemptCreationRequested);
     assert_eq!(world.condition("Queued"), Some(("False", "Admitted", "released from queue gpu")));
@@ -291,13 +297,13 @@ fn a_release_outlives_a_refused_config_map_and_a_restart() {
     let refused = Outcome::Refused {
         refusal: Refusal::Transient,
         message: "exceeded quota".to_owned(),
-        retry_at: world.now.plus_seconds(60).timestamp(),
+        retry_at: world.cluster.now.plus_seconds(60).timestamp(),
     };
-    world.objects.config_map_create = Some(Create { instance, outcome: refused });
+    world.cluster.objects.config_map_create = Some(Create { instance, outcome: refused });
     world.settle();
     assert_eq!(world.condition("Queued"), Some(("False", "Admitted", "released from queue gpu")));
     assert_eq!(world.condition("Running").unwrap().2, "exceeded quota");
-    (world.admission, world.objects.config_map_create) = (None, None);
+    (world.admission, world.cluster.objects.config_map_create) = (None, None);
     assert!(world.plan().act.iter().any(is_config_map));
     world.refuse("InsufficientQuota", "late news").settle().run();
     assert_eq!(world.state(), State::AttemptRunning);
@@ -309,7 +315,7 @@ fn one_that_is_held_is_in_no_queue_until_it_is_started() {
     let mut world = queued(framework().role("a", 1).execution("Create"));
     world.settle();
     assert_eq!(world.condition("Queued"), None);
-    assert_eq!(queue::is_queued(&world.framework, world.status.as_ref()), None);
+    assert_eq!(queue::is_queued(&world.cluster.framework, world.cluster.status.as_ref()), None);
     world.edit(|spec| spec.execution_type = ExecutionType::Start).settle();
     assert_waits(&world, "Pending", "waits to be put into queue gpu");
 }

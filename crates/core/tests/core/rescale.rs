@@ -93,7 +93,7 @@ fn a_framework_that_waits_for_its_start_is_rescaled_to_the_end() {
     assert!(!world.task("a", 2).deletion_pending);
     assert_eq!(world.acts, []);
     world.edit(|spec| spec.execution_type = framework_api::ExecutionType::Start).settle().run();
-    assert_eq!(world.objects.pods.len(), 3);
+    assert_eq!(world.cluster.objects.pods.len(), 3);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_role_that_is_back_before_its_old_tasks_have_ended_gets_new_ones() {
     let mut world = framework().role("keeper", 1).role("a", 2).world();
     world.settle().run();
     let (role, old) = (world.status().task_roles()[1].instance_uid.clone(), world.task("a", 0).clone());
-    let removed = world.framework.spec.task_roles[1].clone();
+    let removed = world.cluster.framework.spec.task_roles[1].clone();
     world.edit(|spec| spec.task_roles.truncate(1)).step();
     assert!(world.task("a", 0).deletion_pending);
     world.edit(|spec| spec.task_roles.push(removed.clone())).step();

@@ -25,7 +25,7 @@ fn limits(object: usize, compressed: usize) -> SizeLimits {
 /// The Pod of a Task fails and says so.
 pub fn fail(world: &mut World, index: i32, message: &str) {
     world.exit("a", index, 1);
-    let end = world.objects.pods.get_mut(&format!("job-a-{index}")).unwrap().end.as_mut().unwrap();
+    let end = world.cluster.objects.pods.get_mut(&format!("job-a-{index}")).unwrap().end.as_mut().unwrap();
     end.containers[0].terminated.as_mut().unwrap().message = message.to_owned();
 }
 
@@ -127,10 +127,10 @@ fn a_refusal_of_the_api_server_is_truncated() {
     let refused = Outcome::Refused {
         refusal: Refusal::Permanent,
         message: noise(1, 1 << 20),
-        retry_at: world.now.timestamp(),
+        retry_at: world.cluster.now.timestamp(),
     };
     let create = framework_core::observed::Create { instance: instance.clone(), outcome: refused };
-    world.objects.pod_creates.insert("job-a-0", create);
+    world.cluster.objects.pod_creates.insert("job-a-0", create);
     world.settle();
     let end = end_of(&world, 0);
     assert_eq!(end.code, Code::PodCreationPermanentError.number());
@@ -141,7 +141,7 @@ fn a_refusal_of_the_api_server_is_truncated() {
 fn a_pod_of_very_many_containers_is_truncated() {
     let mut world = running(1);
     fail(&mut world, 0, "");
-    let end = world.objects.pods.get_mut("job-a-0").unwrap().end.as_mut().unwrap();
+    let end = world.cluster.objects.pods.get_mut("job-a-0").unwrap().end.as_mut().unwrap();
     end.containers = vec![end.containers[0].clone(); 100_007];
     world.step();
     let end = end_of(&world, 0);
@@ -243,7 +243,7 @@ proptest! {
         let half = messages.len() / 2;
         for (position, (index, message)) in messages.iter().enumerate() {
             let index = (index % (tasks + grown)) as i32;
-            if world.objects.pods.get(&format!("job-a-{index}")).is_some_and(|pod| pod.end.is_none()) {
+            if world.cluster.objects.pods.get(&format!("job-a-{index}")).is_some_and(|pod| pod.end.is_none()) {
                 fail(&mut world, index, message);
             }
             if position % 3 == 0 {

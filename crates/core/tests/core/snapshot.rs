@@ -15,11 +15,11 @@ fn told(world: &World) -> Vec<(usize, &Snapshot)> {
 fn task_view(world: &World, status: &FrameworkStatus, snapshot: &Snapshot) -> Value {
     let view = match snapshot {
         Snapshot::TaskRetry { task_role, task_index, at } => {
-            let view = TaskView::new(&world.framework, status, task_role, *task_index, None);
+            let view = TaskView::new(&world.cluster.framework, status, task_role, *task_index, None);
             view.map(|view| view.completed(*at))
         }
         Snapshot::TaskDeletion { task_role, task_index, at } => {
-            TaskView::new(&world.framework, status, task_role, *task_index, Some(*at))
+            TaskView::new(&world.cluster.framework, status, task_role, *task_index, Some(*at))
         }
         Snapshot::FrameworkRetry => panic!("no Task"),
     };
@@ -151,7 +151,7 @@ fn each_kind_can_be_switched_off_by_itself() {
 #[test]
 fn a_task_is_shown_as_an_object_of_its_own() {
     let mut world = rescaled();
-    world.framework.metadata.resource_version = Some("77".to_owned());
+    world.cluster.framework.metadata.resource_version = Some("77".to_owned());
     let (at, snapshot) = told(&world)[0];
     let status = &world.history[at];
     let task = status.task("a", 1).unwrap();
@@ -175,21 +175,21 @@ fn a_task_is_shown_as_an_object_of_its_own() {
             "deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0,
             "annotations": annotations, "labels": labels,
         },
-        "spec": world.framework.spec.task_roles[0].task,
+        "spec": world.cluster.framework.spec.task_roles[0].task,
         "status": task,
     });
     assert_eq!(view, expected);
-    let retried = TaskView::new(&world.framework, status, "a", 1, None).unwrap();
+    let retried = TaskView::new(&world.cluster.framework, status, "a", 1, None).unwrap();
     let metadata = &serde_json::to_value(retried).unwrap()["metadata"];
     assert!(metadata.get("deletionTimestamp").is_none(), "only a removal has one");
-    assert!(TaskView::new(&world.framework, status, "a", 9, None).is_none());
+    assert!(TaskView::new(&world.cluster.framework, status, "a", 9, None).is_none());
 }
 
 #[test]
 fn unknown_fields_of_a_task_are_left_out() {
     let mut world = framework().execution("Create").role("a", 1).world();
     world.settle();
-    let view = TaskView::new(&world.framework, world.status(), "a", 0, None).unwrap();
+    let view = TaskView::new(&world.cluster.framework, world.status(), "a", 0, None).unwrap();
     let annotations = &serde_json::to_value(view).unwrap()["metadata"]["annotations"];
     assert_eq!(annotations["FC_CONFIGMAP_NAME"], "job-attempt");
     for unknown in ["FC_CONFIGMAP_UID", "FC_FRAMEWORK_ATTEMPT_INSTANCE_UID"] {
@@ -202,11 +202,11 @@ fn a_framework_is_shown_whole() {
     let world = retried();
     let (at, _) = told(&world)[1];
     let status = &world.history[at];
-    let view = serde_json::to_value(FrameworkView::new(&world.framework, Some(status))).unwrap();
-    let mut whole = world.framework.clone();
+    let view = serde_json::to_value(FrameworkView::new(&world.cluster.framework, Some(status))).unwrap();
+    let mut whole = world.cluster.framework.clone();
     whole.status = Some(status.clone());
     assert_eq!(view, serde_json::to_value(whole).unwrap());
     assert_eq!(view["kind"], "Framework");
-    let new = serde_json::to_value(FrameworkView::new(&world.framework, None)).unwrap();
+    let new = serde_json::to_value(FrameworkView::new(&world.cluster.framework, None)).unwrap();
     assert_eq!(new["status"], Value::Null);
 }

@@ -1,4 +1,4 @@
-//! A world in which every act succeeds at once: enough to live a Framework's life without an API server.
+//! An ideal cluster, and what it has done: enough to live a Framework's life without an API server.
 //!
 //! A test changes the world (a Pod ends, a user stops the Framework), and lets it settle: plans are made,
 //! persisted and acted on until nothing changes any more.
@@ -9,23 +9,19 @@ use framework_api::pod_failure::default_rules;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_api::status::TaskStatus;
 use framework_api::{Framework, FrameworkStatus, State, Time};
-use framework_core::classify::{Classifier, ContainerEnd, ContainerTerminated, TerminalPhase, TerminatedPod};
-use framework_core::observed::{
-    Admission, ConfigMapFacts, Create, Deletion, Instance, Objects, Outcome, PodFacts, PodPhase,
-};
+use framework_core::classify::Classifier;
+use framework_core::ideal_cluster::IdealCluster;
+use framework_core::observed::{Admission, Deletion, PodFacts, PodPhase};
 use framework_core::size::SizeLimits;
 use framework_core::snapshot::Snapshot;
 use framework_core::{Action, Defects, Moment, Observed, Plan, Policy, Urgency, first_attempt, permit, sync};
 use serde_json::json;
 
-/// A Framework, its objects, and the clock.
+/// A Framework in its cluster, and the history of both.
 pub struct World {
-    pub framework: Framework,
+    pub cluster: IdealCluster,
     pub stored_bytes: usize,
-    pub status: Option<FrameworkStatus>,
-    pub objects: Objects,
     pub policy: Policy,
-    pub now: Time,
     /// How often the status was written.
     pub writes: usize,
     /// Every status that was persisted.
@@ -43,7 +39,6 @@ pub struct World {
     /// The decision of its queue.
     pub admission: Option<Admission>,
     pub growths: Vec<i64>,
-    made: u32,
 }
 
 /// The policy of a controller with no config file.
@@ -148,12 +143,9 @@ impl Builder {
     /// The Framework in a world of its own.
     pub fn world(self) -> World {
         World {
-            framework: self.object(),
+            cluster: IdealCluster::new(self.object(), created()),
             stored_bytes: 1000,
-            status: None,
-            objects: Objects::default(),
             policy: policy(),
-            now: created(),
             writes: 0,
             history: Vec::new(),
             told: Vec::new(),
@@ -163,7 +155,6 @@ impl Builder {
             server_date: None,
             admission: None,
             growths: Vec::new(),
-            made: 0,
         }
     }
 }
@@ -172,21 +163,21 @@ impl World {
     /// The observation that the core would get now.
     pub fn observed(&self) -> Observed<'_> {
         Observed {
-            framework: &self.framework,
+            framework: &self.cluster.framework,
             stored_bytes: self.stored_bytes,
-            status: self.status.as_ref(),
+            status: self.cluster.status.as_ref(),
             server_date: self.server_date,
             admission: self.admission.as_ref(),
             growths: &self.growths,
-            objects: &self.objects,
+            objects: &self.cluster.objects,
         }
     }
 
     /// The moment it would be told in.
     pub fn moment(&self) -> Moment {
         // Instance UIDs derive from the upper half.
-        let seed = (self.writes as u128) << 80 | u128::from(self.made) << 54;
-        Moment { now: self.now.timestamp(), server: Some(self.now), seed: seed ^ (7 << 100) }
+        let seed = (self.writes as u128) << 80 | u128::from(self.cluster.created) << 54;
+        Moment { now: self.cluster.now.timestamp(), server: Some(self.cluster.now), seed: seed ^ (7 << 100) }
     }
 
     /// The next plan.
@@ -199,9 +190,9 @@ impl World {
         let plan = self.plan();
         let changed = plan.persist.is_some() || !plan.act.is_empty();
         for action in &plan.act {
-            let permitted = match &self.status {
-                Some(status) => permit::permits(status, &self.framework, action),
-                None => first_attempt::permits(&self.framework, action, &self.policy),
+            let permitted = match &self.cluster.status {
+                Some(status) => permit::permits(status, &self.cluster.framework, action),
+                None => first_attempt::permits(&self.cluster.framework, action, &self.policy),
             };
             assert!(permitted, "not permitted: {action:?}");
         }
@@ -224,17 +215,7 @@ impl World {
     fn persist(&mut self, status: FrameworkStatus) {
         self.writes += 1;
         self.history.push(status.clone());
-        self.status = Some(status);
-        let status = self.status.as_ref().unwrap();
-        let recorded = |name: &String, create: &Create| match &create.outcome {
-            Outcome::Acknowledged { uid } => permit::task_of_pod(status, name)
-                .is_some_and(|t| t.attempt_status.pod_uid.as_ref() == Some(uid)),
-            _ => false,
-        };
-        self.objects.pod_creates.retain(|name, create| !recorded(&name.to_string(), create));
-        if status.attempt_status.config_map_uid.is_some() {
-            self.objects.config_map_create = None;
-        }
+        self.cluster.persist(status);
     }
 
     /// Steps until nothing changes any more.
@@ -247,110 +228,73 @@ impl World {
         panic!("no fixed point: {:?}", self.plan());
     }
 
-    fn uid(&mut self) -> String {
-        self.made += 1;
-        format!("uid-{}", self.made)
-    }
-
     fn act(&mut self, action: &Action) {
+        let objects = &mut self.cluster.objects;
         match action {
-            Action::CreateConfigMap { instance } => {
-                let uid = self.uid();
-                assert!(self.objects.config_map.is_none(), "its name is taken");
-                self.objects.config_map = Some(ConfigMapFacts {
-                    uid: uid.clone(),
-                    framework_uid: self.framework.metadata.uid.clone(),
-                    deleting: false,
-                });
-                self.objects.config_map_create =
-                    Some(Create { instance: instance.clone(), outcome: Outcome::Acknowledged { uid } });
+            Action::CreateConfigMap { .. } => assert!(objects.config_map.is_none(), "its name is taken"),
+            Action::CreatePod { name, .. } => {
+                assert!(objects.pods.get(name).is_none(), "two instances of {name}");
             }
-            Action::CreatePod { name, instance, .. } => {
-                let uid = self.uid();
-                let Instance::TaskAttempt { config_map_uid, .. } = instance else { panic!("{instance:?}") };
-                let pod = pod(&uid, config_map_uid, PodPhase::Pending);
-                assert!(self.objects.pods.insert(name, pod.into()).is_none(), "two instances of {name}");
-                let outcome = Outcome::Acknowledged { uid };
-                self.objects.pod_creates.insert(name, Create { instance: instance.clone(), outcome });
-            }
-            Action::DeletePod { name, uid, force: false } if self.hangs => {
-                let pod = self.objects.pods.get_mut(name).unwrap();
+            Action::DeletePod { name, uid, force } => {
+                let pod = objects.pods.get_mut(name).unwrap();
                 assert_eq!(&pod.uid, uid);
-                let grace_sec = 30;
-                pod.deletion = Some(Deletion { at: self.now.plus_seconds(grace_sec), grace_sec });
-            }
-            Action::DeletePod { name, uid, .. } => {
-                assert_eq!(&self.objects.pods.remove(name).unwrap().uid, uid);
-                self.objects.gone.insert(uid.clone());
+                if self.hangs && !force {
+                    let grace_sec = 30;
+                    let at = self.cluster.now.plus_seconds(grace_sec);
+                    pod.deletion = Some(Deletion { at, grace_sec });
+                    return;
+                }
             }
             Action::DeleteConfigMap { uid } => {
-                assert!(
-                    self.objects.pods.values().all(|pod| pod.config_map_uid != *uid),
-                    "the ConfigMap goes after its Pods"
-                );
-                assert_eq!(&self.objects.config_map.take().unwrap().uid, uid);
-                self.objects.gone.insert(uid.clone());
+                let is_left = objects.pods.values().any(|pod| pod.config_map_uid == *uid);
+                assert!(!is_left, "the ConfigMap goes after its Pods");
+                assert_eq!(objects.config_map.as_ref().map(|map| &map.uid), Some(uid));
             }
-            Action::ConfirmPod { uid, .. } | Action::ConfirmConfigMap { uid } => {
-                self.objects.gone.insert(uid.clone());
-            }
-            Action::DeleteFramework => {
-                self.framework.metadata.deletion_timestamp =
-                    Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(self.now.timestamp()))
-            }
+            _ => {}
         }
+        self.cluster.act(action);
     }
 
     /// Lets time pass.
     pub fn pass(&mut self, seconds: i64) -> &mut Self {
-        self.now = self.now.plus_seconds(seconds);
+        self.cluster.now = self.cluster.now.plus_seconds(seconds);
         self
     }
 
     /// Every pending Pod starts to run.
     pub fn run(&mut self) -> &mut Self {
-        for pod in self.objects.pods.values_mut().filter(|pod| pod.phase == PodPhase::Pending) {
-            pod.phase = PodPhase::Running;
-            pod.pod_ip = "10.0.0.1".to_owned();
-        }
+        let pending = self.cluster.objects.pods.iter().filter(|(_, pod)| pod.phase == PodPhase::Pending);
+        let pending: Vec<String> = pending.map(|(name, _)| name.to_string()).collect();
+        pending.iter().for_each(|name| self.cluster.run_pod(name));
         self.settle()
     }
 
     /// The Pod of a Task ends with this exit code; the plans that follow are not made yet.
     pub fn exit(&mut self, role: &str, index: i32, code: i32) -> &mut Self {
         let name = name::pod_name("job", role, index);
-        let finished_at = Some(self.now);
-        let pod = self.objects.pods.get_mut(&name).unwrap_or_else(|| panic!("no Pod {name}"));
-        let terminated = ContainerTerminated { exit_code: code, finished_at, ..Default::default() };
-        pod.phase = if code == 0 { PodPhase::Succeeded } else { PodPhase::Failed };
-        pod.end = Some(Box::new(TerminatedPod {
-            phase: if code == 0 { TerminalPhase::Succeeded } else { TerminalPhase::Failed },
-            pod_name: name,
-            reason: String::new(),
-            message: String::new(),
-            containers: vec![ContainerEnd { name: "main".to_owned(), terminated: Some(terminated) }],
-        }));
+        assert!(self.cluster.objects.pods.contains_key(&name), "no Pod {name}");
+        self.cluster.end_pod(&name, code);
         self
     }
 
     /// Somebody else starts to delete the Pod of a Task.
     pub fn terminate(&mut self, role: &str, index: i32, grace_sec: i64) -> &mut Self {
-        let at = self.now.plus_seconds(grace_sec);
-        let pod = self.objects.pods.get_mut(&name::pod_name("job", role, index)).unwrap();
+        let at = self.cluster.now.plus_seconds(grace_sec);
+        let pod = self.cluster.objects.pods.get_mut(&name::pod_name("job", role, index)).unwrap();
         pod.deletion = Some(Deletion { at, grace_sec });
         self
     }
 
     /// The Pod of a Task is gone, for certain.
     pub fn vanish(&mut self, role: &str, index: i32) -> &mut Self {
-        let pod = self.objects.pods.remove(&name::pod_name("job", role, index)).unwrap();
-        self.objects.gone.insert(pod.facts.uid);
+        let pod = self.cluster.objects.pods.remove(&name::pod_name("job", role, index)).unwrap();
+        self.cluster.objects.gone.insert(pod.facts.uid);
         self
     }
 
     /// The user changes the pod template of the first TaskRole.
     pub fn template(&mut self, edit: impl FnOnce(&mut serde_json::Value)) {
-        let pod = &mut self.framework.spec.task_roles[0].task.pod;
+        let pod = &mut self.cluster.framework.spec.task_roles[0].task.pod;
         let mut template = pod.read().unwrap();
         edit(&mut template);
         *pod = template.into();
@@ -358,28 +302,28 @@ impl World {
 
     /// The user changes the spec.
     pub fn edit(&mut self, edit: impl FnOnce(&mut framework_api::FrameworkSpec)) -> &mut Self {
-        edit(&mut self.framework.spec);
-        *self.framework.metadata.generation.as_mut().unwrap() += 1;
+        edit(&mut self.cluster.framework.spec);
+        *self.cluster.framework.metadata.generation.as_mut().unwrap() += 1;
         self
     }
 
     /// The user names a queue, or (`None`) takes the label away.
     pub fn name_queue(&mut self, queue: Option<&str>) -> &mut Self {
         let label = |queue: &str| (QUEUE_NAME_LABEL.to_owned(), queue.to_owned());
-        self.framework.metadata.labels = queue.map(|queue| [label(queue)].into());
+        self.cluster.framework.metadata.labels = queue.map(|queue| [label(queue)].into());
         self
     }
 
     /// Its queue lets it go as its spec is now.
     pub fn admit(&mut self) -> &mut Self {
-        let generation = self.framework.metadata.generation.unwrap();
+        let generation = self.cluster.framework.metadata.generation.unwrap();
         self.admission = Some(Admission::Released { generation });
         self
     }
 
     /// Its queue lets all growths go that have been asked for.
     pub fn admit_growths(&mut self) -> &mut Self {
-        let roles = self.status.iter().flat_map(|status| status.task_roles());
+        let roles = self.cluster.status.iter().flat_map(|status| status.task_roles());
         let asked = roles.flat_map(|role| role.tasks()).filter_map(|task| task.queue_unit_generation);
         self.growths.extend(asked.collect::<Vec<_>>());
         self.growths.sort_unstable();
@@ -400,7 +344,7 @@ impl World {
 
     /// The persisted status.
     pub fn status(&self) -> &FrameworkStatus {
-        self.status.as_ref().unwrap()
+        self.cluster.status.as_ref().unwrap()
     }
 
     /// State of the Framework.
@@ -432,7 +376,10 @@ impl World {
     /// Asserts that the Framework completed with `code`, and that nothing is left.
     pub fn assert_completed(&self, code: Code) {
         assert_eq!((self.state(), self.code()), (State::Completed, Some(code.number())));
-        assert!(self.objects.pods.is_empty() && self.objects.config_map.is_none(), "objects are left over");
+        assert!(
+            self.cluster.objects.pods.is_empty() && self.cluster.objects.config_map.is_none(),
+            "objects are left over"
+        );
     }
 }
 

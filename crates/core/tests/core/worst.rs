@@ -70,7 +70,7 @@ fn failed(message: impl Fn(i32) -> String) -> World {
 fn ten_thousand_tasks_that_fail_with_incompressible_messages_fit() {
     let mut world = failed(|index| noise(index as usize, 4096));
     let limit = SizeLimits::default().compressed;
-    let status = world.status.as_mut().unwrap();
+    let status = world.cluster.status.as_mut().unwrap();
     be_real(status);
     for codec in [CompressionCodec::Zstd, CompressionCodec::Gzip] {
         for effort in [Effort::Fast, Effort::Good, Effort::Best] {

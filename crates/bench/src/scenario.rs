@@ -65,6 +65,10 @@ pub(crate) struct Arguments {
     /// Multiplies the duration of the scenario and of its jobs, at the same arrival rate.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
+    /// How many Pods kwok, which plays the kubelets, patches at the same time. On a busy API server few
+    /// workers let thousands of Pods wait.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    kwok_workers: u32,
     #[command(flatten)]
     cost: cost::Arguments,
     /// Build nothing: take frameworkcontroller and loadtest from this directory.
@@ -239,7 +243,8 @@ fn perform(
     out: &Path,
 ) -> Result<bool> {
     eprintln!("starting a control plane");
-    let cluster = Cluster::start(Options { nodes: NODES, ..options() })?;
+    let kwok_workers = arguments.kwok_workers;
+    let cluster = Cluster::start(Options { nodes: NODES, kwok_workers, ..options() })?;
     cluster.install(&root().join("deploy/crds"))?;
     let mut command = tokio::process::Command::new(&programs.loadtest);
     command.arg("run").arg(scenario_file(&task.scenario)).arg("--out").arg(out);

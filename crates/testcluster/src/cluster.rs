@@ -22,6 +22,7 @@ use crate::definitions;
 use crate::error::Error;
 use crate::kubeconfig::{ADMIN, Users};
 use crate::kubectl::{self, Output};
+use crate::options::Options;
 use crate::process::{KEEP_FILE, Process, Warden};
 use crate::ready;
 
@@ -30,37 +31,6 @@ const READY: Duration = Duration::from_secs(120);
 
 /// The log message of a component whose port is not free.
 const TAKEN: &str = "address already in use";
-
-/// The options of a cluster.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The number of Nodes, each with room for everything.
-    pub nodes: usize,
-    /// Users without rights, until RBAC grants them some by name.
-    pub users: Vec<String>,
-    /// Whether the audit log carries the bodies of writes to Frameworks, TrainJobs, ConfigMaps and Pods.
-    pub audit_bodies: bool,
-    /// Feature gates of the API server that are on, beside those that are on by default.
-    pub feature_gates: Vec<String>,
-    /// Whether kubectl is there, for [`Cluster::kubectl`] and in [`Cluster::programs`]: its build takes time.
-    pub kubectl: bool,
-    /// Whether the directory with logs and data stays. By default if `FRAMEWORK_KEEP` is `1`.
-    pub keep: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let keep = std::env::var_os("FRAMEWORK_KEEP").is_some_and(|value| value == "1");
-        Options {
-            nodes: 3,
-            users: vec!["controller".into()],
-            audit_bodies: true,
-            feature_gates: Vec::new(),
-            kubectl: true,
-            keep,
-        }
-    }
-}
 
 /// A running control plane.
 pub struct Cluster {
@@ -126,7 +96,7 @@ impl Cluster {
         let certificates = Certificates::make(&dir)?;
         let url = format!("https://127.0.0.1:{}", ports.apiserver);
         let users = Users::write(&dir, &url, &certificates, &options.users)?;
-        components::write_settings(&dir, options.audit_bodies)?;
+        components::write_settings(&dir, options.audit_bodies, options.kwok_workers)?;
         let (components, guests) = Default::default();
         let feature_gates = options.feature_gates.clone();
         Ok(Cluster { dir, binaries, ports, certificates, users, feature_gates, components, guests, warden })

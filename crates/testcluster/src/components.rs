@@ -11,6 +11,15 @@ use crate::kubeconfig::{CONTROLLER_MANAGER, KWOK, SCHEDULER, Users};
 
 const POD_STAGES: &str = include_str!("stages/pod.yaml");
 const NODE_STAGES: &str = include_str!("stages/node.yaml");
+/// The options of kwok, to which its number of workers for Pods is added. A file with options replaces the
+/// defaults of those for Nodes, too.
+const KWOK_OPTIONS: &str = "\
+apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  nodePlayStageParallelism: 4
+  nodeLeaseParallelism: 4
+  ";
 
 /// The audit policy of the API server, with the bodies of writes that tests read.
 const AUDIT_POLICY: &str = include_str!("audit-policy.yaml");
@@ -77,13 +86,14 @@ impl Ports {
     }
 }
 
-/// Writes the files that components read. `bodies` says whether the audit log carries the bodies of writes.
-pub(crate) fn write_settings(dir: &Path, bodies: bool) -> Result<(), Error> {
+/// Writes the files that components read. `bodies` says whether the audit log carries the bodies of writes,
+/// and `workers` how many Pods kwok patches at the same time.
+pub(crate) fn write_settings(dir: &Path, bodies: bool, workers: u32) -> Result<(), Error> {
     let policy =
         if bodies { AUDIT_POLICY.into() } else { AUDIT_POLICY.replace("RequestResponse", "Metadata") };
-    for (name, text) in
-        [("audit-policy.yaml", policy), ("kwok.yaml", format!("{NODE_STAGES}---\n{POD_STAGES}"))]
-    {
+    let workers = format!("podPlayStageParallelism: {workers}");
+    let kwok = [KWOK_OPTIONS, &workers, "\n---\n", NODE_STAGES, "---\n", POD_STAGES].concat();
+    for (name, text) in [("audit-policy.yaml", policy), ("kwok.yaml", kwok)] {
         std::fs::write(dir.join(name), text).map_err(Error::io(format!("writing {name}")))?;
     }
     Ok(())

@@ -61,6 +61,7 @@ mod definitions;
 mod error;
 mod kubeconfig;
 mod kubectl;
+mod options;
 mod process;
 mod ready;
 mod shared;
@@ -68,8 +69,9 @@ mod shared;
 pub use framework_audit as audit;
 pub use framework_programs::{Binaries, KUBERNETES_VERSION, OLDEST_KUBERNETES_VERSION, Program};
 
-pub use cluster::{Cluster, Options};
+pub use cluster::Cluster;
 pub use components::{Component, audit_log};
 pub use error::Error;
 pub use kubectl::Output;
+pub use options::Options;
 pub use shared::shared;

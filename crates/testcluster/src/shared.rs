@@ -2,7 +2,8 @@
 
 use std::sync::OnceLock;
 
-use crate::cluster::{Cluster, Options};
+use crate::cluster::Cluster;
+use crate::options::Options;
 
 static SHARED: OnceLock<Result<Cluster, String>> = OnceLock::new();
 

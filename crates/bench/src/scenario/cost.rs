@@ -105,4 +105,11 @@ mod tests {
         assert!(!chosen("bench --scenario burst").unwrap());
         chosen("bench --status-cost --crd-cost").unwrap_err();
     }
+
+    #[test]
+    fn a_run_of_several_numbers_of_replicas_sets_the_workers_of_kwok() {
+        let line = "bench --scenario burst --scale 10 --replicas 1,2,3,5 --kwok-workers 16";
+        let bench = Line::parse_from(line.split(' ')).bench;
+        assert_eq!((bench.replicas, bench.kwok_workers), (vec![1, 2, 3, 5], 16));
+    }
 }

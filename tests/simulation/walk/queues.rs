@@ -143,8 +143,8 @@ impl Stage {
         self.conclude(Blind::default()).await
     }
 
-    /// The release of one unit is late. Meanwhile a unit comes that goes first, and no other write reaches the
-    /// late one: its guard stays valid. Either the controller gives the request up, or it dies meanwhile.
+    /// The release of one unit is late. Meanwhile a unit comes that goes first, and no other write reaches
+    /// the late one: its guard stays valid. Either the controller gives the request up, or it dies meanwhile.
     async fn overtake(&mut self) {
         let number = self.rng.u16(..);
         let (late, first) = (format!("{TRAIN}late-{number}"), format!("{TRAIN}first-{number}"));

@@ -390,7 +390,8 @@ proptest! {
             pod.phase = framework_core::observed::PodPhase::Running;
         }
         world.settle();
-        prop_assert_eq!(world.state(), State::Completed, "a stopped Framework ends: {:?}", world.cluster.objects);
+        let objects = &world.cluster.objects;
+        prop_assert_eq!(world.state(), State::Completed, "a stopped Framework ends: {:?}", objects);
         prop_assert!(world.cluster.objects.pods.is_empty(), "nothing is left over");
     }
 }

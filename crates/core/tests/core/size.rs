@@ -243,7 +243,8 @@ proptest! {
         let half = messages.len() / 2;
         for (position, (index, message)) in messages.iter().enumerate() {
             let index = (index % (tasks + grown)) as i32;
-            if world.cluster.objects.pods.get(&format!("job-a-{index}")).is_some_and(|pod| pod.end.is_none()) {
+            let pod = world.cluster.objects.pods.get(&format!("job-a-{index}"));
+            if pod.is_some_and(|pod| pod.end.is_none()) {
                 fail(&mut world, index, message);
             }
             if position % 3 == 0 {

@@ -13,7 +13,8 @@ pub struct Options {
     pub kwok_workers: u32,
     /// Feature gates of the API server that are on, beside those that are on by default.
     pub feature_gates: Vec<String>,
-    /// Whether kubectl is there, for [`Cluster::kubectl`] and in [`Cluster::programs`]: its build takes time.
+    /// Whether kubectl is there, for [`Cluster::kubectl`](crate::Cluster::kubectl) and in
+    /// [`Cluster::programs`](crate::Cluster::programs): its build takes time.
     pub kubectl: bool,
     /// Whether the directory with logs and data stays. By default if `FRAMEWORK_KEEP` is `1`.
     pub keep: bool,

@@ -65,10 +65,10 @@ pub(crate) struct Arguments {
     /// Multiplies the duration of the scenario and of its jobs, at the same arrival rate.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     shorten: f64,
-    /// How many Pods kwok, which plays the kubelets, patches at the same time. On a busy API server few
-    /// workers let thousands of Pods wait.
-    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
-    kwok_workers: u32,
+    /// How many Pods kwok, which plays the kubelets, patches at the same time; by default 4. On a busy API
+    /// server few workers let thousands of Pods wait.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    kwok_workers: Option<u32>,
     #[command(flatten)]
     cost: cost::Arguments,
     /// Build nothing: take frameworkcontroller and loadtest from this directory.

@@ -11,14 +11,17 @@ use crate::kubeconfig::{CONTROLLER_MANAGER, KWOK, SCHEDULER, Users};
 
 const POD_STAGES: &str = include_str!("stages/pod.yaml");
 const NODE_STAGES: &str = include_str!("stages/node.yaml");
-/// The options of kwok, to which its number of workers for Pods is added. A file with options replaces the
-/// defaults of those for Nodes, too.
+/// The options of kwok, to which its number of workers for Pods is added. With a document of options, kwok
+/// 0.8 has no defaults for these others, and without workers it does not read the Pods of a Node again after
+/// the API server was away.
 const KWOK_OPTIONS: &str = "\
 apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
   nodePlayStageParallelism: 4
   nodeLeaseParallelism: 4
+  podsOnNodeSyncParallelism: 1
+  enablePodsOnNodeSyncListPager: true
   ";
 
 /// The audit policy of the API server, with the bodies of writes that tests read.
@@ -87,12 +90,12 @@ impl Ports {
 }
 
 /// Writes the files that components read. `bodies` says whether the audit log carries the bodies of writes,
-/// and `workers` how many Pods kwok patches at the same time.
-pub(crate) fn write_settings(dir: &Path, bodies: bool, workers: u32) -> Result<(), Error> {
+/// and `workers` how many Pods kwok patches at the same time, if not its default.
+pub(crate) fn write_settings(dir: &Path, bodies: bool, workers: Option<u32>) -> Result<(), Error> {
     let policy =
         if bodies { AUDIT_POLICY.into() } else { AUDIT_POLICY.replace("RequestResponse", "Metadata") };
-    let workers = format!("podPlayStageParallelism: {workers}");
-    let kwok = [KWOK_OPTIONS, &workers, "\n---\n", NODE_STAGES, "---\n", POD_STAGES].concat();
+    let options = workers.map(|workers| format!("{KWOK_OPTIONS}podPlayStageParallelism: {workers}\n---\n"));
+    let kwok = [&options.unwrap_or_default(), NODE_STAGES, "---\n", POD_STAGES].concat();
     for (name, text) in [("audit-policy.yaml", policy), ("kwok.yaml", kwok)] {
         std::fs::write(dir.join(name), text).map_err(Error::io(format!("writing {name}")))?;
     }

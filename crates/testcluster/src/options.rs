@@ -9,8 +9,8 @@ pub struct Options {
     pub users: Vec<String>,
     /// Whether the audit log carries the bodies of writes to Frameworks, TrainJobs, ConfigMaps and Pods.
     pub audit_bodies: bool,
-    /// How many Pods kwok patches at the same time.
-    pub kwok_workers: u32,
+    /// How many Pods kwok patches at the same time; `None`: as many as it does by default, 4.
+    pub kwok_workers: Option<u32>,
     /// Feature gates of the API server that are on, beside those that are on by default.
     pub feature_gates: Vec<String>,
     /// Whether kubectl is there, for [`Cluster::kubectl`](crate::Cluster::kubectl) and in
@@ -27,7 +27,7 @@ impl Default for Options {
             nodes: 3,
             users: vec!["controller".into()],
             audit_bodies: true,
-            kwok_workers: 4,
+            kwok_workers: None,
             feature_gates: Vec::new(),
             kubectl: true,
             keep,

@@ -110,6 +110,6 @@ mod tests {
     fn a_run_of_several_numbers_of_replicas_sets_the_workers_of_kwok() {
         let line = "bench --scenario burst --scale 10 --replicas 1,2,3,5 --kwok-workers 16";
         let bench = Line::parse_from(line.split(' ')).bench;
-        assert_eq!((bench.replicas, bench.kwok_workers), (vec![1, 2, 3, 5], 16));
+        assert_eq!((bench.replicas, bench.kwok_workers), (vec![1, 2, 3, 5], Some(16)));
     }
 }

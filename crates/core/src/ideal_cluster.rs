@@ -32,7 +32,7 @@ impl IdealCluster {
         IdealCluster { framework, status: None, objects: Objects::default(), now, created: 0 }
     }
 
-    /// Persists a status. What it records of a create is no longer kept beside it.
+    /// Persists a status. Creates that it records are no longer kept beside it.
     pub fn persist(&mut self, status: FrameworkStatus) {
         let is_recorded = |name: &str, create: &Create| match &create.outcome {
             Outcome::Acknowledged { uid } => permit::task_of_pod(&status, name)

@@ -7,7 +7,7 @@ use framework_api::config::CompressionCodec;
 use framework_core::Policy;
 use framework_sim::{History, SimCluster, User};
 
-use super::controller::{AFTERMATH, Controller, Setup};
+use super::controller::{AFTERMATH, Controller, Setup, TRANSIT};
 use super::draw::{Conditions, limited, random_framework};
 use super::manifest::Deeds;
 use super::{SECOND, endgame, history, mischief, pass, simulate};
@@ -149,6 +149,8 @@ impl Stage {
     pub async fn mourn(&mut self) {
         if self.conditions.hangs {
             pass(AFTERMATH).await;
+        } else {
+            pass(TRANSIT).await;
         }
         self.wait(1_000).await;
     }

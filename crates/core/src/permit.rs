@@ -44,6 +44,17 @@ pub fn permits(status: &FrameworkStatus, framework: &Framework, action: &Action)
     }
 }
 
+/// Whether an act deletes an object that `status` does not record: a status that is persisted later may.
+pub fn deletes_unrecorded(status: &FrameworkStatus, action: &Action) -> bool {
+    match action {
+        Action::DeletePod { name, uid, .. } => {
+            task_of_pod(status, name).is_none_or(|task| task.attempt_status.pod_uid.as_deref() != Some(uid))
+        }
+        Action::DeleteConfigMap { uid } => status.attempt_status.config_map_uid.as_ref() != Some(uid),
+        _ => false,
+    }
+}
+
 /// Every create that `status` permits.
 pub fn creates(status: &FrameworkStatus, framework: &Framework) -> Vec<Action> {
     let instance = Instance::FrameworkAttempt { attempt_id: status.attempt_status.id };

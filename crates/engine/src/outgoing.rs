@@ -10,7 +10,7 @@ use std::time::Duration;
 use framework_api::{Framework, FrameworkStatus};
 use framework_core::first_attempt;
 use framework_core::observed::{Create, Instance, Objects, Outcome};
-use framework_core::permit::permits;
+use framework_core::permit::{deletes_unrecorded, permits};
 use framework_core::{Action, Defect, Policy};
 use framework_message::backoff::Failures;
 
@@ -147,6 +147,15 @@ impl Outgoing {
         acts.retain(wanted);
         self.probes.thin(&mut acts, now);
         self.outbox.replace(acts);
+    }
+
+    /// Leaves out the deletes of objects that the persisted status does not record, while a write of an
+    /// earlier owner may yet record them. If there are any, returns when that write has settled.
+    pub fn keep_unrecorded(&self, persisted: &Persisted, acts: &mut Vec<Action>) -> Option<Duration> {
+        let (settles_at, status) = (self.write.inherited()?, persisted.status.as_ref()?);
+        let planned = acts.len();
+        acts.retain(|action| !deletes_unrecorded(status, action));
+        (acts.len() < planned).then_some(settles_at)
     }
 
     /// Records that an act is sent, so that it is not planned again.

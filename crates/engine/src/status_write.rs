@@ -66,6 +66,8 @@ pub struct StatusWrite {
     possible: Vec<Possible>,
     /// When the newest one was sent of those that are not in that list any more.
     untracked: Option<Duration>,
+    /// Until then a write of an earlier owner may be persisted, which may record what it created.
+    inherited: Option<Duration>,
     /// The last write, if it conflicted or got no reply, until the Framework is read.
     failed: Option<Failed>,
     first_change: Option<Duration>,
@@ -184,6 +186,17 @@ impl StatusWrite {
         sent.max().is_some_and(|sent| now < sent + lifetime)
     }
 
+    /// An earlier owner may have sent a write, which may have its effect until then.
+    pub fn inherit(&mut self, until: Duration) {
+        self.inherited = Some(until);
+    }
+
+    /// Until when a write of an earlier owner may have its effect; after that time a read shows whether it
+    /// had one.
+    pub fn inherited(&self) -> Option<Duration> {
+        self.inherited
+    }
+
     /// Whether a status that may become the persisted one is not remembered: no act is permitted.
     pub fn is_untracked(&self) -> bool {
         self.untracked.is_some()
@@ -297,6 +310,7 @@ impl StatusWrite {
     pub fn outlived(&mut self, sent: Duration, lifetime: Duration) {
         self.possible.retain(|possible| possible.sent + lifetime > sent);
         self.untracked = self.untracked.filter(|untracked| *untracked + lifetime > sent);
+        self.inherited = self.inherited.filter(|until| *until > sent);
     }
 
     /// The Framework may be gone: it is read before anything else is sent. A request in flight settles
@@ -316,6 +330,7 @@ impl StatusWrite {
     /// write of ours without a reply was accepted, returns the reports to publish.
     pub fn settle(&mut self, persisted: Option<&FrameworkStatus>) -> Vec<Report> {
         self.untracked = None;
+        self.inherited = None;
         let possible = std::mem::take(&mut self.possible).into_iter().map(|possible| possible.draft);
         let ours = possible.rev().find(|draft| Some(&*draft.status) == persisted);
         ours.map(|draft| draft.reports).unwrap_or_default()

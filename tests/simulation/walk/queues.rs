@@ -164,6 +164,7 @@ impl Stage {
         self.cluster.faults(|faults| faults.script(others.name(&late).times(u32::MAX)));
         if dies && let Some(controller) = self.controller.take() {
             controller.crash().await;
+            pass(TRANSIT).await;
         }
         self.make_unit(&first, unit(2_000_000));
         self.restart();

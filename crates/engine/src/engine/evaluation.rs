@@ -145,10 +145,18 @@ impl Engine {
         let (is_draining, size) = (self.drain.contains(state.slot), state.status_size());
         let FrameworkState { persisted: Some(persisted), outgoing, schedule, .. } = state else { return };
         let status: Option<Arc<_>> = plan.persist.map(Arc::from);
-        let acts = if is_draining { Vec::new() } else { plan.act };
+        let mut acts = if is_draining { Vec::new() } else { plan.act };
+        let settles_at = outgoing.keep_unrecorded(persisted, &mut acts);
+        if let Some(settles_at) = settles_at.filter(|at| *at > now.steady) {
+            schedule.wake_at(settles_at);
+        }
         outgoing.queue(now.steady, &persisted.framework, acts, status.as_deref(), &self.policy);
         let Some(status) = status else {
             outgoing.write.withdraw();
+            if settles_at.is_some_and(|at| at <= now.steady) {
+                // A read shows whether they are recorded. A write of ours would show it, too.
+                outgoing.write.doubt();
+            }
             return self.publish(key, plan.report);
         };
         if !outgoing.keeps_permits(&persisted.framework, &status, &self.policy) {

@@ -78,8 +78,9 @@ impl Engine {
         }
     }
 
-    /// An earlier owner may have sent every create that the status permits, and these may still land. Each of
-    /// them counts as sent and not answered until the hold ends (rule B1).
+    /// An earlier owner may have sent every create that the status permits, and a write that records their
+    /// objects. All of these may still land. Each create counts as sent and not answered until the hold ends
+    /// (rule B1).
     pub(super) fn inherit(&mut self, now: Now, key: &Key) {
         if self.policy.defects.has(Defect::ForgetHold) {
             return;
@@ -88,6 +89,7 @@ impl Engine {
         let Some(until) = self.grants.held_until(state.slot, now.steady) else { return };
         let Some(persisted) = &state.persisted else { return };
         let Some(status) = &persisted.status else { return };
+        state.outgoing.write.inherit(until);
         if self.policy.queueing && queue::is_unreleased(&persisted.framework, status) {
             // Its unit says whether it may begin. A second create of its first ConfigMap has the same name,
             // and is refused.

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use framework_api::State;
+use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_core::Policy;
+use framework_core::observed::Admission;
 use framework_core::snapshot::Trigger;
-use framework_message::{Ownership, Selection, Slot, Slots};
+use framework_message::{Key, Ownership, Selection, Slot, Slots};
 
 use super::cluster::{Cluster, generous, policy, relist};
 use crate::engine::Engine;
 use crate::event::{Event, Kind};
 use crate::history::Line;
 use crate::object::{Object, Reply};
+use crate::request::Request;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -198,6 +202,67 @@ fn creates_of_an_earlier_owner_are_waited_for_before_they_are_sent_again() {
     cluster.live(SECOND * 30);
     assert_eq!(cluster.state("job"), State::AttemptPreparing, "{:?}", cluster.log);
     assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
+}
+
+/// An owner created the ConfigMap of a Framework that its queue had released, and died before the write that
+/// records it was answered. The next one has its slots, and has not seen that write. Returns the request.
+fn dies_before_the_record() -> (Cluster, Request) {
+    let policy = || Policy { queueing: true, ..policy() };
+    let mut cluster = Cluster::new(policy());
+    cluster.create_framework("job", 1);
+    cluster.edit("job", |framework| {
+        framework.metadata.labels = Some([(QUEUE_NAME_LABEL.to_owned(), "gpu".to_owned())].into());
+    });
+    cluster.deliver();
+    cluster.live(SECOND);
+    release(&mut cluster);
+    cluster.serve_until("put job AttemptPreparing");
+    let (_, record) = cluster.open.pop_first().unwrap();
+    assert!(cluster.open.is_empty(), "{:?}", cluster.waiting());
+    cluster.log.clear();
+    let (ownership, slots) = (Ownership::none(), Slots::ALL);
+    let engine = Engine::new(generous(), std::sync::Arc::new(policy()));
+    cluster.engine = engine.with_ownership(ownership.clone()).without_slots();
+    let until = cluster.now + SECOND * 30;
+    cluster.step(Event::Hold { slots, until });
+    grant(&mut cluster, &ownership, slots, 1);
+    release(&mut cluster);
+    cluster.live(SECOND * 10);
+    assert_eq!(cluster.log, ["time"], "the ConfigMap may be recorded");
+    cluster.log.clear();
+    (cluster, record)
+}
+
+/// The queue releases the Framework.
+fn release(cluster: &mut Cluster) {
+    let framework = &cluster.frameworks["job"];
+    let generation = framework.content.as_ref().unwrap().0.metadata.generation.unwrap();
+    let (uid, now) = (framework.uid.clone(), cluster.now());
+    cluster.engine.admit(now, &Key::new("ns", "job"), &uid, Admission::Released { generation });
+}
+
+#[test]
+fn what_an_earlier_owner_may_have_recorded_is_not_deleted() {
+    let (mut cluster, record) = dies_before_the_record();
+    cluster.perform(&record);
+    // The watch does not show it.
+    let unseen = std::mem::take(&mut cluster.watch);
+    cluster.live(SECOND * 30);
+    assert_eq!(cluster.log[0], "get job", "{:?}", cluster.log);
+    assert_eq!(cluster.count("delete"), 0, "{:?}", cluster.log);
+    cluster.watch.extend(unseen);
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.count("create job-w-0"), 1, "{:?}", cluster.log);
+}
+
+#[test]
+fn what_no_owner_recorded_is_deleted_after_the_hold() {
+    let (mut cluster, _) = dies_before_the_record();
+    cluster.live(SECOND * 5);
+    assert_eq!(cluster.log, [""; 0]);
+    cluster.live(SECOND * 25);
+    assert_eq!(cluster.log[..3], ["get job", "delete map job", "create map job"]);
+    assert_eq!(cluster.state("job"), State::AttemptPreparing);
 }
 
 #[test]

@@ -209,5 +209,5 @@ async fn with_pauses(parts: Parts, gate: Gate) -> Result<(), Error> {
 pub const AFTERMATH: Duration = Duration::from_secs(30);
 
 /// The same if requests do not hang. A controller of these walks has no Leases, and so no hold: the next one
-/// starts when what is on its way has arrived.
+/// starts when the requests of the one before have arrived.
 pub const TRANSIT: Duration = Duration::from_millis(100);

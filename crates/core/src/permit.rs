@@ -44,7 +44,8 @@ pub fn permits(status: &FrameworkStatus, framework: &Framework, action: &Action)
     }
 }
 
-/// Whether an act deletes an object that `status` does not record: a status that is persisted later may.
+/// Whether an act deletes an object that `status` does not record. A status that is persisted later may
+/// record it.
 pub fn deletes_unrecorded(status: &FrameworkStatus, action: &Action) -> bool {
     match action {
         Action::DeletePod { name, uid, .. } => {

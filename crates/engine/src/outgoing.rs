@@ -150,7 +150,7 @@ impl Outgoing {
     }
 
     /// Leaves out the deletes of objects that the persisted status does not record, while a write of an
-    /// earlier owner may yet record them. If there are any, returns when that write has settled.
+    /// earlier owner may yet record them. If there are any, returns when that write can no longer land.
     pub fn keep_unrecorded(&self, persisted: &Persisted, acts: &mut Vec<Action>) -> Option<Duration> {
         let (settles_at, status) = (self.write.inherited()?, persisted.status.as_ref()?);
         let planned = acts.len();

@@ -242,7 +242,7 @@ fn release(cluster: &mut Cluster) {
 }
 
 #[test]
-fn what_an_earlier_owner_may_have_recorded_is_not_deleted() {
+fn an_object_that_an_earlier_owner_may_have_recorded_is_not_deleted() {
     let (mut cluster, record) = dies_before_the_record();
     cluster.perform(&record);
     // The watch does not show it.
@@ -256,7 +256,7 @@ fn what_an_earlier_owner_may_have_recorded_is_not_deleted() {
 }
 
 #[test]
-fn what_no_owner_recorded_is_deleted_after_the_hold() {
+fn an_object_that_no_owner_recorded_is_deleted_after_the_hold() {
     let (mut cluster, _) = dies_before_the_record();
     cluster.live(SECOND * 5);
     assert_eq!(cluster.log, [""; 0]);

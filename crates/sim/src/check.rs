@@ -27,6 +27,7 @@ pub mod status;
 
 #[cfg(test)]
 mod history_builder;
+mod offers;
 mod slot;
 mod state_at;
 mod violation;

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
+use crate::check::owners::MAP;
 use crate::check::slot::{SLOT_LABEL, slot};
 use crate::deletion::DeleteOptions;
 use crate::history::{Exchange, History, Verb};
@@ -126,6 +127,21 @@ impl HistoryBuilder {
 
     pub(crate) fn history(&self) -> History {
         self.store.history.clone()
+    }
+
+    /// The map of slots offers the Framework's slot to another member, or to none any more.
+    pub(crate) fn offer_slot(&mut self, next: Option<&str>) {
+        let row = json!({ "owner": "a/controller-1", "epoch": 1, "next": next, "unsettled": false });
+        let data = json!({ slot(&self.uid("frameworks", "f")).to_string(): row.to_string() });
+        let (caller, kind) = (self.caller("controller-1-member", 0), self.kind("configmaps"));
+        let key = Key::new("default", MAP);
+        if self.store.get(kind, &key).is_some() {
+            let patch = Patch::Merge(json!({ "data": data }));
+            self.store.patch(&caller, kind, &key, Part::Main, &patch).unwrap();
+        } else {
+            let map = json!({ "metadata": { "name": MAP }, "data": data });
+            self.store.create(&caller, kind, "default", map).unwrap();
+        }
     }
 
     /// Another incarnation of the controller goes on.

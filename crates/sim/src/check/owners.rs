@@ -19,7 +19,7 @@ use crate::history::{Change, History, Verb};
 use crate::object::Meta;
 
 /// The ConfigMap that holds the map.
-const MAP: &str = "frameworkcontroller-slots";
+pub(crate) const MAP: &str = "frameworkcontroller-slots";
 
 const EPOCH: &str = "each owner of a slot has an epoch of its own, higher than all before";
 const EARLY: &str = "a replica writes for a slot only after the map named it";

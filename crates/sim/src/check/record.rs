@@ -1,12 +1,15 @@
 //! The controller deletes an object only if a persisted status recorded the object with its completion, or if
 //! the controller never learned that the creation succeeded.
 //!
+//! A replica that gave a slot up knows no more than another one, also if it takes the slot again.
+//!
 //! One more case is the contract's: an object that did not show up in the cache for at least a minute may be
 //! deleted while its attempt is still AttemptCreationRequested. A Framework is deleted only once completed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::check::offers::Offers;
 use crate::check::state_at::{PodIdentity, StateAt, Status, by_controller, framework_of_map};
 use crate::check::violation::Violation;
 use crate::history::{Change, History, Verb};
@@ -21,29 +24,38 @@ const CACHE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a request without answer must at least have hung before its object may be called an orphan.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What the history up to a change says.
+#[derive(Debug, Default)]
+struct Past {
+    state: StateAt,
+    /// The UIDs of the objects whose completion some version of a Framework recorded.
+    over: BTreeSet<String>,
+    offers: Offers,
+}
+
 /// Checks it.
 ///
 /// # Errors
 /// When something was deleted before its time.
 pub fn check(history: &History) -> Result<(), Violation> {
-    let mut state = StateAt::default();
-    let mut over = BTreeSet::new();
+    let mut past = Past::default();
     for change in &history.changes {
         let begins = change.cause.verb == Verb::Delete
             && change.old.as_ref().is_some_and(|old| !old.deleting())
             && by_controller(change);
         if begins {
             let recorded = match &*change.plural {
-                "pods" => pod(history, &state, &over, change),
-                "configmaps" => config_map(history, &state, &over, change),
+                "pods" => pod(history, &past, change),
+                "configmaps" => config_map(history, &past, change),
                 "frameworks" => framework(change),
                 _ => Ok(()),
             };
             recorded.map_err(|what| Violation::new(PROMISE, change, what))?;
         }
-        state.apply(change);
+        past.state.apply(change);
+        past.offers.apply(change);
         if change.is("frameworks") {
-            over.extend(completed_by(change));
+            past.over.extend(completed_by(change));
         }
     }
     Ok(())
@@ -59,37 +71,42 @@ fn completed_by(change: &Change) -> Vec<String> {
     over.map(|status| status.object_uid().to_owned()).collect()
 }
 
-fn pod(history: &History, state: &StateAt, over: &BTreeSet<String>, change: &Change) -> Result<(), String> {
+fn pod(history: &History, past: &Past, change: &Change) -> Result<(), String> {
     let Some(identity) = PodIdentity::of(change.object()) else { return Ok(()) };
     let identity = identity?;
-    let framework = state.framework(&change.namespace, identity.framework, identity.framework_uid);
+    let framework = past.state.framework(&change.namespace, identity.framework, identity.framework_uid);
     let Some(status) = framework.and_then(|framework| Status::of(framework)) else { return Ok(()) };
     if status.compressed() {
         return Err("the status is compressed and cannot be checked".to_owned());
     }
     let Some((role, task)) = status.tasks().find(|(_, task)| task.object_uid() == change.uid) else {
-        return if over.contains(&change.uid) { Ok(()) } else { orphan(history, state, change) };
+        return if past.over.contains(&change.uid) {
+            Ok(())
+        } else {
+            orphan(history, past, identity.framework_uid, change)
+        };
     };
     let role = status.role(role).ok_or("its TaskRole is not in the status")?;
     if role.get("podGracefulDeletionTimeoutSec").is_none() {
         return Err("its TaskRole's effective podGracefulDeletionTimeoutSec is not in the status".to_owned());
     }
-    completed(state, change, task)
+    completed(&past.state, change, task)
 }
 
-fn config_map(
-    history: &History,
-    state: &StateAt,
-    over: &BTreeSet<String>,
-    change: &Change,
-) -> Result<(), String> {
+fn config_map(history: &History, past: &Past, change: &Change) -> Result<(), String> {
     let Some(name) = framework_of_map(change.object()) else { return Ok(()) };
-    let framework = state.frameworks.get(&Key::new(&change.namespace, name));
-    let Some(status) = framework.and_then(|framework| Status::of(framework)) else { return Ok(()) };
+    let Some(framework) = past.state.frameworks.get(&Key::new(&change.namespace, name)) else {
+        return Ok(());
+    };
+    let Some(status) = Status::of(framework) else { return Ok(()) };
     if status.object_uid() != change.uid {
-        return if over.contains(&change.uid) { Ok(()) } else { orphan(history, state, change) };
+        return if past.over.contains(&change.uid) {
+            Ok(())
+        } else {
+            orphan(history, past, framework.uid(), change)
+        };
     }
-    completed(state, change, status)
+    completed(&past.state, change, status)
 }
 
 fn framework(change: &Change) -> Result<(), String> {
@@ -115,10 +132,10 @@ fn completed(state: &StateAt, change: &Change, status: Status<'_>) -> Result<(),
 }
 
 /// Decides whether the client that deletes may never have learned of the creation.
-fn orphan(history: &History, state: &StateAt, change: &Change) -> Result<(), String> {
-    let Some(creation) = state.creations.get(&change.uid) else { return Ok(()) };
+fn orphan(history: &History, past: &Past, framework: &str, change: &Change) -> Result<(), String> {
+    let Some(creation) = past.state.creations.get(&change.uid) else { return Ok(()) };
     let Some(create) = history.exchange_of(creation) else { return Ok(()) };
-    if create.who != change.cause.actor {
+    if create.who != change.cause.actor || past.offers.given_up(framework, creation.at, change.at) {
         return Ok(());
     }
     let told = create.code.is_some_and(|code| (200..300).contains(&code));
@@ -185,6 +202,26 @@ mod tests {
         assert!(delete(&|builder| builder.last_reply_hangs()).unwrap_err().what.contains("under way"));
         assert_eq!(delete(&|builder| builder.last_reply_is_lost()), Ok(()));
         assert_eq!(delete(&|builder| builder.controller("controller-2")), Ok(()));
+    }
+
+    #[test]
+    fn an_unrecorded_pod_is_deleted_if_its_owner_gave_up_the_slot_meanwhile() {
+        let delete = |before: u64, offered: u64, withdrawn: bool| {
+            let mut builder = HistoryBuilder::started();
+            builder.offer_slot(Some("b/controller-2"));
+            builder.wait(before);
+            if withdrawn {
+                builder.offer_slot(None);
+                builder.wait(1);
+            }
+            builder.create_pod(0, 0);
+            builder.wait(offered);
+            builder.delete("pods", "f-r-0", None);
+            check(&builder.history())
+        };
+        assert_eq!(delete(0, 16, false), Ok(()));
+        assert!(delete(0, 15, false).unwrap_err().what.contains("had been confirmed"));
+        assert!(delete(16, 16, true).unwrap_err().what.contains("had been confirmed"));
     }
 
     #[test]

@@ -57,9 +57,23 @@ fn a_dockerfile_promises_what_the_image_without_docker_has() {
 #[test]
 fn a_dockerfile_compiles_with_the_rust_of_the_workspace() {
     for image in &Image::ALL {
-        let from = format!("FROM rust:{}-alpine AS build\n", env!("CARGO_PKG_RUST_VERSION"));
+        let from = format!("FROM rust:{}-slim-bookworm AS build\n", env!("CARGO_PKG_RUST_VERSION"));
         assert!(dockerfile(image).contains(&from), "{}: {from}", image.name);
         assert!(dockerfile(image).contains("\nCOPY . .\n"), "the root of the repository is its context");
+    }
+}
+
+#[test]
+fn a_dockerfile_links_glibc_statically() {
+    for image in &Image::ALL {
+        let file = dockerfile(image);
+        let (_, build) = file.split_once("\n    target=").expect("it names its target");
+        assert!(
+            build.starts_with("\"$(rustc --print host-tuple)\" && RUSTFLAGS=-Ctarget-feature=+crt-static ")
+        );
+        assert!(build.contains(" --release --target \"$target\" "), "{}", image.name);
+        let copied = format!("cp \"target/$target/release/{0}\" /{0}\n", image.name);
+        assert!(build.contains(&copied), "{}", image.name);
     }
 }
 

@@ -55,11 +55,11 @@ fn service_account(dir: &TempDir, namespace: &str, name: &str) -> PathBuf {
 #[test]
 fn the_image_holds_this_program_and_works_where_the_volume_is() {
     let image = include_str!("../../../deploy/Dockerfile.barrier");
-    let package = format!("cargo auditable build --release --locked --package {} ", env!("CARGO_PKG_NAME"));
+    let package = format!(" --locked --package {} &&", env!("CARGO_PKG_NAME"));
     let program = Path::new(env!("CARGO_BIN_EXE_frameworkbarrier")).file_name().unwrap().to_str().unwrap();
     for line in [
         package,
-        format!("cp target/release/{program} /{program}\n"),
+        format!("/release/{program}\" /{program}\n"),
         format!("COPY --from=build /{program} /{program}\n"),
         format!("WORKDIR {}\n", framework_barrier::MOUNT),
         format!("ENTRYPOINT [\"/{program}\"]\n"),

@@ -282,7 +282,7 @@ impl Cluster {
 
     /// Pauses a component without ending it: it does not reply, and its connections stay.
     pub fn pause(&self, component: Component) -> Result<(), Error> {
-        self.with(component, |process| process.signal(Signal::STOP))
+        self.with(component, |process| process.pause())
     }
 
     /// Resumes a paused component.
@@ -292,18 +292,18 @@ impl Cluster {
 
     /// Pauses a program that [`host`](Self::host) started, as a suspended machine would.
     pub fn pause_hosted(&self, pid: u32) -> Result<(), Error> {
-        self.signal_hosted(pid, Signal::STOP)
+        self.hosted(pid, Process::pause)
     }
 
     /// Resumes a paused program.
     pub fn resume_hosted(&self, pid: u32) -> Result<(), Error> {
-        self.signal_hosted(pid, Signal::CONT)
+        self.hosted(pid, |process| process.signal(Signal::CONT))
     }
 
-    fn signal_hosted(&self, pid: u32, signal: Signal) -> Result<(), Error> {
+    fn hosted(&self, pid: u32, act: impl FnOnce(&Process) -> Result<(), Error>) -> Result<(), Error> {
         let guests = self.lock_guests();
         let process = guests.iter().find(|process| process.pid() == pid);
-        process.ok_or(Error::NotRunning { component: "a hosted program of that pid" })?.signal(signal)
+        act(process.ok_or(Error::NotRunning { component: "a hosted program of that pid" })?)
     }
 
     /// A function that makes the directory stay when the cluster ends, for a look at the logs.

@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::error::{Error, tail};
 
@@ -145,13 +145,25 @@ impl Process {
 
     /// Sends a signal, if the process has not been reaped.
     pub(crate) fn signal(&self, signal: Signal) -> Result<(), Error> {
-        let not_running = || Error::NotRunning { component: self.name };
-        if self.reaped {
-            return Err(not_running());
-        }
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).ok_or_else(not_running)?;
-        kill_process(pid, signal)
-            .map_err(|errno| Error::Io { step: format!("signalling {}", self.name), source: errno.into() })
+        let step = || format!("signalling {}", self.name);
+        kill_process(self.living()?, signal).map_err(|errno| Error::Io { step: step(), source: errno.into() })
+    }
+
+    /// Stops the process, and waits until all of its threads have stopped: on a busy machine one may still
+    /// answer a request after the signal was sent.
+    pub(crate) fn pause(&self) -> Result<(), Error> {
+        self.signal(Signal::STOP)?;
+        // Without EXITED this would wait for ever for a process that has ended by itself.
+        let until = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        let step = || format!("stopping {}", self.name);
+        let waited = waitid(WaitId::Pid(self.living()?), until);
+        waited.map(drop).map_err(|errno| Error::Io { step: step(), source: errno.into() })
+    }
+
+    /// The pid, which is no other process's until this one is reaped.
+    fn living(&self) -> Result<Pid, Error> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        pid.filter(|_| !self.reaped).ok_or(Error::NotRunning { component: self.name })
     }
 
     /// Kills the process at once and reaps it; a stopped process dies as well.
@@ -272,7 +284,7 @@ mod tests {
         let warden = Warden::start(&dir).unwrap();
         let mut process = sleeper(&warden, &dir);
         process.check(&warden).unwrap();
-        process.signal(Signal::STOP).unwrap();
+        process.pause().unwrap();
         process.kill(&warden).unwrap();
         assert!(!alive(process.pid()));
     }

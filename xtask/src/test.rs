@@ -152,6 +152,7 @@ fn conclude(outcomes: &[Outcome], took: Duration) -> Result<()> {
         let Outcome { step, took, tally, note, .. } = outcome;
         eprintln!("{step:10}{:8}{:>12}   {tally}{note}", outcome.word(), Took(*took).to_string());
         tally.names.iter().for_each(|name| eprintln!("{:12}failed: {name}", ""));
+        tally.panics.iter().for_each(|panic| eprintln!("{:12}{panic}", ""));
     }
     let failed: Vec<&Outcome> = outcomes.iter().filter(|outcome| !outcome.failed.is_empty()).collect();
     if failed.is_empty() {
@@ -219,6 +220,9 @@ impl Build {
     }
 }
 
+/// A summary shows so many characters of a panic's message.
+const MESSAGE: usize = 300;
+
 /// The tests that ran, by the last line of each test program, and the names of those that failed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -226,6 +230,21 @@ pub(crate) struct Tally {
     passed: u64,
     failed: u64,
     pub(crate) names: Vec<String>,
+    /// The panics of failed tests: the place, and the first line of the message.
+    panics: Vec<String>,
+    reading: Reading,
+}
+
+/// Where in the output of a test program the next line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reading {
+    /// In what tests print while they run. A panic there may be what a test waits for.
+    #[default]
+    Running,
+    /// In what a failed test printed.
+    Failed,
+    /// At the message of a failed test's panic.
+    Message,
 }
 
 impl Tally {
@@ -233,6 +252,7 @@ impl Tally {
     pub(crate) fn count(&mut self, line: &str) {
         let failed = line.trim_end().strip_prefix("test ").and_then(|test| test.strip_suffix(" ... FAILED"));
         self.names.extend(failed.map(str::to_owned));
+        self.read_panic(line.trim_end());
         let Some(result) = line.strip_prefix("test result: ") else { return };
         let number = |of: &str| -> u64 {
             let word = result.split(of).next().and_then(|before| before.split_whitespace().last());
@@ -242,6 +262,26 @@ impl Tally {
         self.passed += number(" passed");
         self.failed += number(" failed");
     }
+
+    fn read_panic(&mut self, line: &str) {
+        let place = line.strip_prefix("thread '").and_then(|thread| thread.split_once(" panicked at "));
+        self.reading = match (self.reading, place) {
+            (Reading::Message, _) => {
+                let message: String = line.chars().take(MESSAGE).collect();
+                if let Some(panic) = self.panics.last_mut() {
+                    *panic += &format!(" {message}");
+                }
+                Reading::Failed
+            }
+            (Reading::Failed, Some((_, place))) => {
+                self.panics.push(place.to_owned());
+                Reading::Message
+            }
+            _ if line.starts_with("---- ") && line.ends_with(" stdout ----") => Reading::Failed,
+            _ if line.starts_with("test result: ") => Reading::Running,
+            (before, _) => before,
+        };
+    }
 }
 
 impl AddAssign for Tally {
@@ -250,6 +290,7 @@ impl AddAssign for Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.names.extend(other.names);
+        self.panics.extend(other.panics);
     }
 }
 
@@ -277,12 +318,19 @@ mod tests {
             "running 2 tests\n",
             "test a ... ok\n",
             "test result: ok. 12 passed; 0 failed; 3 ignored; 0 measured; finished in 0.53s\n",
+            "thread 'c' (7) panicked at src/c.rs:1:1:\n",
             "test wave::b ... FAILED\n",
+            "---- wave::b stdout ----\n",
+            "three kills\n",
+            "thread 'wave::b' (8) panicked at tests/wave.rs:7:5:\n",
+            "[0.9]\n",
             "test result: FAILED. 7 passed; 1 failed; 0 ignored; 0 measured; finished in 1s\n",
         ] {
             tally.count(line);
         }
-        assert_eq!(tally, Tally { programs: 2, passed: 19, failed: 1, names: vec!["wave::b".into()] });
+        let (names, panics) = (vec!["wave::b".into()], vec!["tests/wave.rs:7:5: [0.9]".into()]);
+        let reading = Reading::Running;
+        assert_eq!(tally, Tally { programs: 2, passed: 19, failed: 1, names, panics, reading });
         assert_eq!(tally.to_string(), "19 passed, 1 failed in 2 programs");
         assert_eq!(Tally::default().to_string(), "");
     }

@@ -1,8 +1,10 @@
 //! The other replicas go on while one is killed: the throughput that is lost is that of its slots.
 //!
-//! Frameworks of one Task come at a steady rate. In a window after each kill, those that end in slots of the
-//! others are counted, and compared with those that were due to. `cargo xtask soak kills` kills more often
-//! than the gate; `FRAMEWORK_KILLS_RUNS` sets how often.
+//! Frameworks of one Task come at a steady rate. Those in slots of the killed replica wait until the others
+//! have its slots; those in slots of the others end as soon as before, on any machine. In a window after each
+//! kill, those that end in slots of the others are also counted, and compared with those that were due to.
+//! How many are late depends on the machine, so that only `cargo xtask soak kills`, which has it to itself,
+//! holds the loss to a bound. It kills more often than the gate; `FRAMEWORK_KILLS_RUNS` sets how often.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -24,7 +26,7 @@ const PACE: Duration = Duration::from_millis(200);
 const WINDOW: Duration = Duration::from_secs(3 * LEASE);
 /// The median share of the throughput that may be lost beyond that of the dead replica.
 const GOAL: f64 = 0.15;
-/// No single kill may cost the others more: half of it means that they wait for each other.
+/// No single kill of a soak may cost the others more: half of it means that they wait for each other.
 const AT_MOST: f64 = 0.5;
 
 /// The life of a Framework, as a watch shows it.
@@ -87,6 +89,42 @@ fn lost(lives: &BTreeMap<String, Life>, killed: &BTreeSet<u8>, at: Instant) -> f
     1.0 - ended as f64 / due as f64
 }
 
+/// A kill: the slots of the dead replica, when it died, and how long the others took to have its slots.
+struct Kill {
+    slots: BTreeSet<u8>,
+    at: Instant,
+    took: Duration,
+}
+
+impl Kill {
+    /// How long Frameworks of one Task that were created while the dead replica still owned its slots took at
+    /// the median: those in slots of the others, and those in its own.
+    fn lives(&self, lives: &BTreeMap<String, Life>) -> [Duration; 2] {
+        let begun = self.at..self.at + self.took / 2;
+        [false, true].map(|dead| {
+            let ours =
+                |life: &&Life| self.slots.contains(&life.slot.0) == dead && begun.contains(&life.begun);
+            let ended = |life: &Life| life.ended.expect("all have ended") - life.begun;
+            let mut took: Vec<Duration> = lives.values().filter(ours).map(ended).collect();
+            took.sort_unstable();
+            took.get(took.len() / 2).copied().expect("one is created in each fifth of a second")
+        })
+    }
+
+    /// Asserts that the Frameworks of the others did not wait for the take-over. Those of the dead replica
+    /// waited for between half of it and all; if those of the others did too, all took equally long.
+    fn left_others_alone(&self, lives: &BTreeMap<String, Life>) {
+        let [others, dead] = self.lives(lives);
+        let took = self.took;
+        let found = format!(
+            "a take-over of {took:.1?}: Frameworks of the others take {others:.1?}, those of the dead replica \
+             {dead:.1?}"
+        );
+        println!("{found}");
+        assert!(dead.saturating_sub(others) > took / 3, "the others waited, too, for {found}");
+    }
+}
+
 #[test]
 fn the_others_lose_little_throughput_when_a_replica_is_killed() {
     let _alone = Alone::wait();
@@ -96,19 +134,20 @@ fn the_others_lose_little_throughput_when_a_replica_is_killed() {
     REPLICAS.into_iter().for_each(|name| replicas.start(name, ""));
     replicas.await_shares();
     let [create, follow] = begin(&namespace("kills"), &lives);
-    let mut losses = Vec::new();
+    let (mut losses, mut kills) = (Vec::new(), Vec::new());
     for run in 0..runs {
         let steady = Instant::now() + WINDOW;
         until("the rate is steady", || (Instant::now() > steady).then_some(()));
         let victim = REPLICAS[run % REPLICAS.len()];
         let killed = owners().into_iter().filter(|(_, owner)| host_of(owner) == victim);
-        let killed: BTreeSet<u8> = killed.map(|(slot, _)| slot).collect();
+        let slots: BTreeSet<u8> = killed.map(|(slot, _)| slot).collect();
         let at = Instant::now();
         replicas.kill(victim);
         replicas.forget(victim);
         let took = replicas.await_shares();
         until("the window is over", || (at.elapsed() > WINDOW).then_some(()));
-        let loss = lost(&lives.lock().expect("nobody panicked"), &killed, at);
+        let loss = lost(&lives.lock().expect("nobody panicked"), &slots, at);
+        kills.push(Kill { slots, at, took });
         println!(
             "{victim} is killed: others have its slots after {took:.1?}, and lose {:.0} %",
             100.0 * loss
@@ -132,5 +171,29 @@ fn the_others_lose_little_throughput_when_a_replica_is_killed() {
         100.0 * median,
         100.0 * GOAL
     );
-    assert!(losses.iter().all(|loss| *loss <= AT_MOST), "{losses:?}");
+    let lives = lives.lock().expect("nobody panicked");
+    kills.iter().for_each(|kill| kill.left_others_alone(&lives));
+    assert!(runs == 1 || losses.iter().all(|loss| *loss <= AT_MOST), "{losses:?}");
+}
+
+#[test]
+fn others_that_do_not_wait_for_a_take_over_are_left_alone() {
+    one_kill(2);
+}
+
+#[test]
+#[should_panic(expected = "the others waited, too")]
+fn others_that_wait_for_a_take_over_are_noticed() {
+    one_kill(6);
+}
+
+/// A take-over of 6 s, during which a Framework of the dead replica takes 7 s, and one of the others so many.
+fn one_kill(others: u64) {
+    let at = Instant::now();
+    let kill = Kill { slots: BTreeSet::from([1]), at, took: Duration::from_secs(6) };
+    let life = |slot, took| {
+        let begun = at + Duration::from_secs(1);
+        Life { slot: Slot(slot), begun, ended: Some(begun + Duration::from_secs(took)) }
+    };
+    kill.left_others_alone(&BTreeMap::from([("a".into(), life(0, others)), ("b".into(), life(1, 7))]));
 }

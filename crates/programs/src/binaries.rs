@@ -300,7 +300,7 @@ impl Binaries {
         let began = Instant::now();
         let built = Command::new("go")
             .args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-tags", module.tags])
-            .args(["-ldflags", flags, "-o"])
+            .args(["-gcflags", WITHOUT_DWARF, "-ldflags", flags, "-o"])
             .arg(&output)
             .args(programs.iter().map(|program| program.package()))
             .current_dir(&source)
@@ -345,6 +345,10 @@ fn require_go() -> Result<(), Error> {
 fn linker_flags() -> String {
     version_flags(KUBERNETES_VERSION, "36")
 }
+
+/// No debugging information, which the linker would drop: see [`STRIPPED`]. It is not part of the hash, because
+/// the programs are the same with it.
+const WITHOUT_DWARF: &str = "all=-dwarf=false";
 
 /// No symbols.
 const STRIPPED: &str = "-s -w";

@@ -3,6 +3,7 @@
 //! Cargo and Go leave processors idle in turn, above all while they link, so that both together end sooner
 //! than one after the other. The builds run in a child of their own, so that they end with this process.
 
+use std::collections::{BTreeSet, HashSet};
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -165,11 +166,12 @@ fn compile(programs: &[String], profile: &str, events: &SyncSender<Event>) -> Re
     build.arg(format!("--profile={profile}")).args(&packages);
     build.args(programs.iter().map(|program| format!("--bin={program}")));
     let mut child = build.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting cargo")?;
-    let mut paths = Vec::new();
+    // A package that build scripts use, too, is built once more for them.
+    let (mut paths, mut built) = (Vec::new(), HashSet::new());
     for line in BufReader::new(child.stdout.take().context("the output is piped")?).lines() {
         let Some(artifact) = artifact(&line.context("reading the messages of cargo")?) else { continue };
         paths.extend(artifact.executable);
-        if !artifact.fresh {
+        if !artifact.fresh && built.insert(artifact.package) {
             drop(events.send(Event::Package(artifact.name)));
         }
     }
@@ -181,12 +183,14 @@ fn compile(programs: &[String], profile: &str, events: &SyncSender<Event>) -> Re
 /// The number of packages in the output of `cargo tree`: it marks those that it lists again with `(*)`.
 fn count(tree: &str) -> usize {
     let lines = tree.lines().filter(|line| !line.is_empty() && !line.ends_with("(*)"));
-    lines.collect::<std::collections::BTreeSet<_>>().len()
+    lines.collect::<BTreeSet<_>>().len()
 }
 
 /// Something that cargo has built.
 #[derive(Debug, PartialEq)]
 struct Artifact {
+    /// Cargo's identifier of the package.
+    package: String,
     name: String,
     /// Whether it was there already.
     fresh: bool,
@@ -196,9 +200,11 @@ struct Artifact {
 fn artifact(message: &str) -> Option<Artifact> {
     let message: Value = serde_json::from_str(message).ok()?;
     let target = &message["target"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let is_script = target["kind"].as_array()?.iter().any(|kind| kind == "custom-build");
     (message["reason"] == "compiler-artifact" && !is_script).then(|| Artifact {
-        name: target["name"].as_str().unwrap_or_default().to_owned(),
+        package: text(&message["package_id"]),
+        name: text(&target["name"]),
         fresh: message["fresh"] == true,
         executable: message["executable"].as_str().map(str::to_owned),
     })
@@ -211,13 +217,12 @@ mod tests {
     #[test]
     fn cargo_names_its_programs_and_packages() {
         let message = |kind: &str, executable: &str| {
-            let target = format!(r#"{{"kind":["{kind}"],"name":"x"}}"#);
-            format!(
-                r#"{{"reason":"compiler-artifact","target":{target},"fresh":true,"executable":{executable}}}"#
-            )
+            let target = format!(r#""package_id":"x 1","target":{{"kind":["{kind}"],"name":"x"}}"#);
+            format!(r#"{{"reason":"compiler-artifact",{target},"fresh":true,"executable":{executable}}}"#)
         };
         let program = artifact(&message("bin", "\"/target/x\"")).unwrap();
-        assert_eq!(program, Artifact { name: "x".into(), fresh: true, executable: Some("/target/x".into()) });
+        let (package, name) = ("x 1".into(), "x".into());
+        assert_eq!(program, Artifact { package, name, fresh: true, executable: Some("/target/x".into()) });
         assert_eq!(artifact(&message("lib", "null")).unwrap().executable, None);
         assert_eq!(artifact(&message("custom-build", "\"/target/build\"")), None);
         assert_eq!(artifact(r#"{"reason":"build-finished","success":true}"#), None);

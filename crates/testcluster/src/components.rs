@@ -94,12 +94,16 @@ impl Ports {
 pub(crate) fn write_settings(dir: &Path, bodies: bool, workers: Option<u32>) -> Result<(), Error> {
     let policy =
         if bodies { AUDIT_POLICY.into() } else { AUDIT_POLICY.replace("RequestResponse", "Metadata") };
-    let options = workers.map(|workers| format!("{KWOK_OPTIONS}podPlayStageParallelism: {workers}\n---\n"));
-    let kwok = [&options.unwrap_or_default(), NODE_STAGES, "---\n", POD_STAGES].concat();
-    for (name, text) in [("audit-policy.yaml", policy), ("kwok.yaml", kwok)] {
+    for (name, text) in [("audit-policy.yaml", policy), ("kwok.yaml", kwok_settings(workers))] {
         std::fs::write(dir.join(name), text).map_err(Error::io(format!("writing {name}")))?;
     }
     Ok(())
+}
+
+/// What kwok does with nodes and Pods, with so many Pods at a time; without a number, with its default.
+fn kwok_settings(workers: Option<u32>) -> String {
+    let options = workers.map(|workers| format!("{KWOK_OPTIONS}podPlayStageParallelism: {workers}\n---\n"));
+    [&options.unwrap_or_default(), NODE_STAGES, "---\n", POD_STAGES].concat()
 }
 
 /// The command line of a component.
@@ -224,4 +228,18 @@ fn kwok(dir: &Path, kubeconfig: &Path) -> Vec<String> {
         // Wide enough for every Pod of a load test to have an address of its own.
         "--cidr=10.64.0.0/10".into(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kwok_patches_as_many_pods_at_a_time_as_the_options_say() {
+        let settings = kwok_settings(Some(16));
+        let (options, stages) = settings.split_once("---\n").unwrap();
+        assert!(options.contains("\nkind: KwokConfiguration\noptions:\n"), "{options}");
+        assert!(options.ends_with("\n  podPlayStageParallelism: 16\n"), "{options}");
+        assert_eq!(stages, kwok_settings(None));
+    }
 }

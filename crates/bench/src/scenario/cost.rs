@@ -107,6 +107,13 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_several_systems_sets_the_workers_of_kwok() {
+        let line = "bench --scenario burst-large --as framework,recommended,job --kwok-workers 16";
+        let bench = Line::parse_from(line.split(' ')).bench;
+        assert_eq!((bench.systems.len(), bench.kwok_workers), (3, Some(16)));
+    }
+
+    #[test]
     fn a_run_of_several_numbers_of_replicas_sets_the_workers_of_kwok() {
         let line = "bench --scenario burst --scale 10 --replicas 1,2,3,5 --kwok-workers 16";
         let bench = Line::parse_from(line.split(' ')).bench;

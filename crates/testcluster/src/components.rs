@@ -100,7 +100,7 @@ pub(crate) fn write_settings(dir: &Path, bodies: bool, workers: Option<u32>) -> 
     Ok(())
 }
 
-/// What kwok does with nodes and Pods, with so many Pods at a time; without a number, with its default.
+/// The configuration of kwok: how it plays nodes and Pods, and how many Pods it patches at a time.
 fn kwok_settings(workers: Option<u32>) -> String {
     let options = workers.map(|workers| format!("{KWOK_OPTIONS}podPlayStageParallelism: {workers}\n---\n"));
     [&options.unwrap_or_default(), NODE_STAGES, "---\n", POD_STAGES].concat()

@@ -346,8 +346,8 @@ fn linker_flags() -> String {
     version_flags(KUBERNETES_VERSION, "36")
 }
 
-/// No debugging information, which the linker would drop: see [`STRIPPED`]. It is not part of the hash,
-/// because the programs are the same with it.
+/// No debugging information, which the linker would drop: see [`STRIPPED`]. It is not part of the hash:
+/// it asks for no other code, so cached programs that were built without it stay in use.
 const WITHOUT_DWARF: &str = "all=-dwarf=false";
 
 /// No symbols.

@@ -8,6 +8,7 @@
 pub mod admission;
 pub mod compare;
 pub mod exposition;
+pub mod fake_nodes;
 pub mod figure;
 pub mod floor;
 pub mod follow;

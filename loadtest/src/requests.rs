@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use framework_audit::{Log, Mark, Record};
 use jiff::Timestamp;
 
+use crate::fake_nodes::FakeNodes;
 use crate::report::{RequestRow, Requests, Series};
 use crate::scenario::Scenario;
 use crate::system::{SLOT_MAP, System};
@@ -20,17 +21,16 @@ pub struct Counted {
     pub pods: usize,
     /// Requests by second since the start and by client.
     by_second: BTreeMap<String, BTreeMap<i64, usize>>,
-    /// When each Pod was stored, and when the nodes reported Pods for the first time.
-    stored: Vec<Timestamp>,
-    started: Vec<Timestamp>,
+    /// What fake nodes reported of the Pods.
+    pub nodes: FakeNodes,
 }
 
 impl Counted {
     /// Reads the log after `mark`. `start` is the start of the run.
     pub fn read(log: &Log, mark: Mark, start: Timestamp, system: System) -> anyhow::Result<Counted> {
-        let (rows, by_second, stored, started) = Default::default();
+        let (rows, by_second, nodes) = Default::default();
         let (own, refused, reads, pods) = (0, 0, 0, 0);
-        let mut counted = Counted { rows, own, refused, reads, pods, by_second, stored, started };
+        let mut counted = Counted { rows, own, refused, reads, pods, by_second, nodes };
         log.each_since(mark, |record| counted.take(&record, start, system))?;
         Ok(counted)
     }
@@ -46,11 +46,10 @@ impl Counted {
         };
         let is_pod_creation = record.verb == "create" && resource == "pods" && record.code < 300;
         if is_pod_creation {
-            self.stored.push(record.completed);
+            self.nodes.stored(record);
         }
-        // The first report of a Pod is that it runs, or that it has already ended.
-        if client == "kwok" && record.verb == "patch" && resource == "pods/status" {
-            self.started.push(record.received);
+        if client == "kwok" && record.verb == "patch" && resource == "pods/status" && record.code < 300 {
+            self.nodes.reported(record);
         }
         if system.is_own(record) {
             self.own += 1;
@@ -59,18 +58,6 @@ impl Counted {
             self.reads += usize::from(["get", "list"].contains(&record.verb.as_str()));
         }
         *self.rows.entry((client, record.verb.clone(), resource, record.code)).or_default() += 1;
-    }
-
-    /// The seconds that fake nodes took to start a Pod, sorted: the k-th report minus the k-th stored Pod.
-    /// This is exact while every Pod is reported once before any is reported twice.
-    pub fn node_lag(&self) -> Vec<f64> {
-        let (mut stored, mut started) = (self.stored.clone(), self.started.clone());
-        stored.sort_unstable();
-        started.sort_unstable();
-        let lag = |(stored, started): (&Timestamp, &Timestamp)| started.duration_since(*stored).as_secs_f64();
-        let mut lags: Vec<f64> = stored.iter().zip(&started).map(lag).map(|lag| lag.max(0.0)).collect();
-        lags.sort_by(f64::total_cmp);
-        lags
     }
 
     /// The controller's own count of requests, minus those in the log.
@@ -168,20 +155,17 @@ mod tests {
         let series = counted.series(2.0);
         assert_eq!(series[0].points, [(0.0, 0.0), (1.0, 5.0), (2.0, 0.0)]);
     }
-
     #[test]
-    fn the_lag_of_nodes_pairs_pods_and_reports_in_their_order() {
+    fn a_refused_patch_of_a_fake_node_is_no_report() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        for second in [1, 2] {
-            writeln!(file, "{}", line("x/1", "create", "pods", 201, second)).unwrap();
-        }
-        for second in [3, 6] {
-            let told = line("kwok/1", "patch", "pods", 200, second);
+        writeln!(file, "{}", line("x/1", "create", "pods", 201, 1)).unwrap();
+        for (code, second) in [(409, 2), (200, 5)] {
+            let told = line("kwok/1", "patch", "pods", code, second);
             writeln!(file, "{}", told.replace("\"pods\"", "\"pods\",\"subresource\":\"status\"")).unwrap();
         }
         let log = Log::new(file.path().to_owned());
         let start = "2026-11-21T09:00:00Z".parse().unwrap();
         let counted = Counted::read(&log, Mark::default(), start, System::Framework).unwrap();
-        assert_eq!(counted.node_lag(), [1.5, 3.5]);
+        assert_eq!(counted.nodes.latencies().map(|(_, seconds)| seconds), [vec![3.5], vec![0.0]]);
     }
 }

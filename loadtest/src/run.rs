@@ -328,8 +328,8 @@ async fn compile(
     series.extend(settled.counted.iter().flat_map(|counted| counted.series(elapsed)));
     let tracker = lock(tracked);
     let mut latencies = tracker.latencies();
-    let lag = settled.counted.as_ref().map(Counted::node_lag).unwrap_or_default();
-    latencies.extend(latency("Pod stored → taken up", "fake nodes", lag));
+    let nodes = settled.counted.iter().flat_map(|counted| counted.nodes.latencies());
+    latencies.extend(nodes.flat_map(|(name, seconds)| latency(name, "fake nodes", seconds)));
     series.extend(tracker.series(before.start, elapsed));
     let (first, last) = (before.controller.as_ref(), settled.controller.as_ref());
     let (earlier, later) = (first.map(|all| &all.sum), last.map(|all| &all.sum));

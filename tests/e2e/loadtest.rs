@@ -141,9 +141,13 @@ fn a_run_counts_the_requests_and_every_job_ends_as_planned() {
     }
     assert_eq!(done.totals.jobs, 23);
     let late: Vec<&str> = done.latencies.iter().map(|latency| latency.transition.as_str()).collect();
-    for transition in
-        ["creation → completed", "deadline → exceeded", "expiry → deletion", "Pod stored → taken up"]
-    {
+    for transition in [
+        "creation → completed",
+        "deadline → exceeded",
+        "expiry → deletion",
+        "Pod stored → taken up",
+        "Pod taken up → last report",
+    ] {
         assert!(late.contains(&transition), "{transition} is not among {late:?}");
     }
     let completed = done.latencies.iter().filter(|latency| latency.transition == "creation → completed");

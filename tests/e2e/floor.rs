@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use framework_api::State;
 use framework_api::queue::{QUEUE_NAME_LABEL, QueueUnit};
-use framework_testcluster::audit::Record;
+use framework_testcluster::audit::{Mark, Record};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams, PostParams};
 
@@ -195,6 +195,18 @@ fn delete_with_unit(namespace: &str) {
     });
 }
 
+/// Waits for the record of a request that ended a life: the log has it a moment after its effect.
+fn until_logged(mark: Mark, namespace: &str, verb: &str, resource: &str) {
+    let is_it = |record: &Record| {
+        (record.namespace.as_str(), record.verb.as_str(), record.resource.as_str())
+            == (namespace, verb, resource)
+    };
+    until(&format!("the log has the {verb} of {resource}"), || {
+        let records = installed().audit().since(mark).expect("the log is there");
+        records.iter().any(is_it).then_some(())
+    });
+}
+
 /// The reasons of the Events in a namespace that the controller wrote, once it said that `job` succeeded.
 fn events(namespace: &str) -> Vec<String> {
     let api: Api<Event> = Api::namespaced(client(), namespace);
@@ -233,6 +245,7 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
             let frameworks = frameworks(&ns);
             let is_gone = || block_on(frameworks.get_opt("job")).expect("a reply").is_none();
             until("it is deleted", || is_gone().then_some(()));
+            until_logged(mark, &ns, "patch", "frameworks");
         } else {
             completed(&ns, "job");
             wait(&ns, "job", "at rest", |framework| state(framework) == Some(State::Completed));
@@ -242,6 +255,8 @@ fn every_kind_of_life_takes_little_more_than_its_floor() {
             println!("Events: {events:?}");
             assert!(events.len() <= EVENTS, "{events:?}");
             delete_with_unit(&ns);
+            until_logged(mark, &ns, "delete", "queueunits");
+            until_logged(mark, &ns, "patch", "queueunits");
         }
         let records = cluster.audit().since(mark).expect("the log is there");
         lives.push((life.name, by_actor(&records, &ns)));

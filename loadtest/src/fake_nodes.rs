@@ -36,7 +36,7 @@ impl FakeNodes {
     ///
     /// - Until the first report, which says that the Pod runs or that it has already ended: the k-th first
     ///   report minus the k-th stored Pod, because a creation with a generated name does not say which Pod it
-    ///   is. Each value is exact if Pods are started in the order of their creation; the mean always is.
+    ///   is. Each value is exact if Pods are started in the order of their creation, and the mean if all are.
     /// - From the first report to the last one: the time that the Pod is asked to run, and the wait.
     pub fn latencies(&self) -> [(&'static str, Vec<f64>); 2] {
         let reports = || self.reports.values().chain(&self.earlier);
@@ -44,7 +44,7 @@ impl FakeNodes {
         let mut started: Vec<Timestamp> = reports().map(|[first, _]| *first).collect();
         stored.sort_unstable();
         started.sort_unstable();
-        // Two clocks of one log: a Pod may be reported before the reply to its creation is complete.
+        // A Pod may be reported before the reply to its creation is complete.
         let until = |(from, to): (Timestamp, Timestamp)| to.duration_since(from).as_secs_f64().max(0.0);
         let starts = stored.into_iter().zip(started).map(until);
         let runs = reports().map(|[first, last]| until((*first, *last)));

@@ -21,7 +21,7 @@ pub struct Counted {
     pub pods: usize,
     /// Requests by second since the start and by client.
     by_second: BTreeMap<String, BTreeMap<i64, usize>>,
-    /// What fake nodes reported of the Pods.
+    /// The reports of fake nodes on the Pods.
     pub nodes: FakeNodes,
 }
 

@@ -2,8 +2,8 @@
 //! period of 0 and went no further. Elsewhere a kubelet, or the garbage collector of Pods, ends them; the
 //! test cluster has neither.
 //!
-//! Pods that kwok has dropped, too: it forgets a Pod if its patch is refused for another of its own, as
-//! happens after an API server was away. Any change of the Pod makes it look again.
+//! Pods that kwok has dropped, too. After a patch of it was refused with 409 because of one of its own, it
+//! never sent the patch that ends the Pod. A change of the Pod is to make it look again.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;

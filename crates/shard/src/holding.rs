@@ -48,6 +48,11 @@ impl Holdings {
         self.0.get(&slot).copied()
     }
 
+    /// Each slot that is had.
+    pub fn iter(&self) -> impl Iterator<Item = (Slot, Holding)> {
+        self.0.iter().map(|(slot, holding)| (*slot, *holding))
+    }
+
     /// A slot has come that far.
     pub fn set(&mut self, slot: Slot, holding: Holding) {
         self.0.insert(slot, holding);

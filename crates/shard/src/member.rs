@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use framework_message::{Now, Slot, Ticket};
+use framework_message::{Now, Slot, Slots, Ticket};
 
 use crate::clock::Clock;
 use crate::defect::Defect;
@@ -219,12 +219,18 @@ impl Member {
             }
             return;
         };
+        let gives_up = self.stopping || self.holdings.released().next().is_some();
+        if !leads && !gives_up && self.slots_of_predecessors(map).is_empty() {
+            // As almost always: a copy of the map would cost more than the rest of the step.
+            return;
+        }
         let mut next = map.clone();
         if leads {
             leader::plan(&mut next, &self.peers, at, &self.policy, wall, self.labelled);
         }
         self.give_up(&mut next, at, wall);
-        self.seize_from_predecessors(&mut next, wall);
+        let inherited = self.slots_of_predecessors(&next);
+        inherited.iter().for_each(|slot| next.seize(slot, self.me.clone(), wall));
         if next != *map {
             let ticket = self.ticket();
             effects.push(self.map.put(next, ticket, at, &self.policy));
@@ -251,16 +257,14 @@ impl Member {
         }
     }
 
-    /// A container that was restarted in its Pod takes the slots of its last life at once.
-    fn seize_from_predecessors(&self, map: &mut SlotMap, wall: u64) {
+    /// The slots of its last life, which a container that was restarted in its Pod takes at once.
+    fn slots_of_predecessors(&self, map: &SlotMap) -> Slots {
         if self.stopping {
-            return;
+            return Slots::NONE;
         }
         let last = |owner: &Incarnation| owner.lease() == self.me.lease() && self.peers.is_gone(owner);
-        let slots: Vec<_> =
-            map.slots.iter().filter(|(_, entry)| entry.owner.as_ref().is_some_and(last)).collect();
-        let slots: Vec<_> = slots.into_iter().map(|(slot, _)| *slot).collect();
-        slots.into_iter().for_each(|slot| map.seize(slot, self.me.clone(), wall));
+        let inherited = map.slots.iter().filter(|(_, entry)| entry.owner.as_ref().is_some_and(last));
+        inherited.map(|(slot, _)| *slot).collect()
     }
 
     /// After the last hand-over the Leases are emptied, and the program can end. A slot that is granted after

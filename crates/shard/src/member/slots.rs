@@ -109,20 +109,16 @@ impl Member {
     /// request can live.
     pub(super) fn release_overdue(&mut self, at: Duration, effects: &mut Vec<Effect>) {
         let [mut begins, mut never_acted, mut resumed] = [Slots::NONE; 3];
-        for slot in self.slots.clone() {
-            match (self.holdings.get(slot).map(|holding| holding.phase), self.wanted(slot)) {
-                (Some(Phase::Held), true) => {
-                    self.enter(slot, Phase::Draining { since: at });
-                    begins.insert(slot);
-                }
-                (Some(Phase::Draining { .. }), false) => {
-                    self.enter(slot, Phase::Held);
-                    resumed.insert(slot);
-                }
-                (Some(Phase::Listing), true) => never_acted.insert(slot),
+        for (slot, Holding { phase, .. }) in self.holdings.iter() {
+            match (phase, self.wanted(slot)) {
+                (Phase::Held, true) => begins.insert(slot),
+                (Phase::Draining { .. }, false) => resumed.insert(slot),
+                (Phase::Listing, true) => never_acted.insert(slot),
                 _ => {}
             }
         }
+        begins.iter().for_each(|slot| self.enter(slot, Phase::Draining { since: at }));
+        resumed.iter().for_each(|slot| self.enter(slot, Phase::Held));
         if !begins.is_empty() {
             effects.push(Effect::Drain(begins));
         }

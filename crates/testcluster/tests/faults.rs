@@ -18,8 +18,20 @@ const VICTIM: &str = "FRAMEWORK_TESTCLUSTER_VICTIM";
 /// The annotation of a Pod that ends with this exit code.
 const ENDS: &str = "test.frameworkcontroller.microsoft.com/exit-code";
 
+/// How many Pods there are at a time.
+const PODS: usize = 20;
+
 fn start() -> Cluster {
     Cluster::start(Options { nodes: 1, ..Options::default() }).unwrap()
+}
+
+/// A Pod that succeeds as soon as it runs.
+fn short_lived(name: &str) -> Pod {
+    let pod = serde_json::from_value(json!({
+        "metadata": { "name": name, "annotations": { (ENDS): "0" } },
+        "spec": { "containers": [{ "name": "main", "image": "none" }], "nodeName": "node-0" },
+    }));
+    pod.unwrap()
 }
 
 async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
@@ -59,18 +71,31 @@ async fn pods_run_again_after_the_api_server_crashed() {
     .await;
 }
 
-/// How many Pods lose their deletion at a time.
-const CUT: usize = 20;
+#[tokio::test]
+async fn pods_that_waited_for_kwok_end_as_soon_as_it_is_back() {
+    let cluster = start();
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client());
+    cluster.stop(Component::Kwok).unwrap();
+    for index in 0..PODS {
+        let pod = short_lived(&format!("p{index}"));
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+    }
+    let begun = Instant::now();
+    cluster.launch(Component::Kwok).unwrap();
+    eventually("all Pods end", async || {
+        let ended = ListParams::default().fields("status.phase=Succeeded");
+        pods.list(&ended).await.unwrap().items.len() == PODS
+    })
+    .await;
+    // With Leases of Nodes it would first wait for the end of those of its earlier life, 30 s at least.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
 
 /// Creates Pods that end at once, deletes each, and drops the request after some hundred microseconds.
 async fn cut_deletions(pods: &Api<Pod>, round: usize) {
-    let names: Vec<String> = (0..CUT).map(|index| format!("p{round}-{index}")).collect();
+    let names: Vec<String> = (0..PODS).map(|index| format!("p{round}-{index}")).collect();
     for name in &names {
-        let pod = serde_json::from_value(json!({
-            "metadata": { "name": name, "annotations": { (ENDS): "0" } },
-            "spec": { "containers": [{ "name": "main", "image": "none" }], "nodeName": "node-0" },
-        }));
-        pods.create(&PostParams::default(), &pod.unwrap()).await.unwrap();
+        pods.create(&PostParams::default(), &short_lived(name)).await.unwrap();
     }
     eventually("the Pods end", async || {
         let ended = ListParams::default().fields("status.phase=Succeeded");
@@ -101,7 +126,7 @@ async fn a_pod_whose_deletion_was_cut_goes_all_the_same() {
         let by_kwok =
             |record: &&Record| record.user == "kwok" && record.verb == "patch" && record.code == 200;
         // One starts a Pod and one ends it: any other one has removed a Pod.
-        if records.iter().filter(by_kwok).count() > 2 * CUT * (round + 1) {
+        if records.iter().filter(by_kwok).count() > 2 * PODS * (round + 1) {
             return;
         }
     }

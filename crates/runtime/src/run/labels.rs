@@ -110,7 +110,7 @@ async fn label(labels: &mut Labels) {
     let mut before = BTreeMap::new();
     let mut turns = interval(Duration::from_secs_f64(1.0 / labels.per_second.max(1.0)));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_listed = false;
+    let mut listed_at = None;
     while *labels.accompanied.borrow() {
         tokio::select! {
             biased;
@@ -124,7 +124,7 @@ async fn label(labels: &mut Labels) {
                     _ = found(object).and_then(|(key, _)| unlabelled.remove(&key));
                 }
                 Some(Ok(watcher::Event::InitDone)) => {
-                    is_listed = true;
+                    listed_at.get_or_insert_with(Instant::now);
                     before.clear();
                 }
                 Some(Err(error)) => {
@@ -141,7 +141,7 @@ async fn label(labels: &mut Labels) {
                 }
             }
         }
-        let is_complete = is_listed && !labels.is_awaited(&unlabelled);
+        let is_complete = listed_at.is_some_and(|at| !labels.is_awaited(&unlabelled, at));
         // Each report makes the member take a step, which looks at every slot.
         let is_news = |complete: &mut bool| std::mem::replace(complete, is_complete) != is_complete;
         if labels.complete.send_if_modified(is_news) && is_complete && !unlabelled.is_empty() {
@@ -199,10 +199,12 @@ impl Labels {
             .min_by(|(one, _), (other, _)| one.cmp(other))
     }
 
-    /// Whether slots stay where they are until a Framework has its label.
-    fn is_awaited(&self, unlabelled: &BTreeMap<Key, Unlabelled>) -> bool {
+    /// Whether slots stay where they are until a Framework of the first list has its label. Later ones wait a
+    /// moment for the next owner of their slot, which labels them as well: where Frameworks come all the
+    /// time, there is always one without a label.
+    fn is_awaited(&self, unlabelled: &BTreeMap<Key, Unlabelled>, listed_at: Instant) -> bool {
         let queued = Duration::from_secs_f64(unlabelled.len() as f64 / self.per_second.max(1.0));
-        let awaited = |since: Instant| since.elapsed() <= PATIENCE + queued;
+        let awaited = |since: Instant| since <= listed_at && since.elapsed() <= PATIENCE + queued;
         unlabelled.values().any(|one| awaited(one.since))
             || self.mislabelled.first(Unbounded, |_, wrong| awaited(wrong.since)).is_some()
     }

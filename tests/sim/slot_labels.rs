@@ -115,6 +115,30 @@ fn a_framework_whose_label_is_refused_keeps_no_slots_where_they_are() {
     });
 }
 
+/// Where Frameworks come all the time, there is always one that has no label yet.
+#[test]
+fn a_framework_that_comes_later_keeps_no_slots_from_a_new_replica() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup.clone()));
+        shared(&cluster, &[&one, &two]).await;
+        let label = Rule::new(Fault::Invalid).verb(Verb::Patch).plural("frameworks").name("late");
+        cluster.faults(|faults| faults.script(label.times(u32::MAX)));
+        framework("late").role("w", 1).create(&user);
+        let three = replica_with(&cluster, 3, setup);
+        pass(SECOND * 30).await;
+        assert_eq!(slots::shares(&cluster.history()).expect("a map").len(), 3, "it waits for the label");
+        cluster.faults(framework_sim::Faults::unscript);
+        let over = |user: &User| {
+            user.get("frameworks", "late").is_some_and(|one| one["status"]["state"] == "Completed")
+        };
+        assert!(cluster.until(SECOND * 60, over).await, "its owner does not find it");
+        shared(&cluster, &[&one, &two, &three]).await;
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}
+
 /// No watch shows a newer version after such an answer, and no absence: the label is tried again.
 #[test]
 fn a_label_that_a_proxy_answers_with_a_conflict_is_tried_again() {

@@ -144,9 +144,12 @@ async fn label(labels: &mut Labels) {
         let is_complete = listed_at.is_some_and(|at| !labels.is_awaited(&unlabelled, at));
         // Each report makes the member take a step, which looks at every slot.
         let is_news = |complete: &mut bool| std::mem::replace(complete, is_complete) != is_complete;
-        if labels.complete.send_if_modified(is_news) && is_complete && !unlabelled.is_empty() {
-            let (count, framework) = (unlabelled.len(), unlabelled.keys().next().map(Key::to_string));
-            warn!(count, framework, "slots may move before all Frameworks have the label of their slot");
+        if labels.complete.send_if_modified(is_news) && is_complete {
+            let mut left = unlabelled.iter().filter(|(_, one)| Some(one.since) <= listed_at);
+            if let Some((framework, _)) = left.next() {
+                let count = left.count() + 1;
+                warn!(count, %framework, "slots may move before all Frameworks have the label of their slot");
+            }
         }
     }
 }

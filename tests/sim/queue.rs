@@ -102,15 +102,15 @@ fn priorities_that_change_while_units_are_released_release_nothing_twice() {
     assert!(seen.races.into_inner() > 0, "no change came between a decision and its write");
 }
 
-/// A queue, and a quota of four Pods.
-fn furnish(user: &User) {
+/// A queue, and a quota of so many Pods.
+pub fn furnish(user: &User, pods: u32) {
     let meta = |name: &str| json!({ "name": name });
     let queue = json!({
         "apiVersion": "queue.k8s.io/v1alpha1", "kind": "Queue", "metadata": meta("q"), "spec": {},
     });
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta("room"),
-        "spec": { "hard": { "pods": "4" } },
+        "spec": { "hard": { "pods": pods.to_string() } },
     });
     for object in [queue, quota] {
         user.create(object).expect("it is valid");
@@ -143,7 +143,7 @@ fn used(user: &User) -> Value {
 fn a_pod_with_forged_labels_neither_hides_its_use_nor_holds_a_share() {
     simulate(1, calm(), |cluster| async move {
         let user = cluster.user();
-        furnish(&user);
+        furnish(&user, 4);
         let job = |name: &str| framework(name).role("w", 2).told("run-ms", "forever").queue("q");
         let mut setup = Setup::default();
         setup.policy.queueing = true;
@@ -168,7 +168,7 @@ fn a_pod_with_forged_labels_neither_hides_its_use_nor_holds_a_share() {
 fn a_replaced_task_role_returns_its_room_before_the_new_one_has_any() {
     simulate(1, calm(), |cluster| async move {
         let user = cluster.user();
-        furnish(&user);
+        furnish(&user, 4);
         let mut setup = Setup::default();
         setup.policy.queueing = true;
         let _controller = Controller::start(&cluster, 1, 1, &setup);

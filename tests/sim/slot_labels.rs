@@ -1,9 +1,11 @@
 //! Slot labels that others set: copies of manifests have that of another Framework, and users edit them.
 
+use framework_api::queue::FINALIZER;
 use framework_message::Slot;
 use framework_sim::{Fault, Options, Rule, SimCluster, User, Verb, check};
 use serde_json::{Value, json};
 
+use crate::queue::furnish;
 use crate::replicas::{replica_with, shared};
 use crate::simulation::controller::Setup;
 use crate::simulation::life::calm;
@@ -111,6 +113,44 @@ fn a_framework_whose_label_is_refused_keeps_no_slots_where_they_are() {
         assert!(are_right(&user));
         let made = cluster.history().of("pods").filter(|change| change.creates()).count();
         assert_eq!(made, 2, "no Task runs twice");
+        check::at_quiescence(&cluster.history()).unwrap();
+    });
+}
+
+/// A Framework has begun, and none of its Pods are there yet, when a second replica comes and the API server
+/// refuses the label. The next owner of its slot never sees it, and may not take it for gone.
+#[test]
+fn a_framework_without_its_label_keeps_what_its_unit_reserves() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        furnish(&user, 8);
+        let mut setup = Setup::default();
+        setup.policy.queueing = true;
+        let pod = Rule::new(Fault::Unavailable).verb(Verb::Create).plural("pods");
+        let label = Rule::new(Fault::Invalid).verb(Verb::Patch).plural("frameworks");
+        cluster.faults(|faults| [pod, label].map(|rule| faults.script(rule.times(u32::MAX))));
+        let one = replica_with(&cluster, 1, setup.clone());
+        for index in 0..8 {
+            framework(&format!("f{index}")).role("w", 1).queue("q").create(&user);
+        }
+        let begun = |user: &User| {
+            user.list("frameworks").iter().all(|one| one["status"]["state"] == "AttemptPreparing")
+        };
+        assert!(cluster.until(SECOND * 60, begun).await, "not all are released");
+        let two = replica_with(&cluster, 2, setup);
+        pass(SECOND * 70).await;
+        shared(&cluster, &[&one, &two]).await;
+        pass(SECOND * 60).await;
+        let reserves = |unit: &framework_sim::Object| {
+            unit["metadata"]["finalizers"].as_array().is_some_and(|all| all.contains(&FINALIZER.into()))
+        };
+        let reserved = |user: &User| user.list("queueunits").iter().filter(|unit| reserves(unit)).count();
+        assert_eq!(reserved(&user), 8, "none has ended");
+        cluster.faults(framework_sim::Faults::unscript);
+        let over =
+            |user: &User| user.list("frameworks").iter().all(|one| one["status"]["state"] == "Completed");
+        assert!(cluster.until(SECOND * 400, over).await, "not all end");
+        assert!(cluster.until(SECOND * 60, |user| reserved(user) == 0).await, "all have ended");
         check::at_quiescence(&cluster.history()).unwrap();
     });
 }

@@ -39,6 +39,8 @@ pub enum QueueEvent {
 pub enum Object {
     /// The QueueUnit after a POST, a PUT, a PATCH or at a GET.
     Unit(Box<UnitObject>),
+    /// The Framework with this UID.
+    Framework(Arc<str>),
     /// A page of a LIST of QueueUnits.
     Page(Page),
     /// The JobSet of a TrainJob.

@@ -50,6 +50,11 @@ pub enum Request {
         /// Its name.
         unit: Key,
     },
+    /// GET of the Framework of a released unit that no watch shows.
+    GetFramework {
+        /// Its name.
+        framework: Key,
+    },
     /// GET of the units of a namespace, consistent, one page after the other.
     ListUnits {
         /// Which namespace.
@@ -202,7 +207,13 @@ impl Request {
 
     /// Whether it changes anything.
     pub fn is_write(&self) -> bool {
-        !matches!(self, Request::GetUnit { .. } | Request::ListUnits { .. } | Request::GetChild { .. })
+        !matches!(
+            self,
+            Request::GetUnit { .. }
+                | Request::GetFramework { .. }
+                | Request::ListUnits { .. }
+                | Request::GetChild { .. }
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use framework_message::backoff::{NOT_SENT, REFUSED};
+use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
 use framework_message::{Key, Now, Rejection, Ticket};
 use tracing::{debug, warn};
 
@@ -10,6 +10,7 @@ use super::FrameworkUnits;
 use crate::consumer::ConsumerKey;
 use crate::object::{Object, Reply};
 use crate::outgoing::{Sent, Work};
+use crate::unit::PendingRequest;
 
 /// Refusals in a row after which a name counts as taken. The first one may be of a unit that the watch is yet
 /// to show.
@@ -21,6 +22,7 @@ impl FrameworkUnits {
         let may_land = self.settings.may_land(now, &reply);
         let Some((sent, jitter)) = self.outgoing.answered(ticket, may_land) else { return };
         match sent {
+            Sent::Unit(key, uid, PendingRequest::Read) => self.framework_read(now, key, &uid, &reply, jitter),
             Sent::Unit(key, uid, _) => self.unit_replied(now, key, &uid, reply, jitter),
             Sent::Create(job) => self.create_replied(now, job, &reply, jitter),
             Sent::Resume(_) | Sent::Label(..) | Sent::List(_) | Sent::Queue(_) => {}
@@ -58,6 +60,29 @@ impl FrameworkUnits {
         }
         // Whether its Framework may begin may have changed.
         self.stale.extend(self.units.get(&key).map(|unit| unit.consumer.key.clone()));
+        self.outgoing.offer(Work::Unit(key), true);
+    }
+
+    /// Takes in the Framework of a unit as the API server has it.
+    fn framework_read(&mut self, now: Now, key: Key, uid: &Arc<str>, reply: &Reply, jitter: u64) {
+        let Some(writes) = self.writes.get_mut(&key).filter(|writes| writes.uid.as_ref() == Some(uid)) else {
+            return;
+        };
+        writes.pending = false;
+        let owner = self.units.get(&key).and_then(|unit| unit.owner.clone());
+        match reply {
+            Reply::Object(Object::Framework(there)) if owner.as_ref() == Some(there) => {
+                writes.failures = Failures::default();
+                writes.next_read = now.steady + self.settings.request_lifetime;
+            }
+            Reply::Object(Object::Framework(_)) | Reply::Refused(Rejection { code: 404, .. }) => {
+                self.orphans.insert(key.clone());
+            }
+            reply => {
+                debug!(unit = %key, ?reply, "the Framework of a QueueUnit was not read");
+                writes.next_read = now.steady + REFUSED.delay(writes.failures.another(true), jitter);
+            }
+        }
         self.outgoing.offer(Work::Unit(key), true);
     }
 

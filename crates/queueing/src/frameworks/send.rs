@@ -56,6 +56,9 @@ impl FrameworkUnits {
                 self.outgoing.offer_at(until, Work::Unit(name));
                 return None;
             }
+            Verdict::Read => {
+                (PendingRequest::Read, Request::GetFramework { framework: unit.consumer.key.clone() })
+            }
             Verdict::Delete => (PendingRequest::Delete, Request::DeleteUnit { unit: name, uid }),
             Verdict::Finalise if unit.has_finalizer() => {
                 let finalizers =

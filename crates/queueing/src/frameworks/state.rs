@@ -83,6 +83,8 @@ pub struct Writes {
     pub failures: Failures,
     /// Nothing is sent before.
     pub not_before: Duration,
+    /// Its Framework, which no watch shows, is not read before.
+    pub next_read: Duration,
 }
 
 impl Writes {

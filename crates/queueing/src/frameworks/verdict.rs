@@ -9,6 +9,7 @@ use framework_message::{Now, Slot};
 use framework_queue::ResourceRequests;
 
 use super::FrameworkUnits;
+use super::state::Writes;
 use crate::consumer::{Consumer, Growth};
 use crate::object::UnitObject;
 
@@ -19,6 +20,8 @@ pub enum Verdict {
     Keep,
     /// Nothing before that moment of the steady clock.
     KeepUntil(Duration),
+    /// Its Framework is read, which is not seen: nothing has shown that it is gone.
+    Read,
     /// It is deleted: its Framework asks for something else by now.
     Delete,
     /// Nothing runs by it any more, or ever will: its finalizer is removed, which returns its capacity.
@@ -39,10 +42,12 @@ impl FrameworkUnits {
             return match is_released {
                 true if has_strays => Verdict::Keep,
                 true if let Some(until) = self.late_until(unit) => Verdict::KeepUntil(until),
-                true if let Some(until) = self.unproved_until(unit)
-                    && now.steady < until =>
-                {
-                    Verdict::KeepUntil(until)
+                true if let Some(from) = self.read_from(unit) => {
+                    if now.steady < from {
+                        Verdict::KeepUntil(from)
+                    } else {
+                        Verdict::Read
+                    }
                 }
                 // The garbage collector deletes it.
                 false if !unit.deleting => Verdict::Keep,
@@ -103,11 +108,18 @@ impl FrameworkUnits {
         self.late.get(unit.owner.as_ref()?).copied().flatten()
     }
 
-    /// Until when the Framework of a unit may be there though it is not seen. A replica that comes to a slot
-    /// lists it by a label, which a new Framework gets from the owner of the slot.
-    fn unproved_until(&self, unit: &UnitObject) -> Option<Duration> {
+    /// From when on the Framework of a unit is read, which may be there though it is not seen. A replica that
+    /// comes to a slot lists its Frameworks by a label. A new Framework gets the label from the owner of the
+    /// slot, and does not if the API server refuses that. `None`: the Framework is gone.
+    fn read_from(&self, unit: &UnitObject) -> Option<Duration> {
         let begun = self.share.begun(Slot::of(unit.owner.as_ref()?))?;
-        (!self.orphans.contains(&unit.key)).then_some(begun + self.settings.request_lifetime)
+        let next_read = self.writes_of(unit).map_or(Duration::ZERO, |writes| writes.next_read);
+        let from = next_read.max(begun + self.settings.request_lifetime);
+        (!self.orphans.contains(&unit.key)).then_some(from)
+    }
+
+    fn writes_of(&self, unit: &UnitObject) -> Option<&Writes> {
+        self.writes.get(&unit.key).filter(|writes| writes.uid.as_ref() == Some(&unit.uid))
     }
 
     /// Until when requests of an earlier owner of a Framework may land.
@@ -116,8 +128,7 @@ impl FrameworkUnits {
     }
 
     fn is_let_go(&self, unit: &UnitObject) -> bool {
-        let writes = self.writes.get(&unit.key).filter(|writes| writes.uid.as_ref() == Some(&unit.uid));
-        writes.is_some_and(|writes| writes.is_let_go)
+        self.writes_of(unit).is_some_and(|writes| writes.is_let_go)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use framework_queueing::{Object, Page, Reply, Request, UnitObject};
 
-use crate::wire;
+use crate::wire::{self, UnlabelledFramework};
 
 /// The unit that the response shows. For a job, a Queue and the end of a unit, only that it was done. The
 /// response shows a unit whose last finalizer went at its earlier version, so the watch shows more.
@@ -19,6 +19,10 @@ pub fn success(request: &Request, body: &[u8]) -> Result<Reply, serde_json::Erro
     }
     if let Request::GetChild { .. } = request {
         return wire::child(body).map(|child| Reply::Object(Object::Child(child)));
+    }
+    if let Request::GetFramework { .. } = request {
+        return Ok(wire::decode::<UnlabelledFramework>(body)?
+            .map_or(Reply::Done, |framework| Reply::Object(Object::Framework(framework.uid))));
     }
     if let Request::ListUnits { .. } = request {
         return wire::page::<UnitObject>(body)

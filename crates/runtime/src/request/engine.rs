@@ -141,7 +141,7 @@ fn to_vec(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
 
-fn framework_at(namespace: &str, own: &str) -> Target {
+pub(super) fn framework_at(namespace: &str, own: &str) -> Target {
     let path = format!("/apis/{}/namespaces/{namespace}/frameworks/{own}", name::API_VERSION);
     Target { path, resource: "frameworks" }
 }

@@ -14,6 +14,7 @@ use framework_message::{Key, Slot};
 use framework_queueing::{NamedKind, Request, UNGUARDED, UnitObject, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
+use super::engine::framework_at;
 use super::job_lifetime;
 use super::resume::{label_templates, resume};
 use crate::wire::Wire;
@@ -33,6 +34,7 @@ pub fn render(request: &Request) -> Call {
         }
         Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         Request::GetUnit { unit } => one(unit).get(),
+        Request::GetFramework { framework } => framework_at(&framework.namespace, &framework.name).get(),
         Request::ListUnits { namespace, after } => {
             units(namespace).list(UnitObject::RESOURCE.page, after.as_deref())
         }
@@ -182,7 +184,7 @@ mod tests {
 
     use framework_api::job_kind::{JobKindRow, Suspend, built_in};
     use framework_api::queue::{CONSUMER_LABEL, RESUMED_BY_ANNOTATION};
-    use framework_queueing::{PodLabels, QueueCounts, Resumption, TemplateMetadata};
+    use framework_queueing::{Object, PodLabels, QueueCounts, Reply, Resumption, TemplateMetadata};
 
     use super::*;
 
@@ -314,6 +316,18 @@ mod tests {
             {"op": "add", "path": format!("{place}/metadata/labels"), "value": labels},
         ]);
         assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn the_framework_of_a_unit_is_read_whatever_its_labels() {
+        let request = Request::GetFramework { framework: Key::new("team", "train") };
+        assert!(!request.is_write());
+        let (line, _) = rendered(&request);
+        let path = "/apis/frameworkcontroller.microsoft.com/v1/namespaces/team/frameworks/train?";
+        assert!(line.starts_with(&format!("get frameworks {path}")), "{line}");
+        let stored = json!({"metadata": {"namespace": "team", "name": "train", "uid": "u"}}).to_string();
+        let reply = crate::reply::queueing::success(&request, stored.as_bytes());
+        assert!(matches!(reply, Ok(Reply::Object(Object::Framework(uid))) if *uid == *"u"));
     }
 
     #[test]

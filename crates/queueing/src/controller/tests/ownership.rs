@@ -74,3 +74,43 @@ fn a_granted_slot_is_taken_up_and_a_seized_one_is_listed_first() {
         assert!(world.admitted.contains_key(&key("a")));
     }
 }
+
+/// A world whose owner of Frameworks has come to their slots and does not see that of a released unit.
+fn unseen() -> World {
+    let ownership = Ownership::default();
+    let mut world = owned(&ownership);
+    assert!(world.settle().contains(&"framework-a Dequeued Admitted".to_owned()));
+    let share = Share::of(ownership).without_slots();
+    world.frameworks = FrameworkUnits::new(settings(), 2).with_share(share);
+    world.frameworks.begin(world.now(), Slots::ALL);
+    world.relist();
+    world.frameworks.framework(key("a"), None, false, false);
+    world
+}
+
+/// Answers the next read of that Framework. Returns the requests that follow.
+fn read(world: &mut World, reply: Reply) -> Vec<String> {
+    world.pass(LIFETIME.as_secs());
+    let read = summary(&Request::GetFramework { framework: key("a") });
+    let [(ticket, _)] = world.settle_except(&read)[..] else { panic!("it is read once") };
+    world.reply(ticket, reply);
+    world.settle()
+}
+
+fn framework(uid: &str) -> Reply {
+    Reply::Object(Object::Framework(uid.into()))
+}
+
+/// The API server may refuse the label of a Framework: then the next owner of its slot does not see it.
+#[test]
+fn a_framework_that_no_watch_shows_is_read_before_its_unit_is_let_go() {
+    for another in [false, true] {
+        let mut world = unseen();
+        assert_eq!(world.settle(), [""; 0], "it may just have got its label");
+        assert_eq!(read(&mut world, framework("uid-a")), [""; 0], "it is there");
+        let error = world.server.refuse(500);
+        assert_eq!(read(&mut world, error), [""; 0], "nothing is known");
+        let end = if another { framework("uid-b") } else { world.server.refuse(404) };
+        assert_eq!(read(&mut world, end), ["remove finalizer of framework-a"]);
+    }
+}

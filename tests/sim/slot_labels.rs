@@ -20,6 +20,10 @@ fn are_right(user: &User) -> bool {
     user.list("frameworks").iter().all(|one| one["metadata"]["labels"][SLOT] == slot(one))
 }
 
+fn has_label(framework: &framework_sim::Object) -> bool {
+    framework["metadata"]["labels"][SLOT].is_string()
+}
+
 /// A label that names a slot of a replica other than that of the Framework.
 fn foreign(cluster: &SimCluster, uid: &str) -> Value {
     let history = cluster.history();
@@ -195,5 +199,52 @@ fn a_label_that_a_proxy_answers_with_a_conflict_is_tried_again() {
         };
         assert!(cluster.until(SECOND * 60, over).await, "it never gets its label");
         assert!(are_right(&user));
+    });
+}
+
+/// Each replica also sees the Frameworks that another one is to label.
+#[test]
+fn a_new_framework_gets_its_label_at_once_beside_those_of_another_replica() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        for index in 0..40 {
+            framework(&format!("f{index}")).role("w", 1).create(&user);
+            pass(SECOND / 10).await;
+        }
+        assert!(cluster.until(SECOND * 5, are_right).await, "not all have their label");
+        let history = cluster.history();
+        let moments = |name: &str| {
+            let mut of_it = history.of("frameworks").filter(move |change| change.name == name);
+            let created = of_it.next().expect("it was created").at;
+            let labelled = of_it.find(|change| change.new.as_ref().is_some_and(|new| has_label(new)));
+            labelled.expect("it was labelled").at - created
+        };
+        let waited: Vec<_> = (0..40).map(|index| moments(&format!("f{index}"))).collect();
+        let late = waited.iter().filter(|waited| **waited > SECOND / 5).count();
+        assert_eq!(late, 0, "{waited:?}");
+    });
+}
+
+/// The API server takes long for one label.
+#[test]
+fn a_label_without_an_answer_delays_no_other() {
+    simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+        let user = cluster.user();
+        let setup = Setup::default();
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
+        let silent = Rule::new(Fault::Hang(None)).verb(Verb::Patch).plural("frameworks").name("a");
+        cluster.faults(|faults| faults.script(silent.times(1)));
+        framework("a").role("w", 1).create(&user);
+        pass(SECOND).await;
+        for index in 0..8 {
+            framework(&format!("f{index}")).role("w", 1).create(&user);
+        }
+        let labelled = |user: &User| user.list("frameworks").iter().filter(|one| has_label(one)).count();
+        assert!(cluster.until(SECOND * 2, |user| labelled(user) == 8).await, "they wait for the answer");
+        assert!(cluster.until(SECOND * 60, are_right).await, "it is not tried again");
     });
 }

@@ -5,7 +5,7 @@
 //! Frameworks of another one would provoke conflicts. A label that names a wrong slot, such as that of a
 //! copy, is put right by the replica that owns the named slot: no other one sees the Framework.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{self, Excluded, Unbounded};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,12 @@ use framework_api::name;
 use framework_message::backoff::REFUSED;
 use framework_message::{Key, MayAct, Ownership, Slot, Slots};
 use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher;
 use serde_json::json;
 use tokio::sync::watch;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tracing::{debug, info, warn};
 
@@ -51,6 +53,8 @@ pub struct Labels {
     pub per_second: f64,
     /// The Framework that was labelled last.
     pub last: Option<Key>,
+    /// Frameworks whose label is on its way.
+    pub in_flight: BTreeSet<Key>,
     /// Frameworks whose label was refused: how often in a row, and until when they wait.
     pub refused: BTreeMap<Key, (u32, Instant)>,
 }
@@ -82,6 +86,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// its slot does not see it until it has the label.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Labels on their way at a time. One that waits long for its answer delays no other.
+const IN_FLIGHT: usize = 8;
+
+/// A Framework, the version that was to get the label, and the answer, if there was one in time.
+type Answer = (Key, Unlabelled, Result<kube::Result<()>, Elapsed>);
+
 /// Labels Frameworks whenever there are several replicas. It ends with the program.
 pub async fn run(mut labels: Labels) {
     loop {
@@ -110,7 +120,9 @@ async fn label(labels: &mut Labels) {
     let mut before = BTreeMap::new();
     let mut turns = interval(Duration::from_secs_f64(1.0 / labels.per_second.max(1.0)));
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut listed_at = None;
+    labels.in_flight.clear();
+    let mut in_flight = FuturesUnordered::new();
+    let (mut listed_at, mut rests) = (None, false);
     while *labels.accompanied.borrow() {
         tokio::select! {
             biased;
@@ -118,7 +130,9 @@ async fn label(labels: &mut Labels) {
             event = shown.next() => match event {
                 Some(Ok(watcher::Event::Init)) => before = std::mem::take(&mut unlabelled),
                 Some(Ok(watcher::Event::InitApply(shown) | watcher::Event::Apply(shown))) => {
-                    labels.take_in(shown, &mut unlabelled, &before);
+                    if labels.take_in(shown, &mut unlabelled, &before) && std::mem::take(&mut rests) {
+                        turns.reset();
+                    }
                 }
                 Some(Ok(watcher::Event::Delete(object))) => {
                     _ = found(object).and_then(|(key, _)| unlabelled.remove(&key));
@@ -133,11 +147,16 @@ async fn label(labels: &mut Labels) {
                 }
                 None => return,
             },
-            () = labels.mislabelled.changed() => {}
-            _ = turns.tick(), if !unlabelled.is_empty() || !labels.mislabelled.is_empty() => {
-                if !labels.label_one(&mut unlabelled).await {
-                    // The rest is of other replicas, until slots come to this one.
-                    turns.reset_after(PAUSE);
+            () = labels.mislabelled.changed() => if std::mem::take(&mut rests) { turns.reset() },
+            Some(answer) = in_flight.next() => labels.answered(answer, &mut unlabelled),
+            _ = turns.tick(), if in_flight.len() < IN_FLIGHT && labels.has_any(&unlabelled) => {
+                match labels.next(&unlabelled) {
+                    Some((key, one)) => in_flight.push(labels.send(key, one)),
+                    // The rest is of other replicas, until slots come to this one, or is on its way.
+                    None => {
+                        rests = true;
+                        turns.reset_after(PAUSE);
+                    }
                 }
             }
         }
@@ -167,32 +186,43 @@ fn found(shown: Watched<UnlabelledFramework>) -> Option<(Key, Unlabelled)> {
 }
 
 impl Labels {
-    /// The watch shows a Framework without the label, maybe one that was shown before.
+    /// The watch shows a Framework without the label, maybe one that was shown before. Returns whether this
+    /// replica labels it.
     fn take_in(
         &self,
         shown: Watched<UnlabelledFramework>,
         unlabelled: &mut BTreeMap<Key, Unlabelled>,
         before: &BTreeMap<Key, Unlabelled>,
-    ) {
+    ) -> bool {
         if let Some(Unreadable { key, error }) = &shown.unreadable {
             self.metrics.object_left_out(UnlabelledFramework::RESOURCE.plural);
             warn!(framework = %key, %error, "the metadata cannot be decoded: the Framework gets no label");
             unlabelled.remove(key);
         }
-        let Some((key, mut found)) = found(shown) else { return };
+        let Some((key, mut found)) = found(shown) else { return false };
         let earlier = unlabelled.get(&key).or_else(|| before.get(&key));
         if let Some(earlier) = earlier.filter(|one| one.uid == found.uid) {
             found.since = earlier.since;
         }
+        let owned = self.ownership.may_act(Slot::of(&found.uid), self.clock.now());
         unlabelled.insert(key, found);
+        owned == MayAct::Yes
+    }
+
+    /// The next Framework to label, in the order of names, so that one that changes all the time, or cannot
+    /// be written, delays no other.
+    fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>) -> Option<(Key, Unlabelled)> {
+        let after = self.last.as_ref().map_or(Unbounded, Excluded);
+        self.first(unlabelled, after).or_else(|| self.first(unlabelled, Unbounded))
     }
 
     /// The first Framework with a greater name that is to be labelled: its slot is owned, or it is seen
     /// because the slot that its label names is.
-    fn next(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
+    fn first(&self, unlabelled: &BTreeMap<Key, Unlabelled>, after: Bound<&Key>) -> Option<(Key, Unlabelled)> {
         let now = self.clock.now();
         let owns = |slot| self.ownership.may_act(slot, now) == MayAct::Yes;
-        let waits = |key: &Key| self.refused.get(key).is_some_and(|(_, until)| Instant::now() < *until);
+        let is_refused = |key: &Key| self.refused.get(key).is_some_and(|(_, until)| Instant::now() < *until);
+        let waits = |key: &Key| self.in_flight.contains(key) || is_refused(key);
         let mut later = unlabelled.range((after, Unbounded));
         let mine = later.find(|(key, one)| owns(Slot::of(&one.uid)) && !waits(key));
         let mine = mine.map(|(key, one)| (key.clone(), one.clone()));
@@ -212,16 +242,15 @@ impl Labels {
             || self.mislabelled.first(Unbounded, |_, wrong| awaited(wrong.since)).is_some()
     }
 
-    /// Labels the next Framework in the order of names, so that one that changes all the time, or cannot be
-    /// written, delays no other. If that fails, the watch shows a newer version, or another turn tries again.
-    /// Returns whether there was one.
-    async fn label_one(&mut self, unlabelled: &mut BTreeMap<Key, Unlabelled>) -> bool {
-        let after = self.last.as_ref().map_or(Unbounded, Excluded);
-        let Some((key, one)) = self.next(unlabelled, after).or_else(|| self.next(unlabelled, Unbounded))
-        else {
-            return false;
-        };
+    /// Whether any Framework is to be labelled, by this replica or another one.
+    fn has_any(&self, unlabelled: &BTreeMap<Key, Unlabelled>) -> bool {
+        !unlabelled.is_empty() || !self.mislabelled.is_empty()
+    }
+
+    /// Sends the label of a Framework.
+    fn send(&mut self, key: Key, one: Unlabelled) -> impl Future<Output = Answer> + use<> {
         self.last = Some(key.clone());
+        self.in_flight.insert(key.clone());
         let patch = json!({"metadata": {
             "uid": &*one.uid,
             "resourceVersion": &*one.resource_version,
@@ -229,19 +258,32 @@ impl Labels {
         }});
         let client = metadata_only(self.client.clone());
         let api = UnlabelledFramework::RESOURCE.api::<UnlabelledFramework>(client, Some(&key.namespace));
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
-        let begun = Instant::now();
-        let answer = timeout(REPLY_TIMEOUT, api.patch(&key.name, &parameters, &patch)).await;
-        let code = match &answer {
-            Ok(Ok(_)) => Some(200),
-            Ok(Err(kube::Error::Api(status))) => Some(status.code),
-            Ok(Err(_)) | Err(_) => None,
-        };
-        self.metrics.request_ended("patch", "frameworks", code, begun.elapsed());
+        let metrics = Arc::clone(&self.metrics);
+        async move {
+            let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
+            let begun = Instant::now();
+            let answer = timeout(REPLY_TIMEOUT, api.patch(&key.name, &parameters, &patch)).await;
+            let code = match &answer {
+                Ok(Ok(_)) => Some(200),
+                Ok(Err(kube::Error::Api(status))) => Some(status.code),
+                Ok(Err(_)) | Err(_) => None,
+            };
+            metrics.request_ended("patch", "frameworks", code, begun.elapsed());
+            (key, one, answer.map(|answer| answer.map(drop)))
+        }
+    }
+
+    /// Takes in the answer to a label. If it was not set, the watch shows a newer version, or another turn
+    /// tries again.
+    fn answered(&mut self, (key, one, answer): Answer, unlabelled: &mut BTreeMap<Key, Unlabelled>) {
+        self.in_flight.remove(&key);
         let failures = self.refused.remove(&key).map_or(1, |(failures, _)| failures + 1);
         match answer {
-            Ok(Ok(_)) => {
-                unlabelled.remove(&key);
+            Ok(Ok(())) => {
+                // The watch may have shown another Framework of the name meanwhile.
+                if unlabelled.get(&key).is_some_and(|now| now.uid == one.uid) {
+                    unlabelled.remove(&key);
+                }
                 self.mislabelled.forget(&key, &one.resource_version);
             }
             // Also a 409 or a 404: if it was not true, the watch shows no newer version, and no absence.
@@ -255,6 +297,5 @@ impl Labels {
             Ok(Err(error)) => debug!(framework = %key, %error, "a label was not set"),
             Err(_) => debug!(framework = %key, "no answer to a label"),
         }
-        true
     }
 }

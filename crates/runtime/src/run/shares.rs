@@ -1,6 +1,6 @@
 //! The share of a replica: it joins the member and the engine, and narrows and widens the watches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -142,6 +142,7 @@ pub fn start(
             complete,
             per_second: parts.settings.qps * LABELS,
             last: None,
+            in_flight: BTreeSet::new(),
             refused: BTreeMap::new(),
         })
         .map(|()| "the task that labels Frameworks"),

@@ -20,7 +20,7 @@ use kube::runtime::watcher;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::client::REPLY_TIMEOUT;
@@ -122,12 +122,12 @@ async fn label(labels: &mut Labels) {
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     labels.in_flight.clear();
     let mut in_flight = FuturesUnordered::new();
-    let (mut listed_at, mut rests) = (None, false);
+    let (mut listed_at, mut rests, mut resumes) = (None, false, Instant::now());
     while *labels.accompanied.borrow() {
         tokio::select! {
             biased;
             changed = labels.accompanied.changed() => if changed.is_err() { return },
-            event = shown.next() => match event {
+            event = async { sleep_until(resumes).await; shown.next().await } => match event {
                 Some(Ok(watcher::Event::Init)) => before = std::mem::take(&mut unlabelled),
                 Some(Ok(watcher::Event::InitApply(shown) | watcher::Event::Apply(shown))) => {
                     if labels.take_in(shown, &mut unlabelled, &before) && std::mem::take(&mut rests) {
@@ -143,7 +143,7 @@ async fn label(labels: &mut Labels) {
                 }
                 Some(Err(error)) => {
                     debug!(%error, "the watch of Frameworks without a label failed");
-                    sleep(PAUSE).await;
+                    resumes = Instant::now() + PAUSE;
                 }
                 None => return,
             },

@@ -86,7 +86,8 @@ impl Controller {
             warn!("metricsAuthorization is off: everybody who reaches the port reads metrics and positions");
             Gate::open(clock)
         };
-        let endpoints = admin::metrics(Arc::new(gate), clock, Arc::clone(&metrics), positions, shards);
+        let (gate, seen) = (Arc::new(gate), Arc::clone(&metrics));
+        let endpoints = admin::metrics(gate, Arc::clone(&health), seen, positions, shards);
         let serving_probes = listener::serve(probe_port, admin::probes(Arc::clone(&health)));
         let serving_metrics = listener::serve(metrics_port, endpoints);
         let stop = stop.boxed().shared();

@@ -16,7 +16,6 @@ use axum::routing::get;
 use framework_message::Key;
 
 use crate::access_review::{Gate, Wanted};
-use crate::clock::Clock;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::position_query::PositionClient;
@@ -38,7 +37,7 @@ pub fn probes(health: Arc<Health>) -> Router {
 /// Metrics, the division of the slots, and positions, which name Queues and namespaces.
 pub fn metrics(
     gate: Arc<Gate>,
-    clock: Clock,
+    health: Arc<Health>,
     metrics: Arc<Metrics>,
     positions: PositionClient,
     shards: ShardsClient,
@@ -48,7 +47,8 @@ pub fn metrics(
         move |headers: HeaderMap| async move {
             gate.check(&headers, &Wanted::Metrics).await.map(|()| {
                 let content_type = "text/plain; version=0.0.4; charset=utf-8";
-                ([(header::CONTENT_TYPE, content_type)], metrics.text(clock.now()))
+                metrics.set_ready(health.not_ready().is_none());
+                ([(header::CONTENT_TYPE, content_type)], metrics.text(health.now()))
             })
         }
     };
@@ -117,6 +117,7 @@ mod tests {
     use framework_queueing::QueuePosition;
 
     use super::*;
+    use crate::clock::Clock;
     use crate::health::Synced;
     use crate::position_query::PositionQuery;
 
@@ -139,7 +140,8 @@ mod tests {
         positions: PositionClient,
         shards: ShardsClient,
     ) -> Router {
-        super::metrics(Arc::new(Gate::open(clock)), clock, metrics, positions, shards)
+        let health = Arc::new(Health::new(clock));
+        super::metrics(Arc::new(Gate::open(clock)), health, metrics, positions, shards)
     }
 
     #[tokio::test]
@@ -150,7 +152,8 @@ mod tests {
         });
         let gate = Arc::new(Gate::new(kube::Client::new(service, "default"), clock));
         let (positions, _queries) = PositionClient::new();
-        let closed = super::metrics(gate, clock, Metrics::new(), positions, ShardsClient::new().0);
+        let health = Arc::new(Health::new(clock));
+        let closed = super::metrics(gate, health, Metrics::new(), positions, ShardsClient::new().0);
         for path in ["/metrics", "/debug/shards", "/queueunits/team/framework-a"] {
             let words = "a bearer token of this cluster is needed\n".to_owned();
             assert_eq!(ask(&closed, path).await, (401, words));
@@ -166,14 +169,23 @@ mod tests {
         let clock = Clock::system();
         let health = Arc::new(Health::new(clock));
         let router = probes(Arc::clone(&health));
+        let (gate, positions) = (Arc::new(Gate::open(clock)), PositionClient::new().0);
+        let shards = ShardsClient::new().0;
+        let metrics = super::metrics(gate, Arc::clone(&health), Metrics::new(), positions, shards);
+        let shows = async |value| {
+            let (_, text) = ask(&metrics, "/metrics").await;
+            assert!(text.contains(&format!("\nframeworkcontroller_ready {value}\n")), "{text}");
+        };
         assert_eq!(ask(&router, "/livez").await, (200, "ok\n".to_owned()));
         assert_eq!(ask(&router, "/healthz").await, (200, "ok\n".to_owned()));
         let missing = "not listed yet: frameworks, configmaps, pods\n".to_owned();
         assert_eq!(ask(&router, "/readyz").await, (503, missing));
+        shows(0).await;
         for kind in [Synced::Frameworks, Synced::ConfigMaps, Synced::Pods] {
             health.set_synced(kind);
         }
         assert_eq!(ask(&router, "/readyz").await, (200, "ok\n".to_owned()));
+        shows(1).await;
     }
 
     #[tokio::test]

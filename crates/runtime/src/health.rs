@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use framework_message::Now;
+
 use crate::clock::Clock;
 
 /// How long one turn of the loop may take before the controller counts as stuck.
@@ -96,6 +98,11 @@ impl Health {
             waiting: Mutex::new(None),
             turn: AtomicU64::new(IDLE),
         }
+    }
+
+    /// The time on the clock of its turns.
+    pub fn now(&self) -> Now {
+        self.clock.now()
     }
 
     /// The kinds of queueing are watched: without their LISTs nothing is released from a queue.

@@ -67,6 +67,7 @@ pub struct Metrics {
     held: IntGaugeVec,
     oldest_event: Gauge,
     in_flight_limit: IntGauge,
+    ready: IntGauge,
     attempts: Attempts,
     lifetimes: Lifetimes,
     job_lifetimes: Lifetimes,
@@ -141,6 +142,7 @@ impl Metrics {
                 "How long the oldest event has been waiting for the evaluation of its Framework.",
             ),
             in_flight_limit: maker.whole_gauge("requests_in_flight_limit", "Requests that may be in flight."),
+            ready: maker.whole_gauge("ready", "1 while the readiness probe is answered with 200."),
             attempts: Attempts::new(&maker),
             lifetimes: Lifetimes::of_frameworks(&maker),
             job_lifetimes: Lifetimes::of_train_jobs(&maker),
@@ -170,6 +172,11 @@ impl Metrics {
         families.extend(remaining.into_iter().flatten());
         families.sort_by(|one, other| one.name().cmp(other.name()));
         families
+    }
+
+    /// Whether the readiness probe is answered with 200.
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.set(ready.into());
     }
 
     /// A request ended, with this HTTP status if there was a response.

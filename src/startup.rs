@@ -24,7 +24,8 @@ const REMIND: Duration = Duration::from_secs(30);
 pub enum Error {
     /// The CustomResourceDefinition is not there.
     #[error(
-        "gave up after {} s: {problem}; install it with: kubectl apply -f deploy/crds/", after.as_secs()
+        "gave up after {} s: {problem}; install it with: kubectl apply --server-side -f deploy/crds/",
+        after.as_secs()
     )]
     NoDefinition {
         /// The time-out.

@@ -128,7 +128,10 @@ fn a_missing_definition_ends_it_with_the_command_that_installs_it(cluster: &Clus
     assert_eq!(code, Some(3), "{log}");
     assert_eq!(log.matches("waiting:").count(), 1, "one line, not one each second\n{log}");
     let last = log.lines().last().expect("a line");
-    assert!(last.ends_with("is not installed; install it with: kubectl apply -f deploy/crds/"), "{log}");
+    assert!(
+        last.ends_with("is not installed; install it with: kubectl apply --server-side -f deploy/crds/"),
+        "{log}"
+    );
 }
 
 fn missing_rights_are_named_until_they_are_given(cluster: &Cluster) {

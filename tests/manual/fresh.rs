@@ -210,3 +210,30 @@ fn a_removal_that_hangs_is_rescued_as_the_page_says() {
         fresh.is_as_it_was();
     });
 }
+
+/// docs/operations.md, "Install" and "Upgrade and roll back".
+#[test]
+fn the_next_apply_names_what_scale_and_rollout_undo_changed() {
+    on_fresh(|fresh| {
+        let image = "frameworkcontroller:dev/image: frameworkcontroller:new";
+        let edited = format!("sed 's/image: {image}/' deploy/install.yaml > new.yaml");
+        assert!(fresh.shell.run(&edited, "").status.success());
+        let install = "apply --server-side -f deploy/install.yaml";
+        let upgrade = "apply --server-side -f new.yaml";
+        let refused = |fresh: &Fresh, apply: &str, field: &str| {
+            let output = fresh.shell.run(&format!("kubectl {apply}"), "");
+            let words = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success() && words.contains("conflict"), "{field}: {words}");
+            assert!(words.contains(field), "{words}");
+            fresh.kubectl(&format!("{apply} --force-conflicts"));
+        };
+        fresh.kubectl(install);
+        fresh.kubectl("-n frameworkcontroller scale deployment/frameworkcontroller --replicas=3");
+        refused(fresh, install, ".spec.replicas");
+        fresh.kubectl(upgrade);
+        fresh.kubectl("-n frameworkcontroller rollout undo deployment/frameworkcontroller");
+        refused(fresh, upgrade, ".image");
+        fresh.kubectl("delete -f deploy/install.yaml --timeout=60s");
+        fresh.kubectl("wait --for=delete namespace/frameworkcontroller --timeout=60s");
+    });
+}

@@ -183,12 +183,14 @@ impl Entry {
         let roles = status.map_or(&[][..], |status| status.task_roles());
         let is_over = |state| matches!(state, State::AttemptCompleted | State::Completed);
         let ObjectCache { deletions, objects, .. } = &mut self.known;
-        deletions.listed(|uid| {
-            let tasks = roles.iter().flat_map(|role| &role.task_statuses);
-            let mut live = tasks.filter(|task| !is_over(task.state));
-            let recorded = live.any(|task| task.attempt_status.pod_uid.as_deref() == Some(uid));
-            recorded && !objects.gone.contains(uid)
-        });
+        if deletions.is_empty() {
+            return;
+        }
+        let tasks = roles.iter().flat_map(|role| &role.task_statuses);
+        let live = tasks.filter(|task| !is_over(task.state));
+        let recorded: BTreeSet<&str> =
+            live.filter_map(|task| task.attempt_status.pod_uid.as_deref()).collect();
+        deletions.listed(|uid| recorded.contains(uid) && !objects.gone.contains(uid));
     }
 
     /// The Framework is gone: its state is dropped. Its objects stay known until they are gone too. Its

@@ -53,6 +53,13 @@ impl Consumer {
         policy: &Policy,
     ) -> Option<Self> {
         let (framework, status) = (o.framework, o.status);
+        let queue = queue::is_queued(framework, status);
+        let was_reported = before.is_some_and(|before| before.uid == state.uid);
+        let may_have_unit = queue::names_one(framework) || queue::has_waited(status);
+        if queue.is_none() && !was_reported && !may_have_unit {
+            // First of all: for most Frameworks nothing else is looked at.
+            return None;
+        }
         let stage = queue::stage_now(o, policy);
         // Events of its Pods alone cost nothing.
         let (version, uid) = (state.resource_version, &state.uid);
@@ -62,12 +69,6 @@ impl Consumer {
         let may_have_strays = |known: &Self| stage != Stage::Started || known.has_strays;
         let has_strays = known.is_none_or(may_have_strays) && has_strays(o);
         if known.is_some_and(|known| known.has_strays == has_strays) {
-            return None;
-        }
-        let queue = queue::is_queued(framework, status);
-        let was_reported = before.is_some_and(|before| before.uid == state.uid);
-        let may_have_unit = queue::names_one(framework) || queue::has_waited(status);
-        if queue.is_none() && !was_reported && !may_have_unit {
             return None;
         }
         Some(Consumer {

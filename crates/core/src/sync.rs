@@ -23,7 +23,7 @@ pub fn sync(o: &Observed<'_>, m: Moment, policy: &Policy) -> Plan {
     let Some(status) = o.status else { return begin(o, &m, policy) };
     let mut plan = Plan::default();
     if status.attempt_status.task_role_statuses.is_none() {
-        // Another version of the controller compressed the status: its Tasks are unknown.
+        // No such status is decided upon: its Tasks are unknown.
         return plan;
     }
     let mut next = status.clone();

@@ -53,6 +53,10 @@ struct Known {
     status: Weak<FrameworkStatus>,
 }
 
+/// Why a status is unreadable that another client wrote without its Tasks.
+const NO_TASKS: &str =
+    "status.attemptStatus: taskRoleStatuses is missing; it must be there, or taskRoleStatusesCompressed";
+
 impl Compressor {
     /// A compressor with these settings.
     pub fn new(settings: Compression) -> Self {
@@ -140,7 +144,16 @@ impl Compressor {
     /// Decompresses the status of an object.
     pub fn open(&self, object: &mut FrameworkObject) {
         let Ok((framework, Some(status))) = &mut object.content else { return };
-        let Some(text) = &status.attempt_status.task_role_statuses_compressed else { return };
+        let Some(text) = &status.attempt_status.task_role_statuses_compressed else {
+            if status.attempt_status.task_role_statuses.is_none() {
+                object.content = Err(Unreadable {
+                    reason: NO_TASKS.into(),
+                    framework: Some(Arc::clone(framework)),
+                    conditions: Some(status.conditions.clone()),
+                });
+            }
+            return;
+        };
         if let Some(known) = self.recall(&object.uid, text, status) {
             *status = known;
             return;

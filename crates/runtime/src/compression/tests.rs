@@ -239,6 +239,13 @@ fn a_status_that_cannot_be_opened_is_unreadable_with_a_reason() {
 }
 
 #[test]
+fn a_status_without_its_tasks_is_unreadable() {
+    let mut object = object(status(3, "AttemptRunning").stored(None));
+    compressor(None).open(&mut object);
+    assert_eq!(&*object.content.unwrap_err().reason, NO_TASKS);
+}
+
+#[test]
 fn a_raw_status_counts_though_a_compressed_one_stands_beside_it() {
     let raw = status(3, "AttemptRunning");
     let mut both = FrameworkStatus::clone(&raw);

@@ -90,6 +90,38 @@ fn a_label_that_is_edited_while_its_framework_runs_is_put_right() {
     });
 }
 
+/// The policy against that covers no subresources and no admins.
+#[test]
+fn a_pod_and_a_config_map_with_the_label_of_another_slot_get_theirs_back() {
+    for (plural, object) in [("pods", "f-w-0"), ("configmaps", "f-attempt")] {
+        simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
+            let user = cluster.user();
+            let setup = Setup::default();
+            let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+            shared(&cluster, &[&one, &two]).await;
+            framework("f").role("w", 2).told("run-ms", "20000").create(&user);
+            let state = |user: &User, state: &str| {
+                user.get("frameworks", "f").is_some_and(|one| one["status"]["state"] == state)
+            };
+            let runs = |user: &User| state(user, "AttemptRunning");
+            assert!(cluster.until(SECOND * 60, runs).await, "it never runs");
+            let uid = user.get("frameworks", "f").expect("it is there")["metadata"]["uid"].clone();
+            let other = foreign(&cluster, uid.as_str().expect("text"));
+            for edited in [other, "none".into()] {
+                user.patch(plural, object, json!({"metadata": {"labels": {SLOT: edited}}}))
+                    .expect("it is there");
+                pass(SECOND * 3).await;
+                let label =
+                    user.get(plural, object).expect("it is there")["metadata"]["labels"][SLOT].clone();
+                assert_eq!(label, Slot::of(uid.as_str().expect("text")).to_string(), "of {plural}");
+            }
+            let over = |user: &User| state(user, "Completed");
+            assert!(cluster.until(SECOND * 60, over).await, "it does not end");
+            check::at_quiescence(&cluster.history()).unwrap();
+        });
+    }
+}
+
 #[test]
 fn a_framework_whose_label_is_refused_keeps_no_slots_where_they_are() {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {

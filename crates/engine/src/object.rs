@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use framework_api::{Framework, FrameworkStatus};
 use framework_core::observed::{ConfigMapFacts, PodFacts};
-use framework_message::Key;
+use framework_message::{Key, Slot};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -98,8 +98,8 @@ pub struct ConfigMapObject {
     pub resource_version: u128,
     /// The facts that the core reads.
     pub facts: ConfigMapFacts,
-    /// Whether it carries the slot label.
-    pub labelled: bool,
+    /// The slot that its label names, by which replicas select it; `None`: it has no label, or it names none.
+    pub label: Option<Slot>,
 }
 
 /// A Pod that is controlled by a ConfigMap with the name of a FrameworkAttempt's.
@@ -113,8 +113,8 @@ pub struct PodObject {
     pub resource_version: u128,
     /// The facts that the core reads.
     pub facts: PodFacts,
-    /// Whether it carries the slot label.
-    pub labelled: bool,
+    /// The slot that its label names, by which replicas select it; `None`: it has no label, or it names none.
+    pub label: Option<Slot>,
     /// The whole Pod, if an event shows it deleted. The cache keeps none.
     pub last: Option<Box<RawValue>>,
 }

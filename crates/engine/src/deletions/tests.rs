@@ -27,7 +27,7 @@ fn facts(uid: &str, grace_sec: Option<i64>) -> PodFacts {
 fn event(uid: &str, grace_sec: Option<i64>) -> PodObject {
     let last = grace_sec.map(|_| to_raw_value(&uid).unwrap());
     let (key, name) = (Key::new("ns", "job"), NAME.to_owned());
-    PodObject { key, name, resource_version: 9, facts: facts(uid, grace_sec), labelled: true, last }
+    PodObject { key, name, resource_version: 9, facts: facts(uid, grace_sec), label: None, last }
 }
 
 /// UIDs of the Pods that are reported as gone, and whether the whole Pod is known.

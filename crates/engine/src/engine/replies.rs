@@ -21,6 +21,7 @@ use crate::object_cache::Source;
 use crate::outbox::Label;
 use crate::retry::{CALM, asked, delay};
 use framework_message::backoff::{NOT_SENT, REFUSED};
+use framework_message::timeout::REPLY_TIMEOUT;
 use framework_message::{Key, Now, Rejection, Ticket};
 
 /// After a conflict, the watch shows the version that came first, mostly within milliseconds. Only then the
@@ -164,7 +165,9 @@ impl Engine {
             }
             reply => {
                 debug!(framework = %key, ?reply, "a status write has an unknown outcome");
-                let delay = REFUSED.delay(state.outgoing.write.unknown(base, at), jitter);
+                // As for a create: a process that was suspended in between may have sent it only now.
+                let sent = at.max(now.steady.saturating_sub(REPLY_TIMEOUT));
+                let delay = REFUSED.delay(state.outgoing.write.unknown(base, sent), jitter);
                 self.repeat_at(now, key, delay, true);
             }
         }
@@ -330,24 +333,25 @@ impl Engine {
         state.event(now.steady);
     }
 
-    /// Takes in the object that a GET or a PATCH showed, and returns its UID. Restores a missing label.
+    /// Takes in the object that a GET or a PATCH showed, and returns its UID. Restores its label, by which the
+    /// watch selects it.
     pub(super) fn take_in(&mut self, key: &Key, reply: &Reply) -> Option<String> {
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return None };
         // An object that counts as gone is there: the next reply or event shows it as it is.
-        let (pod, uid, resource_version, labelled) = match reply {
+        let (pod, uid, resource_version, label) = match reply {
             Reply::Object(Object::Pod(pod)) if pod.key == *key => {
                 known.exhume(&pod.facts.uid);
                 known.apply_pod(pod.clone(), Source::Reply, 0);
-                (Some(pod.name.clone()), &pod.facts.uid, pod.resource_version, pod.labelled)
+                (Some(pod.name.clone()), &pod.facts.uid, pod.resource_version, pod.label)
             }
             Reply::Object(Object::ConfigMap(map)) if map.key == *key => {
                 known.exhume(&map.facts.uid);
                 known.apply_config_map(map.clone(), Source::Reply, 0);
-                (None, &map.facts.uid, map.resource_version, map.labelled)
+                (None, &map.facts.uid, map.resource_version, map.label)
             }
             _ => return None,
         };
-        if !labelled && known.holds(pod.as_deref(), uid) {
+        if label != Some(state.slot) && known.holds(pod.as_deref(), uid) {
             state.outgoing.outbox.label(Label { pod, uid: uid.clone(), resource_version });
         }
         Some(uid.clone())

@@ -204,11 +204,24 @@ impl Engine {
         }
     }
 
+    /// The Framework that a Pod is named after has it no more, if another client gave it to the ConfigMap of
+    /// another Framework.
+    fn taken_by_another(&mut self, now: Now, pod: &PodObject) {
+        let Some((named_after, _)) = pod.name.split_once('-').filter(|(name, _)| *name != &*pod.key.name)
+        else {
+            return;
+        };
+        let key = Key::new(&pod.key.namespace, named_after);
+        let (name, uid, resource_version) = (pod.name.clone(), pod.facts.uid.clone(), pod.resource_version);
+        self.pod_released(now, UnownedPod { key, name, uid, resource_version, last: None });
+    }
+
     pub(super) fn pod_changed(&mut self, now: Now, change: Change<PodObject>) {
         let epoch = self.cache.pods.epoch;
         match change {
             Change::Restarted => self.cache.pods.epoch += 1,
             Change::Listed(object) | Change::Applied(object) => {
+                self.taken_by_another(now, &object);
                 let (key, name) = (object.key.clone(), object.name.clone());
                 if self.cache.entry(&key).known.apply_pod(object, Source::Watch, epoch) {
                     self.pod_moved(now, &key, &name);

@@ -22,7 +22,7 @@ fn pod(uid: &str, resource_version: u128) -> PodObject {
         name: "job-w-0".into(),
         resource_version,
         facts,
-        labelled: true,
+        label: None,
         last: None,
     }
 }
@@ -48,7 +48,7 @@ fn succeeded(uid: &str, resource_version: u128) -> PodObject {
 
 fn config_map(uid: &str, resource_version: u128) -> ConfigMapObject {
     let facts = ConfigMapFacts { uid: uid.into(), framework_uid: Some("fw".into()), deleting: false };
-    ConfigMapObject { key: Key::new("ns", "job"), resource_version, facts, labelled: true }
+    ConfigMapObject { key: Key::new("ns", "job"), resource_version, facts, label: None }
 }
 
 fn uids(known: &ObjectCache) -> Vec<&str> {

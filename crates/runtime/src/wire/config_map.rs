@@ -34,7 +34,7 @@ impl Wire for ConfigMapObject {
                     .map(|owner| owner.uid.clone()),
                 deleting: meta.deletion_timestamp.is_some(),
             },
-            labelled: meta.has_slot_label(),
+            label: meta.labelled_slot(),
         });
         let slot = meta.labelled_slot();
         Ok(Read { resource_version: meta.resource_version, slot, object, unowned: None })
@@ -47,6 +47,8 @@ fn is_framework(owner: &Owner) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use framework_message::Slot;
+
     use super::*;
     use crate::wire::decode;
 
@@ -68,7 +70,7 @@ mod tests {
         };
         let ours: ConfigMapObject = decode(&map("Framework", true)).unwrap().unwrap();
         assert_eq!(ours.key, Key::new("ns", "job"));
-        assert_eq!((ours.resource_version, ours.labelled), (12, true));
+        assert_eq!((ours.resource_version, ours.label), (12, Some(Slot(7))));
         assert_eq!(ours.facts.framework_uid.as_deref(), Some("f"));
         for (kind, controller) in [("Framework", false), ("Deployment", true)] {
             let other: ConfigMapObject = decode(&map(kind, controller)).unwrap().unwrap();

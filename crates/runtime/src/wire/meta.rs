@@ -64,10 +64,6 @@ impl Meta {
         self.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    pub fn has_slot_label(&self) -> bool {
-        self.labels.as_ref().is_some_and(|labels| labels.slot.is_some())
-    }
-
     /// The slot that the label names; `None`: there is no label, or it names none.
     pub fn labelled_slot(&self) -> Option<Slot> {
         self.labels.as_ref()?.slot?

@@ -140,7 +140,7 @@ impl PodWire {
         Some(PodObject {
             key: Key::new(&self.metadata.namespace, framework),
             resource_version: self.metadata.version(),
-            labelled: self.metadata.has_slot_label(),
+            label: self.metadata.labelled_slot(),
             name: self.metadata.name,
             facts,
             last: None,
@@ -243,6 +243,7 @@ fn container_end(container: ContainerWire) -> ContainerEnd {
 
 #[cfg(test)]
 mod tests {
+    use framework_message::Slot;
     use serde_json::{Value, json};
 
     use super::*;
@@ -283,7 +284,7 @@ mod tests {
         }));
         let pod = read(&running).unwrap();
         assert_eq!(pod.key, Key::new("ns", "job"));
-        assert_eq!((pod.name.as_str(), pod.labelled), ("job-worker-0", true));
+        assert_eq!((pod.name.as_str(), pod.label), ("job-worker-0", Some(Slot(17))));
         assert_eq!(pod.resource_version, 340_282_366_920_938_463_463);
         let expected = PodFacts {
             uid: "p".into(),
@@ -370,7 +371,7 @@ mod tests {
         odd["metadata"]["labels"] = Value::Null;
         odd["spec"] = Value::Null;
         let pod = read(&odd).unwrap();
-        assert_eq!((pod.facts.phase, pod.labelled), (PodPhase::Unknown, false));
+        assert_eq!((pod.facts.phase, pod.label), (PodPhase::Unknown, None));
         assert_eq!(read(&super::tests::pod(Value::Null)).unwrap().facts.phase, PodPhase::Pending);
     }
 

@@ -18,7 +18,7 @@ use crate::history::Line;
 use crate::object::{ConfigMapObject, Form, FrameworkObject, PodObject, Reply};
 use crate::request::Request;
 use crate::traces::Span;
-use framework_message::{Change, Key, Now, Rejection, Slots, Ticket};
+use framework_message::{Change, Key, Now, Rejection, Slot, Slots, Ticket};
 
 /// The default policy of the core.
 pub fn policy() -> Policy {
@@ -212,6 +212,11 @@ impl Cluster {
         format!("{of}#{}", self.uids)
     }
 
+    /// The slot of a Framework that is there.
+    pub fn slot(&self, framework: &str) -> Option<Slot> {
+        self.frameworks.get(framework).map(|framework| Slot::of(&framework.uid))
+    }
+
     pub fn step(&mut self, event: Event) {
         self.engine.step(self.now(), event);
     }
@@ -360,7 +365,7 @@ impl Cluster {
         let pod = self.pods.get_mut(name).unwrap();
         pod.resource_version = version;
         let event = Event::Pod(Change::Deleted(pod.clone()));
-        pod.labelled = false;
+        pod.label = None;
         self.watch.push_back(event);
     }
 

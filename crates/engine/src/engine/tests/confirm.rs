@@ -59,7 +59,7 @@ fn the_label_is_put_back_though_the_first_tries_fail() {
     // The object has changed since: it is read again first.
     cluster.answer("label", refusal(409, "Conflict", "modified"));
     cluster.live(SECOND * 5);
-    assert!(cluster.pods["job-w-0"].labelled);
+    assert_eq!(cluster.pods["job-w-0"].label, cluster.slot("job"));
     assert_eq!(task_state(&cluster), State::AttemptRunning);
     // It is watched again: its end counts.
     cluster.exit("job-w-0", 0);

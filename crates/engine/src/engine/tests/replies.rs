@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use framework_core::observed::PodPhase;
-use framework_message::{Change, Rejection};
+use framework_message::{Change, Key, Rejection};
 
 use super::cluster::{Cluster, not_found, policy, refusal};
 use crate::engine::EngineSettings;
@@ -220,6 +220,23 @@ fn a_pod_that_is_taken_from_its_owner_and_given_back_goes_on() {
 }
 
 #[test]
+fn a_pod_that_is_given_to_another_framework_ends_its_task() {
+    let mut cluster = Cluster::new(policy());
+    cluster.running("job", 1);
+    cluster.running("other", 1);
+    let map = cluster.config_maps["other"].facts.uid.clone();
+    let mut pod = cluster.pods["job-w-0"].clone();
+    (pod.key, pod.facts.config_map_uid, pod.resource_version) =
+        (Key::new("ns", "other"), map, cluster.version());
+    cluster.pods.insert("job-w-0".to_owned(), pod.clone());
+    cluster.step(Event::Pod(Change::Applied(pod)));
+    cluster.live(SECOND * 5);
+    let status = cluster.status("job").attempt_status.completion_status.clone().expect("its Task has ended");
+    assert_eq!(status.code, -101, "its Pod is not its own any more");
+    assert!(cluster.status("other").attempt_status.completion_status.is_none());
+}
+
+#[test]
 fn a_pod_that_was_wrongly_reported_gone_is_never_posted_in_a_loop() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 1);
@@ -263,7 +280,7 @@ fn a_pod_called_gone_by_a_stale_reply_is_taken_back_from_the_watch() {
     cluster.turn();
     // A stale reply.
     cluster.answer("confirm job-w-0", not_found());
-    cluster.pods.get_mut("job-w-0").unwrap().labelled = true;
+    cluster.pods.get_mut("job-w-0").unwrap().label = cluster.slot("job");
     cluster.run_pod("job-w-0");
     cluster.deliver();
     cluster.exit("job-w-0", 0);

@@ -150,7 +150,7 @@ fn task_of_a_pod_without_label_ends(policy: Policy) -> bool {
     let ended = task.state != State::AttemptRunning;
     if !ended {
         assert_eq!(cluster.log, ["confirm job-w-0", "label job-w-0"]);
-        assert!(cluster.pods["job-w-0"].labelled);
+        assert_eq!(cluster.pods["job-w-0"].label, cluster.slot("job"));
     }
     ended
 }

@@ -34,8 +34,9 @@ impl Cluster {
             Request::RestoreLabel { pod, .. } => {
                 let name = pod.as_ref().unwrap();
                 self.change_pod(name, |_| ());
+                let label = self.slot(&self.pods[name].key.name);
                 let pod = self.pods.get_mut(name).unwrap();
-                pod.labelled = true;
+                pod.label = label;
                 Reply::Object(Object::Pod(pod.clone()))
             }
             Request::Act { framework, action, .. } => self.act(framework, action),
@@ -93,7 +94,7 @@ impl Cluster {
                     key: Key::new(namespace(&own), &own),
                     resource_version,
                     facts,
-                    labelled: true,
+                    label: self.slot(&own),
                 };
                 self.config_maps.insert(own, map.clone());
                 self.watch.push_back(Event::ConfigMap(Change::Applied(map.clone())));
@@ -153,8 +154,8 @@ impl Cluster {
             unwatched: false,
         };
         let (key, resource_version) = (Key::new(namespace(framework), framework), self.version());
-        let pod =
-            PodObject { key, name: name.to_owned(), resource_version, facts, labelled: true, last: None };
+        let label = self.slot(framework);
+        let pod = PodObject { key, name: name.to_owned(), resource_version, facts, label, last: None };
         self.pods.insert(name.to_owned(), pod.clone());
         self.watch.push_back(Event::Pod(Change::Applied(pod.clone())));
         pod

@@ -10,7 +10,7 @@ use framework_core::size::SizeLimits;
 use framework_core::{Action, Policy};
 use framework_engine::object::{ConfigMapObject, FrameworkObject, Object, Reply};
 use framework_engine::request::Request;
-use framework_message::Key;
+use framework_message::{Key, Slot};
 use framework_runtime::in_flight::InFlight;
 use framework_runtime::metrics::Metrics;
 use framework_runtime::send::{Fence, send};
@@ -175,10 +175,11 @@ async fn a_config_map_is_created_once_and_deleted_by_its_uid_without_waiting() {
     let scene = Scene::new("configmaps").await;
     let object = scene.persist().await;
     let created = scene.create_config_map(&object).await;
-    let Reply::Object(Object::ConfigMap(ConfigMapObject { facts, key, labelled, .. })) = created else {
+    let Reply::Object(Object::ConfigMap(ConfigMapObject { facts, key, label, .. })) = created else {
         panic!("{created:?}")
     };
-    assert_eq!((&key, labelled, facts.framework_uid.as_deref()), (&scene.key, true, Some(&*object.uid)));
+    let slot = Some(Slot::of(&object.uid));
+    assert_eq!((&key, label, facts.framework_uid.as_deref()), (&scene.key, slot, Some(&*object.uid)));
     assert_eq!(refused(&scene.create_config_map(&object).await), (409, "AlreadyExists"));
 
     let wrong = Action::DeleteConfigMap { uid: "00000000-0000-4000-8000-000000000000".into() };
@@ -205,7 +206,7 @@ async fn a_stripped_label_is_restored_on_the_version_that_was_seen() {
     let confirm = Action::ConfirmConfigMap { uid: map.facts.uid.clone() };
     let seen = scene.act(&object, confirm).await;
     let Reply::Object(Object::ConfigMap(seen)) = seen else { panic!("{seen:?}") };
-    assert!(!seen.labelled);
+    assert_eq!(seen.label, None);
     let restore = |resource_version| Request::RestoreLabel {
         framework: parts(&object).0,
         pod: None,
@@ -214,7 +215,8 @@ async fn a_stripped_label_is_restored_on_the_version_that_was_seen() {
     };
     assert_eq!(refused(&scene.send(restore(map.resource_version)).await), (409, "Conflict"));
     let restored = scene.send(restore(seen.resource_version)).await;
-    assert!(matches!(&restored, Reply::Object(Object::ConfigMap(map)) if map.labelled), "{restored:?}");
+    let Reply::Object(Object::ConfigMap(restored)) = restored else { panic!("{restored:?}") };
+    assert_eq!(restored.label, map.label);
 }
 
 #[tokio::test]

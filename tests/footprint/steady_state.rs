@@ -92,7 +92,7 @@ fn config_map(job: &str) -> ConfigMapObject {
         framework_uid: Some(format!("framework-{job}")),
         deleting: false,
     };
-    ConfigMapObject { key: Key::new("ns", job), resource_version: 2, facts, labelled: true }
+    ConfigMapObject { key: Key::new("ns", job), resource_version: 2, facts, label: None }
 }
 
 /// The Pod of a Task, as the watch shows it while it runs.
@@ -109,7 +109,7 @@ pub fn pod(job: &str, index: usize, version: u128) -> PodObject {
         unwatched: false,
     };
     let name = name::pod_name(job, ROLE, i32::try_from(index).unwrap());
-    PodObject { key: Key::new("ns", job), name, resource_version: version, facts, labelled: true, last: None }
+    PodObject { key: Key::new("ns", job), name, resource_version: version, facts, label: None, last: None }
 }
 
 /// A policy with the contract's defaults.

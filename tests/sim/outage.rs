@@ -8,6 +8,7 @@ use crate::simulation::life::calm;
 use crate::simulation::manifest::framework;
 use crate::simulation::{SECOND, pass, simulate, slots};
 
+const MAP: &str = "frameworkcontroller-slots";
 const FRAMEWORKS: usize = 8;
 const PODS: usize = 2 * FRAMEWORKS;
 
@@ -44,6 +45,27 @@ fn an_hour_without_the_api_server_loses_nothing_and_runs_nothing_twice() {
             assert!(history.exchanges[before..].iter().any(|one| one.verb == Verb::UpdateStatus));
             check::at_quiescence(&history).unwrap();
             slots::judge(&history, &[]).unwrap();
+        });
+    }
+}
+
+/// The first replica that hears from the API server again saw no Lease change all the time.
+#[test]
+fn an_outage_takes_no_slots_from_a_replica() {
+    for (seed, how) in [(1, Cut::Refused), (2, Cut::Refused), (3, Cut::Silent), (4, Cut::Deaf)] {
+        simulate(seed, Options { keep_trace: false, ..calm() }, |cluster| async move {
+            let setup = Setup::default();
+            let replicas = [1, 2, 3].map(|number| replica_with(&cluster, number, setup.clone()));
+            shared(&cluster, &replicas.each_ref()).await;
+            let clients = replicas.each_ref().map(|one| [one.name.clone(), format!("{}-member", one.name)]);
+            let clients = clients.concat();
+            let maps = || cluster.history().of("configmaps").filter(|one| one.name == MAP).count();
+            let before = maps();
+            clients.iter().for_each(|who| cluster.faults(|faults| faults.cut(who, how)));
+            pass(SECOND * 60).await;
+            clients.iter().for_each(|who| cluster.faults(|faults| faults.mend(who)));
+            pass(SECOND * 60).await;
+            assert_eq!(maps() - before, 0, "{how:?}: the map was written");
         });
     }
 }

@@ -6,9 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framework_shard::Incarnation;
 use framework_shard::lease::LeaseRecord;
-use framework_shard::{Seen, Version};
+use framework_shard::{Incarnation, LONGEST_LEASE, Seen, Version};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -74,7 +73,8 @@ pub fn read(lease: &Lease) -> Option<Seen<LeaseRecord>> {
         transitions: spec.lease_transitions.and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
         duration: Duration::from_secs(
             spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or_default(),
-        ),
+        )
+        .min(LONGEST_LEASE),
         leaving: is_noted(LEAVING, false),
         knows_map: is_noted(KNOWS_MAP, true),
     };
@@ -116,6 +116,14 @@ mod tests {
         lease.spec.as_mut().unwrap().holder_identity = Some("somebody".into());
         let holder = read(&lease).and_then(|seen| seen.value).and_then(|record| record.holder);
         assert_eq!(holder, Some(Incarnation::new("a", "stranger")));
+    }
+
+    #[test]
+    fn a_lease_that_was_edited_holds_no_slots_for_years() {
+        let mut lease = render("a", Some(Version(7)), &record(), Timestamp::UNIX_EPOCH);
+        lease.spec.as_mut().unwrap().lease_duration_seconds = Some(i32::MAX);
+        let duration = read(&lease).and_then(|seen| seen.value).map(|record| record.duration);
+        assert_eq!(duration, Some(LONGEST_LEASE));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use framework_message::Slot;
 use framework_shard::map::{Entry, SlotMap};
-use framework_shard::{Incarnation, Version};
+use framework_shard::{Incarnation, LONGEST_LEASE, Version};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ pub fn read(object: &ConfigMap) -> Result<SlotMap, Unreadable> {
         Slot::all().map(|slot| entry(slot).ok_or_else(|| unreadable(&slot.to_string()))).collect();
     let seconds = data.get(DURATION).and_then(|seconds| seconds.parse().ok());
     let duration = Duration::from_secs(seconds.ok_or_else(|| unreadable(DURATION))?);
-    Ok(SlotMap { duration, slots: slots? })
+    Ok(SlotMap { duration: duration.min(LONGEST_LEASE), slots: slots? })
 }
 
 #[cfg(test)]

@@ -61,6 +61,8 @@ const EVENTS: usize = 4096;
 const BATCH: usize = 1024;
 /// How old the gauges of a busy controller may get.
 const MEASURE: Duration = Duration::from_secs(5);
+/// How long a stop may take after the last request has had its effect: its slot is handed over then.
+const HAND_OVER: Duration = Duration::from_secs(4);
 /// How long queued Kubernetes Events may hold up a stop.
 pub const FLUSH: Duration = Duration::from_secs(1);
 
@@ -90,7 +92,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
             biased;
             () = &mut stop => {
                 info!("stopping: no new creates and deletes, waiting for requests in flight");
-                deadline = Some(Instant::now() + lifetime);
+                deadline = Some(Instant::now() + lifetime + HAND_OVER);
                 controller.stop();
             }
             Some(notice) = notified(&mut controller.shares) => controller.notified(notice),

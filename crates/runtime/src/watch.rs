@@ -262,7 +262,8 @@ struct Backoff {
 
 impl Backoff {
     const FIRST: Duration = Duration::from_millis(800);
-    const LAST: Duration = Duration::from_secs(30);
+    /// After an outage of the API server, a replica acts again within seconds: its watches must not lag.
+    const LAST: Duration = Duration::from_secs(5);
 
     fn new(rng: fastrand::Rng) -> Self {
         Backoff { rng, failures: 0 }

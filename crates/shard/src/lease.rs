@@ -83,6 +83,11 @@ impl WatchedLease {
         self.since = at;
     }
 
+    /// The watcher heard nothing until now: that the Lease is unchanged says nothing about that time.
+    pub fn time_again(&mut self, at: Duration) {
+        self.since = self.since.max(at);
+    }
+
     /// Its state at `at`. `slowest` is the longest duration by which any member acts.
     pub fn state(
         &self,

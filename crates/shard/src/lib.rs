@@ -36,5 +36,5 @@ pub mod ring;
 mod version;
 
 pub use incarnation::Incarnation;
-pub use policy::{Policy, PolicyError};
+pub use policy::{LONGEST_LEASE, Policy, PolicyError};
 pub use version::{Seen, Version};

@@ -85,8 +85,12 @@ impl Member {
         let wall = u64::try_from(now.wall.as_millisecond()).unwrap_or(0);
         self.clock.step(now, &self.policy);
         let mut effects = Vec::new();
-        let before = self.map.version();
+        let (before, heard) = (self.map.version(), self.heard());
         self.take(event, at, &mut effects);
+        if self.heard().is_some_and(|now| heard.is_none_or(|heard| now > heard + self.policy.validity())) {
+            // Others may have heard as little, and be as alive.
+            self.peers.time_again(at);
+        }
         if self.map.version() != before {
             self.follow(at, &mut effects);
         }
@@ -107,6 +111,11 @@ impl Member {
         self.end(&mut effects);
         self.prove(&mut effects);
         effects
+    }
+
+    /// When it sent the last renewal of a Lease that it knows to be applied.
+    fn heard(&self) -> Option<Duration> {
+        self.lease.proved().max(self.leadership.proved())
     }
 
     fn take(&mut self, event: Event, at: Duration, effects: &mut Vec<Effect>) {
@@ -134,7 +143,7 @@ impl Member {
                 self.leadership.answered(at, &self.policy, outcome, effects);
             }
             Event::LeaseWritten { ticket, outcome } => {
-                effects.extend(self.peers.answered(ticket, outcome, at));
+                effects.extend(self.peers.answered(ticket, outcome, at, &self.policy));
             }
             Event::MapSeen(seen) => self.map.see(seen, at),
             Event::MapRead(seen) => self.map.read(seen, at, &self.policy),

@@ -28,6 +28,8 @@ pub struct Peers {
     leases: BTreeMap<String, WatchedLease>,
     gone: BTreeSet<Incarnation>,
     proofs: BTreeMap<u64, Proof>,
+    /// Leases of which a write did not succeed, or that were to be deleted: until when nothing more is sent.
+    paused: BTreeMap<String, Duration>,
 }
 
 impl Peers {
@@ -39,6 +41,11 @@ impl Peers {
                 self.leases.insert(name.to_owned(), WatchedLease::new(seen, at));
             }
         }
+    }
+
+    /// Starts to time all Leases again, after a time in which nothing was heard of any.
+    pub fn time_again(&mut self, at: Duration) {
+        self.leases.values_mut().for_each(|lease| lease.time_again(at));
     }
 
     /// Starts to time the Leases of these lives, if none was seen yet.
@@ -100,7 +107,11 @@ impl Peers {
         mut ticket: impl FnMut() -> Ticket,
     ) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.paused.retain(|_, until| at < *until);
         for (name, lease) in &self.leases {
+            if self.paused.contains_key(name) {
+                continue;
+            }
             let mut lives: Vec<Incarnation> =
                 owners.iter().filter(|owner| owner.lease() == name).map(|owner| (*owner).clone()).collect();
             lives.retain(|life| lease.holder() != Some(life) && !self.gone.contains(life));
@@ -127,7 +138,10 @@ impl Peers {
                 None if stopped(lease.unchanged(at)) => Some(lease_record().emptied()),
                 None => {
                     let base = lease.base().filter(|_| state == LeaseState::Orphaned && lives.is_empty());
-                    effects.extend(base.map(|base| Effect::DeleteLease { name: name.clone(), base }));
+                    if let Some(base) = base {
+                        self.paused.insert(name.clone(), at.saturating_add(policy.interval / 4));
+                        effects.push(Effect::DeleteLease { name: name.clone(), base });
+                    }
                     None
                 }
             };
@@ -151,10 +165,19 @@ impl Peers {
     }
 
     /// Takes in the end of such a write. One that was not applied was computed from an old version: the Lease
-    /// must be read.
-    pub fn answered(&mut self, ticket: Ticket, outcome: Outcome, at: Duration) -> Option<Effect> {
+    /// must be read. A write that is refused for ever is sent four times in an interval.
+    pub fn answered(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        at: Duration,
+        policy: &Policy,
+    ) -> Option<Effect> {
         let Proof { name, record, gone } = self.proofs.remove(&ticket.0)?;
-        let Outcome::Done(version) = outcome else { return Some(Effect::ReadLease(name)) };
+        let Outcome::Done(version) = outcome else {
+            self.paused.insert(name.clone(), at.saturating_add(policy.interval / 4));
+            return Some(Effect::ReadLease(name));
+        };
         self.see(&name, Seen { version, value: Some(record) }, at);
         self.gone.extend(gone);
         None
@@ -164,6 +187,33 @@ impl Peers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lease_that_cannot_be_emptied_is_tried_four_times_in_an_interval() {
+        let second = Duration::from_secs(1);
+        let policy = Policy::new(second * 10, second * 2, second * 3, second * 28).unwrap();
+        let life = Incarnation::new("member-a", "x7");
+        let record =
+            LeaseRecord { holder: Some(life.clone()), duration: policy.duration, ..LeaseRecord::default() };
+        let mut peers = Peers::default();
+        peers.see(life.lease(), Seen { version: Version(3), value: Some(record) }, Duration::ZERO);
+        let owners = BTreeSet::from([&life]);
+        let mut tickets = 0;
+        let mut sent = Vec::new();
+        for at in (0..20).map(|tenth| second * 12 + second / 10 * tenth) {
+            let next = || {
+                tickets += 1;
+                Ticket(tickets)
+            };
+            for effect in peers.judge(&owners, at, policy.duration, &policy, next) {
+                let Effect::WriteLease { ticket, .. } = effect else { panic!("{effect:?}") };
+                sent.push(at.as_millis());
+                let read = peers.answered(ticket, Outcome::Refused, at, &policy);
+                assert!(matches!(read, Some(Effect::ReadLease(_))));
+            }
+        }
+        assert_eq!(sent, [12_000, 12_500, 13_000, 13_500]);
+    }
 
     #[test]
     fn a_life_that_is_gone_gets_no_slots_though_its_claim_arrives() {

@@ -10,6 +10,9 @@ use framework_message::Now;
 
 use crate::defect::{Defect, Defects};
 
+/// The longest duration of a Lease. One that names more was edited by hand.
+pub const LONGEST_LEASE: Duration = Duration::from_secs(3600);
+
 /// The settings of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {

@@ -333,8 +333,8 @@ impl Engine {
         state.event(now.steady);
     }
 
-    /// Takes in the object that a GET or a PATCH showed, and returns its UID. Restores its label, by which the
-    /// watch selects it.
+    /// Takes in the object that a GET or a PATCH showed, and returns its UID. Restores its label, by which
+    /// the watch selects it.
     pub(super) fn take_in(&mut self, key: &Key, reply: &Reply) -> Option<String> {
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return None };
         // An object that counts as gone is there: the next reply or event shows it as it is.

@@ -143,7 +143,16 @@ impl Entry {
 
     /// Whether the objects of the entry are in these slots, as far as that is known.
     pub fn is_in(&self, slots: Slots) -> bool {
-        self.state.as_ref().is_none_or(|state| slots.contains(state.slot))
+        let slot = self.state.as_ref().map(|state| state.slot).or(self.known.left_in);
+        slot.is_none_or(|slot| slots.contains(slot))
+    }
+
+    /// Whether Pods run that are of no ConfigMap that the Framework records. An earlier one of its name left
+    /// them.
+    pub fn has_strays(&self) -> bool {
+        let status = self.state.as_ref().and_then(|state| state.status());
+        let recorded = status.and_then(|status| status.attempt_status.config_map_uid.as_deref());
+        self.known.objects.running_pods().any(|pod| Some(pod.config_map_uid.as_str()) != recorded)
     }
 
     /// Whether the watch is yet to show Pods that were created, or may have been.
@@ -197,7 +206,7 @@ impl Entry {
     /// requests in flight have no effect on a Framework that takes the name next.
     pub fn close(&mut self) {
         self.known.left_creates |= self.has_unseen_pods();
-        self.state = None;
+        self.known.left_in = self.state.take().map(|state| state.slot);
         self.known.deletions.unasked();
         self.known.objects.pod_creates.clear();
         self.known.objects.config_map_create = None;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use framework_core::Action;
 use framework_core::cached::{CachedPod, Version};
 use framework_core::observed::{ConfigMapFacts, Instance, Objects, PodFacts, PodPhase};
+use framework_message::Slot;
 
 use crate::deletions::Deletions;
 use crate::object::{ConfigMapObject, PodObject};
@@ -38,6 +39,9 @@ pub struct ObjectCache {
     tombstones: BTreeMap<String, u128>,
     /// The last Framework of the name went while the watch was yet to show Pods that were created for it.
     pub left_creates: bool,
+    /// The slot of the last Framework of the name, whose objects may still be there. `None`: it is unknown,
+    /// or was lost, so that the next LIST of any slot ends what it does not show.
+    pub left_in: Option<Slot>,
     /// GETs and PATCHes in flight.
     reads: usize,
     /// The ConfigMap that our delete has removed, according to the API server; the watch is yet to show it.

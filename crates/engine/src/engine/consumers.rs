@@ -33,16 +33,25 @@ impl Engine {
             }
             return;
         };
-        strays.remove(key);
         if reported.get(key).is_some_and(|before| !before.is_of(&state.uid)) {
             reported.remove(key);
+            strays.insert(key.clone());
             let effect = Effect::Queued { key: key.clone(), framework: None, has_strays: true, left_creates };
             self.effects.push(effect);
         }
         // A Framework that cannot be read keeps its last reported facts.
-        let Some(o) = entry.and_then(Entry::observed) else { return };
+        let o = entry.and_then(Entry::observed);
         let before = reported.get(key);
-        let Some(consumer) = Consumer::of(before, state, &o, &self.policy) else { return };
+        let Some(consumer) = o.as_ref().and_then(|o| Consumer::of(before, state, o, &self.policy)) else {
+            // One that concerns no queue may have the name of one that did, whose Pods go one by one.
+            let is_over = before.is_none() && strays.contains(key) && !entry.is_some_and(Entry::has_strays);
+            if is_over && strays.remove(key) {
+                let (key, framework) = (key.clone(), None);
+                self.effects.push(Effect::Queued { key, framework, has_strays: false, left_creates });
+            }
+            return;
+        };
+        strays.remove(key);
         if consumer.is_news(before)
             && let Some(persisted) = &state.persisted
         {

@@ -69,11 +69,15 @@ impl Engine {
         }
         self.cache.unsync(slots);
         for key in self.cache.keys() {
-            let state = self.cache.get(&key).and_then(|entry| entry.state.as_ref());
-            if state.is_some_and(|state| slots.contains(state.slot)) {
-                self.cache.forget(&key);
-                self.consumers.forget(&key);
-                self.ready.set(&key, None);
+            let Some(entry) = self.cache.get_mut(&key) else { continue };
+            match &entry.state {
+                Some(state) if slots.contains(state.slot) => {
+                    self.cache.forget(&key);
+                    self.consumers.forget(&key);
+                    self.ready.set(&key, None);
+                }
+                Some(_) => {}
+                None => entry.known.left_in = entry.known.left_in.filter(|slot| !slots.contains(*slot)),
             }
         }
     }

@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::Engine;
 use super::slots::slot_of;
-use crate::cache::{Listing, News};
+use crate::cache::{Entry, Listing, News};
 use crate::event::{Effect, Kind};
 use crate::expectations;
 use crate::framework_state::FrameworkState;
@@ -223,7 +223,11 @@ impl Engine {
             Change::Listed(object) | Change::Applied(object) => {
                 self.taken_by_another(now, &object);
                 let (key, name) = (object.key.clone(), object.name.clone());
-                if self.cache.entry(&key).known.apply_pod(object, Source::Watch, epoch) {
+                let Entry { known, state } = self.cache.entry(&key);
+                if state.is_none() {
+                    known.left_in = known.left_in.or(object.label);
+                }
+                if known.apply_pod(object, Source::Watch, epoch) {
                     self.pod_moved(now, &key, &name);
                 } else {
                     self.mark_dirty(now, &key, false);

@@ -116,9 +116,11 @@ impl QueueController {
         let namespace_state = self.namespaces.entry(&key.namespace);
         namespace_state.schedule.set_queue(&key.name, facts);
         self.stale.namespaces.insert(Arc::clone(&key.namespace));
-        // Whether the queue of a unit is there is the unit's own affair.
-        let units = self.objects.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
-        self.stale.units.extend(units.map(|unit| unit.key.clone()));
+        // All that concerns a unit itself is whether its Queue is there. A Queue changes with each status.
+        if self.queue_states.contains_key(key) != self.objects.queues.get(key).is_some() {
+            let units = self.objects.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
+            self.stale.units.extend(units.map(|unit| unit.key.clone()));
+        }
     }
 
     pub(super) fn quota_changed(&mut self, key: &Key) {

@@ -110,9 +110,10 @@ impl FrameworkUnits {
 
     /// From when on the Framework of a unit is read, which may be there though it is not seen. A replica that
     /// comes to a slot lists its Frameworks by a label. A new Framework gets the label from the owner of the
-    /// slot, and does not if the API server refuses that. `None`: the Framework is gone.
+    /// slot, and does not if the API server refuses that. One that cannot be decoded is not seen by any
+    /// replica. `None`: the Framework is gone.
     fn read_from(&self, unit: &UnitObject) -> Option<Duration> {
-        let begun = self.share.begun(Slot::of(unit.owner.as_ref()?))?;
+        let begun = self.share.begun(Slot::of(unit.owner.as_ref()?)).unwrap_or_default();
         let next_read = self.writes_of(unit).map_or(Duration::ZERO, |writes| writes.next_read);
         let from = next_read.max(begun + self.settings.request_lifetime);
         (!self.orphans.contains(&unit.key)).then_some(from)

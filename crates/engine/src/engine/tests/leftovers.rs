@@ -7,10 +7,10 @@ use framework_api::State;
 use framework_api::queue::QUEUE_NAME_LABEL;
 use framework_core::Policy;
 use framework_core::observed::Admission;
-use framework_message::{Change, Key};
+use framework_message::{Change, Key, Selection, Slots};
 
 use super::cluster::{Cluster, policy};
-use crate::event::Event;
+use crate::event::{Event, Kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -96,4 +96,35 @@ fn pods_of_an_earlier_framework_of_the_name_are_strays() {
     cluster.deliver();
     cluster.turn();
     assert_eq!(last(&cluster), (true, false, false));
+}
+
+#[test]
+fn strays_beside_a_framework_without_a_queue_are_reported_to_the_end() {
+    let mut cluster = released();
+    cluster.live(SECOND);
+    deleted(&mut cluster);
+    cluster.create_framework("job", 1);
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(last(&cluster), (false, true, false));
+    cluster.remove_pod("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+    assert_eq!(last(&cluster), (false, false, false));
+}
+
+#[test]
+fn a_list_of_other_slots_ends_no_pod_of_a_framework_that_is_gone() {
+    let mut cluster = released();
+    cluster.live(SECOND);
+    let slot: Slots = cluster.slot("job").into_iter().collect();
+    deleted(&mut cluster);
+    for (list, remain) in [(Slots::ALL.without(slot), true), (slot, false)] {
+        let selection = Selection { grant: 0, slots: Slots::ALL, list };
+        cluster.step(Event::Selected(Kind::Pods, selection));
+        cluster.step(Event::Pod(Change::Restarted));
+        cluster.step(Event::Pod(Change::Synced));
+        cluster.turn();
+        assert_eq!(last(&cluster), (false, remain, false));
+    }
 }

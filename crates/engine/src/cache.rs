@@ -6,12 +6,14 @@
 //! objects of its kind. Replies never bring a deleted Framework back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use framework_api::State;
 use framework_api::status::TaskStatus;
 use framework_core::Observed;
 use framework_core::observed::{Create, Outcome};
 
+use crate::consumer;
 use crate::event::Kind;
 use crate::framework_state::FrameworkState;
 use crate::object::FrameworkObject;
@@ -147,12 +149,10 @@ impl Entry {
         slot.is_none_or(|slot| slots.contains(slot))
     }
 
-    /// Whether Pods run that are of no ConfigMap that the Framework records. An earlier one of its name left
-    /// them.
+    /// Whether Pods run that are not of the Framework that has the name now.
     pub fn has_strays(&self) -> bool {
         let status = self.state.as_ref().and_then(|state| state.status());
-        let recorded = status.and_then(|status| status.attempt_status.config_map_uid.as_deref());
-        self.known.objects.running_pods().any(|pod| Some(pod.config_map_uid.as_str()) != recorded)
+        consumer::has_strays(&self.known.objects, status.map(Arc::as_ref))
     }
 
     /// Whether the watch is yet to show Pods that were created, or may have been.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use framework_api::FrameworkStatus;
 use framework_core::growth::{self, UnitDemand};
+use framework_core::observed::Objects;
 use framework_core::queue::{self, Stage};
 use framework_core::{Observed, Policy};
 
@@ -67,7 +69,7 @@ impl Consumer {
         let known = before.filter(is_known);
         // One that runs, and had no strays, cannot get any.
         let may_have_strays = |known: &Self| stage != Stage::Started || known.has_strays;
-        let has_strays = known.is_none_or(may_have_strays) && has_strays(o);
+        let has_strays = known.is_none_or(may_have_strays) && has_strays(o.objects, status);
         if known.is_some_and(|known| known.has_strays == has_strays) {
             return None;
         }
@@ -104,9 +106,9 @@ impl Consumer {
     }
 }
 
-/// Whether Pods run that are of no ConfigMap that the Framework records. An earlier one of its name left
-/// them.
-fn has_strays(o: &Observed<'_>) -> bool {
-    let recorded = o.status.and_then(|status| status.attempt_status.config_map_uid.as_deref());
-    o.objects.running_pods().any(|pod| Some(pod.config_map_uid.as_str()) != recorded)
+/// Whether Pods run that are of no ConfigMap that a Framework with this status records. An earlier one of its
+/// name left them.
+pub fn has_strays(objects: &Objects, status: Option<&FrameworkStatus>) -> bool {
+    let recorded = status.and_then(|status| status.attempt_status.config_map_uid.as_deref());
+    objects.running_pods().any(|pod| Some(pod.config_map_uid.as_str()) != recorded)
 }

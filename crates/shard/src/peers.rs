@@ -188,19 +188,26 @@ impl Peers {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lease_that_cannot_be_emptied_is_tried_four_times_in_an_interval() {
-        let second = Duration::from_secs(1);
-        let policy = Policy::new(second * 10, second * 2, second * 3, second * 28).unwrap();
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The view of a member that has seen another one hold its Lease.
+    fn holder_seen_at(at: Duration) -> (Policy, Incarnation, Peers) {
+        let policy = Policy::new(SECOND * 10, SECOND * 2, SECOND * 3, SECOND * 28).unwrap();
         let life = Incarnation::new("member-a", "x7");
         let record =
             LeaseRecord { holder: Some(life.clone()), duration: policy.duration, ..LeaseRecord::default() };
         let mut peers = Peers::default();
-        peers.see(life.lease(), Seen { version: Version(3), value: Some(record) }, Duration::ZERO);
+        peers.see(life.lease(), Seen { version: Version(3), value: Some(record) }, at);
+        (policy, life, peers)
+    }
+
+    #[test]
+    fn a_lease_that_cannot_be_emptied_is_tried_four_times_in_an_interval() {
+        let (policy, life, mut peers) = holder_seen_at(Duration::ZERO);
         let owners = BTreeSet::from([&life]);
         let mut tickets = 0;
         let mut sent = Vec::new();
-        for at in (0..20).map(|tenth| second * 12 + second / 10 * tenth) {
+        for at in (0..20).map(|tenth| SECOND * 12 + SECOND / 10 * tenth) {
             let next = || {
                 tickets += 1;
                 Ticket(tickets)
@@ -217,14 +224,8 @@ mod tests {
 
     #[test]
     fn a_life_that_is_gone_gets_no_slots_though_its_claim_arrives() {
-        let second = Duration::from_secs(1);
-        let policy = Policy::new(second * 10, second * 2, second * 3, second * 28).unwrap();
-        let life = Incarnation::new("member-a", "x7");
-        let record =
-            LeaseRecord { holder: Some(life.clone()), duration: policy.duration, ..LeaseRecord::default() };
-        let mut peers = Peers::default();
-        peers.see(life.lease(), Seen { version: Version(3), value: Some(record) }, second);
-        let is_ready = |peers: &Peers| peers.ready(second, policy.duration, &policy).contains_key(&life);
+        let (policy, life, mut peers) = holder_seen_at(SECOND);
+        let is_ready = |peers: &Peers| peers.ready(SECOND, policy.duration, &policy).contains_key(&life);
         assert!(is_ready(&peers));
         peers.prove(Gone(life.clone()));
         assert!(!is_ready(&peers));

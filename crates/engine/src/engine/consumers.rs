@@ -25,7 +25,7 @@ impl Engine {
         let entry = self.cache.get(key);
         let Consumers { reported, strays } = &mut self.consumers;
         let Some(state) = entry.and_then(|entry| entry.state.as_ref()) else {
-            let has_strays = entry.is_some_and(|entry| entry.known.objects.running_pods().next().is_some());
+            let has_strays = entry.is_some_and(Entry::has_strays);
             let had = if has_strays { !strays.insert(key.clone()) } else { strays.remove(key) };
             if reported.remove(key).is_some() || had != has_strays {
                 let effect = Effect::Queued { key: key.clone(), framework: None, has_strays, left_creates };

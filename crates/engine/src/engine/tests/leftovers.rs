@@ -45,6 +45,13 @@ fn deleted(cluster: &mut Cluster) {
     cluster.turn();
 }
 
+/// Its Pod is deleted.
+fn last_pod_goes(cluster: &mut Cluster) {
+    cluster.remove_pod("job-w-0");
+    cluster.deliver();
+    cluster.turn();
+}
+
 /// The last report: whether there is a Framework, whether there are strays, and unseen creates.
 fn last(cluster: &Cluster) -> (bool, bool, bool) {
     let (strays, creates) = *cluster.heard.left.last().unwrap();
@@ -57,9 +64,7 @@ fn a_framework_that_is_gone_is_reported_until_its_last_pod_is() {
     cluster.live(SECOND);
     deleted(&mut cluster);
     assert_eq!(last(&cluster), (false, true, false));
-    cluster.remove_pod("job-w-0");
-    cluster.deliver();
-    cluster.turn();
+    last_pod_goes(&mut cluster);
     assert_eq!(last(&cluster), (false, false, false));
 }
 
@@ -92,9 +97,7 @@ fn pods_of_an_earlier_framework_of_the_name_are_strays() {
     cluster.deliver();
     cluster.turn();
     assert_eq!(last(&cluster), (true, true, false));
-    cluster.remove_pod("job-w-0");
-    cluster.deliver();
-    cluster.turn();
+    last_pod_goes(&mut cluster);
     assert_eq!(last(&cluster), (true, false, false));
 }
 
@@ -107,9 +110,7 @@ fn strays_beside_a_framework_without_a_queue_are_reported_to_the_end() {
     cluster.deliver();
     cluster.turn();
     assert_eq!(last(&cluster), (false, true, false));
-    cluster.remove_pod("job-w-0");
-    cluster.deliver();
-    cluster.turn();
+    last_pod_goes(&mut cluster);
     assert_eq!(last(&cluster), (false, false, false));
 }
 

@@ -134,8 +134,7 @@ impl Drop for Replicas {
             // A test that failed may have found it dead.
             let _ = installed().kill_hosted(*pid);
         }
-        let of_members = ["--selector", "frameworkcontroller.microsoft.com/lease"];
-        let leases = [&["delete", "leases", "--namespace", "default"], &of_members[..]].concat();
+        let leases = ["delete", "leases", "--all", "--namespace", "default"];
         let map = ["delete", "configmap", MAP, "--namespace", "default", "--ignore-not-found"];
         for arguments in [&leases[..], &map] {
             if let Err(error) = installed().kubectl(arguments) {

@@ -106,6 +106,27 @@ fn replicas_that_come_and_go_lose_nothing_and_run_nothing_twice() {
     println!("a replica that was stopped had handed over after {took:?}");
 }
 
+#[test]
+fn leases_without_their_labels_are_taken_over_all_the_same() {
+    let _alone = Alone::wait();
+    let mut replicas = Replicas::none();
+    replicas.start("a", "");
+    replicas.await_shares();
+    replicas.start("b", "");
+    replicas.await_shares();
+    let ns = namespace("replicas-unlabelled");
+    run(&ns, || {
+        replicas.kill("a");
+        replicas.forget("a");
+        for lease in ["frameworkcontroller-leader", "frameworkcontroller-member-a"] {
+            let label = "frameworkcontroller.microsoft.com/lease-";
+            kubectl(&["label", "lease", lease, label, "--namespace", "default"]);
+        }
+        replicas.start("c", "");
+        replicas.await_shares()
+    });
+}
+
 /// A time that the API server stores, and that the types of most clients cannot hold.
 const FAR: &str = "9999-12-31T23:59:59Z";
 

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use framework_shard::lease::LeaseRecord;
+use framework_shard::member::LEADER_LEASE;
 use framework_shard::{Incarnation, LONGEST_LEASE, Seen, Version};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 
-/// The label of all Leases of members and leader.
-pub const LABEL: &str = "frameworkcontroller.microsoft.com/lease";
+/// The label of all Leases of members and leader, for `kubectl get leases --selector`.
+const LABEL: &str = "frameworkcontroller.microsoft.com/lease";
 const POD: &str = "frameworkcontroller.microsoft.com/pod-uid";
 const RENEWALS: &str = "frameworkcontroller.microsoft.com/renewals";
 const LEAVING: &str = "frameworkcontroller.microsoft.com/leaving";
@@ -28,6 +29,11 @@ pub fn lease_name(host: &str) -> String {
     let valid = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let host: String = host.chars().map(valid).take(LONGEST - PREFIX.len()).collect();
     format!("{PREFIX}{}", host.trim_end_matches('-'))
+}
+
+/// Whether a Lease of this name is a member's or the leader's.
+pub fn is_ours(name: &str) -> bool {
+    name == LEADER_LEASE || name.starts_with(PREFIX)
 }
 
 /// The Lease that holds `record`.

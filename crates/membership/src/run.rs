@@ -12,7 +12,6 @@ use framework_shard::member::{LEADER_LEASE, Member};
 use framework_shard::{Incarnation, Policy, Seen};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::ListParams;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
@@ -25,7 +24,7 @@ use crate::map::MAP;
 use crate::message::{Command, Moved, Notice, ViewQuery};
 use crate::slim::Slim;
 use crate::store::{Store, map_of};
-use crate::watch::{Shown, watch};
+use crate::watch::{Selection, Shown, watch};
 
 /// The parts of a member.
 pub struct Parts {
@@ -98,19 +97,33 @@ pub async fn run(parts: Parts) -> bool {
     let (leases, mut leases_shown) = channel::<Shown<Slim<Lease>>>(SHOWN);
     let (maps, mut map_shown) = channel::<Shown<Slim<ConfigMap>>>(SHOWN);
     let mut watches = JoinSet::new();
-    let of_members = ListParams::default().labels(lease::LABEL);
-    watches.spawn(watch(store.leases.clone(), of_members, LEADER_LEASE, leases));
-    let the_map = ListParams::default().fields(&format!("metadata.name={MAP}"));
-    watches.spawn(watch(store.maps.clone(), the_map, MAP, maps));
+    let of_members = Selection { fields: None, is_ours: lease::is_ours, awaited: LEADER_LEASE };
+    watches.spawn(watch(store.leases.clone(), of_members, leases));
+    let fields = Some(format!("metadata.name={MAP}"));
+    let the_map = Selection { fields, is_ours: |name| name == MAP, awaited: MAP };
+    watches.spawn(watch(store.maps.clone(), the_map, maps));
     let mut driver = Driver::new(parts, store);
     // Before all Leases were seen once, a member knows too little to join.
-    while let Some(shown) = leases_shown.recv().await {
-        if matches!(shown, Shown::Listed) {
-            break;
+    loop {
+        tokio::select! {
+            biased;
+            shown = leases_shown.recv() => match shown {
+                Some(Shown::Listed) | None => break,
+                Some(shown) => driver.lease_shown(shown),
+            },
+            command = driver.parts.commands.recv() => match command {
+                Some(Command::Stop) => driver.step(Event::Stop),
+                Some(Command::Labelled(labelled)) => driver.labelled = labelled,
+                // It has no slots yet.
+                Some(Command::Listed(_) | Command::Drained(_)) => {}
+                None => return true,
+            },
         }
-        driver.lease_shown(shown);
+        if driver.over {
+            return !driver.deaf;
+        }
     }
-    driver.step(Event::Labelled(false));
+    driver.step(Event::Labelled(driver.labelled));
     let mut ticks = interval(driver.parts.policy.interval / 8);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !driver.over {

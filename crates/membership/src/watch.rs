@@ -15,7 +15,7 @@ use kube::core::Resource;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::Sender;
 use tokio::time::{sleep, timeout};
-use tracing::debug;
+use tracing::warn;
 
 /// An object that a watch shows.
 #[derive(Debug)]
@@ -37,15 +37,31 @@ const GRACE: Duration = Duration::from_secs(20);
 /// The pause before a LIST after the first one.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Watches until the receiver is gone. `awaited` names an object that is reported absent if it is.
-pub async fn watch<K>(api: Api<K>, only: ListParams, awaited: &'static str, shown: Sender<Shown<K>>)
+/// The objects that a watch shows.
+pub struct Selection {
+    /// The field selector.
+    pub fields: Option<String>,
+    /// Whether an object of this name is one of them. Not a label selector: an object without its label would
+    /// be absent for the watch, and present for a read by name.
+    pub is_ours: fn(&str) -> bool,
+    /// The name of an object that is reported absent if it is.
+    pub awaited: &'static str,
+}
+
+/// Watches until the receiver is gone.
+pub async fn watch<K>(api: Api<K>, only: Selection, shown: Sender<Shown<K>>)
 where
     K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
 {
-    let mut known = BTreeSet::from([awaited.to_owned()]);
+    let mut known = BTreeSet::from([only.awaited.to_owned()]);
+    let mut said = String::new();
     while !shown.is_closed() {
-        if let Err(error) = list_and_watch(&api, &only, &mut known, &shown).await {
-            debug!(kind = %K::kind(&()), error, "a watch ended and is begun again");
+        if let Err(error) = list_and_watch(&api, &only, &mut known, &shown).await
+            && error != said
+        {
+            // Once for each cause, and not each second: without Leases a replica waits for ever.
+            warn!(kind = %K::kind(&()), error, "a watch of the replicas ended and is begun again");
+            said = error;
         }
         sleep(PAUSE).await;
     }
@@ -53,18 +69,19 @@ where
 
 async fn list_and_watch<K>(
     api: &Api<K>,
-    only: &ListParams,
+    only: &Selection,
     known: &mut BTreeSet<String>,
     shown: &Sender<Shown<K>>,
 ) -> Result<(), String>
 where
     K: Clone + Debug + DeserializeOwned + Resource<DynamicType = ()> + Send + 'static,
 {
-    let listed = timeout(PATIENCE, api.list(only)).await.map_err(|_| "no answer")?;
+    let parameters = ListParams { field_selector: only.fields.clone(), ..ListParams::default() };
+    let listed = timeout(PATIENCE, api.list(&parameters)).await.map_err(|_| "no answer")?;
     let listed = listed.map_err(|error| error.to_string())?;
     let mut version = listed.metadata.resource_version.unwrap_or_default();
     let mut absent = known.clone();
-    for object in listed.items {
+    for object in listed.items.into_iter().filter(|object| (only.is_ours)(&name_of(object))) {
         let name = name_of(&object);
         absent.remove(&name);
         known.insert(name);
@@ -75,8 +92,7 @@ where
     }
     let _ = shown.send(Shown::Listed).await;
     let parameters = WatchParams {
-        label_selector: only.label_selector.clone(),
-        field_selector: only.field_selector.clone(),
+        field_selector: only.fields.clone(),
         timeout: Some(WATCH_SECONDS),
         ..WatchParams::default()
     };
@@ -91,12 +107,16 @@ where
             match event.map_err(|error| error.to_string())? {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     follow(&mut version, object.meta().resource_version.as_ref());
-                    known.insert(name_of(&object));
-                    let _ = shown.send(Shown::Present(object)).await;
+                    if (only.is_ours)(&name_of(&object)) {
+                        known.insert(name_of(&object));
+                        let _ = shown.send(Shown::Present(object)).await;
+                    }
                 }
                 WatchEvent::Deleted(object) => {
                     follow(&mut version, object.meta().resource_version.as_ref());
-                    let _ = shown.send(Shown::Absent(name_of(&object), parse(&version)?)).await;
+                    if (only.is_ours)(&name_of(&object)) {
+                        let _ = shown.send(Shown::Absent(name_of(&object), parse(&version)?)).await;
+                    }
                 }
                 WatchEvent::Bookmark(bookmark) => version.clone_from(&bookmark.metadata.resource_version),
                 WatchEvent::Error(status) => return Err(status.message),

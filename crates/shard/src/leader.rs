@@ -27,15 +27,15 @@ impl Awaited {
         }
     }
 
-    /// The owners that have kept another member waiting for longer than a drain can take.
+    /// The owners that have kept another member waiting for longer than a drain can take; each again when
+    /// as much time has passed once more.
     pub fn overdue(&mut self, at: Duration, patience: Duration) -> BTreeSet<Incarnation> {
-        let mut late = BTreeSet::new();
-        self.0.retain(|_, (entry, since)| {
-            let overdue = at.saturating_sub(*since) > patience;
-            late.extend(entry.owner.clone().filter(|_| overdue));
-            !overdue
+        let overdue = self.0.values_mut().filter(|(_, since)| at.saturating_sub(*since) > patience);
+        let restarted = overdue.map(|(entry, since)| {
+            *since = at;
+            entry.owner.clone()
         });
-        late
+        restarted.flatten().collect()
     }
 }
 
@@ -61,7 +61,7 @@ pub fn plan(map: &mut SlotMap, peers: &Peers, at: Duration, policy: &Policy, wal
             Some(_) => {}
         }
     }
-    map.duration = map.duration.max(policy.duration).max(peers.longest());
+    map.duration = peers.slowest(map, at, policy);
 }
 
 /// The owners that a member which leaves hands its slots over to.
@@ -81,4 +81,21 @@ pub fn successors(
 fn planned(map: &SlotMap, members: &BTreeSet<Incarnation>) -> BTreeMap<Slot, Option<Incarnation>> {
     let next = |entry: &Entry| entry.next.clone().filter(|next| members.contains(next));
     map.slots.iter().map(|(slot, entry)| (*slot, next(entry).or_else(|| entry.owner.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_goes_on_keeping_others_waiting_is_named_again() {
+        let life = |name| Incarnation::new(name, "x");
+        let mut map = SlotMap::without_owners([Slot(3)], Duration::from_secs(10), false);
+        map.seize(Slot(3), life("a"), 1);
+        map.propose(Slot(3), Some(life("b")));
+        let mut awaited = Awaited::default();
+        awaited.see(&map, Duration::ZERO);
+        let mut late = |at| awaited.overdue(Duration::from_secs(at), Duration::from_secs(66)).len();
+        assert_eq!([66, 67, 68, 133, 134].map(&mut late), [0, 1, 0, 0, 1]);
+    }
 }

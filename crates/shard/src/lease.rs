@@ -17,7 +17,7 @@ pub struct LeaseRecord {
     pub pod: String,
     /// Counts the writes of one holder: a read shows which of them arrived.
     pub renewals: u64,
-    /// Counts the changes of holder. It never falls, so a holder that is put back by hand is noticed.
+    /// Counts the changes of holder, so a holder that is put back by hand is noticed.
     pub transitions: u64,
     /// The duration by which its holder acts.
     pub duration: Duration,
@@ -31,8 +31,26 @@ impl LeaseRecord {
     /// The same Lease without a holder.
     #[must_use]
     pub fn emptied(&self) -> Self {
-        let transitions = self.transitions.saturating_add(1);
+        let transitions = self.next_transition();
         LeaseRecord { holder: None, transitions, leaving: false, ..self.clone() }
+    }
+
+    /// The count of transitions after one more. `leaseTransitions` holds 31 bits; after the largest number
+    /// comes 1, which is a change as well.
+    pub fn next_transition(&self) -> u64 {
+        self.transitions % LARGEST_COUNT + 1
+    }
+
+    /// The Lease of this name. A life of another Lease is no holder of this one: that nobody renews a copy
+    /// says nothing about the life that it names.
+    #[must_use]
+    pub fn under(self, name: &str) -> Self {
+        let foreign = |holder: &Incarnation| holder.lease() != name;
+        let holder = match self.holder {
+            Some(holder) if foreign(&holder) => Some(Incarnation::new(name, "stranger")),
+            holder => holder,
+        };
+        LeaseRecord { holder, ..self }
     }
 }
 
@@ -59,7 +77,12 @@ pub struct WatchedLease {
     since: Duration,
     /// When the present holder was first seen.
     holder_since: Duration,
+    /// When it was first seen with its present duration.
+    duration_since: Duration,
 }
+
+/// The largest `leaseTransitions`, an int32 of which the API server refuses negative values.
+const LARGEST_COUNT: u64 = i32::MAX as u64;
 
 /// An empty Lease is deleted after this many durations.
 const ORPHANED_AFTER: u32 = 60;
@@ -67,7 +90,7 @@ const ORPHANED_AFTER: u32 = 60;
 impl WatchedLease {
     /// A Lease that is seen for the first time.
     pub fn new(seen: Seen<LeaseRecord>, at: Duration) -> Self {
-        WatchedLease { seen, since: at, holder_since: at }
+        WatchedLease { seen, since: at, holder_since: at, duration_since: at }
     }
 
     /// Takes in what was seen now. A version that is older than the known one came late and is ignored.
@@ -76,8 +99,11 @@ impl WatchedLease {
             return;
         }
         let holder = seen.value.as_ref().and_then(|lease| lease.holder.as_ref());
+        let duration = seen.value.as_ref().map(|lease| lease.duration);
         if holder != self.holder() {
-            self.holder_since = at;
+            (self.holder_since, self.duration_since) = (at, at);
+        } else if duration != self.record().map(|lease| lease.duration) {
+            self.duration_since = at;
         }
         self.seen = seen;
         self.since = at;
@@ -121,6 +147,11 @@ impl WatchedLease {
     /// How long the present holder has been seen.
     pub fn held(&self, at: Duration) -> Duration {
         at.saturating_sub(self.holder_since)
+    }
+
+    /// How long the present holder has been seen with its present duration.
+    pub fn steady(&self, at: Duration) -> Duration {
+        at.saturating_sub(self.duration_since)
     }
 
     /// The life that holds it.
@@ -191,6 +222,12 @@ mod tests {
     fn only_a_ready_lease_is_above_expired() {
         use LeaseState::{Dead, Expired, Orphaned, Ready, Uncertain};
         assert!(Ready > Expired && Expired > Uncertain && Uncertain > Dead && Dead > Orphaned);
+    }
+
+    #[test]
+    fn transitions_go_on_after_the_largest_number_that_can_be_stored() {
+        let after = |transitions| LeaseRecord { transitions, ..LeaseRecord::default() }.emptied().transitions;
+        assert_eq!([0, 7, LARGEST_COUNT - 1, LARGEST_COUNT].map(after), [1, 8, LARGEST_COUNT, 1]);
     }
 
     #[test]

@@ -125,7 +125,8 @@ impl Member {
                 // A leader that fell silent may act for its slots all the same: it is not proved gone.
                 self.leadership.see(seen, at);
             }
-            Event::LeaseSeen { name, seen } => {
+            Event::LeaseSeen { name, mut seen } => {
+                seen.value = seen.value.map(|record| record.under(&name));
                 if name == self.me.lease() {
                     let gone = self.lease.see(seen.clone(), at);
                     gone.into_iter().for_each(|gone| self.peers.prove(gone));
@@ -162,6 +163,8 @@ impl Member {
             Event::Stop => {
                 self.stopping = true;
                 self.lease.leave();
+                // The drain may take long, and others may need a leader meanwhile.
+                self.leadership.release();
             }
         }
     }
@@ -263,6 +266,7 @@ impl Member {
         }
         if self.stopping {
             map.withdraw(&self.me);
+            map.duration = map.duration.max(self.peers.longest());
         }
     }
 
@@ -277,7 +281,7 @@ impl Member {
     }
 
     /// After the last hand-over the Leases are emptied, and the program can end. A slot that is granted after
-    /// that stays behind: whoever seizes it sees the empty Lease.
+    /// that stays behind: the replica that seizes it sees the empty Lease.
     fn end(&mut self, effects: &mut Vec<Effect>) {
         if !self.stopping {
             return;
@@ -287,12 +291,13 @@ impl Member {
             if named || !self.holdings.is_empty() {
                 return;
             }
-            self.leadership.release();
             if self.leadership.standing() != Standing::Holder {
                 self.lease.release();
             }
         }
-        if matches!(self.lease.standing(), Standing::Released | Standing::Outside) {
+        // A claim that is on its way would make a member of this life when it has ended.
+        let never_joined = self.lease.standing() == Standing::Outside && self.lease.is_settled();
+        if never_joined || self.lease.standing() == Standing::Released {
             self.over = true;
             effects.push(Effect::Exit);
         }

@@ -11,6 +11,7 @@ use crate::defect::Defect;
 use crate::event::{Effect, Outcome};
 use crate::incarnation::{Gone, Incarnation};
 use crate::lease::{LeaseRecord, LeaseState, WatchedLease};
+use crate::map::SlotMap;
 use crate::policy::Policy;
 use crate::version::{Seen, Version};
 
@@ -90,6 +91,21 @@ impl Peers {
     pub fn longest(&self) -> Duration {
         let held = self.leases.values().filter(|lease| lease.holder().is_some());
         held.filter_map(|lease| Some(lease.record()?.duration)).max().unwrap_or_default()
+    }
+
+    /// The longest duration by which an owner that `map` names may act, at least that of `policy`. That of
+    /// the map falls once each of those lives has held its Lease, with a duration that did not change, for
+    /// as long as a Lease of the longer duration lasts. An edit of the Lease of a silent owner shortens
+    /// nothing: that Lease is emptied first.
+    pub fn slowest(&self, map: &SlotMap, at: Duration, policy: &Policy) -> Duration {
+        let known = policy.duration.max(self.longest());
+        let slowest = map.duration.max(known);
+        let is_steady = |life: &Incarnation| {
+            let lease = self.leases.get(life.lease()).filter(|lease| lease.holder() == Some(life));
+            lease.is_some_and(|lease| lease.steady(at) >= policy.expiry(slowest))
+        };
+        let mut lives = map.slots.values().flat_map(|entry| entry.owner.iter().chain(&entry.next));
+        if known < slowest && lives.all(is_steady) { known } else { slowest }
     }
 
     fn state(&self, lease: &WatchedLease, at: Duration, slowest: Duration, policy: &Policy) -> LeaseState {

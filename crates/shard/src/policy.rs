@@ -25,7 +25,7 @@ pub struct Policy {
     /// The longest life of a request that was sent.
     pub request_lifetime: Duration,
     /// Nothing is moved to a member before it has been seen for this time. A member that leaves meanwhile
-    /// hands over to it, so a rolling update moves each slot once.
+    /// hands over to it, so a replacement within that time moves each slot once.
     pub settle: Duration,
     /// The rules that a test switched off.
     pub defects: Defects,
@@ -90,8 +90,9 @@ impl Policy {
         fifths(duration, 12)
     }
 
-    /// How long the owner of a slot that was seized creates nothing. One fifth more than a request may live,
-    /// since its sender and the server may measure its life on slower clocks.
+    /// How long the owner of a slot that was seized sends no create that the stored status already permitted.
+    /// One fifth more than a request may live, since its sender and the server may measure its life on slower
+    /// clocks.
     pub fn hold(&self) -> Duration {
         fifths(self.request_lifetime, 6)
     }

@@ -125,6 +125,11 @@ impl Renewal {
         }
     }
 
+    /// Whether every write of it has ended, and is known to be applied or not.
+    pub fn is_settled(&self) -> bool {
+        self.in_flight.is_none() && self.writes.is_empty()
+    }
+
     /// A Lease that was lost may be claimed again: for the leader's, on which no safety depends.
     pub fn claim_again(&mut self) {
         if self.standing == Standing::Lost {
@@ -149,7 +154,7 @@ impl Renewal {
                 self.standing = Standing::Lost;
                 return None;
             }
-            Standing::Outside if !self.releasing => self.claim(seen, at, policy)?,
+            Standing::Outside if !self.releasing && !self.leaving => self.claim(seen, at, policy)?,
             _ => return None,
         };
         let base = seen.base();
@@ -202,7 +207,7 @@ impl Renewal {
             holder: Some(self.me.clone()),
             pod: self.pod.clone(),
             renewals: self.count.saturating_add(1),
-            transitions: seen.record().map_or(0, |lease| lease.transitions).saturating_add(1),
+            transitions: seen.record().map_or(1, LeaseRecord::next_transition),
             duration: policy.duration,
             leaving: self.leaving,
             knows_map: self.knows_map,

@@ -16,19 +16,35 @@ use framework_shard::Policy;
 use framework_shard::defect::{Defect, Defects};
 use world::World;
 
+/// The longest Lease of replicas with different ones.
+const LONGEST: Duration = Duration::from_secs(20);
+
 fn policy(defects: Defects) -> Policy {
     let secs = Duration::from_secs;
     Policy { defects, ..Policy::new(secs(10), secs(2), secs(3), secs(28)).unwrap() }
 }
 
+/// That of a replica whose Lease lasts this many seconds.
+fn lease_of(seconds: u64) -> Policy {
+    let secs = Duration::from_secs;
+    Policy::new(secs(seconds), secs(1), secs(1), secs(28)).unwrap()
+}
+
 /// A life of up to five replicas with 14 disturbances, then time to settle.
 fn history(seed: u64, defects: Defects) -> Result<World, String> {
-    let mut world = World::new(seed, policy(defects), 4);
+    lead(World::new(seed, policy(defects), 4))
+}
+
+fn lead(mut world: World) -> Result<World, String> {
     for name in ["a", "b", "c"] {
         world.join(name, &format!("pod of {name}"));
     }
     world.run(45_000)?;
     for change in 0..14 {
+        if world.mixed {
+            let seconds = 5 << world.dice(3);
+            world.policy = lease_of(seconds);
+        }
         disturb(&mut world, change);
         let pause = i64::from(world.dice(30)) * 1000;
         world.run(world.time + pause)?;
@@ -62,6 +78,7 @@ fn disturb(world: &mut World, change: u64) {
         8 => world.delete_lease(&name),
         9 | 10 => world.set_clock(one),
         11 if world.dice(3) == 0 => world.delete_map(),
+        11 if world.mixed => world.shorten_by_hand(&name, Duration::from_secs(1)),
         12 => {
             let long = i64::from(world.dice(80)) * 1000;
             world.cut(one, 0, long);
@@ -86,6 +103,20 @@ fn a_slot_has_one_owner_in_every_history_and_all_have_one_at_the_end() {
         }
     }
     assert!(writes > 1200, "{writes} writes of the map: hardly anything happened");
+}
+
+#[test]
+fn replicas_with_leases_of_different_durations_are_as_safe() {
+    let mut falls = 0;
+    for seed in 0..150 {
+        let mut world = World::new(seed, lease_of(20), 4);
+        world.mixed = true;
+        match lead(world) {
+            Ok(world) => falls += u64::from(world.store.map.is_some_and(|(_, map)| map.duration < LONGEST)),
+            Err(claim) => panic!("seed {seed}: {claim}"),
+        }
+    }
+    assert!(falls > 20, "in {falls} histories the duration fell");
 }
 
 /// The number of seeds after which a missing rule shows.

@@ -32,7 +32,7 @@ pub struct Replica {
     pub member: Member,
     pub me: Incarnation,
     pub clocks: Clocks,
-    policy: Policy,
+    pub policy: Policy,
     /// Until when each slot is owned, by the clock of the policy.
     owned: BTreeMap<Slot, Duration>,
     held: BTreeMap<Slot, Duration>,

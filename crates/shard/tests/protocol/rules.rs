@@ -1,12 +1,14 @@
 //! One rule after another, in worlds where only one thing goes wrong.
 
+use std::time::Duration;
+
 use framework_message::Slot;
 use framework_shard::Incarnation;
 use framework_shard::defect::Defects;
 use framework_shard::map::Entry;
 
-use crate::policy;
 use crate::world::World;
+use crate::{lease_of, policy};
 
 const SLOT: Slot = Slot(0);
 
@@ -235,4 +237,94 @@ fn the_lease_of_a_replica_that_is_long_dead_is_deleted() {
     let waited = until(&mut world, 900, |world| !world.store.leases.contains_key(dead.lease()));
     assert!(waited > 200, "after sixty durations of ten seconds: {waited} s");
     world.is_settled().unwrap();
+}
+
+#[test]
+fn a_copy_of_a_lease_proves_nobody_gone() {
+    let mut world = settled(&["a", "b"]);
+    let (before, life) = (entry(&world).clone(), owner(&world));
+    let (_, record) = world.store.leases[life.lease()].clone();
+    world.store.write_lease("copy", None, record);
+    world.show_lease("copy");
+    run(&mut world, 40);
+    assert_eq!((entry(&world), world.acting(SLOT)), (&before, vec![&life]));
+}
+
+#[test]
+fn slots_of_the_dead_get_an_owner_while_the_leader_drains() {
+    let mut world = settled(&["a", "b", "c"]);
+    let (_, leads) = world.store.leases["frameworkcontroller-leader"].clone();
+    let leader = leads.holder.unwrap();
+    world.drains_hang = true;
+    world.stop(number(&world, &leader));
+    run(&mut world, 1);
+    let dead = world.replicas.values().map(|one| one.me.clone()).find(|one| *one != leader).unwrap();
+    world.crash(number(&world, &dead));
+    let is_owner = |entry: &Entry| entry.owner.as_ref() == Some(&dead);
+    let freed = |world: &World| !world.store.map.as_ref().unwrap().1.slots.values().any(is_owner);
+    assert!(until(&mut world, 40, freed) < 20);
+}
+
+#[test]
+fn a_replica_that_is_stopped_while_it_joins_gets_no_slots() {
+    for delay in (0..1000).step_by(20) {
+        let mut world = settled(&["a", "b"]);
+        let joined = world.join("c", "pod of c");
+        let life = world.replicas[&joined].me.clone();
+        world.run(world.time + delay).unwrap();
+        world.stop(joined);
+        for _ in 0..300 {
+            world.run(world.time + 100).unwrap();
+            assert!(!world.store.map.as_ref().unwrap().1.names(&life), "stopped after {delay} ms");
+        }
+    }
+}
+
+fn duration(world: &World) -> u64 {
+    world.store.map.as_ref().unwrap().1.duration.as_secs()
+}
+
+/// A world in which one replica with a Lease of 60 s is replaced by two with a Lease of 10 s.
+fn after_long_leases() -> World {
+    let mut world = World::new(7, lease_of(60), 4);
+    world.calm = true;
+    let long = world.join("long", "its pod");
+    run(&mut world, 60);
+    world.policy = policy(Defects::NONE);
+    world.join("a", "pod of a");
+    world.join("b", "pod of b");
+    run(&mut world, 60);
+    world.stop(long);
+    until(&mut world, 40, |world| world.replicas.len() == 2);
+    assert_eq!(duration(&world), 60);
+    world
+}
+
+#[test]
+fn a_take_over_is_short_again_once_no_replica_has_a_long_lease() {
+    let mut world = after_long_leases();
+    until(&mut world, 90, |world| duration(world) == 10);
+    world.is_settled().unwrap();
+    let dead = owner(&world);
+    world.crash(number(&world, &dead));
+    assert!(until(&mut world, 20, |world| owner(world) != dead) >= 9);
+}
+
+#[test]
+fn an_edit_that_shortens_the_lease_of_a_silent_owner_frees_nothing() {
+    let mut world = after_long_leases();
+    world.policy = lease_of(60);
+    let long = world.join("long", "its next pod");
+    let life = world.replicas[&long].me.clone();
+    until(&mut world, 90, |world| world.store.map.as_ref().unwrap().1.names(&life));
+    run(&mut world, 100);
+    let slot = |world: &World| {
+        let map = &world.store.map.as_ref().unwrap().1;
+        map.slots.iter().find(|(_, entry)| entry.owner.as_ref() == Some(&life)).map(|(slot, _)| *slot)
+    };
+    let begun = slot(&world).expect("it owns one");
+    world.cut(long, 0, 300_000);
+    run(&mut world, 1);
+    world.shorten_by_hand(life.lease(), Duration::from_secs(1));
+    assert!(until(&mut world, 120, |world| slot(world).is_none()) >= 60, "{begun}");
 }

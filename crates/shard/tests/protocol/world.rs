@@ -4,9 +4,11 @@
 //! slot while a create of another one is on the way.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use framework_message::{Slot, Slots};
 use framework_shard::event::{Effect, Event};
+use framework_shard::lease::LeaseRecord;
 use framework_shard::{Incarnation, Policy};
 
 use crate::network::unanswered;
@@ -35,6 +37,8 @@ pub struct World {
     pub store: Store,
     pub replicas: BTreeMap<u64, Replica>,
     pub calm: bool,
+    /// Replicas that join have Leases of different durations.
+    pub mixed: bool,
     /// No write of the map arrives.
     pub puts_are_lost: bool,
     /// No listing ends.
@@ -46,7 +50,8 @@ pub struct World {
     /// Listings that were asked for.
     pub lists: u64,
     pub random: fastrand::Rng,
-    policy: Policy,
+    /// That of replicas which join.
+    pub policy: Policy,
     slots: Vec<Slot>,
     queue: BTreeMap<(i64, u64), (u64, Item)>,
     frozen: BTreeMap<u64, i64>,
@@ -63,6 +68,7 @@ impl World {
             store: Store::default(),
             replicas: BTreeMap::new(),
             calm: false,
+            mixed: false,
             puts_are_lost: false,
             lists_hang: false,
             drains_hang: false,
@@ -133,6 +139,14 @@ impl World {
         }
     }
 
+    /// A user sets the duration of a Lease.
+    pub fn shorten_by_hand(&mut self, name: &str, duration: Duration) {
+        if let Some((version, record)) = self.store.leases.get(name).cloned() {
+            self.store.write_lease(name, Some(version), LeaseRecord { duration, ..record });
+            self.show_lease(name);
+        }
+    }
+
     pub fn delete_lease(&mut self, name: &str) {
         self.store.delete_lease(name);
         self.show_lease(name);
@@ -184,7 +198,7 @@ impl World {
                 None => return,
             },
             Item::Tick => {
-                let pause = i64::try_from(self.policy.interval.as_millis()).unwrap() / 5;
+                let pause = i64::try_from(replica.policy.interval.as_millis()).unwrap() / 5;
                 self.later(number, pause, Item::Tick);
                 self.create(number);
                 Event::Tick
@@ -251,12 +265,12 @@ impl World {
             Effect::Drain(slots) => self.later(number, quick, Item::Drained(slots)),
             Effect::Rejoin | Effect::Exit => {
                 let Some(replica) = self.replicas.remove(&number) else { return };
-                let former = number;
+                let (former, policy) = (number, replica.policy);
                 if effect == Effect::Rejoin {
                     let pod = format!("pod of {}", replica.me.lease());
                     let number = self.join(replica.me.lease(), &pod);
                     let again = |one: &mut Replica| {
-                        *one = Replica::again(self.policy, one.me.clone(), &pod, one.clocks, &self.slots);
+                        *one = Replica::again(policy, one.me.clone(), &pod, one.clocks, &self.slots);
                     };
                     self.replicas.entry(number).and_modify(again);
                     if let Some(until) = self.cut.get(&former).filter(|until| **until > self.time) {

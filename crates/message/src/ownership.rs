@@ -1,4 +1,4 @@
-//! Which replica may act for a Framework. This is the only module with knowledge of shards.
+//! Whether this replica may act for a Framework: the one value that all parts of the program ask.
 //!
 //! Ownership is checked before a Framework is evaluated, and again before a request is sent for it. Every
 //! part of one program holds the same value: all parts see a change at the same time. A controller that runs

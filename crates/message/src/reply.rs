@@ -49,6 +49,11 @@ impl Rejection {
         self.retry_after.map(|pause| pause.min(LONGEST_PAUSE))
     }
 
+    /// Whether the same request would be refused again, as long as nobody changes the object or the policy.
+    pub fn is_permanent(&self) -> bool {
+        matches!(self.code, 400 | 403 | 422)
+    }
+
     /// Whether the API server has too much to do. It says so before it looks at the request, and therefore
     /// without a Status. A 429 with a Status concerns the request: a webhook or a quota sent it.
     pub fn is_overload(&self) -> bool {

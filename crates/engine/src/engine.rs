@@ -106,6 +106,15 @@ struct Sending {
     budget: Budget,
     in_flight: InFlight,
     trouble: Trouble,
+    /// Others wait for the budget, too, and it never fills.
+    is_contended: bool,
+}
+
+impl Sending {
+    /// The part of the budget that pays for the next request.
+    fn part(&self) -> Part {
+        if self.is_contended { Part::Whole } else { self.dispatch.part() }
+    }
 }
 
 /// An engine that is stepped by events; see the module.
@@ -144,6 +153,7 @@ impl Engine {
                 budget: Budget::new(settings.qps, settings.burst, concurrency),
                 in_flight: InFlight::default(),
                 trouble: Trouble::default(),
+                is_contended: false,
             },
             pace: Pace::new(windows),
             settings,
@@ -238,11 +248,11 @@ impl Engine {
     /// When, on the steady clock, [`Engine::turn`] must be called again even without an event.
     pub fn next_wake(&self) -> Option<Duration> {
         let Sending { dispatch, budget, .. } = &self.sending;
-        let sending = if dispatch.is_empty() { None } else { budget.next(self.now.steady, dispatch.part()) };
-        let draining = self.drain.next(self.settings.request_lifetime, self.now.steady);
+        let sending =
+            if dispatch.is_empty() { None } else { budget.next(self.now.steady, self.sending.part()) };
         let asking =
             self.clock.probe.next().and_then(|at| Some(at.max(budget.next(self.now.steady, Part::Whole)?)));
-        [self.ready.next(), sending, asking, draining].into_iter().flatten().min()
+        [self.ready.next(), sending, asking].into_iter().flatten().min()
     }
 
     /// Counts all Frameworks and their objects: costs O(Frameworks).
@@ -258,7 +268,7 @@ impl Engine {
 
     /// Sends no new acts for these slots; their unrecorded outcomes are written once more.
     pub fn drain(&mut self, now: Now, slots: Slots) {
-        let slots = self.drain.begin(slots, now.steady);
+        let slots = self.drain.begin(slots);
         if slots.is_empty() {
             return;
         }
@@ -282,7 +292,7 @@ impl Engine {
         }
     }
 
-    /// The drained slots that are settled, or have been drained for the longest life of a request.
+    /// The drained slots that are settled: nothing that was sent for them can land any more.
     pub fn drained(&self) -> Slots {
         if self.drain.is_empty() {
             return Slots::NONE;
@@ -295,7 +305,7 @@ impl Engine {
         };
         let mut unsettled: Slots = states.filter(is_unsettled).map(|(_, state)| state.slot).collect();
         unsettled.extend(Slot::all().filter(|slot| self.sending.in_flight.of_slot(*slot) > 0));
-        self.drain.done(unsettled, self.settings.request_lifetime, self.now.steady)
+        self.drain.done(unsettled)
     }
 
     /// Whether a create or a status write of unknown outcome may land when another replica has the slot: the

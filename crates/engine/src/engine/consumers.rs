@@ -67,6 +67,12 @@ impl Engine {
         reported.insert(key.clone(), consumer);
     }
 
+    /// Whether permissions to send are lent to others that wait for them. They leave nothing in the budget,
+    /// so no request waits until there is more than its own permission.
+    pub fn contend(&mut self, is_contended: bool) {
+        self.sending.is_contended = is_contended;
+    }
+
     /// Lends the permission to send one request, if the budget allows it.
     pub fn lend(&mut self, now: Now) -> bool {
         self.sending.budget.take(now.steady, Part::Whole)

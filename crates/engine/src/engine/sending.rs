@@ -26,9 +26,7 @@ impl Engine {
             self.clock.probe.send(ticket, now.steady);
             self.effects.push(Effect::Send { ticket, request: Request::AskTime, leave_by: None });
         }
-        while !self.sending.dispatch.is_empty()
-            && self.sending.budget.take(now.steady, self.sending.dispatch.part())
-        {
+        while !self.sending.dispatch.is_empty() && self.sending.budget.take(now.steady, self.sending.part()) {
             if !self.send_next(now) {
                 self.sending.budget.give_back();
             }

@@ -31,6 +31,27 @@ fn a_large_framework_does_not_hold_up_the_small_ones() {
     assert!(cluster.count("create big-w") > begun + 50, "and the large one goes on");
 }
 
+#[test]
+fn a_large_framework_goes_on_while_others_borrow_all_that_they_get() {
+    let settings = EngineSettings { qps: 100.0, burst: 100, ..generous() };
+    let mut cluster = Cluster::with(policy(), settings);
+    cluster.create_framework("big", 2000);
+    cluster.deliver();
+    cluster.live(SECOND * 2);
+    let begun = cluster.count("create big-w");
+    cluster.engine.contend(true);
+    for turn in 0..10_000 {
+        let now = cluster.now();
+        // One of them goes first in each second turn.
+        if turn % 2 == 0 && cluster.engine.lend(now) {
+            cluster.engine.repaid(now, &Reply::Done);
+        }
+        cluster.live(Duration::from_millis(1));
+    }
+    let created = cluster.count("create big-w") - begun;
+    assert!(created > 250, "half of a thousand, or nearly: {created}");
+}
+
 /// How long the slowest of 40 small ones, four a second, waits for its Pod.
 fn slowest(large: usize) -> Duration {
     let settings = EngineSettings { qps: 100.0, burst: 100, ..generous() };

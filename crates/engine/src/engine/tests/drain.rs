@@ -44,14 +44,12 @@ fn created_pods_are_recorded_and_nothing_else_is_begun() {
 }
 
 #[test]
-fn a_request_that_hangs_does_not_hold_a_stop_up_for_ever() {
+fn a_request_that_hangs_keeps_its_slot_unsettled() {
     let mut cluster = Cluster::new(policy());
     cluster.creating("job", 1);
     cluster.step(Event::Drain(Slots::ALL));
-    cluster.pass(SECOND * 27);
-    assert!(!cluster.heard.drained);
-    cluster.pass(SECOND * 2);
-    assert!(cluster.heard.drained);
+    cluster.pass(SECOND * 60);
+    assert!(!cluster.heard.drained, "its owner gives it up, and says that it is unsettled");
 }
 
 #[test]

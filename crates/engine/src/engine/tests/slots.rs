@@ -295,7 +295,31 @@ fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
     cluster.pass(SECOND * 27);
     assert_eq!(cluster.heard.drained_slots.and(slots), Slots::NONE, "{:?}", cluster.log);
     cluster.pass(SECOND * 2);
+    cluster.serve("holder job-w-0");
+    cluster.pass(SECOND * 2);
     assert_eq!(cluster.heard.drained_slots.and(slots), slots, "{:?}", cluster.log);
+}
+
+#[test]
+fn a_slot_is_not_settled_while_a_repeated_status_write_may_land() {
+    let (mut cluster, ownership) = member();
+    cluster.create_framework("job", 1);
+    let slots: Slots = [slot(&cluster)].into_iter().collect();
+    cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
+    list(&mut cluster, Selection::whole(1, Slots::ALL));
+    slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
+    cluster.step(Event::Begin(Slots::ALL));
+    cluster.serve_until("create job-w-0");
+    cluster.serve("create job-w-0");
+    cluster.step(Event::Drain(slots));
+    cluster.pass(SECOND * 12);
+    cluster.answer("put job", Reply::Unknown("reset".into()));
+    cluster.pass(SECOND * 2);
+    cluster.serve("get job");
+    cluster.pass(SECOND * 12);
+    cluster.answer("put job", Reply::Unknown("reset".into()));
+    cluster.pass(SECOND * 3);
+    assert_eq!(cluster.heard.drained_slots.and(slots), Slots::NONE, "{:?}", cluster.log);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub enum Decision {
 /// The rule of the retry policy that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// The code allows no retry, whatever the policy: a stop, a deadline, the end of the Framework's attempt.
+    /// The code allows no retry under any policy: a stop, a deadline, the end of the Framework's attempt.
     Final,
     /// `fancyRetryPolicy` retries a transient failure, and does not count it.
     Transient,

@@ -296,10 +296,12 @@ impl Advance<'_> {
         };
         let retried = task.retry_policy_status;
         let decision = retry::decide(role.task.retry_policy, retried, end.code, &end.r#type);
-        let Decision::Retry { accountable, .. } = decision else { return complete(task, at) };
-        if task.deletion_pending {
+        // A retry that waits was decided before: only its time, or the removal of the Task, is awaited.
+        let is_over = decision == Decision::Stop && retried.retry_delay_sec.is_none();
+        if task.deletion_pending || is_over {
             return complete(task, at);
         }
+        let accountable = matches!(decision, Decision::Retry { accountable: true, .. });
         let attempt = &task.attempt_status;
         let (backoff, run) = (self.policy.retry_backoff, attempt.run_time);
         let completed = attempt.completion_time.unwrap_or(at);

@@ -128,6 +128,20 @@ fn a_longer_run_ends_a_row_of_short_ones() {
 }
 
 #[test]
+fn a_retry_that_was_decided_is_not_withdrawn_by_another_policy() {
+    let mut world = framework().role("a", 1).task_retry(false, -2).world();
+    world.settle();
+    (0..6).for_each(|_| run_for(&mut world, 1));
+    assert_eq!(world.task("a", 0).retry_policy_status.retry_delay_sec, Some(1));
+    world.edit(|spec| spec.task_roles[0].task.retry_policy.max_retry_count = 0).settle();
+    assert_eq!(world.task("a", 0).state, State::AttemptCompleted);
+    world.pass(1).settle();
+    assert_eq!(world.task("a", 0).attempt_status.id, 6);
+    run_for(&mut world, 1);
+    assert_eq!(world.task("a", 0).state, State::Completed, "the next one is decided by it");
+}
+
+#[test]
 fn a_row_of_short_runs_is_reported_at_each_step_and_not_for_ever() {
     let mut world = framework().role("a", 1).task_retry(false, -2).world();
     world.settle();

@@ -84,7 +84,8 @@ impl<'a> Acts<'a> {
         let wanted = self.status.state == State::AttemptCreationPending
             && spec.execution_type == ExecutionType::Start
             && self.o.framework.metadata.deletion_timestamp.is_none()
-            && !queue::waits(self.status, self.o, self.policy);
+            && !queue::waits(self.status, self.o, self.policy)
+            && !lifetime::may_be_over(self.o, self.m);
         let create = self.o.objects.config_map_create.as_ref();
         if wanted && self.may_create(create) {
             self.act(Action::CreateConfigMap { instance });

@@ -5,7 +5,7 @@
 //! After a crash, a ConfigMap of this Framework is taken over as long as there is no status. Later it is an
 //! orphan, as any object that a status does not record.
 
-use framework_api::FrameworkStatus;
+use framework_api::{ExecutionType, FrameworkStatus};
 
 use crate::first_attempt::{FIRST, permits};
 use crate::framework::{Step, init};
@@ -26,9 +26,15 @@ pub(crate) enum First {
 /// Decides the first step. `is_held`: the attempt may not begin.
 pub(crate) fn first(o: &Observed<'_>, m: &Moment, policy: &Policy, is_held: bool) -> First {
     let create = Action::CreateConfigMap { instance: FIRST };
-    let is_held = is_held || lifetime::may_be_over(o, m) || lifetime::is_over(o, m);
-    let begins = !is_held && permits(o.framework, &create, policy);
-    let map = if begins { first_map(o) } else { FirstMap::Prevented };
+    let is_late = lifetime::may_be_over(o, m) || lifetime::is_over(o, m);
+    let begins = !is_held && !is_late && permits(o.framework, &create, policy);
+    // Somebody may have removed the status of a Framework that runs. It ends as it would have, Pods first.
+    let ends = !is_held && (is_late || o.framework.spec.execution_type == ExecutionType::Stop);
+    let map = match first_map(o) {
+        FirstMap::Created(uid) if begins || ends => FirstMap::Created(uid),
+        map if begins => map,
+        _ => FirstMap::Prevented,
+    };
     match map {
         FirstMap::Absent => First::Create(create),
         FirstMap::InFlight => First::Await,

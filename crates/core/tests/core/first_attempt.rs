@@ -71,6 +71,20 @@ fn a_stop_or_an_older_controller_deletes_a_lost_first_config_map() {
 }
 
 #[test]
+fn a_framework_without_its_status_that_is_stopped_ends_after_its_pods() {
+    let mut world = framework().role("a", 1).world();
+    world.settle().run();
+    world.hangs = true;
+    world.cluster.status = None;
+    world.stop();
+    world.settle();
+    assert!(!world.cluster.objects.pods.is_empty(), "it has its grace period");
+    assert_ne!(world.state(), State::Completed);
+    world.vanish("a", 0);
+    assert_eq!(world.settle().state(), State::Completed);
+}
+
+#[test]
 fn the_first_config_map_that_lands_after_a_whole_life_is_deleted() {
     let mut world = framework().role("a", 1).world();
     world.settle().run().exit("a", 0, 0).settle();

@@ -184,6 +184,16 @@ fn no_retry_is_begun_while_the_deadline_may_have_passed() {
     assert!(plan(&world, 99, Some(99)).persist.is_some(), "a retry");
 }
 
+#[test]
+fn no_first_attempt_is_begun_while_the_deadline_may_have_passed() {
+    let mut world = framework().role("a", 1).deadline(100).world();
+    let first = plan(&world, 100, Some(99));
+    world.cluster.status = first.persist.map(|next| *next);
+    let unsure = plan(&world, 100, Some(99));
+    assert!(unsure.act.is_empty() && unsure.proof_due.is_some(), "{unsure:?}");
+    assert!(!plan(&world, 99, Some(99)).act.is_empty(), "its ConfigMap");
+}
+
 fn completed(mut world: World) -> (World, Time) {
     world.settle().run().exit("a", 0, 0).settle();
     let at = world.status().completion_time.unwrap();

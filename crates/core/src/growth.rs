@@ -8,6 +8,8 @@
 //! removed gives its share back permanently, and the Task that replaces it is requested again. So the demand
 //! of a unit never grows once all its Tasks are stored.
 
+use std::collections::BTreeMap;
+
 use framework_api::job_kind::unit_name;
 use framework_api::name::KIND;
 use framework_api::queue::growth_unit_name;
@@ -35,68 +37,57 @@ pub struct UnitDemand {
     pub lingers: bool,
 }
 
-/// The demands of all units, that of the first unit first. Costs O(Tasks).
+/// The demands of all units, that of the first unit first. Costs O(Tasks log generations).
 pub fn unit_demands(o: &Observed<'_>, policy: &Policy) -> Vec<UnitDemand> {
     let (framework, spec) = (o.framework, &o.framework.spec);
     let roles = o.status.map_or(&[][..], FrameworkStatus::task_roles);
-    let mut demands = vec![UnitDemand::new(None, spec)];
+    let mut first = UnitDemand::new(None, spec);
     let is_tagged = |task: &TaskStatus| task.queue_unit_generation.is_some();
     if queue::stage_now(o, policy) == Stage::Waiting
         && !roles.iter().flat_map(TaskRoleStatus::tasks).any(is_tagged)
     {
         // Its Tasks follow its spec, and no attempt of it has begun.
         let numbers = spec.task_roles.iter().map(|role| u64::try_from(role.task_number).unwrap_or(0));
-        demands.iter_mut().for_each(|demand| demand.tasks = numbers.clone().collect());
-        demands.iter_mut().for_each(|demand| demand.held.clone_from(&demand.tasks));
-        return demands;
+        first.tasks = numbers.collect();
+        first.held.clone_from(&first.tasks);
+        return vec![first];
     }
     let current = framework.metadata.generation;
+    let mut demands = Demands { spec, by_generation: BTreeMap::from([(None, first)]) };
     for role in roles {
         let Some(position) = spec.task_roles.iter().position(|wanted| wanted.name == role.name) else {
-            for task in role.tasks() {
-                demand(&mut demands, task.queue_unit_generation, spec)
-                    .iter_mut()
-                    .for_each(|of| of.lingers = true);
-            }
+            role.tasks().for_each(|task| demands.of(task.queue_unit_generation).lingers = true);
             continue;
         };
         let number = spec.task_roles.get(position).map_or(0, |role| role.task_count());
         for (index, task) in role.tasks().enumerate() {
-            // Another Task takes the place of one that goes: it is part of the growth that asks for it.
-            let generation = if task.deletion_pending { current } else { task.queue_unit_generation };
-            if task.deletion_pending
-                && let Some(demand) = demand(&mut demands, task.queue_unit_generation, spec)
-            {
-                demand.hold(position);
-            }
-            if task.deletion_pending && (index >= number || current.is_none()) {
+            if !task.deletion_pending {
+                demands.of(task.queue_unit_generation).store(position, task.start_time);
                 continue;
             }
-            let Some(demand) = demand(&mut demands, generation, spec) else { continue };
-            demand.count(position);
-            demand.hold(position);
-            if !task.deletion_pending {
-                demand.since = Some(demand.since.map_or(task.start_time, |since| since.min(task.start_time)));
+            demands.of(task.queue_unit_generation).hold(position);
+            // Another Task takes the place of one that goes: it is part of the growth that asks for it.
+            if index < number && current.is_some() {
+                demands.of(current).count(position);
             }
         }
     }
-    demands.retain(|demand| demand.generation.is_none() || demand.since.is_some() || demand.is_held());
-    demands.sort_unstable_by_key(|demand| demand.generation);
-    demands
+    let is_needed =
+        |demand: &UnitDemand| demand.generation.is_none() || demand.since.is_some() || demand.is_held();
+    demands.by_generation.into_values().filter(is_needed).collect()
 }
 
-/// The demand of a unit. Tasks of one generation are neighbours: usually it is the demand of the last Task.
-fn demand<'a>(
-    demands: &'a mut Vec<UnitDemand>,
-    generation: Option<i64>,
-    spec: &FrameworkSpec,
-) -> Option<&'a mut UnitDemand> {
-    let known = demands.iter().rposition(|demand| demand.generation == generation);
-    let position = known.unwrap_or(demands.len());
-    if known.is_none() {
-        demands.push(UnitDemand::new(generation, spec));
+/// The demands by the generations in the names of their units. The first unit comes first.
+struct Demands<'a> {
+    spec: &'a FrameworkSpec,
+    by_generation: BTreeMap<Option<i64>, UnitDemand>,
+}
+
+impl Demands<'_> {
+    /// The demand of a unit. Tasks of all generations may alternate: a linear search for each is too slow.
+    fn of(&mut self, generation: Option<i64>) -> &mut UnitDemand {
+        self.by_generation.entry(generation).or_insert_with(|| UnitDemand::new(generation, self.spec))
     }
-    demands.get_mut(position)
 }
 
 impl UnitDemand {
@@ -109,15 +100,24 @@ impl UnitDemand {
         self.lingers || self.held.iter().any(|held| *held > 0)
     }
 
-    fn hold(&mut self, position: usize) {
-        if let Some(held) = self.held.get_mut(position) {
-            *held += 1;
-        }
+    /// Counts a stored Task that stays.
+    fn store(&mut self, position: usize, start: Time) {
+        self.count(position);
+        self.since = Some(self.since.map_or(start, |since| since.min(start)));
     }
 
+    /// Counts a Task that the unit requests.
     fn count(&mut self, position: usize) {
         if let Some(count) = self.tasks.get_mut(position) {
             *count += 1;
+        }
+        self.hold(position);
+    }
+
+    /// Counts a Task that the unit is still needed for.
+    fn hold(&mut self, position: usize) {
+        if let Some(held) = self.held.get_mut(position) {
+            *held += 1;
         }
     }
 }

@@ -255,3 +255,32 @@ fn a_unit_is_held_until_the_removed_tasks_are_gone() {
     world.settle();
     assert_eq!((asks(&world), held(&world)), (vec![(None, 1)], vec![(None, 1)]));
 }
+
+#[test]
+fn each_of_many_generations_in_mixed_order_asks_for_its_own_tasks() {
+    const GENERATIONS: i64 = 5_000;
+    let mut world = released(framework().role("a", 1).role("b", 1));
+    // Neighbours are of generations far apart, and those of `b` are two of each.
+    let mixed = |index: i64| 2 + index * 1_237 % GENERATIONS;
+    let start = world.cluster.now;
+    let attempt = &mut world.cluster.status.as_mut().unwrap().attempt_status;
+    for (role, of_each) in attempt.task_role_statuses.iter_mut().flatten().zip([1, 2]) {
+        let first = role.task_statuses[0].clone();
+        role.task_statuses.extend((0..of_each * GENERATIONS).map(|index| {
+            let mut task = first.clone();
+            let generation = mixed(index);
+            task.to_mut().queue_unit_generation = Some(generation);
+            task.to_mut().start_time = start.plus_seconds(generation + index);
+            task
+        }));
+    }
+    let demands = unit_demands(&world.observed(), &world.policy);
+    assert_eq!((demands[0].generation, &*demands[0].tasks), (None, &[1, 1][..]));
+    let generations: Vec<_> = demands[1..].iter().filter_map(|demand| demand.generation).collect();
+    assert_eq!(generations, (2..2 + GENERATIONS).collect::<Vec<_>>());
+    for index in 0..GENERATIONS {
+        let demand = &demands[usize::try_from(mixed(index)).unwrap() - 1];
+        assert_eq!((&*demand.tasks, &*demand.held), (&[1, 2][..], &[1, 2][..]));
+        assert_eq!(demand.since, Some(start.plus_seconds(mixed(index) + index)), "its first Task");
+    }
+}

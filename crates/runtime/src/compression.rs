@@ -15,6 +15,7 @@ use tracing::error;
 
 use framework_api::codec::{self, Effort, EncodeError};
 use framework_api::config::CompressionCodec;
+use framework_api::status::TaskRoleStatus;
 use framework_api::{FrameworkStatus, State};
 use framework_core::size::SizeLimits;
 use framework_engine::compression::{Compression, LARGEST_RAW};
@@ -56,6 +57,18 @@ struct Known {
 /// Why a status is unreadable that another client wrote without its Tasks.
 const NO_TASKS: &str =
     "status.attemptStatus: taskRoleStatuses is missing; it must be there, or taskRoleStatusesCompressed";
+
+/// Why a status is unreadable in which another client has left out a Task, or changed their order. Tasks are
+/// found by their place.
+const TASKS_OUT_OF_ORDER: &str = "status.attemptStatus.taskRoleStatuses: a Task of a TaskRole is missing or out of \
+                                  place; taskStatuses must have the indexes 0, 1 and so on";
+
+/// What is wrong with the Tasks of a status.
+fn defect_of(status: &FrameworkStatus) -> Option<&'static str> {
+    let Some(roles) = &status.attempt_status.task_role_statuses else { return Some(NO_TASKS) };
+    let in_order = |role: &TaskRoleStatus| (0..).zip(&role.task_statuses).all(|(at, task)| task.index == at);
+    (!roles.iter().all(in_order)).then_some(TASKS_OUT_OF_ORDER)
+}
 
 impl Compressor {
     /// A compressor with these settings.
@@ -145,9 +158,9 @@ impl Compressor {
     pub fn open(&self, object: &mut FrameworkObject) {
         let Ok((framework, Some(status))) = &mut object.content else { return };
         let Some(text) = &status.attempt_status.task_role_statuses_compressed else {
-            if status.attempt_status.task_role_statuses.is_none() {
+            if let Some(reason) = defect_of(status) {
                 object.content = Err(Unreadable {
-                    reason: NO_TASKS.into(),
+                    reason: reason.into(),
                     framework: Some(Arc::clone(framework)),
                     conditions: Some(status.conditions.clone()),
                 });
@@ -159,7 +172,9 @@ impl Compressor {
             return;
         }
         let compressed = status.stored(Some(text.clone()));
-        match Arc::make_mut(status).decompress() {
+        let read = Arc::make_mut(status).decompress();
+        let read = read.map_err(|error| format!("status.attemptStatus.taskRoleStatusesCompressed: {error}"));
+        match read.and_then(|read| defect_of(status).map_or(Ok(read), |defect| Err(defect.to_owned()))) {
             Ok(true) => {
                 if let Some(text) = compressed.attempt_status.task_role_statuses_compressed {
                     self.remember(Arc::clone(&object.uid), text, None, status);
@@ -168,7 +183,7 @@ impl Compressor {
             Ok(false) => {}
             Err(error) => {
                 object.content = Err(Unreadable {
-                    reason: format!("status.attemptStatus.taskRoleStatusesCompressed: {error}").into(),
+                    reason: error.into(),
                     framework: Some(Arc::clone(framework)),
                     conditions: Some(compressed.conditions),
                 });

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use framework_api::Framework;
+use framework_api::{Framework, Shared};
 use framework_engine::object::Form;
 use framework_message::Key;
 
@@ -243,6 +243,21 @@ fn a_status_without_its_tasks_is_unreadable() {
     let mut object = object(status(3, "AttemptRunning").stored(None));
     compressor(None).open(&mut object);
     assert_eq!(&*object.content.unwrap_err().reason, NO_TASKS);
+}
+
+#[test]
+fn a_status_that_lacks_a_task_or_mixes_them_up_is_unreadable() {
+    let broken = |change: fn(&mut Vec<Shared<framework_api::status::TaskStatus>>)| {
+        let mut status = FrameworkStatus::clone(&status(3, "AttemptRunning"));
+        change(&mut status.attempt_status.task_role_statuses.as_mut().unwrap()[0].task_statuses);
+        let mut object = object(status);
+        compressor(None).open(&mut object);
+        object.content.map(|_| ()).map_err(|error| error.reason.to_string())
+    };
+    assert_eq!(broken(|_| {}), Ok(()));
+    assert_eq!(broken(|tasks| drop(tasks.pop())), Ok(()), "one less is another taskNumber");
+    assert_eq!(broken(|tasks| drop(tasks.remove(1))), Err(TASKS_OUT_OF_ORDER.to_owned()));
+    assert_eq!(broken(|tasks| tasks.swap(0, 2)), Err(TASKS_OUT_OF_ORDER.to_owned()));
 }
 
 #[test]

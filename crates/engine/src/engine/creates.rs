@@ -29,6 +29,9 @@ fn pod_of(action: &Action) -> Option<&str> {
     }
 }
 
+/// A name that an object of an earlier Framework of the name holds is tried again so soon.
+const LEFTOVER: Duration = Duration::from_secs(5);
+
 impl Engine {
     /// A create got its reply; `at` is when it was sent.
     pub(super) fn created(
@@ -151,12 +154,16 @@ impl Engine {
                 self.refuse(now, key, pod, Refusal::NameConflict, &Reply::Foreign(holder), jitter);
             }
             Reply::Object(Object::ConfigMap(object)) => {
-                let owner = match object.facts.framework_uid {
+                let predecessor = object.facts.framework_uid;
+                let owner = match &predecessor {
                     Some(uid) => format!("controlled by the Framework with UID {uid}"),
                     None => "which no Framework controls".to_owned(),
                 };
                 let holder = Reply::Foreign(format!("the name is taken by a ConfigMap, {owner}"));
                 self.refuse(now, key, pod, Refusal::NameConflict, &holder, jitter);
+                if predecessor.is_some() {
+                    self.retry_soon(now, key);
+                }
             }
             Reply::Foreign(_) => self.refuse(now, key, pod, Refusal::NameConflict, &reply, jitter),
             Reply::Refused(Rejection { code: 404, .. }) => {
@@ -174,6 +181,17 @@ impl Engine {
                 let delay = delay(&reply, state.outgoing.fail(label(pod), reply.was_sent()), jitter);
                 state.outgoing.delayed.add(now.steady + delay, DelayedAction::Lookup(lookup));
             }
+        }
+    }
+
+    /// The ConfigMap of an earlier Framework of the name goes when its Pods have ended. With several replicas
+    /// the watch of another one shows that.
+    fn retry_soon(&mut self, now: Now, key: &Key) {
+        let latest = self.clock.time.after(now, LEFTOVER);
+        let known = self.cache.get_mut(key).map(|entry| &mut entry.known);
+        let create = known.and_then(|known| known.objects.config_map_create.as_mut());
+        if let Some(Outcome::Refused { retry_at, .. }) = create.map(|create| &mut create.outcome) {
+            *retry_at = latest.min(*retry_at);
         }
     }
 

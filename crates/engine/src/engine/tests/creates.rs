@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use framework_api::State;
-use framework_core::observed::PodPhase;
+use framework_core::observed::{ConfigMapFacts, PodPhase};
 
 use super::cluster::{Cluster, not_found, policy, refusal};
 use crate::event::Event;
-use crate::object::Reply;
-use framework_message::{Rejection, Slots};
+use crate::object::{ConfigMapObject, Reply};
+use framework_message::{Key, Rejection, Slots};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -247,6 +247,27 @@ fn a_name_held_by_somebody_else_is_never_deleted_and_says_whose_it_is() {
     cluster.deliver();
     cluster.live(SECOND);
     assert!(cluster.pods.contains_key("job-w-0"));
+}
+
+#[test]
+fn a_name_that_an_earlier_framework_has_left_is_taken_within_seconds() {
+    let mut cluster = Cluster::new(policy());
+    let facts = ConfigMapFacts {
+        uid: "old-map".into(),
+        framework_uid: Some("of-the-predecessor".into()),
+        deleting: false,
+    };
+    // The watch of another replica shows it.
+    let map = ConfigMapObject { key: Key::new("ns", "job"), resource_version: 1, facts, label: None };
+    cluster.config_maps.insert("job".into(), map);
+    cluster.create_framework("job", 1);
+    cluster.live(SECOND * 60);
+    assert!(condition(&cluster).contains("of-the-predecessor"), "{}", condition(&cluster));
+    let tried = cluster.count("create map");
+    assert!((10..=14).contains(&tried), "each five seconds: {tried}");
+    cluster.config_maps.clear();
+    cluster.live(SECOND * 6);
+    assert_eq!(cluster.count("create job-w-0"), 1);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use framework_core::{EventReason, lifetime};
 use tracing::warn;
 
 use super::Engine;
+use super::replies::says_gone;
 use crate::delayed::DelayedAction;
 use crate::event::{Effect, Measure};
 use crate::object::Reply;
@@ -54,7 +55,7 @@ impl Engine {
         let (at, policy) = (self.clock.time.now(now), Arc::clone(&self.policy));
         let Some(state) = self.state(key) else { return };
         match reply {
-            Reply::Refused(Rejection { code: 404 | 409, .. }) => self.framework_gone(key),
+            Reply::Refused(rejection) if says_gone(rejection) => self.framework_gone(key),
             Reply::Refused(_) | Reply::NotSent(_) | Reply::Unknown(_) => {
                 let delay = delay(reply, state.outgoing.fail("retire", reply.was_sent()), jitter);
                 state.outgoing.delayed.add(now.steady + delay, DelayedAction::Retire);

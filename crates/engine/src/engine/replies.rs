@@ -382,6 +382,6 @@ impl Engine {
 }
 
 /// Whether the rejection of a delete proves that the object of that UID no longer exists.
-fn says_gone(rejection: &Rejection) -> bool {
+pub(super) fn says_gone(rejection: &Rejection) -> bool {
     rejection.code == 404 || rejection.code == 409 && rejection.message.contains("UID")
 }

@@ -6,7 +6,7 @@ use framework_api::State;
 use framework_core::plan::Report;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 
-use super::cluster::{Cluster, policy};
+use super::cluster::{Cluster, policy, refusal};
 use crate::event::Measure;
 use crate::outcomes::{Attempt, End, Outcomes};
 
@@ -216,6 +216,22 @@ fn a_framework_created_again_under_its_name_starts_again() {
     assert_eq!(cluster.pods.keys().collect::<Vec<_>>(), ["job-w-0"]);
     assert_ne!(cluster.pods["job-w-0"].facts.config_map_uid, old_map);
     assert_eq!(cluster.state("job"), State::AttemptPreparing);
+}
+
+#[test]
+fn a_deletion_that_a_webhook_refuses_as_a_conflict_is_tried_again() {
+    let retention = framework_core::Policy { framework_completed_retain_sec: 100, ..policy() };
+    let mut cluster = Cluster::new(retention);
+    succeed(&mut cluster, "job", 1);
+    while !cluster.waiting().iter().any(|request| request.starts_with("retire")) {
+        cluster.serve_all();
+        cluster.deliver();
+        cluster.pass(SECOND);
+    }
+    cluster.answer("retire", refusal(409, "Conflict", "admission webhook \"w\" denied the request: busy"));
+    cluster.live(SECOND * 60);
+    assert_eq!(cluster.count("retire"), 2);
+    assert!(!cluster.frameworks.contains_key("job"));
 }
 
 #[test]

@@ -39,21 +39,21 @@ pub struct FrameworkState {
     pub resource_version: u128,
     /// The epoch of the LIST, or of the watch after it, that last showed the Framework.
     pub epoch: u64,
-    /// That version; `None`: it cannot be decoded and is left alone.
+    /// The content of the newest version; `None`: it cannot be decoded, and the Framework is left alone.
     pub persisted: Option<Persisted>,
-    /// The reason, if it cannot be decoded.
+    /// The reason why the newest version cannot be decoded, if it cannot.
     pub quarantine: Quarantine,
-    /// The Events that were published about its form.
+    /// The Events that were published about the stored form of the Framework.
     pub reported: Reported,
-    /// The lines of the history about its version.
+    /// The lines of the history about the newest version.
     pub told: Told,
-    /// When it is evaluated.
+    /// When the Framework is evaluated.
     pub schedule: Schedule,
-    /// Its requests.
+    /// The requests for the Framework.
     pub outgoing: Outgoing,
-    /// The last answer of its queue.
+    /// The last answer of the queue of the Framework.
     pub admission: Option<Admission>,
-    /// The growths that its queue has released: their generations, sorted.
+    /// The growths that the queue has released: their generations, sorted.
     pub growths: Vec<i64>,
     doubt: Option<Doubt>,
 }
@@ -61,9 +61,9 @@ pub struct FrameworkState {
 /// The watch no longer shows a Framework, which may have lost the label of its slot instead of being deleted.
 #[derive(Debug)]
 struct Doubt {
-    /// A version from this one on shows that it lives.
+    /// A version from this one on shows that the Framework lives.
     version: u128,
-    /// The line of the history in case it does not.
+    /// The line of the history in case the Framework is gone.
     last: Line,
 }
 

@@ -1,4 +1,4 @@
-//! Figures for metrics.
+//! The gauges of the engine: Frameworks, cached objects, waiting requests and timers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::dispatch::Class;
 use crate::framework_state::FrameworkState;
 use crate::server_time::ServerTime;
 
-/// Figures for metrics.
+/// How many Frameworks, cached objects, waiting requests and timers there are now, for the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// Frameworks by the state of their persisted status.

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: for each object only a higher resourceVersion applies. A late reply about an object whose
 //! deletion was seen is ignored. Facts are kept incrementally, never rebuilt. They are kept by name and
-//! outlive a Framework, because its objects do, until the garbage collector has deleted them.
+//! outlive a Framework, because its objects do, until they are deleted.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +26,10 @@ pub enum Source {
 /// The most deletions that are remembered: one for each of 10,000 Tasks, and more. A watch that hangs while
 /// Tasks fail and are retried adds to them.
 const MOST_TOMBSTONES: usize = 16_384;
+
+/// The most objects that are remembered as gone: those that a status of 10,000 Tasks names, and more. Pods
+/// that no status names add to them, until a newer version of the Framework drops these.
+const MOST_GONE: usize = 16_384;
 
 /// The objects of one Framework's name.
 #[derive(Debug, Default)]
@@ -280,7 +284,12 @@ impl ObjectCache {
             Some(name) if self.objects.pods.get(name).is_some_and(|pod| pod.version.unwatched) => {
                 self.drop_pod(name);
             }
-            None if self.config_map.is_some_and(|version| version.unwatched) => self.drop_config_map(),
+            None if self.config_map.is_some_and(|version| version.unwatched) => {
+                // No watch will show the end of its deletion.
+                let uid = self.objects.config_map.as_ref().map(|map| map.uid.clone());
+                uid.iter().for_each(|uid| self.disappeared(uid, false));
+                self.drop_config_map();
+            }
             _ => {}
         }
     }
@@ -366,6 +375,10 @@ impl ObjectCache {
         objects.forced_deletes.remove(uid);
         if confirmed {
             objects.confirms.remove(uid);
+            if objects.gone.len() >= MOST_GONE {
+                // The cache does not know which of them a status names: a GET confirms those again (rule A6).
+                objects.gone.clear();
+            }
             objects.gone.insert(uid.to_owned());
         }
     }

@@ -9,7 +9,7 @@ use crate::cache::Entry;
 use crate::event::Effect;
 use crate::object::FrameworkObject;
 
-/// The slot of a Framework: that of its UID, whatever its label says.
+/// The slot of a Framework: that of its UID, also if its label names another one.
 pub(super) fn slot_of(object: &FrameworkObject, policy: &Policy) -> Slot {
     let label = || {
         let (framework, _) = object.content.as_ref().ok()?;

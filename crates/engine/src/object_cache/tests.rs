@@ -160,6 +160,34 @@ fn a_watch_that_hangs_while_pods_come_and_go_takes_bounded_memory() {
 }
 
 #[test]
+fn a_config_map_whose_label_cannot_be_given_back_awaits_no_watch() {
+    let mut known = ObjectCache::default();
+    known.begin_read();
+    known.apply_config_map(config_map("m", 5), Source::Reply, 1);
+    known.end_read();
+    known.config_map_removed("m");
+    known.forget_unwatched(None);
+    assert!(known.objects.config_map.is_none() && known.objects.deletes.is_empty());
+}
+
+#[test]
+fn foreign_pods_that_come_and_go_leave_bounded_memory() {
+    let mut known = ObjectCache::default();
+    let foreign = |name: &str, pod: PodObject| PodObject { name: name.into(), ..pod };
+    known.delete_pod(&removed("ours", 1));
+    for number in 0..20_000 {
+        let uid = format!("{number:09}");
+        known.apply_pod(foreign(&uid, pod(&uid, 1)), Source::Watch, 1);
+        known.delete_pod(&foreign(&uid, removed(&uid, 2)));
+        known.deletions.take_gone();
+        assert!(known.objects.gone.contains(&uid), "the last one is always remembered");
+    }
+    assert!(known.objects.gone.len() <= MOST_GONE, "{}", known.objects.gone.len());
+    let confirm = Action::ConfirmPod { name: "job-w-0".into(), uid: "ours".into() };
+    assert!(!known.makes_pointless(&confirm), "a GET confirms again what was forgotten");
+}
+
+#[test]
 fn a_pod_that_lost_its_label_is_found_alive_and_kept() {
     let mut known = ObjectCache::default();
     known.apply_pod(pod("a", 1), Source::Watch, 1);

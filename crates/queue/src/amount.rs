@@ -15,10 +15,13 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 #[repr(Rust, packed(8))]
 pub struct Amount(i128);
 
-/// A text that is not a quantity.
+/// A text that is not a quantity, at most the first hundred characters of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no quantity such as 2, 500m or 1.5Gi")]
+#[error("{0:?} is not a quantity: give one such as 2, 500m or 1.5Gi")]
 pub struct QuantityError(pub String);
+
+/// The most characters of a name or of a quantity that an error repeats.
+pub(crate) const SHOWN: usize = 100;
 
 const BILLION: i128 = 1_000_000_000;
 /// The largest value of a quantity.
@@ -33,6 +36,8 @@ const DECIMAL: [(&str, i64); 10] =
 impl Amount {
     /// Nothing.
     pub const ZERO: Self = Self(0);
+    /// The largest amount that a quantity can say.
+    pub const LARGEST: Self = Self(MOST);
     /// The largest amount: no limit.
     pub const MAX: Self = Self(i128::MAX);
     /// The smallest amount.
@@ -99,7 +104,7 @@ impl FromStr for Amount {
     type Err = QuantityError;
 
     fn from_str(text: &str) -> Result<Self, QuantityError> {
-        let refused = || QuantityError(text.to_owned());
+        let refused = || QuantityError(text.chars().take(SHOWN).collect());
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         let end = unsigned.find(|letter: char| !letter.is_ascii_digit() && letter != '.');
         let (number, suffix) = unsigned.split_at(end.unwrap_or(unsigned.len()));
@@ -280,7 +285,7 @@ mod tests {
             assert_eq!(read(text), None, "{text}");
         }
         let error = "1 Ki".parse::<Amount>().unwrap_err();
-        assert_eq!(error.to_string(), "\"1 Ki\" is no quantity such as 2, 500m or 1.5Gi");
+        assert_eq!(error.to_string(), "\"1 Ki\" is not a quantity: give one such as 2, 500m or 1.5Gi");
     }
 
     #[test]

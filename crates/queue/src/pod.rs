@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use framework_api::queue::MAX_RESOURCES;
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::amount::Amount;
-use crate::requests::{RequestsError, ResourceRequests, read};
+use crate::requests::{RequestsError, ResourceRequests, read, resource_of};
 
 /// Amounts by resource, with entries of zero.
 type Amounts = BTreeMap<String, Amount>;
@@ -20,35 +21,49 @@ type List = BTreeMap<String, Quantity>;
 impl ResourceRequests {
     /// The requests of a Pod of this spec, and `pods: 1`. Overhead that admission fills in from the
     /// RuntimeClass counts only if it is in the spec.
+    ///
+    /// More than [`MAX_RESOURCES`] resources are an error, as soon as so many were seen: each init container
+    /// costs as much as there are.
     pub fn pod(spec: &PodSpec) -> Result<Self, RequestsError> {
         let mut running = Amounts::new();
         for container in &spec.containers {
-            add(&mut running, &requests(container)?);
+            add(&mut running, &requests(container)?)?;
         }
         let mut sidecars = Amounts::new();
         let mut starting = Amounts::new();
         for container in spec.init_containers.iter().flatten() {
             let mut now = requests(container)?;
             if container.restart_policy.as_deref() == Some("Always") {
-                add(&mut running, &now);
-                add(&mut sidecars, &now);
+                add(&mut running, &now)?;
+                add(&mut sidecars, &now)?;
                 now = Amounts::new();
             }
-            add(&mut now, &sidecars);
-            raise(&mut starting, now);
+            add(&mut now, &sidecars)?;
+            raise(&mut starting, now)?;
         }
-        raise(&mut running, starting);
+        raise(&mut running, starting)?;
         if let Some(own) = &spec.resources {
             replace(&mut running, own)?;
         }
-        add(&mut running, &amounts(spec.overhead.as_ref())?);
+        add(&mut running, &amounts(spec.overhead.as_ref())?)?;
         running.insert("pods".to_owned(), Amount::units(1));
-        Ok(running.into_iter().collect())
+        running.into_iter().collect::<Self>().limited()
     }
 }
 
+/// The amounts of a list; of two keys for one resource the larger one, and no negative ones.
 fn amounts(list: Option<&List>) -> Result<Amounts, RequestsError> {
-    list.into_iter().flatten().map(|(key, quantity)| Ok((key.clone(), read(key, quantity)?))).collect()
+    let mut amounts = Amounts::new();
+    for (key, quantity) in list.into_iter().flatten() {
+        let most = amounts.entry(resource_of(key).to_owned()).or_default();
+        *most = read(key, quantity)?.max(*most);
+        limit(&amounts)?;
+    }
+    Ok(amounts)
+}
+
+fn limit(amounts: &Amounts) -> Result<(), RequestsError> {
+    if amounts.len() > MAX_RESOURCES { Err(RequestsError::TooMany) } else { Ok(()) }
 }
 
 /// The requests of a container, and its limits where it has no requests.
@@ -59,19 +74,21 @@ fn requests(container: &Container) -> Result<Amounts, RequestsError> {
     Ok(all)
 }
 
-fn add(to: &mut Amounts, more: &Amounts) {
+fn add(to: &mut Amounts, more: &Amounts) -> Result<(), RequestsError> {
     for (key, amount) in more {
         let sum = to.entry(key.clone()).or_default();
         *sum = sum.plus(*amount);
     }
+    limit(to)
 }
 
 /// Raises each amount to the other one, if that is more.
-fn raise(to: &mut Amounts, other: Amounts) {
+fn raise(to: &mut Amounts, other: Amounts) -> Result<(), RequestsError> {
     for (key, amount) in other {
         let most = to.entry(key).or_default();
         *most = amount.max(*most);
     }
+    limit(to)
 }
 
 /// Replaces the requests of the containers with those of the Pod; its limits count where neither has a
@@ -175,6 +192,30 @@ mod tests {
     #[test]
     fn a_request_that_cannot_be_read_is_an_error() {
         let error = ResourceRequests::pod(&pod(vec![], vec![asks(&[("cpu", "two")])])).unwrap_err();
-        assert_eq!(error.resource, "cpu");
+        assert!(error.to_string().starts_with("cpu: "), "{error}");
+    }
+
+    #[test]
+    fn a_pod_of_more_resources_than_a_unit_holds_is_an_error() {
+        let names: Vec<_> = (0..31).map(|number| format!("r{number}")).collect();
+        let of = |names: &[String]| asks(&names.iter().map(|name| (&**name, "1")).collect::<Vec<_>>());
+        let total =
+            |init, containers| ResourceRequests::pod(&pod(init, containers)).map(|all| all.iter().count());
+        assert_eq!(total(vec![], vec![of(&names[..29])]), Ok(30), "with the Pod itself");
+        for (init, containers) in [
+            (vec![], vec![of(&names[..30])]),
+            (vec![], vec![of(&names[..20]), of(&names[20..])]),
+            (vec![of(&names)], vec![]),
+            (vec![of(&names[..20]), of(&names[20..])], vec![]),
+        ] {
+            assert_eq!(total(init, containers), Err(RequestsError::TooMany));
+        }
+    }
+
+    #[test]
+    fn a_request_under_its_name_in_a_quota_is_the_same_request() {
+        let total = ResourceRequests::pod(&pod(vec![], vec![asks(&[("requests.cpu", "2")])])).unwrap();
+        assert_eq!(total.to_string(), "cpu: 2, pods: 1");
+        assert_eq!(ResourceRequests::from_list(&total.to_list()), Ok(total));
     }
 }

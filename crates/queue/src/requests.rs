@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use framework_api::queue::MAX_RESOURCES;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::amount::{Amount, QuantityError};
+use crate::amount::{Amount, QuantityError, SHOWN};
 
 /// Requested amounts by resource. `cpu` and `requests.cpu` are one resource, as in Kubernetes.
 ///
@@ -20,15 +21,22 @@ pub struct ResourceRequests(Amounts);
 /// Amounts by resource, sorted.
 pub(crate) type Amounts = Arc<[(Arc<str>, Amount)]>;
 
-/// A resource list that cannot be read.
+/// Requests that no QueueUnit can hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{resource}: {source}")]
-pub struct RequestsError {
-    /// The resource whose amount is not a quantity.
-    pub resource: String,
-    /// The problem of the quantity.
-    #[source]
-    pub source: QuantityError,
+pub enum RequestsError {
+    /// An amount is not a quantity.
+    #[error("{resource}: {source}")]
+    Quantity {
+        /// The resource, at most [`SHOWN`] characters of it.
+        resource: String,
+        /// The problem of the quantity.
+        #[source]
+        source: QuantityError,
+    },
+    /// There are more resources than the schema of a QueueUnit allows. A user names the resources of a Pod,
+    /// so this bounds the cost of sums, too.
+    #[error("more than {MAX_RESOURCES} resources are requested, which is the limit")]
+    TooMany,
 }
 
 /// The resource that a key of a list or of a quota names: `cpu` for both `cpu` and `requests.cpu`.
@@ -40,11 +48,13 @@ impl ResourceRequests {
     /// The requests in a resource list. A negative amount counts as zero, and of two keys for one resource
     /// the larger amount counts.
     pub fn from_list(list: &BTreeMap<String, Quantity>) -> Result<Self, RequestsError> {
-        let mut amounts = Vec::with_capacity(list.len());
-        for (key, quantity) in list {
-            amounts.push((resource_of(key), read(key, quantity)?));
-        }
-        Ok(amounts.into_iter().collect())
+        let amounts = list.iter().map(|(key, quantity)| Ok((resource_of(key), read(key, quantity)?)));
+        amounts.collect::<Result<Self, _>>()?.limited()
+    }
+
+    /// The requests, if a QueueUnit can hold them.
+    pub fn limited(self) -> Result<Self, RequestsError> {
+        if self.0.len() > MAX_RESOURCES { Err(RequestsError::TooMany) } else { Ok(self) }
     }
 
     /// The list, in Kubernetes' canonical form.
@@ -99,7 +109,8 @@ impl ResourceRequests {
 
 /// The amount under a key of a list.
 pub(crate) fn read(key: &str, quantity: &Quantity) -> Result<Amount, RequestsError> {
-    Amount::of(quantity).map_err(|source| RequestsError { resource: key.to_owned(), source })
+    let resource = || key.chars().take(SHOWN).collect();
+    Amount::of(quantity).map_err(|source| RequestsError::Quantity { resource: resource(), source })
 }
 
 impl<N: Into<Arc<str>>> FromIterator<(N, Amount)> for ResourceRequests {
@@ -107,7 +118,7 @@ impl<N: Into<Arc<str>>> FromIterator<(N, Amount)> for ResourceRequests {
         let mut sorted = BTreeMap::<Arc<str>, Amount>::new();
         for (resource, amount) in amounts.into_iter().filter(|(_, amount)| *amount > Amount::ZERO) {
             let most = sorted.entry(resource.into()).or_default();
-            *most = amount.max(*most);
+            *most = amount.min(Amount::LARGEST).max(*most);
         }
         Self(sorted.into_iter().collect())
     }
@@ -188,8 +199,31 @@ mod tests {
     #[test]
     fn an_invalid_quantity_is_named() {
         let error = ResourceRequests::from_list(&list(&[("cpu", "2"), ("memory", "lots")])).unwrap_err();
-        assert_eq!(error.to_string(), "memory: \"lots\" is no quantity such as 2, 500m or 1.5Gi");
-        assert_eq!(error.source.0, "lots");
+        assert_eq!(
+            error.to_string(),
+            "memory: \"lots\" is not a quantity: give one such as 2, 500m or 1.5Gi"
+        );
+        let long = list(&[(&"r".repeat(5000), &"lots".repeat(5000))]);
+        let error = ResourceRequests::from_list(&long).unwrap_err().to_string();
+        assert!(error.len() < 400, "{error}");
+    }
+
+    #[test]
+    fn a_list_of_more_resources_than_a_unit_holds_is_refused() {
+        let of = |count: usize| {
+            let list = (0..count).map(|number| (format!("r{number}"), Quantity("1".to_owned()))).collect();
+            ResourceRequests::from_list(&list).map(|requests| requests.iter().count())
+        };
+        assert_eq!([of(30), of(31)], [Ok(30), Err(RequestsError::TooMany)]);
+    }
+
+    #[test]
+    fn requests_are_read_from_a_unit_as_they_were_written() {
+        let huge = requests(&[("memory", "5E"), ("cpu", "9Ei")]);
+        let sums = [huge.times(2), huge.plus(&huge), requests(&[("memory", "5E")]).times(u64::MAX)];
+        for sum in sums {
+            assert_eq!(ResourceRequests::from_list(&sum.to_list()), Ok(sum));
+        }
     }
 
     #[test]

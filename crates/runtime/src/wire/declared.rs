@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use framework_api::job_kind::{JobKindRow, Operand, PodSet, Pointer, Suspend};
 use framework_api::queue::QUEUE_NAME_LABEL;
+use framework_core::truncate::truncate;
 use framework_message::Key;
 use framework_queue::{Amount, ResourceRequests};
 use framework_queueing::{DeclaredObject, JobKind, JobObject, TemplateMetadata};
@@ -76,7 +77,7 @@ impl DeclaredText {
             suspended: waits(&self.json, row)?,
             finished: is_finished(&self.json, row)?,
             class: class(&self.json, row)?,
-            requests: requests.map_err(Arc::from),
+            requests: requests.map_err(|error| brief(&error)),
             ..self.named(row).job
         };
         let lifetime = job_lifetime::read(&self.json, row, self.metadata.creation_timestamp)?;
@@ -89,7 +90,7 @@ impl DeclaredText {
         let job = JobObject {
             suspended: waits(&self.json, row).unwrap_or(true),
             finished: is_finished(&self.json, row).unwrap_or(false),
-            requests: Err(error.into()),
+            requests: Err(brief(error)),
             ..self.named(row).job
         };
         let lifetime = job_lifetime::read(&self.json, row, self.metadata.creation_timestamp);
@@ -116,6 +117,13 @@ impl DeclaredText {
         };
         DeclaredObject { job, row: Arc::clone(row), templates: Vec::new(), lifetime: None }
     }
+}
+
+/// The most bytes of an error, which may repeat what a user wrote. It goes to the log and to an Event.
+const MOST_OF_AN_ERROR: usize = 1000;
+
+fn brief(error: &str) -> Arc<str> {
+    truncate(error, MOST_OF_AN_ERROR).into()
 }
 
 /// The fields of a Pod template that are read.
@@ -202,7 +210,9 @@ fn demand(json: &RawValue, row: &JobKindRow) -> Result<(Demand, Templates), Stri
         for (place, item) in values(json, &set.each)? {
             let one = pods(item, set, &place, &mut templates);
             let one = one.map_err(|error| format!("{place}{error}"))?;
-            demand = demand.and_then(|sum: ResourceRequests| Ok(sum.plus(&one?)));
+            demand = demand.and_then(|sum: ResourceRequests| {
+                sum.plus(&one?).limited().map_err(|error| error.to_string())
+            });
         }
     }
     Ok((demand, templates))

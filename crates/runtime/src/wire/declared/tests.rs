@@ -199,6 +199,13 @@ fn kinds_whose_pods_are_not_known_ask_by_an_annotation() {
         assert!(found.suspended && !found.finished, "{kind}");
         job["status"] = ended;
         assert!(built(api_version, kind, &job).job.finished, "{kind}");
+        for list in [json!({"cpu": "x".repeat(200_000)}).to_string(), format!("\"{}\"", "x".repeat(200_000))]
+        {
+            job["metadata"]["annotations"] =
+                json!({"frameworkcontroller.microsoft.com/queue-resource": list});
+            let reason = built(api_version, kind, &job).job.requests.unwrap_err();
+            assert!(reason.len() < 2000, "{} bytes", reason.len());
+        }
     }
 }
 
@@ -247,7 +254,7 @@ fn a_malformed_job_is_one_clear_error() {
     for (job, error) in [
         (
             replicas(json!({"template": template("a lot")})),
-            "Worker/template: cpu: \"a lot\" is no quantity such as 2, 500m",
+            "Worker/template: cpu: \"a lot\" is not a quantity: give one",
         ),
         (
             replicas(json!({"replicas": 2})),

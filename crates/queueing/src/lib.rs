@@ -38,6 +38,7 @@ mod settings;
 mod share;
 mod stale;
 mod store;
+mod turns;
 mod unit;
 mod usage;
 

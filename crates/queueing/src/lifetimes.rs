@@ -35,11 +35,10 @@ mod sent;
 mod state;
 #[cfg(test)]
 mod tests;
-mod turns;
 
+use crate::turns::Turns;
 use sent::Sent;
 use state::{Job, State};
-use turns::Turns;
 
 /// The number of the first ticket: apart from those of the other parts.
 const TICKETS: u64 = 1 << 62;
@@ -60,7 +59,7 @@ pub struct JobLifetimes {
     /// Jobs whose end may have come, and since when, on the steady clock, they wait for a `Date`.
     waiting: BTreeMap<ConsumerKey, Duration>,
     asked: bool,
-    ready: Turns,
+    ready: Turns<ConsumerKey>,
     later: BTreeSet<(Duration, ConsumerKey)>,
     sent: Sent,
     /// Jobs of which nothing was reported yet.
@@ -145,13 +144,13 @@ impl JobLifetimes {
         }
         let share = &self.share;
         let resumed = self.paused.take(|slot| share.is_paused(slot, now));
-        resumed.into_iter().for_each(|job| self.ready.offer(job));
+        resumed.into_iter().for_each(|job| self.ready.offer(&job.key.namespace.clone(), job));
         while let Some((at, _)) = self.timers.first()
             && at.timestamp() <= time
             && let Some((at, job)) = self.timers.pop_first()
         {
             if self.states.get(&job).is_some_and(|state| state.is_proved(at)) {
-                self.ready.offer(job);
+                self.ready.offer(&job.key.namespace.clone(), job);
             } else {
                 self.waiting.insert(job, now.steady);
             }
@@ -160,7 +159,7 @@ impl JobLifetimes {
             && *at <= now.steady
             && let Some((_, job)) = self.later.pop_first()
         {
-            self.ready.offer(job);
+            self.ready.offer(&job.key.namespace.clone(), job);
         }
         std::mem::take(&mut self.outcomes)
     }
@@ -182,7 +181,7 @@ impl JobLifetimes {
                     continue;
                 }
                 state.shown = state.shown.max(Some(date));
-                self.ready.offer(job.clone());
+                self.ready.offer(&job.key.namespace, job.clone());
             }
             self.waiting.remove(&job);
         }
@@ -233,7 +232,7 @@ impl JobLifetimes {
         }
         let due = end.map(End::due);
         if due.is_some_and(|due| state.is_proved(due)) {
-            self.ready.offer(key.clone());
+            self.ready.offer(&key.key.namespace, key.clone());
         } else if due != state.due {
             self.waiting.remove(key);
             self.timers.extend(due.map(|due| (due, key.clone())));

@@ -1,15 +1,16 @@
 //! The order of the requests that are to be sent, and the requests in flight.
 //!
 //! Guarantees: a piece of work is queued once. Releases go before all other work, of which at most
-//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are in flight at a time.
+//! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are in flight at a time. Namespaces send in turn.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use framework_message::{Key, Slot, Slots, Ticket};
 
 use crate::consumer::{ConsumerKey, JobKind};
+use crate::turns::Turns;
 use crate::unit::PendingRequest;
 
 /// Requests in flight at a time that let no job begin. When many units come at once, the updates of waiting
@@ -66,12 +67,10 @@ pub enum Sent {
 /// Requests that wait, and those on their way.
 #[derive(Debug)]
 pub struct OutgoingRequests {
-    /// Releases, in the order in which they came up.
-    urgent: VecDeque<Work>,
-    /// Everything else, in the order in which it came up.
-    deferrable: VecDeque<Work>,
-    /// Which of the two each is in; whether in the first.
-    queued: BTreeMap<Work, bool>,
+    /// Releases.
+    urgent: Turns<Work>,
+    /// Everything else.
+    deferrable: Turns<Work>,
     later: BTreeSet<(Duration, Work)>,
     in_flight: BTreeMap<Ticket, (Slot, Sent)>,
     /// By slot, until when requests without a reply may land.
@@ -86,9 +85,8 @@ impl OutgoingRequests {
     /// No work yet. The tickets begin after `tickets`; the seed is that of the jitter of retries.
     pub fn new(tickets: u64, seed: u64) -> Self {
         OutgoingRequests {
-            urgent: VecDeque::new(),
-            deferrable: VecDeque::new(),
-            queued: BTreeMap::new(),
+            urgent: Turns::default(),
+            deferrable: Turns::default(),
             later: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             may_land: BTreeMap::new(),
@@ -100,15 +98,12 @@ impl OutgoingRequests {
 
     /// Queues a piece of work; whether it lets a job begin.
     pub fn offer(&mut self, work: Work, releases: bool) {
-        match self.queued.get(&work) {
-            Some(urgent) if *urgent || !releases => return,
-            // It overtakes itself: the earlier entry finds no work left.
-            Some(_) | None => drop(self.queued.insert(work.clone(), releases)),
-        }
+        let namespace = Arc::clone(work.namespace());
         if releases {
-            self.urgent.push_back(work);
-        } else {
-            self.deferrable.push_back(work);
+            // It may overtake itself: the earlier entry finds no work left.
+            self.urgent.offer(&namespace, work);
+        } else if !self.urgent.contains(&work) {
+            self.deferrable.offer(&namespace, work);
         }
     }
 
@@ -142,12 +137,8 @@ impl OutgoingRequests {
         if !self.wants() {
             return None;
         }
-        let urgent = self.urgent.pop_front().map(|work| (work, true));
-        let next = urgent.or_else(|| self.deferrable.pop_front().map(|work| (work, false)));
-        if let Some((work, _)) = &next {
-            self.queued.remove(work);
-        }
-        next
+        let urgent = self.urgent.take().map(|work| (work, true));
+        urgent.or_else(|| self.deferrable.take().map(|work| (work, false)))
     }
 
     /// A request for a slot is on its way; whether it lets a job begin.

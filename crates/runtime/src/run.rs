@@ -62,7 +62,7 @@ const BATCH: usize = 1024;
 /// How old the gauges of a busy controller may get.
 const MEASURE: Duration = Duration::from_secs(5);
 /// How long a stop may take after the last request has had its effect: its slot is handed over then.
-const HAND_OVER: Duration = Duration::from_secs(4);
+pub const HAND_OVER: Duration = Duration::from_secs(4);
 /// How long queued Kubernetes Events may hold up a stop.
 pub const FLUSH: Duration = Duration::from_secs(1);
 
@@ -323,10 +323,13 @@ impl Controller {
             }
             self.take_in(event);
         }
+        let now = self.clock.now();
+        let before = self.queueing.before_engine(&mut self.engine, &mut self.requests, now);
         let effects = self.engine.turn(self.clock.now(), self.seeds.draw());
         for effect in effects {
             self.perform(effect);
         }
+        self.queueing.after_engine(before, self.requests.len());
         let now = self.clock.now();
         for outcome in self.queueing.turn(&mut self.engine, &mut self.requests, now) {
             self.settle(now, outcome);

@@ -101,7 +101,7 @@ impl JobLifetimes {
         if let Some(pause) = pause {
             state.not_before = now.steady + pause;
         }
-        self.ready.offer(job.clone());
+        self.ready.offer(&job.key.namespace, job.clone());
     }
 
     /// Counts a deadline once.

@@ -43,6 +43,8 @@ pub struct Queueing {
     lifetimes: JobLifetimes,
     /// There is more to do at once, though nothing happens.
     again: bool,
+    /// In the next turn the requests of the queues leave before those of the engine.
+    goes_first: bool,
     /// When the next query is answered; `None`: at once.
     pub answer_at: Option<Instant>,
 }
@@ -92,7 +94,7 @@ impl Queueing {
         let share = Share::of(ownership);
         let share = if is_alone { share } else { share.without_slots() };
         let lifetimes = JobLifetimes::new(parts.settings.request_lifetime).with_share(share.clone());
-        Queueing { sides: sides(parts, share), lifetimes, again: false, answer_at: None }
+        Queueing { sides: sides(parts, share), lifetimes, again: false, goes_first: false, answer_at: None }
     }
 
     /// Whether the next turn is to follow at once.
@@ -229,8 +231,22 @@ impl Queueing {
         self.answer_at = Some(begun + begun.elapsed() * PAUSE);
     }
 
-    /// Lets the queues decide, and sends their requests: a few in each turn, so that many units and many Pods
-    /// share the budget.
+    /// Before the engine's turn: sends first, if it is their turn to. The first one may leave nothing of the
+    /// budget. Returns the number of requests in flight, unless the queues were first.
+    pub fn before_engine(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> Option<usize> {
+        let is_contended = self.wants();
+        engine.contend(is_contended);
+        let went_first = is_contended && self.goes_first && self.send(engine, requests, now) > 0;
+        self.goes_first &= !went_first;
+        (!went_first).then(|| requests.len())
+    }
+
+    /// After it: if the engine sent something, the queues are first in the next turn.
+    pub fn after_engine(&mut self, before: Option<usize>, in_flight: usize) {
+        self.goes_first |= before.is_some_and(|before| in_flight > before);
+    }
+
+    /// Lets the queues decide, and sends their requests.
     pub fn turn(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> Vec<Outcome> {
         let time = engine.time(now);
         let mut outcomes = Vec::new();
@@ -244,6 +260,18 @@ impl Queueing {
                 engine.ask_time();
             }
         }
+        let sent = self.send(engine, requests, now);
+        // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission.
+        let admits =
+            |outcome: &Outcome| matches!(outcome, Outcome::Admit { .. } | Outcome::AdmitGrowths { .. });
+        self.again = self.wants() && sent == UNITS || outcomes.iter().any(admits);
+        outcomes
+    }
+
+    /// Sends requests: a few in each turn, so that many units and many Pods share the budget. Returns how
+    /// many.
+    fn send(&mut self, engine: &mut Engine, requests: &mut Requests, now: Now) -> usize {
+        let time = engine.time(now);
         let mut sent = 0;
         while sent < UNITS && self.wants() && engine.lend(now) {
             let Some((ticket, request, leave_by)) = self.next_request(sent, now, time) else {
@@ -253,11 +281,7 @@ impl Queueing {
             requests.send_queueing(ticket, request, leave_by);
             sent += 1;
         }
-        // The rest goes in the next turn, which comes at once, as does the engine's turn on an admission.
-        let admits =
-            |outcome: &Outcome| matches!(outcome, Outcome::Admit { .. } | Outcome::AdmitGrowths { .. });
-        self.again = self.wants() && sent == UNITS || outcomes.iter().any(admits);
-        outcomes
+        sent
     }
 
     /// The next request of the three parts, in turns, so that none waits for all of another.

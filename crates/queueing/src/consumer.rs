@@ -96,16 +96,21 @@ impl JobKind {
     }
 }
 
-/// Names a job.
+/// Names a job. The order is by namespace first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConsumerKey {
-    /// Its kind.
-    pub kind: JobKind,
     /// Its name.
     pub key: Key,
+    /// Its kind.
+    pub kind: JobKind,
 }
 
 impl ConsumerKey {
+    /// Not above any job of the namespace.
+    pub fn least_of(namespace: &str) -> Self {
+        ConsumerKey { key: Key::new(namespace, ""), kind: JobKind::Framework }
+    }
+
     /// A Framework.
     pub fn of_framework(key: Key) -> Self {
         ConsumerKey { kind: JobKind::Framework, key }
@@ -199,7 +204,9 @@ impl Consumer {
                 let (one, _) = role
                     .as_ref()
                     .map_err(|error| Arc::from(format!("spec.taskRoles[{position}].task.pod: {error}")))?;
-                sum = sum.plus(&one.times(tasks.get(position).copied().unwrap_or(0)));
+                let tasks = tasks.get(position).copied().unwrap_or(0);
+                let limited = sum.plus(&one.times(tasks)).limited();
+                sum = limited.map_err(|error| Arc::from(error.to_string()))?;
             }
             Ok(sum)
         };
@@ -224,6 +231,11 @@ impl Consumer {
             stage,
             deleting: metadata.deletion_timestamp.is_some(),
         }
+    }
+
+    /// Whether the other one differs by nothing but the resourceVersion.
+    pub fn differs_by_version(&self, other: &Consumer) -> bool {
+        *self == Consumer { resource_version: self.resource_version, ..other.clone() }
     }
 
     /// Whether a job waits for a unit of its own.

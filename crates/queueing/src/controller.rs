@@ -37,6 +37,7 @@ use crate::usage::Usage;
 
 mod decide;
 mod facts;
+mod obstacle;
 mod position;
 mod queue_status;
 mod recovery;
@@ -135,7 +136,8 @@ impl QueueController {
         self.share.lose(slots);
         for namespace in self.known_namespaces(slots) {
             self.recovery.forget(&namespace);
-            self.job_states.retain(|job, _| job.key.namespace != namespace);
+            let jobs: Vec<_> = jobs_of(&self.job_states, &namespace).cloned().collect();
+            jobs.iter().for_each(|job| drop(self.job_states.remove(job)));
             let units: Vec<_> = self.objects.units.within(&namespace).map(|unit| unit.key.clone()).collect();
             for unit in units {
                 if let Some(uid) = self.unit_states.get(&unit).and_then(|state| state.uid.clone()) {
@@ -162,15 +164,13 @@ impl QueueController {
     pub fn step(&mut self, news: QueueEvent) {
         match news {
             QueueEvent::Unit(change) => {
-                let before = self.objects.job_of(&change);
+                self.stale.jobs.extend(self.objects.job_of(&change));
                 // Of one that a LIST of the watch does not show it is not known until when it was there.
                 let version = match &change {
                     Change::Deleted(unit) => unit.resource_version,
                     _ => u128::MAX,
                 };
-                let keys = self.objects.units.apply(change);
-                self.stale.jobs.extend(before);
-                for key in keys {
+                for key in self.objects.units.apply(change) {
                     if self.objects.units.get(&key).is_none() {
                         self.recovery.vanished(&key, version);
                     }
@@ -282,13 +282,21 @@ impl QueueController {
         let units: Vec<_> = self.objects.units.within(namespace).map(|unit| unit.key.clone()).collect();
         let queues = self.objects.queues.within(namespace).map(|queue| queue.key.clone());
         self.stale.queues.extend(queues);
-        let jobs = self.objects.consumers.keys().filter(|job| job.key.namespace == *namespace);
-        self.stale.jobs.extend(jobs.cloned());
+        self.stale.jobs.extend(jobs_of(&self.objects.consumers, namespace).cloned());
         self.stale.units.extend(units.iter().cloned());
         self.stale.namespaces.insert(Arc::clone(namespace));
         units.into_iter().for_each(|unit| self.offer(Work::Unit(unit)));
         self.offer(Work::List(Arc::clone(namespace)));
     }
+}
+
+/// The jobs of a namespace, without a look at those of others.
+fn jobs_of<'a, T>(
+    all: &'a BTreeMap<ConsumerKey, T>,
+    namespace: &'a str,
+) -> impl Iterator<Item = &'a ConsumerKey> {
+    let first = all.range(ConsumerKey::least_of(namespace)..);
+    first.map(|(job, _)| job).take_while(move |job| *job.key.namespace == *namespace)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use framework_message::{Key, Slot};
 
-/// Figures for metrics.
+/// The numbers of units that wait and that are released, for the metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// Units that wait, by their queue and reason.

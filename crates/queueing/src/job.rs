@@ -16,6 +16,12 @@ pub struct JobState {
     pub not_before: Duration,
     /// The job that was last sent a request to be resumed, and the resourceVersion that guards it.
     pub resumed: Option<(Arc<str>, u128)>,
+    /// One of those requests got no reply, and may land.
+    pub unsure: bool,
+    /// UID of the job whose Pod templates cannot get labels when it is resumed.
+    pub unlabelled: Option<Arc<str>>,
+    /// UID of the job of which the API server refused a request for good, and its message.
+    pub refused: Option<(Arc<str>, String)>,
     /// UID of the JobSet whose Pod templates got labels, or cannot get them.
     pub labelled: Option<Arc<str>>,
     /// The job whose first unit was last seen, and the priority in the spec of that unit. A user may have
@@ -43,6 +49,24 @@ impl JobState {
         let is_news = said.is_some() && self.said != said;
         self.said = said;
         is_news
+    }
+
+    /// A job is sent a request to be resumed as it is.
+    pub fn resume(&mut self, uid: &Arc<str>, resource_version: u128) {
+        self.unsure &= self.was_resumed(uid, resource_version);
+        self.resumed = Some((Arc::clone(uid), resource_version));
+    }
+
+    /// The API server did not carry out the request that resumes the job. An earlier one may have got there.
+    pub fn not_resumed(&mut self) {
+        if !self.unsure {
+            self.resumed = None;
+        }
+    }
+
+    /// What the API server said when it refused a request of the job with that UID.
+    pub fn refusal(&self, uid: &Arc<str>) -> Option<&str> {
+        self.refused.as_ref().filter(|(of, _)| of == uid).map(|(_, message)| message.as_str())
     }
 
     /// Whether a job was last sent a request to be resumed as it is.

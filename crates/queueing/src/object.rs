@@ -74,7 +74,7 @@ pub struct UnitObject {
     pub deleting: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// UID of the object that controls it.
+    /// UID of the object that controls it, or did before it was orphaned.
     pub owner: Option<Arc<str>>,
     /// The job that it requests resources for.
     pub consumer: ConsumerKey,
@@ -94,13 +94,16 @@ pub struct UnitObject {
     pub status: UnitStatus,
 }
 
-/// The annotations of a QueueUnit that the side of the Frameworks writes.
+/// Of the metadata of a QueueUnit: what the side of the Frameworks writes, and the lack of an owner.
 #[derive(Clone, Debug, Default)]
 pub struct UnitNotes {
     /// Since when the Framework, or the growth of it, waits.
     pub enqueued: Option<Timestamp>,
     /// The part of the unit that the Framework still needs; `None`: all of it.
     pub held: Option<ResourceRequests>,
+    /// We made it, and it has no owner reference any more: its job was deleted with `--cascade=orphan`. The
+    /// garbage collector will not delete it.
+    pub orphaned: bool,
 }
 
 impl UnitObject {

@@ -27,6 +27,8 @@ pub struct QueueState {
     not_before: Duration,
     /// The counts that were written since the watch last showed the Queue.
     written: Option<QueueCounts>,
+    /// It names a PriorityClass that does not exist.
+    pub lacks_class: bool,
 }
 
 /// The next step for the status of a Queue.

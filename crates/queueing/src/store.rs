@@ -28,12 +28,14 @@ struct Kept<T> {
 pub struct Store<T> {
     kept: BTreeMap<Key, Kept<T>>,
     epoch: u64,
+    /// Whether the watch lists, so that [`Change::Synced`] follows.
+    listing: bool,
     synced: bool,
 }
 
 impl<T> Default for Store<T> {
     fn default() -> Self {
-        Store { kept: BTreeMap::new(), epoch: 0, synced: false }
+        Store { kept: BTreeMap::new(), epoch: 0, listing: false, synced: false }
     }
 }
 
@@ -73,16 +75,11 @@ impl<T: Stored> Store<T> {
         match change {
             Change::Restarted => {
                 self.epoch += 1;
+                self.listing = true;
                 Vec::new()
             }
             Change::Listed(object) | Change::Applied(object) => {
-                let (key, epoch) = (object.key().clone(), self.epoch);
-                let news = self.kept.get(&key).is_none_or(|kept| kept.object.version() < object.version());
-                match self.kept.get_mut(&key) {
-                    Some(kept) if !news => kept.epoch = epoch,
-                    _ => drop(self.kept.insert(key.clone(), Kept { object, epoch })),
-                }
-                if news { vec![key] } else { Vec::new() }
+                self.keep(object, self.epoch).into_iter().collect()
             }
             Change::Deleted(object) => {
                 let newer = |kept: &Kept<T>| kept.object.version() > object.version();
@@ -93,9 +90,30 @@ impl<T: Stored> Store<T> {
                 vec![object.key().clone()]
             }
             Change::Synced => {
-                self.synced = true;
+                (self.listing, self.synced) = (false, true);
                 let stale = self.kept.extract_if(.., |_, kept| kept.epoch < self.epoch);
                 stale.map(|(key, _)| key).collect()
+            }
+        }
+    }
+
+    /// Takes in an object of a LIST of our own. One that the watch lists at the same time decides whether the
+    /// object is still there. Returns the name if the object is news.
+    pub fn read(&mut self, object: T) -> Option<Key> {
+        let known = self.kept.get(object.key()).map(|kept| kept.epoch);
+        self.keep(object, known.unwrap_or(self.epoch - u64::from(self.listing)))
+    }
+
+    fn keep(&mut self, object: T, epoch: u64) -> Option<Key> {
+        let key = object.key().clone();
+        match self.kept.get_mut(&key) {
+            Some(kept) if kept.object.version() >= object.version() => {
+                kept.epoch = epoch;
+                None
+            }
+            _ => {
+                self.kept.insert(key.clone(), Kept { object, epoch });
+                Some(key)
             }
         }
     }
@@ -193,6 +211,22 @@ mod tests {
         assert_eq!(store.apply(Change::Deleted(thing("a", 7))).len(), 1);
         assert!(!store.refresh(thing("a", 8)), "a reply brings nothing back");
         assert_eq!(versions(&store), []);
+    }
+
+    #[test]
+    fn a_page_that_arrives_while_the_watch_lists_brings_nothing_back() {
+        let mut store = Store::default();
+        store.apply(Change::Applied(thing("a", 5)));
+        store.apply(Change::Restarted);
+        store.apply(Change::Listed(thing("c", 5)));
+        // The API server answered these before the LIST of the watch, and a and b were deleted since.
+        for (name, version) in [("a", 6), ("b", 6), ("c", 6)] {
+            assert!(store.read(thing(name, version)).is_some());
+        }
+        store.apply(Change::Synced);
+        assert_eq!(versions(&store), [6], "only c is left");
+        assert!(store.read(thing("d", 7)).is_some() && store.read(thing("c", 5)).is_none());
+        assert_eq!(versions(&store), [6, 7]);
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Usage {
     counted: BTreeMap<Key, Use>,
     /// Pods that are being deleted, by the time when quotas stop counting them.
     expiring: BTreeSet<(Timestamp, Key)>,
+    /// The time of each of them: a Pod that changes or goes takes its time along, which may be decades away.
+    lapses: BTreeMap<Key, Timestamp>,
     /// The wall clock's time of the last turn.
     time: Timestamp,
 }
@@ -81,7 +83,7 @@ impl Usage {
             (Use { job, requests: pod.requests.clone(), in_quotas }, pod.lapses.filter(|_| in_quotas))
         });
         let lapses = counts.as_ref().and_then(|(_, lapses)| *lapses);
-        self.expiring.extend(lapses.map(|at| (at, key.clone())));
+        self.set_lapse(key, lapses);
         let before = match &counts {
             Some((counts, _)) => self.counted.insert(key.clone(), counts.clone()),
             None => self.counted.remove(key),
@@ -128,13 +130,27 @@ impl Usage {
 
     /// The next Pod that quotas have stopped counting.
     pub fn next_expired(&mut self) -> Option<Key> {
-        let is_past = self.expiring.first().is_some_and(|(at, _)| *at < self.time);
-        if is_past { self.expiring.pop_first().map(|(_, key)| key) } else { None }
+        let (_, key) = self.expiring.first().filter(|(at, _)| *at < self.time)?.clone();
+        self.set_lapse(&key, None);
+        Some(key)
     }
 
     /// The time when quotas stop counting the next Pod.
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.expiring.first().map(|(at, _)| *at)
+    }
+
+    /// Replaces the time when quotas stop counting a Pod; `None`: they count it as long as it exists, or do
+    /// not count it.
+    fn set_lapse(&mut self, key: &Key, at: Option<Timestamp>) {
+        let before = match at {
+            Some(at) => self.lapses.insert(key.clone(), at),
+            None => self.lapses.remove(key),
+        };
+        if let Some(before) = before.filter(|before| Some(*before) != at) {
+            self.expiring.remove(&(before, key.clone()));
+        }
+        self.expiring.extend(at.map(|at| (at, key.clone())));
     }
 }
 
@@ -210,6 +226,22 @@ mod tests {
         assert_eq!(cpu(&usage.jobs[&job()].in_quotas), Amount::ZERO);
         assert_eq!(cpu(usage.of(&job()).unwrap()), Amount::units(2));
         assert_eq!((usage.next_expired(), usage.expires_at()), (None, None));
+    }
+
+    #[test]
+    fn a_pod_that_is_gone_or_ends_sooner_leaves_no_time_behind() {
+        let mut usage = Usage::default();
+        let hanging = |second| pod(2, Some(Timestamp::from_second(second).unwrap()));
+        show(&mut usage, Some(&hanging(1_000_000_000)));
+        show(&mut usage, Some(&hanging(20)));
+        assert_eq!(usage.expiring.len(), 1, "its earlier time is replaced");
+        assert_eq!(usage.expires_at(), hanging(20).lapses);
+        show(&mut usage, None);
+        assert_eq!(usage.expires_at(), None);
+        show(&mut usage, Some(&hanging(20)));
+        show(&mut usage, Some(&PodUse { ended: true, ..hanging(20) }));
+        assert_eq!(usage.expires_at(), None, "one that has ended uses nothing");
+        assert!(usage.lapses.is_empty());
     }
 
     #[test]

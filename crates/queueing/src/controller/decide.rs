@@ -1,4 +1,4 @@
-//! A round: the decisions of the schedule become requests, and admissions of Frameworks.
+//! A round: the decisions of the schedule become the next status writes of units.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,8 +80,15 @@ impl QueueController {
     }
 
     fn sync_job(&mut self, key: &ConsumerKey) {
-        let (Some(job), Some(name)) = (self.objects.consumers.get(key), key.unit()) else { return };
+        let Some(name) = key.unit() else { return };
         let unit = self.objects.units.get(&name);
+        let is_left = unit.is_some_and(|unit| self.is_left(unit));
+        let Some(job) = self.objects.consumers.get(key) else {
+            if is_left {
+                self.set_wanted(name, false);
+            }
+            return;
+        };
         let Some(unit) = unit else {
             if job.wants_unit() {
                 self.offer(Work::Job(key.clone()));
@@ -97,7 +104,7 @@ impl QueueController {
             true => !unit.is_outgrown(job),
             false => job.stage == Stage::Waiting && fits,
         };
-        let unwanted = ours && !stays && !unit.deleting;
+        let unwanted = (ours && !stays || is_left) && !unit.deleting;
         let begins = self.lets_begin(key, unit, job);
         let uid = Arc::clone(&job.uid);
         if ours {
@@ -108,6 +115,14 @@ impl QueueController {
         if resumes {
             self.offer(Work::Job(key.clone()));
         }
+    }
+
+    /// Whether a unit that we made is left of a job that is gone, and has no owner reference by which the
+    /// garbage collector would delete it. A Framework's unit is looked after by the owner of its slot.
+    fn is_left(&self, unit: &UnitObject) -> bool {
+        let kind = &unit.consumer.kind;
+        let is_gone = || self.objects.job_of_unit(unit).is_none();
+        unit.notes.orphaned && !unit.is_of_framework() && self.objects.sees(kind) && is_gone()
     }
 
     /// Says once to the user of a job why it stays suspended, if no unit says it.
@@ -136,6 +151,29 @@ impl QueueController {
                 EventReason::RequestUnknown,
                 format!("it stays suspended without a QueueUnit, because its request is not known: {error}"),
             )),
+            (None, Ok(_))
+                if job.wants_unit()
+                    && let Some(refusal) = self.refusal(key, &job.uid) =>
+            {
+                Some(Report::warning(
+                    EventReason::RequestUnknown,
+                    format!("it stays suspended, because the API server refuses its QueueUnit: {refusal}"),
+                ))
+            }
+            (Some(unit), _) if job.wants_unit() && unit.owner.is_none() => Some(Report::warning(
+                EventReason::RequestUnknown,
+                format!("it stays suspended, because another QueueUnit has the name {}", unit.key.name),
+            )),
+            (Some(unit), _)
+                if self.lets_begin(key, unit, job)
+                    && job.waits_to_begin()
+                    && let Some(refusal) = self.refusal(key, &job.uid) =>
+            {
+                Some(Report::warning(
+                    EventReason::StaysSuspended,
+                    format!("it was released, and the API server refuses to resume it: {refusal}"),
+                ))
+            }
             (Some(unit), _) if job.waits_to_begin() && job.was_resumed_by(&unit.uid) => {
                 let unit = &unit.key.name;
                 Some(Report::normal(
@@ -149,6 +187,10 @@ impl QueueController {
             _ => None,
         };
         Some((Arc::clone(&job.uid), report))
+    }
+
+    fn refusal(&self, key: &ConsumerKey, uid: &Arc<str>) -> Option<&str> {
+        self.job_states.get(key)?.refusal(uid)
     }
 
     /// Whether the JobSet that says what a job requests is not there yet.

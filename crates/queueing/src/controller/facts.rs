@@ -116,10 +116,16 @@ impl QueueController {
         let namespace_state = self.namespaces.entry(&key.namespace);
         namespace_state.schedule.set_queue(&key.name, facts);
         self.stale.namespaces.insert(Arc::clone(&key.namespace));
-        // All that concerns a unit itself is whether its Queue is there. A Queue changes with each status.
-        if self.queue_states.contains_key(key) != self.objects.queues.get(key).is_some() {
+        // What concerns a unit is whether its Queue and the PriorityClass of that are there. A Queue changes
+        // with each status.
+        let lacks_class = priority == Some(None);
+        let lacked = self.queue_states.get(key).map(|state| state.lacks_class);
+        if lacked != self.objects.queues.get(key).map(|_| lacks_class) {
             let units = self.objects.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
             self.stale.units.extend(units.map(|unit| unit.key.clone()));
+        }
+        if let Some(state) = self.queue_states.get_mut(key) {
+            state.lacks_class = lacks_class;
         }
     }
 
@@ -155,25 +161,29 @@ impl QueueController {
         if is_news {
             self.objects.undetermined.remove(&kind);
         }
-        for key in keys {
-            let job = ConsumerKey { kind: kind.clone(), key };
-            self.part_changed(&job);
-            if kind.is_job_set() {
-                self.child_changed(&job.key);
-            }
-            self.declared_job_changed(job);
-        }
+        keys.into_iter().for_each(|key| self.job_shown(&kind, key));
         if is_news {
             // Units that name a missing job of it are known from now on.
             self.stale.units.extend(self.objects.units_of_kind(&kind).cloned());
         }
     }
 
-    /// A kind that has a row is not served: its units have no jobs.
+    /// A kind that has a row is not served, or not any more: its units have no jobs.
     pub(super) fn kind_is_not_served(&mut self, kind: &JobKind) {
-        if self.objects.undetermined.remove(kind) {
-            self.stale.units.extend(self.objects.units_of_kind(kind).cloned());
+        self.objects.undetermined.remove(kind);
+        let known = self.objects.declared.remove(kind);
+        let jobs: Vec<Key> = known.iter().flat_map(Store::iter).map(|job| job.job.key.clone()).collect();
+        jobs.into_iter().for_each(|key| self.job_shown(kind, key));
+        self.stale.units.extend(self.objects.units_of_kind(kind).cloned());
+    }
+
+    fn job_shown(&mut self, kind: &JobKind, key: Key) {
+        let job = ConsumerKey { kind: kind.clone(), key };
+        self.part_changed(&job);
+        if kind.is_job_set() {
+            self.child_changed(&job.key);
         }
+        self.declared_job_changed(job);
     }
 
     /// A Job or JobSet is part of the job that controls it, unless it waits in a queue itself.
@@ -214,6 +224,10 @@ impl QueueController {
         let of =
             |job: &Consumer| Key { namespace: Arc::clone(&key.key.namespace), name: Arc::clone(&job.uid) };
         let now = consumer.as_ref().map(of);
+        // Most changes of a job, as of its status, concern at most the unit that it begins by. Users may
+        // make thousands of others for it.
+        let known = self.objects.consumers.get(&key);
+        let is_same = known.zip(consumer.as_ref()).is_some_and(|(known, now)| known.differs_by_version(now));
         let before = match consumer {
             Some(consumer) => self.objects.consumers.insert(key.clone(), consumer),
             None => {
@@ -228,7 +242,10 @@ impl QueueController {
         if let Some(job) = now {
             self.objects.set_job(&job, Some(&key)).iter().for_each(|pod| self.pod_changed(pod));
         }
-        self.stale.units.extend(self.objects.units_of(&key).cloned());
+        match is_same {
+            true => self.stale.units.extend(key.unit()),
+            false => self.stale.units.extend(self.objects.units_of(&key).cloned()),
+        }
         self.stale.jobs.insert(key);
     }
 
@@ -273,35 +290,6 @@ impl QueueController {
         if offers {
             self.offer(Work::Unit(key.clone()));
         }
-    }
-
-    /// Why a unit that waits is not even looked at.
-    fn obstacle(&self, unit: &UnitObject) -> Option<(Reason, String)> {
-        if unit.status.phase == Some(Phase::Dequeued) || unit.deleting {
-            return None;
-        }
-        let of = |reason, message| Some((reason, message));
-        let consumer = &unit.consumer;
-        if consumer.key.namespace != unit.key.namespace {
-            let other = &consumer.key.namespace;
-            return of(Reason::ConsumerNotAllowed, format!("its job is in the namespace {other}"));
-        }
-        if self.objects.sees(&consumer.kind) && !self.objects.consumers.contains_key(consumer) {
-            let text = format!("there is no job {}", consumer.key.name);
-            return of(Reason::ConsumerNotFound, text);
-        }
-        if let Err(error) = &unit.requests {
-            return of(Reason::ExceedsQuota, format!("spec.resource cannot be read: {error}"));
-        }
-        if self.objects.queues.get(&Key::new(&unit.key.namespace, &unit.queue)).is_none() {
-            let text = format!("there is no Queue {} in the namespace {}", unit.queue, unit.key.namespace);
-            return of(Reason::QueueNotFound, text);
-        }
-        if self.objects.priority(unit.priority, unit.class.as_deref()).is_none() {
-            let class = unit.class.as_deref().unwrap_or_default();
-            return of(Reason::PriorityClassNotFound, format!("there is no PriorityClass {class}"));
-        }
-        None
     }
 
     /// The facts of a unit for the schedule; `None` if it does not need them.

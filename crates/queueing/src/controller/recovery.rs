@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use framework_api::queue::Phase;
 use framework_core::Defect;
-use framework_message::{Change, Now};
+use framework_message::Now;
 use tracing::warn;
 
 use super::QueueController;
-use crate::object::{Object, QueueEvent, Reply, UnitObject};
+use crate::object::{Object, Reply, UnitObject};
 use crate::outgoing::{Sent, Work};
 use crate::recovery::NextPage;
 use crate::request::Request;
@@ -73,7 +73,12 @@ impl QueueController {
             }
         };
         let (alive, is_last) = listing.received(page);
-        alive.into_iter().for_each(|unit| self.step(QueueEvent::Unit(Change::Listed(Arc::new(unit)))));
+        for unit in alive {
+            let known = self.objects.units.get(&unit.key);
+            self.stale.jobs.insert(known.map_or(&unit.consumer, |known| &known.consumer).clone());
+            let changed = self.objects.units.read(Arc::new(unit));
+            changed.into_iter().for_each(|key| self.unit_changed(key));
+        }
         if is_last {
             self.recovery.settled(&namespace);
             self.refresh_deleted(&namespace);

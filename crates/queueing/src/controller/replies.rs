@@ -32,7 +32,8 @@ impl QueueController {
                     self.unit_replied(now, time, &key, pending, reply, jitter);
                 }
             }
-            Sent::Create(job) | Sent::Resume(job) => self.job_replied(now, job, &reply, jitter),
+            Sent::Create(job) => self.job_replied(now, job, &reply, jitter),
+            Sent::Resume(job) => self.resume_replied(now, job, &reply, jitter),
             Sent::Label(job, child) => self.label_replied(now, job, child, &reply, jitter),
             Sent::Queue(queue) => self.queue_status_replied(now, queue, &reply, jitter),
             Sent::List(namespace) => self.list_replied(now, namespace, reply, jitter),
@@ -121,7 +122,8 @@ impl QueueController {
     fn label_replied(&mut self, now: Now, job: ConsumerKey, child: Arc<str>, reply: &Reply, jitter: u64) {
         match reply {
             Reply::Done => {}
-            Reply::Refused(Rejection { code: 400 | 403 | 422, message, .. }) => {
+            Reply::Refused(rejection) if rejection.is_permanent() => {
+                let message = &rejection.message;
                 warn!(job = %job.key, message, "the Pods of a job count twice: its JobSet was not labelled");
             }
             _ => return self.job_replied(now, job, reply, jitter),
@@ -132,6 +134,27 @@ impl QueueController {
         self.offer(Work::Job(job));
     }
 
+    /// A job was resumed. Kubernetes before 1.36 allows no change of the Pod template of a Job that has run
+    /// once. Then its Pods get no labels: they count twice, and the job begins all the same.
+    fn resume_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
+        if let Some(state) = self.job_states.get_mut(&job) {
+            match reply {
+                Reply::Object(_) | Reply::Done => {}
+                Reply::Foreign(_) | Reply::Unknown(_) => state.unsure = true,
+                Reply::NotSent(_) => state.not_resumed(),
+                Reply::Refused(rejection) => {
+                    if rejection.is_permanent() {
+                        state.unlabelled = state.resumed.as_ref().map(|(uid, _)| Arc::clone(uid));
+                    }
+                    state.not_resumed();
+                }
+            }
+            // Whether its unit is void may have changed.
+            self.stale.units.extend(job.unit());
+        }
+        self.job_replied(now, job, reply, jitter);
+    }
+
     fn job_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
         let Some(state) = self.job_states.get_mut(&job) else { return };
         state.busy = false;
@@ -139,6 +162,7 @@ impl QueueController {
             // The watch shows the result. Until then the request is not repeated.
             Reply::Object(Object::Unit(_)) | Reply::Done => {
                 state.failures = Default::default();
+                state.refused = None;
                 state.not_before = now.steady + self.settings.request_lifetime;
             }
             reply => {
@@ -152,6 +176,13 @@ impl QueueController {
                 state.not_before = now.steady + delay;
             }
         }
-        self.outgoing.offer_at(state.not_before, Work::Job(job));
+        self.outgoing.offer_at(state.not_before, Work::Job(job.clone()));
+        let refusal = match reply {
+            Reply::Refused(rejection) if rejection.is_permanent() => rejection,
+            _ => return,
+        };
+        let uid = self.objects.consumers.get(&job).map(|consumer| Arc::clone(&consumer.uid));
+        state.refused = uid.map(|uid| (uid, refusal.message.clone()));
+        self.stale.jobs.insert(job);
     }
 }

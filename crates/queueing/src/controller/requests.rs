@@ -123,14 +123,17 @@ impl QueueController {
                         let request = label_request(child, &object.job.uid, unit);
                         (Sent::Label(key.clone(), Arc::clone(&child.job.uid)), request)
                     }
-                    None => (Sent::Resume(key.clone()), resume_request(object, unit)),
+                    None => {
+                        let bare = state.unlabelled.as_ref() == Some(&job.uid);
+                        (Sent::Resume(key.clone()), resume_request(object, unit, bare))
+                    }
                 }
             }
             _ => return None,
         };
         state.busy = true;
         if let Sent::Resume(_) = sent {
-            state.resumed = Some((Arc::clone(&job.uid), job.resource_version));
+            state.resume(&job.uid, job.resource_version);
         }
         Some((sent, request))
     }
@@ -154,8 +157,8 @@ fn label_request(child: &DeclaredObject, job: &Arc<str>, unit: &UnitObject) -> R
     }
 }
 
-/// The request that resumes a job, in the version that is known.
-fn resume_request(object: &DeclaredObject, unit: &UnitObject) -> Request {
+/// The request that resumes a job, in the version that is known. `bare`: its Pod templates get no labels.
+fn resume_request(object: &DeclaredObject, unit: &UnitObject, bare: bool) -> Request {
     let DeclaredObject { job, row, templates, .. } = object;
     let with = Resumption {
         uid: Arc::clone(&job.uid),
@@ -164,5 +167,6 @@ fn resume_request(object: &DeclaredObject, unit: &UnitObject) -> Request {
         unit: Arc::clone(&unit.uid),
         has_annotations: job.notes.has_annotations,
     };
-    Request::ResumeJob { row: Arc::clone(row), job: job.key.clone(), with, templates: templates.clone() }
+    let templates = if bare { Vec::new() } else { templates.clone() };
+    Request::ResumeJob { row: Arc::clone(row), job: job.key.clone(), with, templates }
 }

@@ -30,6 +30,7 @@ mod queue_status;
 mod quota;
 mod reasons;
 mod recovery;
+mod refused;
 mod release;
 mod server;
 mod world;

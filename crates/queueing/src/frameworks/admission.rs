@@ -30,6 +30,12 @@ impl FrameworkUnits {
             _ if !framework.wants_unit() => None,
             Some(unit) => self.answer(now, unit, framework),
             None if state.is_name_taken => job.unit().map(|unit| name_conflict(&unit)),
+            None if let Err(error) = &framework.requests => {
+                Some(without_unit(&format!("because its request is not known: {error}")))
+            }
+            None if let Some((_, refusal)) = state.refused.as_ref().filter(|(of, _)| *of == uid) => {
+                Some(without_unit(&format!("because the API server refuses it: {refusal}")))
+            }
             None => state.was_released(&uid).then(|| remade("is gone")),
         };
         let growths = self.growths(key, framework);
@@ -79,6 +85,12 @@ impl FrameworkUnits {
 /// The admission of a Framework whose unit does not let it begin, and is made again.
 fn remade(why: &str) -> Admission {
     let message = format!("its QueueUnit {why}: it is made again");
+    Admission::Waiting { reason: Reason::Waiting.to_string(), message }
+}
+
+/// The admission of a Framework that gets no unit.
+fn without_unit(why: &str) -> Admission {
+    let message = format!("it has no QueueUnit, {why}");
     Admission::Waiting { reason: Reason::Waiting.to_string(), message }
 }
 

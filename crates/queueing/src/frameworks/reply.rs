@@ -89,7 +89,7 @@ impl FrameworkUnits {
     fn create_replied(&mut self, now: Now, job: ConsumerKey, reply: &Reply, jitter: u64) {
         let Some(state) = self.states.get_mut(&job.key) else { return };
         state.busy = false;
-        let was_taken = std::mem::take(&mut state.is_name_taken);
+        let before = (std::mem::take(&mut state.is_name_taken), std::mem::take(&mut state.refused));
         let delay = match reply {
             // The watch shows the result. Until then the request is not repeated.
             Reply::Object(_) | Reply::Done => {
@@ -102,13 +102,24 @@ impl FrameworkUnits {
                 let failures = state.failures.another(true);
                 let is_taken = matches!(reply, Reply::Refused(Rejection { code: 409, .. }));
                 state.is_name_taken = is_taken && failures >= TAKEN;
+                let framework =
+                    self.frameworks.get(&job.key).and_then(|reported| reported.framework.as_ref());
+                state.refused = framework.map(|framework| Arc::clone(&framework.uid)).zip(permanent(reply));
                 REFUSED.delay(failures, jitter)
             }
         };
-        if state.is_name_taken != was_taken {
+        if (state.is_name_taken, &state.refused) != (before.0, &before.1) {
             self.stale.insert(job.key.clone());
         }
         state.not_before = now.steady + delay;
         self.outgoing.offer_at(state.not_before, Work::Job(job));
+    }
+}
+
+/// The message of a refusal that would be repeated.
+fn permanent(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Refused(rejection) if rejection.is_permanent() => Some(rejection.message.clone()),
+        _ => None,
     }
 }

@@ -19,6 +19,8 @@ pub struct FrameworkState {
     pub not_before: Duration,
     /// The API server says repeatedly that the name is taken, and no unit of that name is seen.
     pub is_name_taken: bool,
+    /// The UID of the Framework whose unit the API server refused for good, and its message.
+    pub refused: Option<(Arc<str>, String)>,
     /// The UID of the Framework that the last admission was for, and that admission.
     last_admission: Option<(Arc<str>, Admission)>,
     /// The same for its growths. `None` stands for no admitted growth.

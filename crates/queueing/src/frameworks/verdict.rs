@@ -6,12 +6,15 @@ use framework_api::queue::Phase;
 use framework_core::Defect;
 use framework_core::queue::Stage;
 use framework_message::{Now, Slot};
-use framework_queue::ResourceRequests;
+use framework_queue::{Amount, ResourceRequests};
 
 use super::FrameworkUnits;
 use super::state::Writes;
 use crate::consumer::{Consumer, Growth};
 use crate::object::UnitObject;
+
+/// The resource of which each Pod requests one.
+const PODS: &str = "pods";
 
 /// The next step for a unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +52,7 @@ impl FrameworkUnits {
                         Verdict::Read
                     }
                 }
+                true | false if unit.notes.orphaned => leave(unit),
                 // The garbage collector deletes it.
                 false if !unit.deleting => Verdict::Keep,
                 true | false => Verdict::Finalise,
@@ -166,7 +170,9 @@ fn returned(unit: &UnitObject, framework: &Consumer, generation: Option<i64>) ->
     let Some(Some(held)) = framework.held.get(&generation) else { return Verdict::Keep };
     let reserved = unit.reserved();
     let less = reserved.min(held);
-    if less == reserved { Verdict::Keep } else { Verdict::Return(less) }
+    // An edit of a template changes the requests of later Pods, and not of those that run.
+    let as_many_pods = reserved.get(PODS) > Amount::ZERO && held.get(PODS) >= reserved.get(PODS);
+    if as_many_pods || less == reserved { Verdict::Keep } else { Verdict::Return(less) }
 }
 
 impl UnitObject {
@@ -186,5 +192,59 @@ impl UnitObject {
     /// Whether the slot owner of a Framework created it, deletes it and removes its finalizer.
     pub fn is_of_framework(&self) -> bool {
         self.owner.is_some() && self.consumer.is_framework()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::object::{UnitNotes, UnitStatus};
+    use crate::{ConsumerKey, JobKind};
+    use framework_message::Key;
+
+    fn requests(pods: i64, cpu: i64) -> ResourceRequests {
+        [("pods", Amount::units(pods)), ("cpu", Amount::units(cpu))].into_iter().collect()
+    }
+
+    #[test]
+    fn capacity_returns_when_tasks_go_and_not_when_a_template_shrinks() {
+        let key = Key::new("ns", "framework-a");
+        let unit = UnitObject {
+            consumer: ConsumerKey { key: Key::new("ns", "a"), kind: JobKind::Framework },
+            key,
+            uid: "u".into(),
+            resource_version: 1,
+            created: Timestamp::UNIX_EPOCH,
+            deleting: false,
+            finalizers: Vec::new(),
+            owner: Some("f".into()),
+            notes: UnitNotes::default(),
+            consumer_uid: None,
+            queue: "q".into(),
+            priority: None,
+            class: None,
+            requests: Ok(requests(2, 8)),
+            status: UnitStatus::default(),
+        };
+        let framework = |pods, cpu| Consumer {
+            uid: "f".into(),
+            resource_version: 0,
+            generation: 1,
+            created: Timestamp::UNIX_EPOCH,
+            resumed_by: None,
+            queue: Some("q".into()),
+            class: None,
+            requests: Ok(requests(2, 8)),
+            growths: BTreeMap::new(),
+            held: [(None, Some(requests(pods, cpu)))].into(),
+            stage: Stage::Started,
+            deleting: false,
+        };
+        assert_eq!(returned(&unit, &framework(2, 2), None), Verdict::Keep, "its Pods have eight still");
+        assert_eq!(returned(&unit, &framework(1, 4), None), Verdict::Return(requests(1, 4)));
     }
 }

@@ -54,17 +54,22 @@ fn unit_of(unit: UnitWire) -> UnitObject {
             ConsumerKey { kind: JobKind::of(&reference), key: Key::new(&namespace, &reference.name) }
         },
     );
+    let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
+    let finalizers = metadata.finalizers.clone().unwrap_or_default();
+    let is_ours = finalizers.iter().any(|finalizer| finalizer == queue::FINALIZER);
+    let orphaned = is_ours && controller.is_none() && consumer_uid.is_some();
     UnitObject {
         uid: metadata.uid(),
         resource_version,
         created: metadata.created(),
         deleting: metadata.deletion_timestamp.is_some(),
-        owner: metadata.controller().map(|owner| owner.uid.as_str().into()),
+        owner: controller.or_else(|| consumer_uid.clone().filter(|_| orphaned)),
         notes: UnitNotes {
             enqueued: metadata.enqueued().and_then(|text| text.parse().ok()),
             held: metadata.held().and_then(held),
+            orphaned,
         },
-        finalizers: metadata.finalizers.unwrap_or_default(),
+        finalizers,
         consumer,
         consumer_uid,
         queue: spec.queue.as_str().into(),

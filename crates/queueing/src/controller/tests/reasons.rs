@@ -66,6 +66,27 @@ fn a_unit_waits_for_its_class_and_for_its_queue_and_says_so() {
 }
 
 #[test]
+fn a_unit_waits_for_the_class_of_its_queue() {
+    let mut world = World::new(1, 10);
+    let queue = QueueObject {
+        key: key("q"),
+        uid: "q".into(),
+        resource_version: 1000,
+        counts: None,
+        policy: QueuePolicy::Priority,
+        priority: None,
+        class: Some("low".into()),
+    };
+    world.controller.step(QueueEvent::Queue(Change::Applied(queue)));
+    create(&mut world, reservation("a"));
+    let expected = (Reason::PriorityClassNotFound, "there is no PriorityClass low of its Queue".to_owned());
+    assert_eq!(says(&world, "a"), expected);
+    world.controller.step(class("low", -10));
+    world.settle();
+    assert_eq!(says(&world, "a").0, Reason::Admitted);
+}
+
+#[test]
 fn a_unit_whose_job_is_missing_or_elsewhere_is_not_released() {
     let mut world = World::new(1, 10);
     create(&mut world, unit("lost"));

@@ -170,7 +170,7 @@ impl Server {
                 },
                 key: job.clone(),
             },
-            notes: UnitNotes { enqueued: Some(*enqueued), held: None },
+            notes: UnitNotes { enqueued: Some(*enqueued), held: None, orphaned: false },
             consumer_uid: Some(Arc::clone(uid)),
             queue: Arc::clone(queue),
             priority: *priority,

@@ -1,0 +1,41 @@
+//! The obstacles of a unit: what it names and is not there.
+
+use framework_api::queue::{Phase, Reason};
+
+use super::QueueController;
+use crate::object::UnitObject;
+use framework_message::Key;
+
+impl QueueController {
+    /// Why a unit that waits is not even looked at.
+    pub(super) fn obstacle(&self, unit: &UnitObject) -> Option<(Reason, String)> {
+        if unit.status.phase == Some(Phase::Dequeued) || unit.deleting {
+            return None;
+        }
+        let of = |reason, message| Some((reason, message));
+        let consumer = &unit.consumer;
+        if consumer.key.namespace != unit.key.namespace {
+            let other = &consumer.key.namespace;
+            return of(Reason::ConsumerNotAllowed, format!("its job is in the namespace {other}"));
+        }
+        if self.objects.sees(&consumer.kind) && !self.objects.consumers.contains_key(consumer) {
+            let text = format!("there is no job {}", consumer.key.name);
+            return of(Reason::ConsumerNotFound, text);
+        }
+        if let Err(error) = &unit.requests {
+            return of(Reason::ExceedsQuota, format!("spec.resource cannot be read: {error}"));
+        }
+        let Some(queue) = self.objects.queues.get(&Key::new(&unit.key.namespace, &unit.queue)) else {
+            let text = format!("there is no Queue {} in the namespace {}", unit.queue, unit.key.namespace);
+            return of(Reason::QueueNotFound, text);
+        };
+        let given = [(unit.priority, &unit.class, ""), (queue.priority, &queue.class, " of its Queue")];
+        let missing = given
+            .into_iter()
+            .find(|(priority, class, _)| self.objects.priority(*priority, class.as_deref()).is_none());
+        missing.and_then(|(_, class, whose)| {
+            let class = class.as_deref().unwrap_or_default();
+            of(Reason::PriorityClassNotFound, format!("there is no PriorityClass {class}{whose}"))
+        })
+    }
+}

@@ -1,0 +1,161 @@
+//! Jobs that the API server does not let go on, and units that outlive their jobs.
+
+use super::declared::{named, show};
+use super::*;
+use crate::object::DeclaredObject;
+use crate::object::TemplateMetadata;
+
+/// A job that waits, with a Pod template that can get labels.
+fn waits(version: u128) -> DeclaredObject {
+    let template = ("/spec/template".to_owned(), TemplateMetadata::WithLabels);
+    DeclaredObject { templates: vec![template], ..named("train", version, Stage::Waiting) }
+}
+
+/// A world with that job, and the requests of a kind that were not answered.
+fn until(held: &str) -> (World, Vec<(Ticket, Request)>) {
+    let mut world = World::new(1, 10);
+    world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
+    show(&mut world, Change::Listed(waits(1)));
+    show(&mut world, Change::Synced);
+    let sent = world.settle_except(held);
+    (world, sent)
+}
+
+fn refuse(world: &mut World, ticket: Ticket) {
+    let reply = world.server.refuse(422);
+    world.reply(ticket, reply);
+}
+
+fn labels(request: &Request) -> usize {
+    let Request::ResumeJob { templates, .. } = request else { panic!("{request:?}") };
+    templates.len()
+}
+
+#[test]
+fn a_job_whose_template_is_immutable_is_resumed_without_labels() {
+    let (mut world, sent) = until("resume train at 1");
+    assert_eq!(labels(&sent[0].1), 1);
+    refuse(&mut world, sent[0].0);
+    world.settle();
+    assert!(
+        world.said[0].starts_with("train StaysSuspended: it was released, and the API"),
+        "{:?}",
+        world.said
+    );
+    world.pass(2);
+    let sent = world.settle_except("resume train at 1");
+    assert_eq!(labels(&sent[0].1), 0);
+}
+
+#[test]
+fn a_unit_whose_job_cannot_be_resumed_returns_its_capacity_when_deleted() {
+    let (mut world, sent) = until("resume train at 1");
+    refuse(&mut world, sent[0].0);
+    world.delete(&key("sweep-train"));
+    world.show();
+    world.submit("next", 5);
+    world.settle();
+    assert!(world.admitted.contains_key(&key("next")));
+}
+
+#[test]
+fn a_job_that_may_have_been_resumed_keeps_its_capacity_after_a_refusal() {
+    let (mut world, sent) = until("resume train at 1");
+    world.reply(sent[0].0, Reply::Unknown(String::new()));
+    world.pass(2);
+    let again = world.settle_except("resume train at 1");
+    refuse(&mut world, again[0].0);
+    world.delete(&key("sweep-train"));
+    world.show();
+    world.submit("next", 5);
+    world.settle();
+    assert!(!world.admitted.contains_key(&key("next")), "the first request may have got there");
+}
+
+#[test]
+fn a_job_whose_unit_is_refused_says_so() {
+    let (mut world, sent) = until("create train");
+    refuse(&mut world, sent[0].0);
+    world.settle_except("create train");
+    let says = "train RequestUnknown: it stays suspended, because the API server refuses its QueueUnit: ";
+    assert_eq!(world.said, [says]);
+}
+
+#[test]
+fn a_kind_that_is_not_served_any_more_holds_no_capacity_of_deleted_units() {
+    let (mut world, _) = until("resume train at 1");
+    let started = DeclaredObject { templates: Vec::new(), ..named("train", 2, Stage::Started) };
+    let kind = JobKind::declared(&started.row);
+    show(&mut world, Change::Applied(started));
+    world.controller.step(QueueEvent::NotServed(kind));
+    world.submit("next", 5);
+    world.settle();
+    assert!(!world.admitted.contains_key(&key("next")), "its Pods may run");
+    world.delete(&key("sweep-train"));
+    world.show();
+    assert!(world.settle().contains(&"remove finalizer of sweep-train".to_owned()));
+    assert!(world.admitted.contains_key(&key("next")));
+}
+
+#[test]
+fn a_change_of_a_job_that_concerns_no_unit_costs_none_of_its_units_a_look() {
+    let (mut world, _) = until("resume train at 1");
+    let by_hand = world.server.units[&key("sweep-train")].clone();
+    for name in ["x", "y"] {
+        let unit = UnitObject { key: key(name), uid: name.into(), owner: None, ..by_hand.clone() };
+        world.server.units.insert(key(name), unit);
+        world.server.changed(&key(name));
+    }
+    world.show();
+    world.settle();
+    let stale =
+        |world: &World| world.controller.stale.units.iter().map(|unit| unit.name.to_string()).collect();
+    show(&mut world, Change::Applied(named("train", 2, Stage::Started)));
+    let begun: Vec<String> = stale(&world);
+    assert_eq!(begun, ["sweep-train", "x", "y"]);
+    world.settle();
+    show(&mut world, Change::Applied(named("train", 3, Stage::Started)));
+    let unchanged: Vec<String> = stale(&world);
+    assert_eq!(unchanged, ["sweep-train"]);
+}
+
+/// What `--cascade=orphan` leaves of a unit.
+fn orphan(world: &mut World, unit: &Key) {
+    world.server.units.get_mut(unit).unwrap().notes.orphaned = true;
+    world.server.changed(unit);
+    world.show();
+}
+
+#[test]
+fn the_unit_of_a_job_that_left_it_behind_is_deleted() {
+    let (mut world, _) = until("resume train at 1");
+    show(&mut world, Change::Applied(named("train", 2, Stage::Started)));
+    orphan(&mut world, &key("sweep-train"));
+    assert_eq!(world.settle(), [""; 0], "its job is there");
+    world.server.jobs.insert(key("train"), (Stage::Finished, 6));
+    show(&mut world, Change::Deleted(named("train", 3, Stage::Started)));
+    assert!(world.settle().contains(&"delete sweep-train".to_owned()));
+    let mut again = waits(4);
+    again.job.uid = "another".into();
+    world.server.jobs.insert(key("train"), (Stage::Waiting, 6));
+    show(&mut world, Change::Applied(again));
+    assert!(world.settle().contains(&"create train".to_owned()), "the name is free");
+}
+
+#[test]
+fn the_unit_of_a_framework_that_left_it_behind_is_deleted() {
+    let mut world = World::new(1, 10);
+    world.submit("a", 8);
+    world.settle();
+    assert!(world.admitted.contains_key(&key("a")));
+    orphan(&mut world, &key("framework-a"));
+    world.server.jobs.insert(key("a"), (Stage::Finished, 8));
+    world.frameworks.framework(key("a"), None, false, false);
+    world.submit("b", 8);
+    for _ in 0..3 {
+        world.pass(LIFETIME.as_secs() + 1);
+        world.settle();
+    }
+    assert!(world.admitted.contains_key(&key("b")));
+    assert!(!world.server.units.contains_key(&key("framework-a")));
+}

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Tasks};
 const AFTER_HELP: &str = "A NAME is the name of a Framework, also as fw/NAME.\n\
                           Exits with 0 if all went well, 1 if not, and 2 for a bad argument.";
 
-/// Shows and changes Frameworks, and says why they are as they are
+/// Shows, explains and changes Frameworks
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl framework", bin_name = "kubectl framework", version)]
 #[command(disable_help_subcommand = true, after_help = AFTER_HELP)]

@@ -11,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::error::{Error, Refusal};
 use crate::find::{self, Found};
 use crate::output::Style;
+use crate::visible::visible;
 
 /// A change of a Framework.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +57,7 @@ async fn apply(
         let request = request.map_err(|error| failed(kube::Error::HttpError(error)))?;
         found = Found::read(cluster.client.request(request).await.map_err(failed)?)?;
     }
-    style.show(&found.stored, || format!("framework/{name} {words}\n"))
+    style.show(&found.stored, || visible(&format!("framework/{name} {words}")) + "\n")
 }
 
 fn scaled(found: &Found, numbers: &[Number]) -> Result<Change, Refusal> {

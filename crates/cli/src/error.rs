@@ -2,6 +2,8 @@
 
 use framework_api::codec::DecodeError;
 
+use crate::visible::visible;
+
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -114,11 +116,30 @@ pub enum Refusal {
 }
 
 impl Error {
+    /// The text for stderr, with control characters escaped. A message of the server may have several lines:
+    /// those after the first are indented, so that none passes for a line of the program.
+    pub fn message(&self) -> String {
+        self.to_string().lines().map(visible).collect::<Vec<_>>().join("\n  ")
+    }
+
     /// The text for stdout of a command that failed halfway.
     pub fn output(&self) -> &str {
         match self {
             Error::Never { text, .. } | Error::TimedOut { text, .. } => text,
             _ => "",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_the_server_poses_as_no_other_line() {
+        let problem = "denied:\x1b[8m\n  check: 1\r\nerror: forged".to_owned();
+        let error = Error::Manifest { file: "a".to_owned(), problem };
+        let expected = "cannot simulate \"a\": denied:^[[8m\n    check: 1\n  error: forged";
+        assert_eq!(error.message(), expected);
     }
 }

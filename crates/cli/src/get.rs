@@ -12,7 +12,7 @@ use crate::find::{self, Found};
 use crate::output::Style;
 use crate::table::Table;
 
-/// Runs the command.
+/// The text that `get` prints. Fails if a named Framework does not exist or the API server refuses a read.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
     let mut found = Vec::new();
     for name in &asked.name {

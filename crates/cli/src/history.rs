@@ -26,7 +26,7 @@ struct Entry {
     note: String,
 }
 
-/// Runs the command.
+/// The text that `history` prints. Fails if the Framework does not exist or the API server refuses a read.
 pub async fn run(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
     let found = find::one(cluster, name).await?;
     let uid = found.metadata().uid.clone().unwrap_or_default();

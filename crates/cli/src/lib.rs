@@ -1,4 +1,4 @@
-//! `kubectl framework`: a plugin for kubectl that shows Frameworks as they are, and says why.
+//! `kubectl framework`: a plugin for kubectl that shows Frameworks and explains their state.
 //!
 //! Guarantees: the answers follow from objects that were read once, by the rules of the controller's own
 //! crates. A verb that shows something writes nothing; one that changes something sends one patch.
@@ -23,6 +23,7 @@ mod table;
 mod testing;
 mod top;
 mod tree;
+mod visible;
 mod wait;
 mod why;
 

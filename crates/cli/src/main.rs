@@ -32,7 +32,7 @@ async fn main() -> ExitCode {
     match answer {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", error.message());
             ExitCode::FAILURE
         }
     }

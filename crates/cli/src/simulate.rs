@@ -18,6 +18,7 @@ use crate::duration::seconds;
 use crate::error::Error;
 use crate::output::Style;
 use crate::table::Table;
+use crate::visible::visible;
 
 /// Lines after which a life counts as endless.
 const MOST_EVENTS: usize = 300;
@@ -48,7 +49,8 @@ struct Outcome {
     open: Option<String>,
 }
 
-/// Runs the command.
+/// The text that `simulate` prints. Fails if the file holds no valid Framework, or if an option names a Task
+/// that the Framework does not have.
 pub fn run(asked: &Simulate, style: Style) -> Result<String, Error> {
     let failed = |problem: String| Error::Manifest { file: asked.file.clone(), problem };
     let text = match asked.file.as_str() {
@@ -116,7 +118,7 @@ fn render(life: &Life, style: Style) -> String {
     let attempts = if *attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") };
     let pods = if *pods == 1 { "1 Pod".to_owned() } else { format!("{pods} Pods") };
     let sum = format!("{state}{end} after {after}: {attempts} of the Framework, {pods}{open}");
-    format!("{}\n{} {sum}\n", table.render(|cell| style.word(cell)), style.heading("Result:"))
+    format!("{}\n{} {}\n", table.render(|cell| style.word(cell)), style.heading("Result:"), visible(&sum))
 }
 
 #[cfg(test)]

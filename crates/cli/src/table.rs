@@ -1,4 +1,6 @@
-//! Tables as kubectl prints them: columns of words, three blanks apart.
+//! Tables as kubectl prints them: columns of words, three blanks apart. A cell never breaks its line.
+
+use crate::visible::visible;
 
 /// A table.
 #[derive(Debug, Default)]
@@ -12,9 +14,9 @@ impl Table {
         Table { rows: vec![titles.iter().map(|title| (*title).to_owned()).collect()] }
     }
 
-    /// Adds a row.
+    /// Adds a row. Control characters in its cells are escaped.
     pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| visible(cell)).collect());
     }
 
     /// The text, each cell as `paint` renders it; the width of a cell is that of its words alone. No line
@@ -53,6 +55,15 @@ mod tests {
         table.row(vec!["longer".into(), String::new(), "x".into()]);
         let paint = |cell: &str| if cell == "Läuft" { format!("<{cell}>") } else { cell.to_owned() };
         let expected = "NAME     THE STATE   END\na        <Läuft>       y\nlonger               x\n";
+        assert_eq!(table.render(paint), expected);
+    }
+
+    #[test]
+    fn a_cell_forges_no_row_and_its_controls_stay_visible() {
+        let mut table = Table::new(&["NOTE", "END"]);
+        table.row(vec!["pulled\nforged\x1b[8m".into(), "x".into()]);
+        let expected = "NOTE                  END\n<pulled\\nforged^[[8m>   x\n";
+        let paint = |cell: &str| if cell.contains("forged") { format!("<{cell}>") } else { cell.to_owned() };
         assert_eq!(table.render(paint), expected);
     }
 }

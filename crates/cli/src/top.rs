@@ -1,7 +1,7 @@
 //! `top`: Frameworks by the Tasks that run and wait, and what their Pods use, or request.
 //!
 //! The use is known where `metrics.k8s.io` is served. A Pod counts for the Framework whose ConfigMap
-//! controls it, whatever its labels say.
+//! controls it: the name in its label does not count.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const MEASURED: [&str; 2] = ["cpu", "memory"];
 /// The amounts of Pods, by namespace and name.
 type Amounts = BTreeMap<(String, String), ResourceRequests>;
 
-/// The answer.
+/// What `-o json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Top {
@@ -61,7 +61,8 @@ struct Row {
     amounts: ResourceRequests,
 }
 
-/// Runs the command.
+/// The text that `top` prints. Fails if a named Framework does not exist or the API server refuses a read;
+/// if it refuses only the metrics, requests stand in for them.
 pub async fn run(cluster: &Cluster, asked: &Get, style: Style) -> Result<String, Error> {
     let mut found = Vec::new();
     for name in &asked.name {

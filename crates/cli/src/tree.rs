@@ -39,7 +39,7 @@ struct Node {
     children: Vec<Node>,
 }
 
-/// Runs the command.
+/// The text that `tree` prints. Fails if the Framework does not exist or the API server refuses a read.
 pub async fn run(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
     let found = find::one(cluster, name).await?;
     let pods = pod::of(cluster, name).await?;

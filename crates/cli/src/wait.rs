@@ -13,6 +13,7 @@ use crate::cluster::Cluster;
 use crate::duration;
 use crate::error::Error;
 use crate::find::{self, Found};
+use crate::visible::visible;
 
 /// How a Framework stands to the goal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,8 @@ enum Progress {
     Never(String),
 }
 
-/// Runs the command.
+/// The text that `wait` prints: a line for each Framework that reached the goal. Fails if one never
+/// reaches it, does not reach it in time, or cannot be read.
 pub async fn run(cluster: &Cluster, asked: &Wait) -> Result<String, Error> {
     let deadline = tokio::time::Instant::now() + asked.timeout;
     let mut text = String::new();
@@ -43,7 +45,9 @@ pub async fn run(cluster: &Cluster, asked: &Wait) -> Result<String, Error> {
         let framework = format!("the Framework {name:?} in the namespace {:?}", cluster.namespace);
         let goal = asked.goal.option();
         match progress {
-            Progress::Reached => text.push_str(&format!("framework/{name} {}\n", asked.goal.words())),
+            Progress::Reached => {
+                text.push_str(&format!("framework/{} {}\n", visible(name), asked.goal.words()));
+            }
             Progress::Never(why) => return Err(Error::Never { framework, goal, why, text }),
             Progress::On(state) => {
                 let after = timeout_words(asked.timeout);

@@ -15,10 +15,11 @@ use crate::error::Error;
 use crate::find::{self, Found};
 use crate::output::Style;
 use crate::pod::{self, PodView};
+use crate::visible::visible;
 
 use self::line::Standing;
 
-/// The answer.
+/// What `-o json` prints.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Why {
@@ -40,7 +41,8 @@ struct Why {
     unknown: Vec<String>,
 }
 
-/// Runs the command.
+/// The text that `why` prints. Fails if the Framework does not exist, or if the API server refuses to show
+/// it, its Pods or its QueueUnits.
 pub async fn run(cluster: &Cluster, name: &str, style: Style) -> Result<String, Error> {
     let found = find::one(cluster, name).await?;
     let pods = pod::of(cluster, name).await?;
@@ -69,16 +71,17 @@ fn explain(found: &Found, pods: &[PodView], now: Timestamp) -> Why {
 
 fn render(why: &Why, style: Style, now: Timestamp) -> String {
     let mut text = String::new();
-    let mut line = |title: &str, words: &str| {
+    let mut line = |title: &str, state: &str, words: &str| {
         let title = if title.is_empty() { String::new() } else { format!("{title}:") };
-        text.push_str(&format!("{}{words}\n", style.heading(&format!("{title:<13}"))));
+        let title = style.heading(&format!("{title:<13}"));
+        text.push_str(&format!("{title}{}{}\n", style.word(&visible(state)), visible(words)));
     };
-    line("Framework", &format!("{}/{}", why.namespace, why.name));
+    line("Framework", "", &format!("{}/{}", why.namespace, why.name));
     let since = why.since.map(|since| format!(" for {}", age(since, now))).unwrap_or_default();
-    line("State", &format!("{}{since}, attempt {}", style.word(&why.state), why.attempt));
+    line("State", &why.state, &format!("{since}, attempt {}", why.attempt));
     let mut lines = |title: &str, all: &[String]| {
         for (at, words) in all.iter().enumerate() {
-            line(if at == 0 { title } else { "" }, words);
+            line(if at == 0 { title } else { "" }, "", words);
         }
     };
     let nothing = ["nothing more: it is Completed".to_owned()];
@@ -149,6 +152,22 @@ mod tests {
                              retry policy of TaskRole worker: 1 Task (worker-1 as OOMKilled 137): not retried, because maxRetryCount is 3 and 3 retries count
             "#]],
         );
+    }
+
+    #[test]
+    fn a_message_forges_no_line_and_only_our_colours_control_the_terminal() {
+        let standing = Standing::of(crate::queue::UnitView {
+            message: "no room\x1b[8m\nState:       Completed\u{202e}".into(),
+            ..Default::default()
+        });
+        let why = Why { state: "Completed\x1b[8m".into(), queue: vec![standing], ..Why::default() };
+        let style = Style { color: true, ..PLAIN };
+        let text = render(&why, style, NOW.parse().unwrap());
+        assert_eq!(text.lines().count(), 4, "{text:?}");
+        let ours = text.replace("\x1b[1m", "").replace("\x1b[0m", "");
+        let controls: Vec<char> = ours.chars().filter(|one| one.is_control() && *one != '\n').collect();
+        assert_eq!(controls, [], "{text:?}");
+        assert!(text.contains("no room^[[8m\\nState:       Completed\\u{202e}"), "{text:?}");
     }
 
     #[test]

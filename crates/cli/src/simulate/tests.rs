@@ -154,3 +154,23 @@ fn options_that_name_no_task_and_files_without_a_framework_are_refused() {
     assert_eq!(manifest("kind: Pod").unwrap_err(), "it has no object of kind Framework");
     assert!(manifest("kind: Framework\nspec: 3").unwrap_err().contains("spec"), "the field is named");
 }
+
+#[test]
+fn the_result_of_a_life_is_one_line() {
+    let result = Outcome {
+        state: None,
+        code: Some(1),
+        phrase: Some("Lost\nResult: forged\x1b[8m".to_owned()),
+        after_sec: 0,
+        attempts: 1,
+        pods: 1,
+        open: None,
+    };
+    let life = Life { events: Vec::new(), result };
+    expect![[r#"
+        AFTER   EVENT   RULE
+
+        Result: New as Lost\nResult: forged^[[8m 1 after 0s: 1 attempt of the Framework, 1 Pod
+    "#]]
+    .assert_eq(&render(&life, PLAIN));
+}

@@ -1,0 +1,41 @@
+//! Texts of others on a terminal.
+
+/// The text on one line, with escapes for characters that control a terminal: tenants write what an
+/// administrator reads. Escape first and colour later, or the colours are escaped, too.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for one in text.chars() {
+        match one {
+            // As kubectl shows it.
+            '\x1b' => shown.push_str("^["),
+            _ if is_control(one) => shown.extend(one.escape_default()),
+            _ => shown.push(one),
+        }
+    }
+    shown
+}
+
+/// Whether a character controls a terminal, ends a line, or changes the direction of the text after it.
+fn is_control(one: char) -> bool {
+    one.is_control()
+        || matches!(one, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_other_text_stays() {
+        for (text, shown) in [
+            ("\x1b[2J", "^[[2J"),
+            ("a\nb\r\tc", "a\\nb\\r\\tc"),
+            ("\u{7}\u{7f}\u{9b}", "\\u{7}\\u{7f}\\u{9b}"),
+            ("\u{2028}\u{2029}", "\\u{2028}\\u{2029}"),
+            ("\u{202a}\u{202e}\u{2066}\u{2069}", "\\u{202a}\\u{202e}\\u{2066}\\u{2069}"),
+            ("Läuft \"so\" └─\\n", "Läuft \"so\" └─\\n"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
+}

@@ -161,7 +161,8 @@ const RIGHTS: [(&str, &str, &[&str]); 4] = [
     ("", "pods", &["list", "watch", "get", "create", "patch", "delete"]),
 ];
 
-/// Checks every right, in all namespaces or in the one that is served.
+/// Checks the rights on Frameworks, their status, ConfigMaps and Pods, in all namespaces or in the one that
+/// is served. Other rights are not checked.
 async fn rights(client: &Client, namespace: Option<&str>) -> Result<(), String> {
     let mut missing = Vec::new();
     for (group, resource, verbs) in RIGHTS {

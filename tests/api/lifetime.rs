@@ -12,7 +12,7 @@ use crate::space::{self, Space, framework, role};
 const TTL: &str = "ttlSecondsAfterFinished";
 const DEADLINE: &str = "activeDeadlineSeconds";
 const TTL_BOUNDS: &str = "give 0 to 2147483647 seconds, counted from the Framework's completion (0 deletes it \
-                          at once); leave it out to keep it";
+                          at once); leave it out for the controller's frameworkCompletedRetainSec";
 const DEADLINE_BOUNDS: &str = "give 1 to 3153600000 seconds, counted from the Framework's creation (3153600000 \
                                are 100 years); leave it out for no limit";
 const TTL_FIXED: &str = "spec.ttlSecondsAfterFinished: Forbidden: ttlSecondsAfterFinished is fixed when the Framework is created: it \

@@ -6,7 +6,7 @@ use std::time::Duration;
 use framework_api::config::Config;
 use framework_message::timeout::REQUEST_LIFETIME;
 use framework_runtime::run;
-use frameworkcontroller::{logging, settings};
+use frameworkcontroller::logging;
 use serde_json::Value;
 
 const CAPACITY: &str = include_str!("../../docs/capacity.md");
@@ -72,13 +72,13 @@ fn the_base_has_the_settings_of_the_sizes_that_it_is_said_to_serve() {
 fn a_stop_fits_into_the_grace_period() {
     let pod = pod();
     let grace = pod["terminationGracePeriodSeconds"].as_u64().map(Duration::from_secs).expect("a time");
-    let stop = REQUEST_LIFETIME + settings::RENEWAL_TIMEOUT + run::FLUSH + logging::FLUSH;
+    let stop = REQUEST_LIFETIME + run::HAND_OVER + run::FLUSH + logging::FLUSH;
     assert!(grace > stop, "{stop:?} of {grace:?}");
     let comment = format!(
-        "{} s. Then it hands its slots over by a write of its\n      # Lease, {} s at most, and writes Events \
-         for {} s and the log for {} s: {} s.",
+        "{} s. Then it hands its slots over, in\n      # {} s at most, and writes Events for {} s and the \
+         log for {} s: {} s.",
         REQUEST_LIFETIME.as_secs(),
-        settings::RENEWAL_TIMEOUT.as_secs(),
+        run::HAND_OVER.as_secs(),
         run::FLUSH.as_secs(),
         logging::FLUSH.as_secs(),
         stop.as_secs()

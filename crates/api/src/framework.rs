@@ -90,7 +90,8 @@ pub struct FrameworkSpec {
     #[schemars(transform = crate::schema::active_deadline)]
     pub active_deadline_seconds: Option<i64>,
     /// Seconds from its completion until the Framework is deleted: 0 (at once) to 2,147,483,647. If unset,
-    /// it is kept. Fixed at creation. A value out of bounds is read as unset.
+    /// the controller deletes it after frameworkCompletedRetainSec of its config file, 30 days by default.
+    /// Fixed at creation. A value out of bounds is read as unset.
     #[serde(
         default,
         deserialize_with = "crate::seconds::ttl_after_finished",

@@ -60,7 +60,7 @@ pub const DEFAULT_QUEUE: &str = "default";
     category = "all",
     namespaced,
     derive = "PartialEq",
-    doc = "A QueueUnit asks for what one job needs; once it is Dequeued, the job may run.",
+    doc = "A QueueUnit requests the resources of one job. Once its phase is Dequeued, the job may run.",
     annotation("api-approved.kubernetes.io", "unapproved, not an API of the Kubernetes project"),
     status = "QueueUnitStatus",
     validation = crate::schema::queue::forward_only(),
@@ -158,8 +158,7 @@ pub struct QueueUnitStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Whether a unit waits. No status has the proposal's `ScheduleSucced` and `ScheduleFailed`: they name the
-/// result of a scheduling round before it is stored.
+/// The phase of a unit. The phases `ScheduleSucced` and `ScheduleFailed` of the proposal are not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// The unit waits in its queue.

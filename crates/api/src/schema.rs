@@ -49,7 +49,8 @@ pub(crate) fn active_deadline(schema: &mut Schema) {
 
 /// `ttlSecondsAfterFinished` has bounds.
 pub(crate) fn ttl_after_finished(schema: &mut Schema) {
-    let way_out = "counted from the Framework's completion (0 deletes it at once); leave it out to keep it";
+    let way_out = "counted from the Framework's completion (0 deletes it at once); leave it out for the \
+                   controller's frameworkCompletedRetainSec";
     bounded(schema, seconds::TTL_AFTER_FINISHED, way_out);
 }
 

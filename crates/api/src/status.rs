@@ -90,8 +90,8 @@ pub struct RetryPolicyStatus {
     /// Seconds from the completion of the attempt to its retry; set once the retry is decided.
     #[serde(default)]
     pub retry_delay_sec: Option<i64>,
-    /// Id of the attempt after the last one that was no short run: short runs in a row are counted from it.
-    /// Left out if all attempts before the current one were short runs.
+    /// Id of the attempt from which short runs in a row are counted. Left out while every earlier attempt was
+    /// a short run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short_runs_from: Option<i32>,
 }

@@ -11,7 +11,8 @@ use framework_message::Slot;
 
 use super::call::{Call, Error, JSON, MERGE_PATCH, Target};
 
-/// Renders a request.
+/// Renders a request of the engine. It fails if the Framework has no UID, if the status no longer has the
+/// instance of a create, or if a pod template exceeds a limit.
 pub fn render(request: &Request) -> Result<Call, Error> {
     match request {
         Request::PutStatus { framework, resource_version, status, .. } => {

@@ -19,7 +19,7 @@ use super::job_lifetime;
 use super::resume::{label_templates, resume};
 use crate::wire::Wire;
 
-/// Renders a request.
+/// Renders a request about a QueueUnit, a Queue or a job: its method, path and body. It never fails.
 pub fn render(request: &Request) -> Call {
     match request {
         Request::CreateUnit { unit, kind, job, uid, queue, class, priority, requests, enqueued } => {

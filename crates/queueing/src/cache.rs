@@ -122,6 +122,13 @@ impl ObjectCache {
         self.units_of.get(job).into_iter().flatten()
     }
 
+    /// Whether a namespace has neither units nor Queues nor quotas.
+    pub fn has_none_in(&self, namespace: &str) -> bool {
+        let units = self.units.within(namespace).next().is_some();
+        let queues = self.queues.within(namespace).next().is_some();
+        !units && !queues && self.quotas.within(namespace).next().is_none()
+    }
+
     /// The names of the units of all jobs of a kind.
     pub fn units_of_kind(&self, kind: &JobKind) -> impl Iterator<Item = &Key> {
         let of_kind = move |job: &ConsumerKey| job.kind == *kind;

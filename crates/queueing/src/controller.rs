@@ -198,7 +198,7 @@ impl QueueController {
             }
             QueueEvent::Attempt(change) => {
                 let pods = self.objects.owners.apply(change);
-                pods.iter().for_each(|pod| self.pod_changed(pod));
+                self.stale.pods.extend(pods);
             }
             QueueEvent::Declared(kind, change) => self.declared_changed(kind, *change),
             QueueEvent::NotServed(kind) => self.kind_is_not_served(&kind),
@@ -214,6 +214,7 @@ impl QueueController {
             self.start_recovery(now);
         }
         self.expire_pods(time);
+        self.recount_pods();
         self.resume(now);
         self.sync_jobs(now);
         self.list_recovered(now);
@@ -240,7 +241,8 @@ impl QueueController {
         let round = self.namespaces.round_at().map(on_the_wall);
         let lapses = self.usage.expires_at().map(on_the_wall);
         let (settles, later) = (self.recovery.settles_at(), self.outgoing.next_due());
-        [settles, self.namespaces.others_at(), round, lapses, later].into_iter().flatten().min()
+        let recount = (!self.stale.pods.is_empty()).then_some(now.steady);
+        [recount, settles, self.namespaces.others_at(), round, lapses, later].into_iter().flatten().min()
     }
 
     /// Whether no request is on its way.

@@ -80,6 +80,14 @@ impl Namespaces {
         self.others.set(namespace, None);
     }
 
+    /// A namespace without objects is not known any more, unless Pods of its jobs use something still.
+    pub fn forget(&mut self, namespace: &Arc<str>) {
+        if self.states.get(namespace).is_some_and(|state| state.own.is_empty()) {
+            self.states.remove(namespace);
+            self.forget_dues(namespace);
+        }
+    }
+
     /// The namespaces that need a turn though nothing happened in them.
     pub fn due(&self, now: Duration, time: Timestamp) -> impl Iterator<Item = &Arc<str>> {
         self.rounds.due(time).chain(self.others.due(now))
@@ -150,11 +158,17 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_known_once_it_was_entered() {
+    fn a_namespace_is_known_from_its_entry_until_it_is_forgotten() {
         let mut namespaces = Namespaces::new(Duration::ZERO);
         assert!(namespaces.get("ns").is_none());
         namespaces.entry(&"ns".into()).names.insert("uid".into(), "unit".into());
         assert_eq!(namespaces.get("ns").unwrap().names.len(), 1);
         assert_eq!(namespaces.round_at(), None);
+        namespaces.entry(&"ns".into()).own = [("cpu", Amount::units(1))].into_iter().collect();
+        namespaces.forget(&"ns".into());
+        assert!(namespaces.get("ns").is_some(), "it uses something");
+        namespaces.entry(&"ns".into()).own = ResourceRequests::default();
+        namespaces.forget(&"ns".into());
+        assert!(namespaces.get("ns").is_none());
     }
 }

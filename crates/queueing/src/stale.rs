@@ -16,6 +16,8 @@ pub struct Stale {
     pub jobs: BTreeSet<ConsumerKey>,
     /// Namespaces that need a round.
     pub namespaces: BTreeSet<Arc<str>>,
+    /// Pods that may belong to another job than before. They count for the earlier one until then.
+    pub pods: BTreeSet<Key>,
     /// Queues whose status may differ from the counts.
     pub queues: BTreeSet<Key>,
 }

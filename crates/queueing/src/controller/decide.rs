@@ -35,6 +35,9 @@ impl QueueController {
                 // A round that stays due would wake the controller again and again.
                 self.namespaces.forget_dues(&namespace);
             }
+            if self.objects.has_none_in(&namespace) {
+                self.namespaces.forget(&namespace);
+            }
         }
     }
 

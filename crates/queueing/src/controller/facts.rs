@@ -31,7 +31,7 @@ impl QueueController {
         let job = self.named_job(&key);
         if let Some(job) = job.as_ref().filter(|_| !self.unit_states.contains_key(&key)) {
             let pods = self.objects.set_job(job, Some(&consumer));
-            pods.iter().for_each(|pod| self.pod_changed(pod));
+            self.stale.pods.extend(pods);
         }
         self.job_is_answered(&consumer);
         let name = Arc::clone(&key.name);
@@ -92,7 +92,7 @@ impl QueueController {
         let is_there = self.objects.consumers.get(consumer).is_some_and(|known| known.uid == job.name);
         if !is_there && !self.objects.units_of(consumer).any(names) {
             let pods = self.objects.set_job(job, None);
-            pods.iter().for_each(|pod| self.pod_changed(pod));
+            self.stale.pods.extend(pods);
         }
     }
 
@@ -194,7 +194,7 @@ impl QueueController {
         let part = job.filter(|job| job.queue.is_none() && !is_unit_of_its_own);
         let link = part.and_then(|job| Some((Arc::clone(&job.uid), job.controller.clone()?)));
         let pods = self.objects.owners.link(between, key.key.clone(), link);
-        pods.iter().for_each(|pod| self.pod_changed(pod));
+        self.stale.pods.extend(pods);
     }
 
     /// A JobSet says something else of the Pods of the job that controls it.
@@ -240,7 +240,7 @@ impl QueueController {
             self.job_left(&key, &job);
         }
         if let Some(job) = now {
-            self.objects.set_job(&job, Some(&key)).iter().for_each(|pod| self.pod_changed(pod));
+            self.stale.pods.extend(self.objects.set_job(&job, Some(&key)));
         }
         match is_same {
             true => self.stale.units.extend(key.unit()),

@@ -214,3 +214,48 @@ fn a_pod_that_outlives_its_config_map_counts_as_others_use() {
     world.pass(1);
     assert_eq!(world.settle(), ["framework-b Dequeued Admitted"], "the other half is free");
 }
+
+#[test]
+fn an_edit_that_moves_thousands_of_pods_is_counted_over_several_turns() {
+    let mut world = World::new(1, 10);
+    for number in 0..2500 {
+        let pod = PodUse {
+            key: key(&format!("a-{number}")),
+            resource_version: 1,
+            controller: Some("map-a".into()),
+            consumer: None,
+            requests: cpu(1),
+            ended: false,
+            lapses: None,
+        };
+        world.controller.step(QueueEvent::Pod(Change::Applied(pod)));
+    }
+    world.turn();
+    world.show_attempt("a");
+    let job = Key::new("ns", "uid-a");
+    let counted = |world: &World| world.controller.usage.of(&job).map(|usage| usage.to_string());
+    let turns: Vec<_> = (0..3)
+        .map(|_| {
+            world.turn();
+            let wake = world.controller.next_wake(world.now(), world.now().wall);
+            (world.controller.stale.pods.len(), wake == Some(world.now().steady))
+        })
+        .collect();
+    assert_eq!(turns, [(1500, true), (500, true), (0, false)]);
+    assert_eq!(counted(&world).as_deref(), Some("cpu: 2500"));
+}
+
+#[test]
+fn a_namespace_whose_last_object_went_is_forgotten() {
+    let mut world = World::new(1, 10);
+    let quota = |change: fn(QuotaObject) -> Change<QuotaObject>| {
+        let key = Key::new("brief", "quota");
+        QueueEvent::Quota(change(QuotaObject { key, resource_version: 7, limits: None, counted: true }))
+    };
+    world.controller.step(quota(Change::Applied));
+    world.turn();
+    assert!(world.controller.namespaces.get("brief").is_some());
+    world.controller.step(quota(Change::Deleted));
+    world.turn();
+    assert!(world.controller.namespaces.get("brief").is_none());
+}

@@ -29,7 +29,7 @@ pub struct Args {
     /// The log level, or directives as in RUST_LOG, which overrides this [default: info]
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
-    /// The form of the log's lines; the history keeps its own
+    /// Format of log lines; lines of the history keep their own format
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: Format,
 }

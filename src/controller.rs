@@ -74,8 +74,7 @@ pub struct Controller {
 impl Controller {
     /// Runs until `stop` resolves, and then stops gracefully.
     pub async fn run(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
-        let probe_port = listen("probes", "probeAddress", self.settings.probe_address).await?;
-        let metrics_port = listen("metrics", "metricsAddress", self.settings.metrics_address).await?;
+        let (probe_port, metrics_port) = ports(&self.settings).await?;
         let clock = Clock::system();
         let (health, metrics) = (Arc::new(Health::new(clock)), Arc::clone(&self.metrics));
         let (positions, position_queries) = PositionClient::new();
@@ -153,11 +152,19 @@ fn patience(config: &Config) -> Patience {
     }
 }
 
-async fn listen(what: &str, key: &'static str, address: SocketAddr) -> Result<TcpListener, Error> {
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|source| Error::NoListener { key, address, source })?;
-    if let Ok(address) = listener.local_addr() {
-        info!(%address, "serving {what}");
-    }
-    Ok(listener)
+/// The listeners of the probes and of the metrics.
+async fn ports(settings: &Settings) -> Result<(TcpListener, TcpListener), Error> {
+    let (probes, address) = listen("probeAddress", settings.probe_address).await?;
+    info!(%address, "serving probes");
+    let (metrics, address) = listen("metricsAddress", settings.metrics_address).await?;
+    info!(%address, "serving metrics");
+    Ok((probes, metrics))
+}
+
+/// A listener, and the address that it got: the setting may leave its port open.
+async fn listen(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let refused = |source| Error::NoListener { key, address, source };
+    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    Ok((listener, bound))
 }

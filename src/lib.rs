@@ -43,7 +43,7 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] client::Error),
     /// The operating system gives no threads, or no signals.
-    #[error("the operating system refuses what the program needs: {0}")]
+    #[error("cannot start threads or catch signals: {0}")]
     System(#[from] std::io::Error),
     /// The controller ended.
     #[error(transparent)]

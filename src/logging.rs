@@ -17,7 +17,7 @@ pub const FLUSH: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Log(Stderr);
 
-/// The form of a line of the log. The history keeps its own form.
+/// The format of log lines. Lines of the history keep their own format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Time, level, message and fields, for people.

@@ -24,7 +24,8 @@ const REMIND: Duration = Duration::from_secs(30);
 pub enum Error {
     /// The CustomResourceDefinition is not there.
     #[error(
-        "gave up after {} s: {problem}; install it with: kubectl apply --server-side -f deploy/crds/",
+        "gave up after {} s: {problem}; \
+         install it with: kubectl apply --server-side --force-conflicts -f deploy/crds/",
         after.as_secs()
     )]
     NoDefinition {
@@ -126,7 +127,7 @@ struct Line<'a> {
 impl Line<'_> {
     fn say(&mut self, problem: &str) {
         if self.last.as_ref().is_none_or(|(logged, at)| logged != problem || at.elapsed() >= REMIND) {
-            warn!("waiting: {problem}");
+            warn!(%problem, "waiting");
             self.last = Some((problem.to_owned(), Instant::now()));
             self.health.set_waiting(Some(format!("waiting: {problem}")));
         }
@@ -135,7 +136,7 @@ impl Line<'_> {
     fn done(self) {
         self.health.set_waiting(None);
         if self.last.is_some() {
-            info!("nothing is missing any more");
+            info!("all start-up checks passed");
         }
     }
 }

@@ -147,7 +147,7 @@ async fn a_missing_definition_fails_with_the_command_that_installs_it() {
     let error = ready(&fake.client(), None, PATIENCE, &health()).await.unwrap_err().to_string();
     let expected = "gave up after 60 s: the CustomResourceDefinition \
         frameworks.frameworkcontroller.microsoft.com is not installed; \
-        install it with: kubectl apply --server-side -f deploy/crds/";
+        install it with: kubectl apply --server-side --force-conflicts -f deploy/crds/";
     assert_eq!(error, expected);
     assert!(begun.elapsed() >= Duration::from_secs(59) && begun.elapsed() <= Duration::from_secs(61));
 }

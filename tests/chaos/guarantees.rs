@@ -281,7 +281,7 @@ const SEED: u64 = 3;
 const STEPS: usize = 20;
 
 #[test]
-fn any_mix_of_disturbances_and_wishes_keeps_all_four_guarantees() {
+fn any_mix_of_faults_and_user_actions_keeps_all_four_guarantees() {
     let _alone = Alone::wait();
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed = number("SEED").unwrap_or(SEED);

@@ -78,7 +78,7 @@ fn a_restarted_controller_acts_on_missed_and_on_future_due_times() {
     let _alone = Alone::wait();
     let ns = namespace("outage-controller");
     let controller = Controller(start_controller("controller", ""));
-    let scene = scene(&ns).disturbed();
+    let scene = scene(&ns).under_chaos();
     let later = pair(&scene, 2, 9);
     let missed = pair(&scene, 1, 2);
     drop(controller);
@@ -94,7 +94,7 @@ fn an_api_server_outage_delays_deadline_and_ttl_and_loses_neither() {
     let _alone = Alone::wait();
     let ns = namespace("outage-server");
     let _controller = Controller(start_controller("controller", ""));
-    let scene = scene(&ns).disturbed();
+    let scene = scene(&ns).under_chaos();
 
     let frozen = pair(&scene, 1, 2);
     let stopped = Stopped::now();

@@ -123,7 +123,7 @@ pub fn stop(mut program: Running) -> String {
     program.terminate();
     let (code, log) = program.end();
     assert_eq!(code, Some(0), "{log}");
-    assert!(!log.contains("a watch failed") && !log.contains("waiting:"), "{log}");
+    assert!(!log.contains("a watch failed") && !log.contains("waiting problem="), "{log}");
     log
 }
 

@@ -75,7 +75,7 @@ fn why_names_the_place_in_the_queue_and_the_missing_amount() {
     let unit = &why["queue"][0];
     assert_eq!((&unit["place"], &unit["before"]), (&1.into(), &1.into()), "{why}");
     assert_eq!(unit["directlyBefore"], "framework-second");
-    let missing = "pods: asks 2, 1 too much: quota \"room\" allows 4, 3 are used now";
+    let missing = "pods: requests 2, 1 too many: quota \"room\" allows 4, 3 are used now";
     assert_eq!(unit["missing"][0], missing);
     let text = output(ns, &["why", "third"]);
     for words in ["release from the queue \"q\": InsufficientQuota: no room", missing, "1 before it in its"] {
@@ -116,7 +116,7 @@ fn a_framework_is_started_scaled_awaited_and_stopped() {
 
     let (succeeded, _, complaint) = run(ns, &["wait", "held", "--timeout=1s"]);
     let expected = "error: timed out after 1s: the Framework \"held\" in the namespace \"pluginchanges\" is \
-                    AttemptRunning, awaited was --for=succeeded\n";
+                    AttemptRunning, --for=succeeded was not reached\n";
     assert_eq!((succeeded, complaint.as_str()), (false, expected));
     assert_eq!(output(ns, &["stop", "held"]), "framework/held stopped\n");
     output(ns, &["wait", "held", "--for=failed", "--timeout=60s"]);

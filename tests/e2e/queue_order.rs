@@ -153,7 +153,7 @@ fn a_waiting_unit_reports_its_position_and_the_amount_missing_now() {
     stands(ns, "newer", Phase::Enqueued, "InsufficientQuota");
     let stored = stands(ns, "older", Phase::Enqueued, "InsufficientQuota");
     let stored = &stored.status.expect("a status").conditions[0].message;
-    let words = "asks 2 of pods, 1 too much: quota \"room\" allows 3";
+    let words = "requests 2 of pods, 1 too many: quota \"room\" allows 3";
     assert!(stored.contains(words), "{stored}");
     let newer = position(&mut program, ns, "newer");
     assert_eq!((&newer["place"], &newer["before"]), (&json!(1), &json!(1)), "{newer}");
@@ -161,11 +161,11 @@ fn a_waiting_unit_reports_its_position_and_the_amount_missing_now() {
     quota(ns, &[("pods", "2")]);
     let now = until("it tells of the lower quota", || {
         let older = position(&mut program, ns, "older");
-        let says = older["message"].as_str().is_some_and(|message| message.contains("2 too much"));
+        let says = older["message"].as_str().is_some_and(|message| message.contains("2 too many"));
         says.then_some(older)
     });
     assert_eq!((&now["place"], &now["before"]), (&json!(0), &json!(0)), "{now}");
-    let words = "asks 2 of pods, 2 too much: quota \"room\" allows 2";
+    let words = "requests 2 of pods, 2 too many: quota \"room\" allows 2";
     assert!(now["message"].as_str().is_some_and(|message| message.contains(words)), "{now}");
     program.terminate();
     assert_eq!(program.end().0, Some(0));

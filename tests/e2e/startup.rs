@@ -96,7 +96,7 @@ fn a_log_in_json_has_one_object_a_line() {
 fn an_unreachable_api_server_is_waited_for_and_a_stop_is_obeyed() {
     let file = kubeconfig("http://127.0.0.1:1");
     let mut program = program::start(file.path(), "");
-    let line = program.says("waiting:");
+    let line = program.says("waiting problem=");
     assert!(line.contains("the API server cannot be reached: Connection refused"), "{line}");
     let ready = probe(&mut program, "/readyz");
     assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("cannot be reached"), "{ready}");
@@ -126,17 +126,15 @@ fn a_missing_definition_ends_it_with_the_command_that_installs_it(cluster: &Clus
     let mut program = program::start(cluster.kubeconfig_path(), "crdEstablishedCheckTimeoutSec: 10\n");
     let (code, log) = program.end();
     assert_eq!(code, Some(3), "{log}");
-    assert_eq!(log.matches("waiting:").count(), 1, "one line, not one each second\n{log}");
+    assert_eq!(log.matches("waiting problem=").count(), 1, "one line, not one each second\n{log}");
     let last = log.lines().last().expect("a line");
-    assert!(
-        last.ends_with("is not installed; install it with: kubectl apply --server-side -f deploy/crds/"),
-        "{log}"
-    );
+    let hint = "install it with: kubectl apply --server-side --force-conflicts -f deploy/crds/";
+    assert!(last.ends_with(&format!("is not installed; {hint}")), "{log}");
 }
 
 fn missing_rights_are_named_until_they_are_given(cluster: &Cluster) {
     let mut program = program::start(cluster.kubeconfig_for("controller").expect("a user"), "");
-    let line = program.says("waiting:");
+    let line = program.says("waiting problem=");
     for words in [
         "user \"controller\" may not list/watch/get/delete frameworks",
         "update/patch frameworks/status",
@@ -151,7 +149,7 @@ fn missing_rights_are_named_until_they_are_given(cluster: &Cluster) {
         let (name, role) = (format!("test-{role}"), format!("--clusterrole={role}"));
         kubectl(cluster, &["create", "clusterrolebinding", &name, &role, "--user=controller"]);
     }
-    program.says("nothing is missing any more");
+    program.says("all start-up checks passed");
     ready(&mut program);
     metrics_are_for_those_whom_the_api_server_lets_read_them(cluster, &mut program);
     program.terminate();

@@ -64,7 +64,7 @@ impl Scene {
     }
 
     /// Actions here may be as late as a test waits: the controller or the API server is away for a while.
-    pub fn disturbed(self) -> Scene {
+    pub fn under_chaos(self) -> Scene {
         Scene { late: SignedDuration::MAX, ..self }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use framework_sim::{Fault, Options, Rule, SimCluster, Verb, check};
 
-use crate::simulation::controller::{Controller, Place, Setup};
+use crate::simulation::controller::{Controller, MemberSetup, Setup};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::framework;
 use crate::simulation::walk::Manner;
@@ -38,8 +38,8 @@ fn replica(cluster: &SimCluster, incarnation: usize) -> Controller {
 /// The same, set up like this.
 pub fn replica_with(cluster: &SimCluster, incarnation: usize, setup: Setup) -> Controller {
     let (host, pod) = (format!("host-{incarnation}"), format!("pod-{incarnation}"));
-    let place = Some(Place { policy: policy(), host, pod, rate: 1000 });
-    Controller::start(cluster, incarnation, 7, &Setup { place, ..setup })
+    let member = Some(MemberSetup { policy: policy(), host, pod, rate: 1000 });
+    Controller::start(cluster, incarnation, 7, &Setup { member, ..setup })
 }
 
 /// Waits until these controllers have about equal shares.

@@ -7,7 +7,7 @@ use framework_shard::defect::{Defect as ShardDefect, Defects};
 use framework_sim::{Cut, Exchange, Fault, History, Options, Rule, SimCluster, User, Verb, check};
 
 use crate::replicas::{policy, shared};
-use crate::simulation::controller::{Controller, Place, Setup, member_of};
+use crate::simulation::controller::{Controller, MemberSetup, Setup, member_of};
 use crate::simulation::life::calm;
 use crate::simulation::manifest::{Deeds, SLOT, framework};
 use crate::simulation::{SECOND, pass, simulate, slots};
@@ -39,8 +39,8 @@ impl Scene {
         }
         let start = |number: usize| {
             let (host, pod) = (format!("host-{number}"), format!("pod-{number}"));
-            let place = Some(Place { policy, host, pod, rate: 1000 });
-            Controller::start(&cluster, number, 7, &Setup { place, ..setup.clone() })
+            let member = Some(MemberSetup { policy, host, pod, rate: 1000 });
+            Controller::start(&cluster, number, 7, &Setup { member, ..setup.clone() })
         };
         let leader = start(1);
         shared(&cluster, &[&leader]).await;

@@ -40,13 +40,13 @@ pub struct Setup {
     pub job_kinds: Vec<JobKindRow>,
     /// The journal of its history.
     pub told: Told,
-    /// Its place among several replicas; `None`: it is alone.
-    pub place: Option<Place>,
+    /// The setup of its member; `None`: it is alone.
+    pub member: Option<MemberSetup>,
 }
 
-/// The place of a controller among replicas that share the slots.
+/// The setup of the member of a controller, which shares the slots with other replicas.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct MemberSetup {
     /// The times of the protocol.
     pub policy: framework_shard::Policy,
     /// The name of its host, which names its Lease.
@@ -79,7 +79,7 @@ impl Default for Setup {
             wrong_by: SignedDuration::ZERO,
             job_kinds: of_kubernetes(),
             told: Told::default(),
-            place: None,
+            member: None,
         }
     }
 }
@@ -111,14 +111,14 @@ impl Controller {
         let name = format!("controller-{incarnation}");
         let (stop, stopped) = oneshot::channel();
         let gate = Gate::default();
-        let rate = setup.place.as_ref().map_or(1000, |place| place.rate);
+        let rate = setup.member.as_ref().map_or(1000, |member| member.rate);
         let clock = Clock::simulated(cluster.clock().now() + setup.wrong_by).at_rate(rate);
-        let member = setup.place.clone().map(|place| MemberParts {
+        let member = setup.member.clone().map(|member| MemberParts {
             has_whole_budget: false,
             client: wire(cluster.client(&member_of(&name)), gate.clone(), None),
-            policy: place.policy,
-            host: place.host,
-            pod: place.pod,
+            policy: member.policy,
+            host: member.host,
+            pod: member.pod,
             run: name.clone(),
         });
         let parts = Parts {

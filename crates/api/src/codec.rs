@@ -78,7 +78,7 @@ pub enum DecodeError {
     #[error("{0} bytes follow the end of the compressed data")]
     TrailingData(usize),
     /// The decoded JSON is not a list of TaskRole statuses.
-    #[error("what it decodes to cannot be read: {0}")]
+    #[error("the decoded text is not a list of TaskRole statuses: {0}")]
     Json(String),
 }
 

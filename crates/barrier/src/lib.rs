@@ -43,7 +43,7 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] client::Error),
     /// The operating system gives no thread, or no signals.
-    #[error("the operating system refuses what the program needs: {0}")]
+    #[error("cannot start threads or catch signals: {0}")]
     System(#[from] std::io::Error),
     /// Some Tasks got no IP before the time-out.
     #[error("gave up after {after} s: {missing}")]
@@ -187,7 +187,7 @@ async fn wait(settings: &Settings, client: kube::Client, random: fastrand::Rng) 
             && logged != barrier.awaited()
         {
             barrier.awaited().clone_into(&mut logged);
-            info!("waiting: {logged}");
+            info!(reason = %logged, "waiting");
         }
     }
 }

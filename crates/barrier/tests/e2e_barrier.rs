@@ -1,16 +1,16 @@
 //! The barrier against a real API server: its end, its requests and its files.
 
-mod stand;
+mod cluster;
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use cluster::{Job, PATIENCE, Task, at, cluster, status};
 use framework_api::codec::{Effort, encode};
 use framework_api::config::CompressionCodec;
 use framework_testcluster::audit::Record;
 use serde_json::Value;
-use stand::{Job, PATIENCE, Task, at, cluster, status};
 use tempfile::TempDir;
 
 /// The environment and the output of a shell after it has sourced the injector.

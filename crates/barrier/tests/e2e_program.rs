@@ -1,15 +1,15 @@
 //! The program as an init container runs it: environment in, a log and an exit code out.
 
-mod stand;
+mod cluster;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use cluster::{Job, PATIENCE, PAUSE, at, cluster, kubectl};
 use framework_testcluster::running::Running;
 use rustix::process::Signal;
 use serde_json::Value;
-use stand::{Job, PATIENCE, PAUSE, at, cluster, kubectl};
 use tempfile::TempDir;
 
 /// Starts a barrier with this environment.
@@ -102,7 +102,7 @@ fn a_signal_ends_it_at_once() {
     let job = Job::create("signal");
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
         let mut program = start_for(&job.namespace, "train", cluster().kubeconfig_path());
-        program.says("waiting: 3 of 3 Tasks have no IP yet");
+        program.says("waiting reason=3 of 3 Tasks have no IP yet");
         program.signal(signal);
         let (ended, log) = program.end();
         assert_eq!(ended, Some(code), "{log}");

@@ -70,7 +70,7 @@ pub enum Error {
         text: String,
     },
     /// The awaited goal was not reached in time.
-    #[error("timed out after {after}: {framework} {state}, awaited was --for={goal}")]
+    #[error("timed out after {after}: {framework} {state}, --for={goal} was not reached")]
     TimedOut {
         /// The Framework.
         framework: String,

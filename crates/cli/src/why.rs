@@ -176,7 +176,7 @@ mod tests {
             place: Some(1),
             before: Some(2),
             directly_before: Some("framework-first".into()),
-            missing: vec!["pods: asks 3, 2 too much: quota \"room\" allows 4, 3 are used".into()],
+            missing: vec!["pods: requests 3, 2 too many: quota \"room\" allows 4, 3 are used".into()],
             ..Standing::of(crate::queue::UnitView {
                 name: "framework-gang".into(),
                 queue: "q".into(),
@@ -196,7 +196,7 @@ mod tests {
             Awaits:      its release from the queue "q": InsufficientQuota: no room
             Queue:       QueueUnit framework-gang in "q": Enqueued, InsufficientQuota: no room
                          1 before it in its queue, 2 in all queues, the last of them framework-first
-            Missing:     pods: asks 3, 2 too much: quota "room" allows 4, 3 are used
+            Missing:     pods: requests 3, 2 too many: quota "room" allows 4, 3 are used
         "#]],
         );
     }

@@ -40,15 +40,15 @@ pub struct Entry {
     pub state: Option<FrameworkState>,
 }
 
-/// The meaning of a version of a Framework for the cache.
+/// The order of a version of a Framework relative to the version in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    /// The version is known already, or older.
-    None,
+pub enum VersionOrder {
+    /// The version is known already, or older, or a reply shows a Framework that the watch did not.
+    NotNewer,
     /// A newer version.
     Newer,
-    /// Another Framework of that name.
-    Another,
+    /// A version of a Framework that the cache does not have under that name.
+    AnotherUid,
 }
 
 /// The cache, by Framework.
@@ -174,15 +174,15 @@ impl Entry {
         objects.pod_creates.values().any(is_unseen) || tasks.any(is_missing)
     }
 
-    /// The meaning of a version of a Framework.
-    pub fn news(&self, object: &FrameworkObject, source: Source) -> News {
+    /// The order of a version of a Framework relative to the version of this entry.
+    pub fn order_of(&self, object: &FrameworkObject, source: Source) -> VersionOrder {
         match &self.state {
             // The watch brings Frameworks into the cache, and takes them out.
-            None if source == Source::Watch => News::Another,
-            None => News::None,
-            Some(state) if object.resource_version <= state.resource_version => News::None,
-            Some(state) if state.uid == object.uid => News::Newer,
-            Some(_) => News::Another,
+            None if source == Source::Watch => VersionOrder::AnotherUid,
+            None => VersionOrder::NotNewer,
+            Some(state) if object.resource_version <= state.resource_version => VersionOrder::NotNewer,
+            Some(state) if state.uid == object.uid => VersionOrder::Newer,
+            Some(_) => VersionOrder::AnotherUid,
         }
     }
 

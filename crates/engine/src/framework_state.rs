@@ -17,6 +17,7 @@ use tracing::warn;
 
 use crate::dispatch::Class;
 use crate::history::{Gap, Line};
+use crate::logged_lines::LoggedLines;
 use crate::object::{FrameworkObject, Unreadable};
 use crate::object_cache::{ObjectCache, Source};
 use crate::outgoing::Outgoing;
@@ -25,7 +26,6 @@ use crate::quarantine::Quarantine;
 use crate::reported::Reported;
 use crate::schedule::Schedule;
 use crate::server_time::ServerTime;
-use crate::told::Told;
 use crate::windows::StatusSize;
 
 /// The state of one Framework.
@@ -45,8 +45,8 @@ pub struct FrameworkState {
     pub quarantine: Quarantine,
     /// The Events that were published about the stored form of the Framework.
     pub reported: Reported,
-    /// The lines of the history about the newest version.
-    pub told: Told,
+    /// The logged lines of the history about the newest version.
+    pub logged: LoggedLines,
     /// When the Framework is evaluated.
     pub schedule: Schedule,
     /// The requests for the Framework.
@@ -78,7 +78,7 @@ impl FrameworkState {
             persisted: None,
             quarantine: Quarantine::default(),
             reported: Reported::default(),
-            told: Told::default(),
+            logged: LoggedLines::default(),
             schedule: Schedule::default(),
             outgoing: Outgoing::default(),
             admission: None,

@@ -9,15 +9,15 @@ use crate::history::Line;
 /// The lines of one version. A write that is repeated replaces what the first try replaced: its lines would
 /// be the same.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct LoggedLines {
     version: u128,
     /// By TaskRole and index; without a TaskRole, of the Framework.
     lines: BTreeSet<(Trigger, String, i32)>,
 }
 
-impl Told {
-    /// The lines that were not told of this version. They count as told.
-    pub fn news(&mut self, version: u128, mut lines: Vec<Line>) -> Vec<Line> {
+impl LoggedLines {
+    /// The lines of this version that were not logged yet; counts them as logged.
+    pub fn unlogged(&mut self, version: u128, mut lines: Vec<Line>) -> Vec<Line> {
         if self.version != version {
             self.clear();
             self.version = version;
@@ -26,7 +26,7 @@ impl Told {
         lines
     }
 
-    /// The lines may not have been written: their request did not leave.
+    /// Forgets the lines: their request did not leave, so they may not have been written.
     pub fn clear(&mut self) {
         self.lines.clear();
     }

@@ -341,7 +341,7 @@ impl Driver {
                 self.notify(Notice::Lost(slots));
             }
             Effect::Exit => {
-                info!(incarnation = %self.me, "everything is handed over");
+                info!(incarnation = %self.me, "all slots are handed over");
                 self.over = true;
                 self.notify(Notice::Exit);
             }

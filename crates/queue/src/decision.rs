@@ -113,10 +113,13 @@ impl fmt::Display for WaitReason {
 impl fmt::Display for Shortage {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { quota, key, limit, others, usage, set_aside, requested, missing } = self;
-        write!(to, "asks {requested} of {key}, {missing} too much: quota {quota:?} allows {limit}")?;
-        let parts = [(usage, "released units hold"), (others, "others use"), (set_aside, "kept are")];
+        write!(to, "requests {requested} of {key}, {missing} too many: quota {quota:?} allows {limit}")?;
+        let parts = [(usage, "released units hold"), (others, "others use")];
         for (amount, what) in parts.into_iter().filter(|(amount, _)| **amount != Amount::ZERO) {
             write!(to, ", {what} {amount}")?;
+        }
+        if *set_aside != Amount::ZERO {
+            write!(to, ", {set_aside} are reserved")?;
         }
         Ok(())
     }
@@ -144,7 +147,7 @@ mod tests {
         let refusal = WaitReason::InsufficientQuota([shortage()].into());
         assert_eq!(
             refusal.to_string(),
-            "no room: asks 40 of requests.cpu, 5 too much: quota \"team\" allows 100, \
+            "no room: requests 40 of requests.cpu, 5 too many: quota \"team\" allows 100, \
              released units hold 60, others use 5"
         );
         let both = WaitReason::CapacityReserved(
@@ -156,9 +159,9 @@ mod tests {
         );
         assert_eq!(
             both.to_string(),
-            "there is room, kept for units that were overtaken: asks 40 of requests.cpu, 5 too much: quota \
-             \"team\" allows 100, released units hold 60, others use 5, kept are 30; asks 40 of requests.cpu, \
-             5 too much: quota \"team\" allows 100, released units hold 60"
+            "there is room, kept for units that were overtaken: requests 40 of requests.cpu, 5 too many: \
+             quota \"team\" allows 100, released units hold 60, others use 5, 30 are reserved; \
+             requests 40 of requests.cpu, 5 too many: quota \"team\" allows 100, released units hold 60"
         );
         let missing = WaitReason::QueueNotFound { queue: "red".into() };
         assert_eq!(missing.to_string(), "there is no Queue \"red\"");

@@ -34,7 +34,7 @@ mod state;
 mod units;
 mod verdict;
 
-use state::{FrameworkState, Writes};
+use state::{UnitRequests, Writes};
 use units::Units;
 
 /// The number of the first ticket: apart from those of the engine and of the queues.
@@ -56,7 +56,8 @@ pub struct FrameworkUnits {
     share: Share,
     units: Units,
     frameworks: BTreeMap<Key, Reported>,
-    states: BTreeMap<Key, FrameworkState>,
+    /// Requests about the units of each Framework.
+    unit_requests: BTreeMap<Key, UnitRequests>,
     /// Requests about units.
     writes: BTreeMap<Key, Writes>,
     /// Names of Frameworks that have changed, or whose units have.
@@ -79,7 +80,7 @@ impl FrameworkUnits {
             share: Share::default(),
             units: Units::default(),
             frameworks: BTreeMap::new(),
-            states: BTreeMap::new(),
+            unit_requests: BTreeMap::new(),
             writes: BTreeMap::new(),
             stale: BTreeSet::new(),
             paused: Paused::default(),
@@ -122,7 +123,7 @@ impl FrameworkUnits {
             reported.framework.as_ref().is_some_and(|framework| is_lost(&framework.uid))
         };
         for (key, _) in self.frameworks.extract_if(.., of_lost) {
-            self.states.remove(&key);
+            self.unit_requests.remove(&key);
         }
         self.late.retain(|uid, _| !is_lost(uid));
         let units = &self.units;
@@ -141,7 +142,7 @@ impl FrameworkUnits {
         }
         // A unit was created or deleted: the next POST need not wait.
         for key in &concerned {
-            if let Some(state) = self.states.get_mut(key) {
+            if let Some(state) = self.unit_requests.get_mut(key) {
                 (state.not_before, state.is_name_taken) = (Duration::ZERO, false);
             }
         }
@@ -155,7 +156,7 @@ impl FrameworkUnits {
         let before = match framework.is_some() || has_strays {
             true => self.frameworks.insert(key.clone(), Reported { framework, has_strays }),
             false => {
-                self.states.remove(&key);
+                self.unit_requests.remove(&key);
                 self.frameworks.remove(&key)
             }
         };

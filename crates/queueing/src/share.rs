@@ -14,7 +14,7 @@ pub struct Share {
     /// When it began to act for each slot, on the steady clock.
     begun: BTreeMap<Slot, Duration>,
     /// By slot, until when requests of an earlier owner may land, on the steady clock.
-    holds: BTreeMap<Slot, Duration>,
+    held_until: BTreeMap<Slot, Duration>,
     /// It has every slot from the start, and learns of no grants.
     is_alone: bool,
 }
@@ -26,7 +26,7 @@ impl Default for Share {
             ownership: Ownership::default(),
             active: Slots::ALL,
             begun: BTreeMap::new(),
-            holds: BTreeMap::new(),
+            held_until: BTreeMap::new(),
             is_alone: true,
         }
     }
@@ -51,7 +51,7 @@ impl Share {
 
     /// Requests of an earlier owner of these slots may land until then.
     pub fn hold(&mut self, slots: Slots, until: Duration) {
-        self.holds.extend(slots.iter().map(|slot| (slot, until)));
+        self.held_until.extend(slots.iter().map(|slot| (slot, until)));
     }
 
     /// It acts for these slots from now on.
@@ -73,7 +73,7 @@ impl Share {
     /// These slots are not owned any more.
     pub fn lose(&mut self, slots: Slots) {
         self.drain(slots);
-        self.holds.retain(|slot, _| !slots.contains(*slot));
+        self.held_until.retain(|slot, _| !slots.contains(*slot));
         self.begun.retain(|slot, _| !slots.contains(*slot));
     }
 
@@ -94,7 +94,7 @@ impl Share {
 
     /// Until when requests of an earlier owner of a slot may land.
     pub fn held_until(&self, slot: Slot) -> Option<Duration> {
-        self.holds.get(&slot).copied()
+        self.held_until.get(&slot).copied()
     }
 
     /// Whether a slot is acted for, but for doubts about its ownership.

@@ -38,7 +38,7 @@ const LARGE_TEXT: usize = 256 << 10;
 pub struct Compressor {
     settings: Compression,
     /// The compressed statuses that we wrote or read, by UID of their Framework.
-    known: Mutex<BTreeMap<Arc<str>, Known>>,
+    known: Mutex<BTreeMap<Arc<str>, CompressedText>>,
     /// The answers to our writes.
     echoes: Echoes,
     /// Held while a status is compressed with the best effort.
@@ -46,7 +46,7 @@ pub struct Compressor {
 }
 
 #[derive(Debug)]
-struct Known {
+struct CompressedText {
     text: String,
     /// The frames of the text, if it was made of some.
     frames: Option<Frames>,
@@ -95,7 +95,7 @@ impl Compressor {
                 Some(status.stored(Some(text)))
             }
             Err(error) => {
-                error!(%error, "a status is stored as it is");
+                error!(%error, "compressing a status failed: it is stored uncompressed");
                 None
             }
         }
@@ -151,7 +151,7 @@ impl Compressor {
     fn remember(&self, uid: Arc<str>, text: String, frames: Option<Frames>, status: &Arc<FrameworkStatus>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, one| one.status.strong_count() > 0);
-        known.insert(uid, Known { text, frames, status: Arc::downgrade(status) });
+        known.insert(uid, CompressedText { text, frames, status: Arc::downgrade(status) });
     }
 
     /// Decompresses the status of an object.

@@ -15,11 +15,11 @@ use crate::wire::FrameworkText;
 /// The answer to the latest write of each Framework.
 #[derive(Debug, Default)]
 pub struct Echoes {
-    known: Mutex<Known>,
+    known: Mutex<KnownEchoes>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownEchoes {
     /// By UID.
     echoes: BTreeMap<Arc<str>, Echo>,
     /// The number of echoes at which dead ones are removed.

@@ -170,7 +170,7 @@ pub struct Writer {
     instance: String,
     metrics: Arc<Metrics>,
     /// Events of the last minutes, by UID of their object and reason.
-    known: BTreeMap<(String, &'static str), Known>,
+    known: BTreeMap<(String, &'static str), OpenEvent>,
     /// How many Events this writer has named.
     made: u64,
     /// When, on the steady clock, the next Event would be due if they came evenly.
@@ -179,7 +179,7 @@ pub struct Writer {
 
 /// An Event that may be added to.
 #[derive(Debug)]
-struct Known {
+struct OpenEvent {
     name: String,
     namespace: String,
     count: u32,
@@ -215,7 +215,7 @@ impl Writer {
             }
             None => {
                 self.made += 1;
-                let known = Known::new(subject, now.wall, self.made, now.steady);
+                let known = OpenEvent::new(subject, now.wall, self.made, now.steady);
                 let body = event(subject, report, &known, &self.instance, now.wall);
                 let request = request(Method::POST, path(&known.namespace), "application/json", &body);
                 if self.known.len() < REMEMBERED {
@@ -259,10 +259,10 @@ impl Writer {
     }
 }
 
-impl Known {
+impl OpenEvent {
     fn new(subject: &Subject, wall: Timestamp, made: u64, steady: Duration) -> Self {
         let own = &subject.name;
-        Known {
+        OpenEvent {
             // Unique: a replica makes one with this number once, and no two start in the same microsecond.
             name: format!("{own}.{:x}.{made:x}", wall.as_microsecond()),
             namespace: subject.namespace.clone(),
@@ -272,7 +272,7 @@ impl Known {
     }
 }
 
-fn event(subject: &Subject, report: &Report, known: &Known, instance: &str, wall: Timestamp) -> Value {
+fn event(subject: &Subject, report: &Report, known: &OpenEvent, instance: &str, wall: Timestamp) -> Value {
     json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",

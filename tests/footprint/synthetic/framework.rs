@@ -47,7 +47,7 @@ pub fn template(tasks: usize) -> Value {
 }
 
 fn task(index: usize, no_retries: &Value) -> Value {
-    let pod::Place { node, ip, host_ip } = pod::place(index);
+    let pod::Placement { node, ip, host_ip } = pod::placement(index);
     json!({
         "index": index, "instanceUID": uid(3, index), "startTime": AT, "runTime": AT, "completionTime": null,
         "state": "AttemptRunning", "transitionTime": AT, "deletionPending": false,

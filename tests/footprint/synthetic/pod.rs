@@ -15,14 +15,14 @@ pub enum Phase {
 }
 
 /// Where a Pod runs.
-pub struct Place {
+pub struct Placement {
     pub node: String,
     pub ip: String,
     pub host_ip: String,
 }
 
-pub fn place(task: usize) -> Place {
-    Place {
+pub fn placement(task: usize) -> Placement {
+    Placement {
         node: format!("gpu-node-{task:04}.cluster.example"),
         ip: format!("10.244.117.{task}"),
         host_ip: format!("192.168.100.{task}"),
@@ -34,7 +34,7 @@ pub fn name(task: usize) -> String {
 }
 
 pub fn template(task: usize, phase: Phase) -> Value {
-    let Place { node, ip, host_ip } = place(task);
+    let Placement { node, ip, host_ip } = placement(task);
     let owner = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "name": api::config_map_name(&super::name()),
         "uid": uid(1, 0), "controller": true, "blockOwnerDeletion": true,

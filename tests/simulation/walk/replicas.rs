@@ -14,7 +14,7 @@ use framework_sim::{Cut, Ending};
 use jiff::SignedDuration;
 use tokio::task::JoinHandle;
 
-use super::super::controller::{Place, member_of};
+use super::super::controller::{MemberSetup, member_of};
 use super::super::draw::one;
 use super::super::endgame::{self, Ended};
 use super::super::slots::{self, Counts, Pause};
@@ -178,7 +178,7 @@ impl Troupe {
         let mut setup = self.stage.conditions.setup.clone();
         let wrong_by = one(rng, &[0, 0, 900, -900, 120_000, -120_000, 3_600_000, -3_600_000]);
         setup.wrong_by = SignedDuration::from_millis(wrong_by);
-        setup.place = Some(Place { policy: self.policy, host: host.clone(), pod: pod.clone(), rate });
+        setup.member = Some(MemberSetup { policy: self.policy, host: host.clone(), pod: pod.clone(), rate });
         let seed = self.stage.seed.rotate_left(17);
         let controller = Controller::start(&self.stage.cluster, self.started, seed, &setup);
         self.replicas.push(Replica { controller, host, pod });

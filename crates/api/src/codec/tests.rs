@@ -259,7 +259,11 @@ fn a_status_that_cannot_be_decoded_stays_as_it_is() {
     let wrong = encode(br#"[{"name": 1}]"#, CompressionCodec::Zstd, Effort::Fast).unwrap();
     for (text, message) in [
         ("AAAA".to_owned(), "neither zstd nor gzip: it begins with 00 00 00"),
-        (wrong, "what it decodes to cannot be read: invalid type: integer `1`, expected a string"),
+        (
+            wrong,
+            "the decoded text is not a list of TaskRole statuses: invalid type: integer `1`, \
+             expected a string",
+        ),
     ] {
         let mut status = attempt(json!(null), Some(text.clone()));
         let error = status.decompress().unwrap_err().to_string();

@@ -13,7 +13,7 @@ pub const MAX_DEPTH: usize = 64;
 
 /// The limit that a template exceeds. No Pod is made of it: it counts as a Pod that the API server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the template has more than {most} {of}, the most that this controller makes a Pod of")]
+#[error("the template has more than {most} {of}, which is the limit")]
 pub struct Excess {
     /// The limit.
     pub most: usize,

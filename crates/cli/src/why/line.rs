@@ -247,7 +247,8 @@ fn missing(unit: &UnitView, stored: &Stored) -> Vec<String> {
             }
             let lacking = used.plus(asked).minus(limit);
             lines.push(format!(
-                "{key}: asks {asked}, {lacking} too much: quota {name:?} allows {limit}, {used} are used now"
+                "{key}: requests {asked}, {lacking} too many: quota {name:?} allows {limit}, \
+                 {used} are used now"
             ));
         }
     }
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn the_missing_amount_is_that_beyond_the_room_of_the_quota() {
-        let expected = "pods: asks 3, 2 too much: quota \"room\" allows 4, 3 are used now";
+        let expected = "pods: requests 3, 2 too many: quota \"room\" allows 4, 3 are used now";
         assert_eq!(missing(&view("old"), &stored()), [expected]);
         let mut roomy = stored();
         let quota = json!({"metadata": {"name": "room"}, "spec": {},

@@ -37,7 +37,7 @@ impl Engine {
             return self.time_answered(now, &reply, server, self.seed ^ ticket.0);
         }
         let Some(sent) = self.sending.in_flight.end(ticket) else {
-            return warn!(?ticket, "a reply to nothing");
+            return warn!(?ticket, "a reply names no request in flight");
         };
         self.sending.budget.ended();
         self.heed_overload(now, &sent, &reply);
@@ -47,7 +47,7 @@ impl Engine {
         let current = self.state(&key).filter(|state| state.uid == sent.uid);
         let is_current = current.is_some();
         if let Some(state) = current.filter(|_| !reply.was_sent()) {
-            state.told.clear();
+            state.logged.clear();
         }
         match (sent.purpose, reply) {
             (Purpose::Write { .. } | Purpose::Read { .. }, Reply::Object(Object::Framework(object)))

@@ -51,7 +51,7 @@ impl Engine {
             Purpose::Act(Action::DeleteFramework) => vec![state.last_line(&key, None)],
             _ => Vec::new(),
         };
-        let lines = state.told.news(state.resource_version, lines);
+        let lines = state.logged.unlogged(state.resource_version, lines);
         state.outgoing.write.write_history(now.steady, &lines);
         let (uid, slot) = (Arc::clone(&state.uid), state.slot);
         let asks_once = self.policy.defects.has(Defect::AskOnce);

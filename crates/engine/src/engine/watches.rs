@@ -7,7 +7,7 @@ use tracing::debug;
 
 use super::Engine;
 use super::slots::slot_of;
-use crate::cache::{Entry, Listing, News};
+use crate::cache::{Entry, Listing, VersionOrder};
 use crate::event::{Effect, Kind};
 use crate::expectations;
 use crate::framework_state::FrameworkState;
@@ -109,23 +109,25 @@ impl Engine {
             Source::Watch => self.cache.frameworks.epoch,
             Source::Reply => 0,
         };
-        let news = match source {
-            Source::Watch => self.cache.entry(&key).news(&object, source),
+        let order = match source {
+            Source::Watch => self.cache.entry(&key).order_of(&object, source),
             // A reply makes no entry.
-            Source::Reply => self.cache.get(&key).map_or(News::None, |entry| entry.news(&object, source)),
+            Source::Reply => {
+                self.cache.get(&key).map_or(VersionOrder::NotNewer, |entry| entry.order_of(&object, source))
+            }
         };
-        let is_news = news != News::None;
+        let is_newer = order != VersionOrder::NotNewer;
         let Some(entry) = self.cache.get_mut(&key) else { return };
         let (mut reports, mut lines, mut before) = (Vec::new(), Vec::new(), None);
-        match (news, &mut entry.state) {
-            (News::None, Some(state)) if source == Source::Watch && state.uid == object.uid => {
+        match (order, &mut entry.state) {
+            (VersionOrder::NotNewer, Some(state)) if source == Source::Watch && state.uid == object.uid => {
                 state.epoch = epoch;
                 if state.outgoing.find() {
                     state.schedule.mark_dirty(now.steady);
                 }
             }
-            (News::None, _) => {}
-            (News::Newer, Some(state)) => {
+            (VersionOrder::NotNewer, _) => {}
+            (VersionOrder::Newer, Some(state)) => {
                 state.epoch = state.epoch.max(epoch);
                 before = state.status().cloned();
                 reports = state.advance(object, source, &self.policy);
@@ -135,7 +137,7 @@ impl Engine {
                     Source::Reply => state.schedule.mark_dirty(now.steady),
                 }
             }
-            (News::Newer | News::Another, former) => {
+            (VersionOrder::Newer | VersionOrder::AnotherUid, former) => {
                 // Another Framework has its name: the one before is gone.
                 lines.extend(former.as_mut().map(|state| {
                     let unseen = Some(Gap::FinalStateUnknown);
@@ -155,7 +157,7 @@ impl Engine {
         self.publish(&key, reports);
         // The problems of a known version were reported before, or their reports wait.
         let trouble = |state: &mut FrameworkState| state.quarantine.report(&mut state.reported);
-        if let Some((framework, report)) = self.state(&key).filter(|_| is_news).and_then(trouble) {
+        if let Some((framework, report)) = self.state(&key).filter(|_| is_newer).and_then(trouble) {
             self.effects.push(Effect::Publish { framework, reports: vec![report] });
         }
         self.schedule(now, &key);
@@ -198,7 +200,7 @@ impl Engine {
         }
         let held = self.cache.get_mut(&key).filter(|entry| entry.known.holds(Some(&name), &uid));
         if let Some(entry) = held {
-            debug!(framework = %key, pod = name, "somebody took the Pod from its ConfigMap");
+            debug!(framework = %key, pod = name, "the Pod lost its owner reference to the ConfigMap");
             entry.known.pod_released(&name, &uid, resource_version);
             self.mark_dirty(now, &key, true);
         }

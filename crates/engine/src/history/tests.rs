@@ -104,7 +104,7 @@ fn pod(state: LastState) -> Line {
 }
 
 #[test]
-fn a_pod_is_told_as_it_came_with_its_kind() {
+fn a_pod_is_logged_as_it_came_with_its_kind() {
     for (sent, told) in [
         (r#"{"kind":"Pod","apiVersion":"v1","x":{"y":[1.10,"ü"]}}"#, None),
         (r#"{"metadata":{"uid":"p"}}"#, Some(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"uid":"p"}}"#)),

@@ -313,7 +313,8 @@ fn the_numbers_of_a_refusal_are_those_of_the_limit() {
     assert_eq!(refusal.reason(), Reason::InsufficientQuota);
     assert_eq!(
         refusal.to_string(),
-        "no room: asks 7 of cpu, 2 too much: quota \"team\" allows 10, released units hold 4, others use 1"
+        "no room: requests 7 of cpu, 2 too many: quota \"team\" allows 10, released units hold 4, \
+         others use 1"
     );
 }
 
@@ -410,13 +411,13 @@ fn a_reason_on_request_has_the_numbers_of_now() {
     assert_eq!(world.round(0), ["run goes", "next waits: InsufficientQuota"]);
     let says = |world: &World, uid: &str| world.namespace.wait_reason(uid).map(|reason| reason.to_string());
     let allows = "quota \"team\" allows 10, released units hold";
-    let expected = format!("no room: asks 6 of cpu, 4 too much: {allows} 8");
+    let expected = format!("no room: requests 6 of cpu, 4 too many: {allows} 8");
     assert_eq!(says(&world, "next"), Some(expected));
     let mut facts = world.namespace.unit("run").unwrap().clone();
     facts.phase = UnitPhase::Released { usage: requests("cpu 5") };
     world.set_unit("run", facts);
     assert_eq!(world.round(1), NONE, "the reason is the same, so it is not reported again");
-    let expected = format!("no room: asks 6 of cpu, 1 too much: {allows} 5");
+    let expected = format!("no room: requests 6 of cpu, 1 too many: {allows} 5");
     assert_eq!(says(&world, "next"), Some(expected));
     assert_eq!(says(&world, "run"), None, "it does not wait");
     assert_eq!(says(&world, "other"), None, "there is none");

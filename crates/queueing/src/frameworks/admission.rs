@@ -22,7 +22,7 @@ impl FrameworkUnits {
         let uid = Arc::clone(&framework.uid);
         let job = ConsumerKey::of_framework(key.clone());
         let unit = job.unit().and_then(|name| self.units.get(&name));
-        let state = self.states.entry(key.clone()).or_default();
+        let state = self.unit_requests.entry(key.clone()).or_default();
         if let Some(unit) = unit.filter(|unit| unit.owner.as_ref() == Some(&uid)) {
             state.set_priority(&uid, unit.priority);
         }
@@ -39,7 +39,7 @@ impl FrameworkUnits {
             None => state.was_released(&uid).then(|| remade("is gone")),
         };
         let growths = self.growths(key, framework);
-        let state = self.states.entry(key.clone()).or_default();
+        let state = self.unit_requests.entry(key.clone()).or_default();
         if let Some(admission) = admission
             && state.admit(&uid, &admission)
         {

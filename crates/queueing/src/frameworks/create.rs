@@ -25,7 +25,7 @@ impl FrameworkUnits {
         if !self.may_act(now, uid, key) {
             return None;
         }
-        let state = self.states.entry(key.clone()).or_default();
+        let state = self.unit_requests.entry(key.clone()).or_default();
         if state.busy {
             return None;
         }
@@ -49,7 +49,7 @@ impl FrameworkUnits {
 
     /// A template that cannot be read asks for nothing that is known; the Framework says so itself.
     fn first_request(&self, job: &ConsumerKey, framework: &Consumer) -> Option<Request> {
-        let state = self.states.get(&job.key);
+        let state = self.unit_requests.get(&job.key);
         Some(Request::CreateUnit {
             unit: job.unit()?,
             kind: NamedKind::Framework,

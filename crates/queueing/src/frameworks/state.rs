@@ -1,4 +1,4 @@
-//! The state of one Framework and of one unit: requests on their way, and the last admission.
+//! The requests about QueueUnits: those on their way by Framework and by unit, and the last admission.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use framework_message::backoff::Failures;
 
 use crate::object::UnitObject;
 
-/// The state of one Framework.
+/// The requests about the units of one Framework, and the last admission.
 #[derive(Debug, Default)]
-pub struct FrameworkState {
+pub struct UnitRequests {
     /// A POST of one of its units is on its way.
     pub busy: bool,
     /// Failed POSTs in a row.
@@ -30,7 +30,7 @@ pub struct FrameworkState {
     priority: Option<(Arc<str>, i32)>,
 }
 
-impl FrameworkState {
+impl UnitRequests {
     /// Notes the admission of a Framework with that UID. Returns whether it has changed.
     pub fn admit(&mut self, uid: &Arc<str>, admission: &Admission) -> bool {
         let news = Some((Arc::clone(uid), admission.clone()));
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn an_admission_is_news_once_for_each_framework() {
-        let mut state = FrameworkState::default();
+        let mut state = UnitRequests::default();
         let released = Admission::Released { generation: 2 };
         assert!(state.admit(&uid("a"), &released) && !state.admit(&uid("a"), &released));
         assert!(state.was_released(&uid("a")) && !state.was_released(&uid("b")));
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn an_empty_list_of_growths_is_no_news_of_a_new_framework() {
-        let mut state = FrameworkState::default();
+        let mut state = UnitRequests::default();
         assert!(!state.admit_growths(&uid("a"), &[]) && state.admit_growths(&uid("a"), &[2]));
         assert!(!state.admit_growths(&uid("a"), &[2]) && state.admit_growths(&uid("a"), &[]));
         assert!(!state.admit_growths(&uid("b"), &[]));

@@ -342,7 +342,7 @@ impl Shares {
     fn command(&self, command: Command) {
         // The member is gone only after everything was handed over, or the store was restored.
         if let Err(TrySendError::Full(command)) = self.commands.try_send(command) {
-            error!(?command, "the member takes no commands");
+            error!(?command, "the queue of commands to the membership task is full");
         }
     }
 

@@ -20,7 +20,7 @@ const PROMISE: &str = "a Pod is force-deleted only after its persisted time-out"
 /// Checks it.
 ///
 /// # Errors
-/// When a Pod was forced without a licence, or two Pods of one name lived at once.
+/// When a Pod was forced before its time-out, or two Pods of one name lived at once.
 pub fn check(history: &History) -> Result<(), Violation> {
     let mut state = StateAt::default();
     let mut latest: BTreeMap<String, Timestamp> = BTreeMap::new();
@@ -34,7 +34,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
             }
             if by_controller(change) && change.cause.verb == Verb::Delete && change.cause.grace == Some(0) {
                 let shown = latest.get(&change.uid).copied().unwrap_or(change.time);
-                licensed(&state, change, shown).map_err(wrong)?;
+                permitted(&state, change, shown).map_err(wrong)?;
             }
             match &change.new {
                 Some(pod) if pod.deleting() => _ = latest.entry(change.uid.clone()).or_insert(change.time),
@@ -47,7 +47,7 @@ pub fn check(history: &History) -> Result<(), Violation> {
     Ok(())
 }
 
-fn licensed(state: &StateAt, change: &Change, shown: Timestamp) -> Result<(), String> {
+fn permitted(state: &StateAt, change: &Change, shown: Timestamp) -> Result<(), String> {
     let Some(pod) = change.old.as_ref().filter(|_| !state.second_half(change)) else { return Ok(()) };
     let Some(identity) = PodIdentity::of(pod) else { return Err("it is not the controller's".to_owned()) };
     let identity = identity?;

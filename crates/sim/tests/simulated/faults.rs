@@ -10,7 +10,7 @@ use serde_json::json;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn still() -> Options {
+fn steady_state() -> Options {
     Options { rates: Rates::none(), ..Options::default() }
 }
 
@@ -39,7 +39,7 @@ async fn create(cluster: &SimCluster, name: &str) -> String {
 
 #[test]
 fn the_third_create_is_applied_and_its_reply_lost() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let rule =
             Rule::new(Fault::LoseReply).who("controller").verb(Verb::Create).plural("configmaps").nth(3);
         cluster.faults(|faults| faults.script(rule));
@@ -71,7 +71,7 @@ fn each_fault_shows_its_own_face() {
         (Fault::Invalid, "422 Invalid", false),
     ];
     for (fault, face, applied) in faces {
-        run(1, still(), |cluster| async move {
+        run(1, steady_state(), |cluster| async move {
             cluster.faults(|faults| faults.script(Rule::new(fault.clone())));
             assert_eq!(create(&cluster, "m").await, face, "{fault:?}");
             assert_eq!(cluster.user().get("configmaps", "m").is_some(), applied, "{fault:?}");
@@ -81,7 +81,7 @@ fn each_fault_shows_its_own_face() {
 
 #[test]
 fn a_hanging_request_lands_after_the_client_gave_up() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let late = Fault::Hang(Some(Duration::from_secs(300)));
         cluster.faults(|faults| faults.script(Rule::new(late)));
         assert_eq!(create(&cluster, "m").await, "silence");
@@ -94,7 +94,7 @@ fn a_hanging_request_lands_after_the_client_gave_up() {
 
 #[test]
 fn a_full_namespace_refuses_pods_until_one_ends() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         cluster.faults(|faults| faults.quota("default", Some(1)));
         let pods: Api<Pod> = Api::default_namespaced(cluster.client("controller"));
         pods.create(&PostParams::default(), &pod("a")).await.unwrap();
@@ -111,7 +111,7 @@ fn a_full_namespace_refuses_pods_until_one_ends() {
 
 #[test]
 fn a_client_that_is_cut_off_fails_alone_and_is_mended() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         cluster.faults(|faults| faults.cut("controller", Cut::Refused));
         assert_eq!(create(&cluster, "a").await, "broken");
         cluster.faults(|faults| faults.cut("controller", Cut::Silent));
@@ -125,7 +125,7 @@ fn a_client_that_is_cut_off_fails_alone_and_is_mended() {
 
 #[test]
 fn watches_freeze_lag_and_end_as_told() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let from = cluster.version().to_string();
         let mut stream = maps(&cluster).watch(&WatchParams::default(), &from).await.unwrap().boxed();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn still() -> Options {
+fn steady_state() -> Options {
     Options { rates: Rates::none(), ..Options::default() }
 }
 
@@ -59,7 +59,7 @@ fn family(user: &User) {
 
 #[test]
 fn a_pod_is_bound_runs_and_ends_as_its_annotations_say() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let told = json!({ "sim/exit-code": "7", "sim/reason": "OOMKilled", "sim/message": "too much",
             "sim/run-ms": "5000", "sim/start-ms": "1000" });
@@ -82,7 +82,7 @@ fn a_pod_is_bound_runs_and_ends_as_its_annotations_say() {
 
 #[test]
 fn a_pod_may_never_start_or_fail_as_a_whole() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         user.create(pod("stuck", json!({ "sim/never-start": "true" }))).unwrap();
         user.create(pod("evicted", json!({ "sim/pod-reason": "Evicted" }))).unwrap();
@@ -98,7 +98,7 @@ fn a_pod_may_never_start_or_fail_as_a_whole() {
 
 #[test]
 fn a_test_may_script_all_pods_and_end_one_by_hand() {
-    let mut options = still();
+    let mut options = steady_state();
     options.behaviour = Behaviour { fail: 1.0, exit_codes: vec![42], never_end: 1.0, ..Behaviour::default() };
     run(1, options, |cluster| async move {
         let user = cluster.user();
@@ -116,7 +116,7 @@ fn a_test_may_script_all_pods_and_end_one_by_hand() {
 
 #[test]
 fn deleting_an_owner_in_the_foreground_takes_its_pods_first() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         family(&user);
         assert!(cluster.until(MINUTE, |user| phase(user, "f-r-1") == "Running").await);
@@ -132,7 +132,7 @@ fn deleting_an_owner_in_the_foreground_takes_its_pods_first() {
 
 #[test]
 fn a_background_deletion_strips_the_finalizer_and_leaves_the_pods() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         family(&user);
         let background =
@@ -146,7 +146,7 @@ fn a_background_deletion_strips_the_finalizer_and_leaves_the_pods() {
 
 #[test]
 fn deleting_a_framework_takes_all_and_orphaning_it_takes_nothing() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         family(&user);
         user.delete("frameworks", "f").unwrap();
@@ -164,7 +164,7 @@ fn deleting_a_framework_takes_all_and_orphaning_it_takes_nothing() {
 
 #[test]
 fn a_pod_born_after_its_owner_died_is_collected() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let attempt = user
             .create(json!({ "apiVersion": "v1", "kind": "ConfigMap",
@@ -178,7 +178,7 @@ fn a_pod_born_after_its_owner_died_is_collected() {
 
 #[test]
 fn a_dead_node_keeps_its_pods_terminating_until_it_is_back() {
-    let options = Options { nodes: 1, ..still() };
+    let options = Options { nodes: 1, ..steady_state() };
     run(1, options, |cluster| async move {
         let user = cluster.user();
         user.create(pod("p", json!({ "sim/run-ms": "forever" }))).unwrap();

@@ -7,7 +7,7 @@ use futures::{AsyncBufReadExt, TryStreamExt};
 use http::Request;
 use serde_json::{Value, json};
 
-fn still() -> Options {
+fn steady_state() -> Options {
     Options { rates: Rates::none(), ..Options::default() }
 }
 
@@ -67,7 +67,7 @@ fn kinds(events: &[(String, Value)]) -> Vec<String> {
 
 #[test]
 fn status_and_spec_are_written_apart_and_only_the_spec_counts_generations() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let made = user.create(framework("f")).unwrap();
         assert_eq!((&made["status"], &made["metadata"]["generation"]), (&Value::Null, &json!(1)));
@@ -88,7 +88,7 @@ fn status_and_spec_are_written_apart_and_only_the_spec_counts_generations() {
 
 #[test]
 fn a_write_that_changes_nothing_makes_no_version() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let made = user.create(framework("f")).unwrap();
         let again = user.patch("frameworks", "f", json!({ "spec": { "executionType": "Start" } })).unwrap();
@@ -99,7 +99,7 @@ fn a_write_that_changes_nothing_makes_no_version() {
 
 #[test]
 fn preconditions_refuse_another_version_or_another_life() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let first = user.create(map("m", json!({}))).unwrap();
         assert_eq!(refused(user.create(map("m", json!({})))), (409, "AlreadyExists"));
@@ -122,7 +122,7 @@ fn preconditions_refuse_another_version_or_another_life() {
 
 #[test]
 fn a_pod_that_does_not_run_goes_at_once_and_says_so_twice() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let made = user.create(pod("p", json!({ "sim/never-schedule": "true" }))).unwrap();
         user.delete("pods", "p").unwrap();
@@ -137,7 +137,7 @@ fn a_pod_that_does_not_run_goes_at_once_and_says_so_twice() {
 
 #[test]
 fn a_running_pod_gets_its_grace_period_and_force_shortens_it() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let forever = json!({ "sim/run-ms": "forever", "sim/hang-terminating": "true" });
         user.create(pod("p", forever)).unwrap();
@@ -160,7 +160,7 @@ fn a_running_pod_gets_its_grace_period_and_force_shortens_it() {
 
 #[test]
 fn finalizers_hold_an_object_until_the_last_is_gone() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         user.create(map("m", json!({ "finalizers": ["a/x", "a/y"] }))).unwrap();
         user.delete("configmaps", "m").unwrap();
@@ -176,7 +176,7 @@ fn finalizers_hold_an_object_until_the_last_is_gone() {
 
 #[test]
 fn a_selected_watch_sees_an_object_leave_as_deleted_with_its_old_content() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         let label = |slot: &str| json!({ "metadata": { "labels": { "slot": slot } } });
         let start = cluster.version();
@@ -198,7 +198,7 @@ fn a_selected_watch_sees_an_object_leave_as_deleted_with_its_old_content() {
 
 #[test]
 fn pages_are_of_one_version_and_expire_with_it() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         (0..5).for_each(|n| drop(user.create(map(&format!("m{n}"), json!({}))).unwrap()));
         let path = "/api/v1/namespaces/default/configmaps?limit=2";
@@ -220,7 +220,7 @@ fn pages_are_of_one_version_and_expire_with_it() {
 
 #[test]
 fn a_watch_from_a_compacted_version_is_told_that_it_is_gone() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let start = cluster.version();
         cluster.user().create(map("m", json!({}))).unwrap();
         cluster.compact();
@@ -232,7 +232,7 @@ fn a_watch_from_a_compacted_version_is_told_that_it_is_gone() {
 
 #[test]
 fn a_watch_ends_in_time_and_bookmarks_say_how_far_it_is() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         let user = cluster.user();
         user.create(pod("p", json!({ "sim/never-schedule": "true" }))).unwrap();
         let path = "/api/v1/configmaps?watch=1&resourceVersion=0&allowWatchBookmarks=true&timeoutSeconds=90";
@@ -251,7 +251,7 @@ fn a_watch_ends_in_time_and_bookmarks_say_how_far_it_is() {
 
 #[test]
 fn replies_carry_the_servers_date_and_the_history_counts_requests() {
-    run(1, still(), |cluster| async move {
+    run(1, steady_state(), |cluster| async move {
         cluster.clock().skew_server(jiff::SignedDuration::from_secs(3600));
         let request = Request::get("/version").body(kube::client::Body::empty()).unwrap();
         let response = cluster.client("raw").send(request).await.unwrap();

@@ -64,7 +64,7 @@ pub fn generous() -> EngineSettings {
 pub struct Heard {
     pub reports: Vec<Report>,
     /// The lines of the history, each with the request that waits for it.
-    pub told: Vec<(Line, Option<Ticket>)>,
+    pub logged: Vec<(Line, Option<Ticket>)>,
     pub drained: bool,
     pub drained_slots: Slots,
     pub listed: Slots,
@@ -402,8 +402,8 @@ impl Cluster {
                 }
                 Effect::Publish { reports, .. } => self.heard.reports.extend(reports),
                 Effect::WriteHistory { lines, before } => {
-                    assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "told too late");
-                    self.heard.told.extend(lines.into_iter().map(|line| (line, before)));
+                    assert!(before.is_none_or(|ticket| !self.open.contains_key(&ticket)), "logged too late");
+                    self.heard.logged.extend(lines.into_iter().map(|line| (line, before)));
                 }
                 Effect::Trace(spans) => self.heard.spans.extend(spans),
                 Effect::Measure(measure) => self.heard.measured.push(measure),

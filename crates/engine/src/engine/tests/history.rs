@@ -17,18 +17,18 @@ use framework_message::{Change, Key};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The lines since the last call: the trigger, whether the object is incomplete, and the object.
-fn told(cluster: &mut Cluster) -> Vec<(Trigger, bool, Value)> {
-    let lines = std::mem::take(&mut cluster.heard.told);
-    let told = lines.iter().map(|(line, _)| {
+fn logged(cluster: &mut Cluster) -> Vec<(Trigger, bool, Value)> {
+    let lines = std::mem::take(&mut cluster.heard.logged);
+    let logged = lines.iter().map(|(line, _)| {
         let text = String::from_utf8(line.render(jiff::Timestamp::UNIX_EPOCH)).unwrap();
         let (head, json) = text.split_once(MARKER).unwrap();
         (line.trigger(), head.contains("incomplete"), serde_json::from_str(json).unwrap())
     });
-    told.collect()
+    logged.collect()
 }
 
 fn triggers(cluster: &mut Cluster) -> Vec<Trigger> {
-    told(cluster).into_iter().map(|(trigger, ..)| trigger).collect()
+    logged(cluster).into_iter().map(|(trigger, ..)| trigger).collect()
 }
 
 /// Two Tasks that are retried after any failure; the write that retries the second one is in flight.
@@ -54,16 +54,16 @@ fn about_to_retry(policy: Policy) -> Cluster {
 }
 
 #[test]
-fn a_retry_is_told_before_the_write_that_replaces_it_leaves() {
+fn a_retry_is_logged_before_the_write_that_replaces_it_leaves() {
     let mut cluster = about_to_retry(policy());
     let ticket = cluster.ticket("put job");
     let retries: Vec<_> =
-        cluster.heard.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnTaskRetry).collect();
+        cluster.heard.logged.iter().filter(|(line, _)| line.trigger() == Trigger::OnTaskRetry).collect();
     let [(_, before)] = retries[..] else { panic!("{retries:?}") };
     assert_eq!(*before, Some(ticket));
     let persisted = serde_json::to_value(cluster.status("job").task("w", 1)).unwrap();
-    let told = told(&mut cluster);
-    let (_, incomplete, task) = told.iter().find(|(trigger, ..)| *trigger == Trigger::OnTaskRetry).unwrap();
+    let logged = logged(&mut cluster);
+    let (_, incomplete, task) = logged.iter().find(|(trigger, ..)| *trigger == Trigger::OnTaskRetry).unwrap();
     assert!(!incomplete);
     let outcome = |status: &Value| status["attemptStatus"]["completionStatus"].clone();
     assert_eq!(outcome(&task["status"]), outcome(&persisted));
@@ -76,7 +76,7 @@ fn a_retry_is_told_before_the_write_that_replaces_it_leaves() {
 }
 
 #[test]
-fn a_retry_is_told_again_if_its_write_did_not_leave_or_lost_to_another() {
+fn a_retry_is_logged_again_if_its_write_did_not_leave_or_lost_to_another() {
     let again = |reply, newer: bool| {
         let mut cluster = about_to_retry(policy());
         assert!(triggers(&mut cluster).contains(&Trigger::OnTaskRetry));
@@ -101,13 +101,13 @@ fn gathered_changes_are_reported_once_when_they_are_written() {
     let mut cluster = about_to_retry(policy());
     cluster.serve_all();
     cluster.deliver();
-    cluster.heard.told.clear();
+    cluster.heard.logged.clear();
     cluster.live(SECOND * 10);
     cluster.scale("job", 1);
     cluster.deliver();
     cluster.live(SECOND * 10);
-    let told = told(&mut cluster);
-    let removed: Vec<_> = told.iter().filter(|(trigger, ..)| *trigger == Trigger::OnTaskDeletion).collect();
+    let logged = logged(&mut cluster);
+    let removed: Vec<_> = logged.iter().filter(|(trigger, ..)| *trigger == Trigger::OnTaskDeletion).collect();
     let [(_, false, task)] = removed[..] else { panic!("{removed:?}") };
     assert_eq!((&task["status"]["index"], &task["status"]["state"]), (&json!(1), &json!("Completed")));
     assert_eq!(task["metadata"]["deletionGracePeriodSeconds"], 0);
@@ -127,18 +127,18 @@ fn an_undisturbed_life_tells_of_its_pods_alone() {
 }
 
 #[test]
-fn a_pod_is_told_whole_when_the_event_says_that_it_is_deleted() {
+fn a_pod_is_logged_whole_when_the_event_says_that_it_is_deleted() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 1);
     cluster.delete_pod_by_others("job-w-0");
     cluster.deliver();
     cluster.turn();
-    let [(Trigger::OnPodDeletion, false, pod)] = &told(&mut cluster)[..] else { panic!() };
+    let [(Trigger::OnPodDeletion, false, pod)] = &logged(&mut cluster)[..] else { panic!() };
     assert_eq!(pod["kept"], "as it came");
 }
 
 #[test]
-fn a_pod_that_lost_its_label_is_not_told_unless_it_is_gone() {
+fn a_pod_that_lost_its_label_is_not_logged_unless_it_is_gone() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 1);
     cluster.strip_label("job-w-0");
@@ -146,7 +146,7 @@ fn a_pod_that_lost_its_label_is_not_told_unless_it_is_gone() {
     cluster.turn();
     cluster.serve("confirm job-w-0");
     cluster.live(SECOND * 5);
-    assert_eq!(told(&mut cluster), [], "it lives");
+    assert_eq!(logged(&mut cluster), [], "it lives");
 
     cluster.strip_label("job-w-0");
     cluster.pods.remove("job-w-0");
@@ -154,13 +154,13 @@ fn a_pod_that_lost_its_label_is_not_told_unless_it_is_gone() {
     cluster.turn();
     cluster.answer("confirm job-w-0", not_found());
     cluster.live(SECOND * 5);
-    let told = told(&mut cluster);
-    let [(Trigger::OnPodDeletion, true, pod)] = &told[..] else { panic!("{told:?}") };
+    let logged = logged(&mut cluster);
+    let [(Trigger::OnPodDeletion, true, pod)] = &logged[..] else { panic!("{logged:?}") };
     assert_eq!(pod["metadata"]["name"], "job-w-0");
 }
 
 #[test]
-fn a_pod_that_was_taken_from_its_owner_is_told_when_it_is_deleted() {
+fn a_pod_that_was_taken_from_its_owner_is_logged_when_it_is_deleted() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 1);
     let pod = cluster.pods["job-w-0"].clone();
@@ -174,7 +174,7 @@ fn a_pod_that_was_taken_from_its_owner_is_told_when_it_is_deleted() {
     };
     cluster.step(Event::UnownedPod(stranger.clone()));
     cluster.turn();
-    assert_eq!(told(&mut cluster), [], "it lives");
+    assert_eq!(logged(&mut cluster), [], "it lives");
     let last = Some(to_raw_value(&json!({"kind": "Pod", "apiVersion": "v1"})).unwrap());
     cluster.step(Event::UnownedPod(UnownedPod { last, ..stranger }));
     cluster.turn();
@@ -185,16 +185,16 @@ fn a_pod_that_was_taken_from_its_owner_is_told_when_it_is_deleted() {
 fn objects_that_a_list_misses_are_reported_incomplete() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
-    cluster.heard.told.clear();
+    cluster.heard.logged.clear();
     // The watch broke, and everything was deleted before it started again.
     for event in relist(true).into_iter().chain(relist(false)) {
         cluster.step(event);
     }
     cluster.turn();
-    let told = told(&mut cluster);
+    let logged = logged(&mut cluster);
     let of =
-        |trigger: Trigger| told.iter().filter(move |(one, incomplete, _)| *one == trigger && *incomplete);
-    assert_eq!((told.len(), of(Trigger::OnPodDeletion).count()), (3, 2), "{told:?}");
+        |trigger: Trigger| logged.iter().filter(move |(one, incomplete, _)| *one == trigger && *incomplete);
+    assert_eq!((logged.len(), of(Trigger::OnPodDeletion).count()), (3, 2), "{logged:?}");
     let (_, _, framework) = of(Trigger::OnFrameworkDeletion).next().unwrap();
     assert_eq!(framework["status"]["state"], "AttemptRunning");
 }
@@ -203,18 +203,18 @@ fn objects_that_a_list_misses_are_reported_incomplete() {
 fn a_pod_that_a_list_misses_is_asked_for_while_its_task_records_it() {
     let mut cluster = Cluster::new(policy());
     cluster.running("job", 2);
-    cluster.heard.told.clear();
+    cluster.heard.logged.clear();
     cluster.pods.remove("job-w-1");
     let pod = cluster.pods["job-w-0"].clone();
     for event in [Change::Restarted, Change::Listed(pod), Change::Synced] {
         cluster.step(Event::Pod(event));
     }
     cluster.turn();
-    assert_eq!(told(&mut cluster), [], "it may have lost its label");
+    assert_eq!(logged(&mut cluster), [], "it may have lost its label");
     cluster.answer("confirm job-w-1", not_found());
     cluster.turn();
-    let told = told(&mut cluster);
-    let [(Trigger::OnPodDeletion, true, pod)] = &told[..] else { panic!("{told:?}") };
+    let logged = logged(&mut cluster);
+    let [(Trigger::OnPodDeletion, true, pod)] = &logged[..] else { panic!("{logged:?}") };
     assert_eq!(pod["metadata"]["name"], "job-w-1");
 }
 
@@ -227,12 +227,12 @@ fn a_framework_is_in_the_history_before_the_controller_deletes_it() {
     cluster.live(SECOND * 10);
     assert_eq!(cluster.state("job"), State::Completed);
     let persisted = serde_json::to_value(&*cluster.status("job")).unwrap();
-    cluster.heard.told.clear();
+    cluster.heard.logged.clear();
     cluster.live(SECOND * 200);
     assert!(!cluster.frameworks.contains_key("job"));
-    let before: Vec<bool> = cluster.heard.told.iter().map(|(_, before)| before.is_some()).collect();
+    let before: Vec<bool> = cluster.heard.logged.iter().map(|(_, before)| before.is_some()).collect();
     assert_eq!(before, [true, false], "before it is asked for, and when it is seen");
-    for (trigger, incomplete, framework) in told(&mut cluster) {
+    for (trigger, incomplete, framework) in logged(&mut cluster) {
         assert_eq!((trigger, incomplete), (Trigger::OnFrameworkDeletion, false));
         assert_eq!(framework["status"], persisted);
     }
@@ -252,7 +252,7 @@ fn snapshots_that_are_switched_off_are_not_logged() {
         cluster.step(event);
     }
     cluster.turn();
-    assert_eq!(told(&mut cluster), []);
+    assert_eq!(logged(&mut cluster), []);
 }
 
 #[test]
@@ -268,19 +268,19 @@ fn history_leaves_out_the_values_of_variables_if_it_shall() {
         let mut pod = cluster.pods.remove("job-w-0").unwrap();
         pod.last = Some(to_raw_value(&template).unwrap());
         pod.facts.deletion = Some(Deletion { at: cluster.server_time(), grace_sec: 0 });
-        cluster.heard.told.clear();
+        cluster.heard.logged.clear();
         cluster.step(Event::Pod(Change::Deleted(pod)));
         let framework = cluster.frameworks.remove("job").unwrap();
         cluster.step(Event::Framework(Change::Deleted(framework)));
         cluster.turn();
-        let object_of = |told: &[(Trigger, bool, Value)], wanted| {
-            told.iter().find(|(trigger, ..)| *trigger == wanted).map(|(.., object)| object.clone()).unwrap()
+        let object_of = |logged: &[(Trigger, bool, Value)], wanted| {
+            logged.iter().find(|(trigger, ..)| *trigger == wanted).map(|(.., object)| object.clone()).unwrap()
         };
-        let told = told(&mut cluster);
+        let logged = logged(&mut cluster);
         let value = "/spec/containers/0/env/0/value";
-        let pod = object_of(&told, Trigger::OnPodDeletion);
+        let pod = object_of(&logged, Trigger::OnPodDeletion);
         assert_eq!(pod.pointer(value).unwrap(), shown);
-        let framework = object_of(&told, Trigger::OnFrameworkDeletion);
+        let framework = object_of(&logged, Trigger::OnFrameworkDeletion);
         let value = format!("/spec/taskRoles/0/task/pod{value}");
         assert_eq!(framework.pointer(&value).unwrap(), shown);
     }

@@ -94,7 +94,7 @@ fn a_slot_that_is_lost_leaves_no_history_and_no_request() {
     list(&mut cluster, Selection::whole(1, rest));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.log, [""; 0]);
-    assert!(cluster.heard.told.is_empty(), "the Framework is not gone: {:?}", cluster.heard.told);
+    assert!(cluster.heard.logged.is_empty(), "the Framework is not gone: {:?}", cluster.heard.logged);
 }
 
 /// A member that watches by label, with a Framework that prepares.
@@ -118,8 +118,8 @@ fn a_framework_that_lost_its_label_is_read_and_goes_on() {
     cluster.live(SECOND * 5);
     assert_eq!((cluster.log[0].as_str(), cluster.count("get")), ("get job", 1), "{:?}", cluster.log);
     assert_eq!(cluster.state("job"), State::Completed);
-    let ends = cluster.heard.told.iter().filter(|(line, _)| line.trigger() == Trigger::OnFrameworkDeletion);
-    assert_eq!(ends.count(), 0, "the Framework is not gone: {:?}", cluster.heard.told);
+    let ends = cluster.heard.logged.iter().filter(|(line, _)| line.trigger() == Trigger::OnFrameworkDeletion);
+    assert_eq!(ends.count(), 0, "the Framework is not gone: {:?}", cluster.heard.logged);
 }
 
 #[test]
@@ -140,27 +140,27 @@ fn a_get_that_is_owed_follows_the_read_of_a_framework_that_may_be_gone() {
 }
 
 #[test]
-fn the_end_of_a_framework_is_told_once_a_read_has_confirmed_it() {
+fn the_end_of_a_framework_is_logged_once_a_read_has_confirmed_it() {
     let (mut cluster, _ownership) = selecting();
     cluster.delete_framework("job");
     cluster.deliver();
     cluster.turn();
-    assert!(cluster.heard.told.is_empty(), "it may have lost its label: {:?}", cluster.heard.told);
+    assert!(cluster.heard.logged.is_empty(), "it may have lost its label: {:?}", cluster.heard.logged);
     cluster.live(SECOND * 5);
     assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
-    assert_eq!(cluster.heard.told.len(), 1, "{:?}", cluster.heard.told);
-    assert_eq!(cluster.heard.told[0].0.trigger(), Trigger::OnFrameworkDeletion);
+    assert_eq!(cluster.heard.logged.len(), 1, "{:?}", cluster.heard.logged);
+    assert_eq!(cluster.heard.logged[0].0.trigger(), Trigger::OnFrameworkDeletion);
 }
 
 #[test]
-fn a_framework_that_left_and_is_made_again_is_told_as_it_was_shown() {
+fn a_framework_that_left_and_is_made_again_is_logged_as_it_was_shown() {
     let (mut cluster, _ownership) = selecting();
     let before = cluster.frameworks["job"].uid.clone();
     cluster.delete_framework("job");
     cluster.create_framework("job", 1);
     cluster.deliver();
     cluster.live(SECOND * 5);
-    let ends: Vec<_> = cluster.heard.told.iter().map(|(line, _)| line).collect();
+    let ends: Vec<_> = cluster.heard.logged.iter().map(|(line, _)| line).collect();
     let [Line::Framework { framework, gap, .. }] = ends[..] else { panic!("{ends:?}") };
     assert_eq!((framework.metadata.uid.as_deref(), gap), (Some(&*before), &None));
 }
@@ -179,7 +179,7 @@ fn a_reply_from_before_it_left_does_not_show_that_a_framework_lives() {
     cluster.answer(&put, Reply::Object(Object::Framework(before)));
     cluster.live(SECOND * 5);
     assert_eq!(cluster.count("get"), 1, "{:?}", cluster.log);
-    assert_eq!(cluster.heard.told.len(), 1, "{:?}", cluster.heard.told);
+    assert_eq!(cluster.heard.logged.len(), 1, "{:?}", cluster.heard.logged);
 }
 
 #[test]

@@ -86,8 +86,8 @@ fn a_position_names_the_amount_missing_now() {
     }
     let position = world.controller.queue_position(&key("framework-b")).expect("it waits");
     let stored = &world.server.units[&key("framework-b")].status.message;
-    assert!(stored.contains("asks 6 of cpu, 4 too much"), "{stored}");
-    assert!(position.message.contains("asks 6 of cpu, 5 too much"), "{}", position.message);
+    assert!(stored.contains("requests 6 of cpu, 4 too many"), "{stored}");
+    assert!(position.message.contains("requests 6 of cpu, 5 too many"), "{}", position.message);
     assert_eq!(position.reason.as_deref(), Some("InsufficientQuota"));
     let released = world.controller.queue_position(&key("framework-a")).expect("it is there");
     assert_eq!((released.place, released.reason.as_deref()), (None, Some("Admitted")), "as it is stored");

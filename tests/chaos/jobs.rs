@@ -106,6 +106,7 @@ impl Jobs {
                     Some(_) => {
                         // A Pod whose deletion died with the API server has no kubelet that ends it.
                         halfway::finish(namespace);
+                        halfway::nudge(namespace);
                         std::thread::sleep(Duration::from_millis(200));
                     }
                 }

@@ -36,7 +36,7 @@ fn subject(reason: EventReason) -> (&'static str, &'static str) {
             ("Warning", "Framework, TrainJob")
         }
         DeadlineNotEnforced => ("Warning", "TrainJob"),
-        RequestUnknown => ("Warning", "a job in a queue"),
+        QueueUnitRefused | RequestUnknown | ResumeRefused => ("Warning", "a job in a queue"),
         StaysSuspended => ("Normal", "a job in a queue"),
         SlotsMoved => {
             ("Normal, or Warning if requests of the earlier owner may still land", "the leader's Lease")
@@ -60,7 +60,11 @@ fn cause(reason: EventReason) -> &'static str {
         InvalidFieldIgnored => "a field is out of bounds, and counts as not set",
         InvalidPodTemplate => "a pod template cannot be decoded",
         PodHeld => "a Pod was deleted by force, and finalizers hold it",
+        QueueUnitRefused => "the API server refuses its QueueUnit, or another one has the name",
         RequestUnknown => "it gets no QueueUnit, because its request cannot be read from it",
+        ResumeRefused => {
+            "it was released, and the API server refuses to resume it: its QueueUnit keeps the capacity"
+        }
         RetryDelayed => "its attempt ended, and the next one waits: [delays](../manual/retry.md)",
         Retrying => "its attempt ended, and another one follows",
         ShortTTLSecondsAfterFinished => "it is deleted less than a minute after its end",
@@ -94,7 +98,12 @@ fn remedy(reason: EventReason) -> &'static str {
         InvalidFieldIgnored => "give it a value that the message allows",
         InvalidPodTemplate => "correct the field that the message names, in a new Framework or in the spec",
         PodHeld => "let the owner of the finalizers that the message names remove them",
+        QueueUnitRefused => "read the message; delete a QueueUnit that is in the way",
         RequestUnknown => "correct the field that the message names",
+        ResumeRefused => {
+            "read the message: a webhook or policy of the cluster refuses it, which is tried again; or delete the unit \
+             to give the capacity back"
+        }
         RetryDelayed => NOTHING,
         Retrying => "none, unless it repeats: read the code in the message",
         ShortTTLSecondsAfterFinished => "give a `ttlSecondsAfterFinished` of 60 or more",

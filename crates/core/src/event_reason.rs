@@ -25,8 +25,12 @@ pub enum EventReason {
     InvalidPodTemplate,
     /// A Pod that was deleted by force waits for its finalizers.
     PodHeld,
+    /// A job gets no QueueUnit: the API server refuses it, or its name is taken.
+    QueueUnitRefused,
     /// A job gets no QueueUnit, because its request is not known.
     RequestUnknown,
+    /// The API server refuses to resume a job that was released.
+    ResumeRefused,
     /// The retry of a Framework waits.
     RetryDelayed,
     /// A Framework is retried.
@@ -57,7 +61,7 @@ pub enum EventReason {
 
 impl EventReason {
     /// All of them but those of QueueUnits.
-    pub const ALL: [EventReason; 23] = [
+    pub const ALL: [EventReason; 25] = [
         EventReason::Admitted,
         EventReason::DeadlineExceeded,
         EventReason::DeadlineNotEnforced,
@@ -68,7 +72,9 @@ impl EventReason {
         EventReason::InvalidFieldIgnored,
         EventReason::InvalidPodTemplate,
         EventReason::PodHeld,
+        EventReason::QueueUnitRefused,
         EventReason::RequestUnknown,
+        EventReason::ResumeRefused,
         EventReason::RetryDelayed,
         EventReason::Retrying,
         EventReason::ShortTTLSecondsAfterFinished,
@@ -96,7 +102,9 @@ impl EventReason {
             EventReason::InvalidFieldIgnored => "InvalidFieldIgnored",
             EventReason::InvalidPodTemplate => "InvalidPodTemplate",
             EventReason::PodHeld => "PodHeld",
+            EventReason::QueueUnitRefused => "QueueUnitRefused",
             EventReason::RequestUnknown => "RequestUnknown",
+            EventReason::ResumeRefused => "ResumeRefused",
             EventReason::RetryDelayed => "RetryDelayed",
             EventReason::Retrying => "Retrying",
             EventReason::ShortTTLSecondsAfterFinished => "ShortTTLSecondsAfterFinished",

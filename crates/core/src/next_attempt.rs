@@ -48,7 +48,7 @@ impl Step<'_> {
             (Some(_), decision)
                 if is_stopped(self.o) || self.is_over() || self.m.time() >= retry_due(next) =>
             {
-                let accountable = matches!(decision, Decision::Retry { accountable: true, .. });
+                let accountable = !matches!(decision, Decision::Retry { accountable: false, .. });
                 self.retry(next, accountable, &end, reports);
             }
             (Some(_), _) => {}

@@ -301,7 +301,7 @@ impl Advance<'_> {
         if task.deletion_pending || is_over {
             return complete(task, at);
         }
-        let accountable = matches!(decision, Decision::Retry { accountable: true, .. });
+        let accountable = !matches!(decision, Decision::Retry { accountable: false, .. });
         let attempt = &task.attempt_status;
         let (backoff, run) = (self.policy.retry_backoff, attempt.run_time);
         let completed = attempt.completion_time.unwrap_or(at);

@@ -376,7 +376,8 @@ impl ObjectCache {
         if confirmed {
             objects.confirms.remove(uid);
             if objects.gone.len() >= MOST_GONE {
-                // The cache does not know which of them a status names: a GET confirms those again (rule A6).
+                // The cache does not know which of them a status names. A GET confirms those again (rule
+                // A6), or the time-out of an object that was created and not seen.
                 objects.gone.clear();
             }
             objects.gone.insert(uid.to_owned());

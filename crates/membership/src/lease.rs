@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use framework_shard::lease::LeaseRecord;
+use framework_shard::lease::{LeaseRecord, UNKNOWN};
 use framework_shard::member::LEADER_LEASE;
 use framework_shard::{Incarnation, LONGEST_LEASE, Seen, Version};
 use jiff::Timestamp;
@@ -68,7 +68,7 @@ pub fn render(name: &str, base: Option<Version>, record: &LeaseRecord, now: Time
 pub fn read(lease: &Lease) -> Option<Seen<LeaseRecord>> {
     let version = version(&lease.metadata)?;
     let spec = lease.spec.clone().unwrap_or_default();
-    let stranger = || Incarnation::new(lease.metadata.name.as_deref().unwrap_or("unnamed"), "stranger");
+    let stranger = || Incarnation::new(lease.metadata.name.as_deref().unwrap_or("unnamed"), UNKNOWN);
     let holder = spec.holder_identity.filter(|holder| !holder.is_empty());
     let noted = |key: &str| lease.metadata.annotations.as_ref().and_then(|notes| notes.get(key)).cloned();
     let is_noted = |key: &str, otherwise: bool| noted(key).map_or(otherwise, |value| value == "true");

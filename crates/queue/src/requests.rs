@@ -27,7 +27,7 @@ pub enum RequestsError {
     /// An amount is not a quantity.
     #[error("{resource}: {source}")]
     Quantity {
-        /// The resource, at most [`SHOWN`] characters of it.
+        /// The resource, at most the first hundred characters of it.
         resource: String,
         /// The problem of the quantity.
         #[source]

@@ -148,7 +148,7 @@ impl QueueController {
             let queues: Vec<_> =
                 self.objects.queues.within(&namespace).map(|queue| queue.key.clone()).collect();
             for queue in queues {
-                self.queue_states.remove(&queue);
+                self.queue_states.entry(queue.clone()).and_modify(QueueState::forget);
                 self.queue_shown(&queue);
             }
         }
@@ -219,6 +219,8 @@ impl QueueController {
         self.sync_jobs(now);
         self.list_recovered(now);
         self.stale.namespaces.extend(self.namespaces.due(now.steady, time).cloned());
+        // A unit that was read says to which job Pods belong.
+        self.recount_pods();
         self.refresh(now);
         self.decide(now, time);
         self.offer_queue_statuses();

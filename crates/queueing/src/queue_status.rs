@@ -41,6 +41,11 @@ pub enum NextWrite {
 }
 
 impl QueueState {
+    /// Another replica writes its status from now on.
+    pub fn forget(&mut self) {
+        *self = QueueState { lacks_class: self.lacks_class, ..QueueState::default() };
+    }
+
     /// The watch shows the Queue.
     pub fn shown(&mut self) {
         self.written = None;

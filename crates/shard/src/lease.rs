@@ -36,21 +36,22 @@ impl LeaseRecord {
     }
 
     /// The count of transitions after one more. `leaseTransitions` holds 31 bits; after the largest number
-    /// comes 1, which is a change as well.
+    /// comes 2, which is a change as well. Only the first holder of a Lease counts 1.
     pub fn next_transition(&self) -> u64 {
-        self.transitions % LARGEST_COUNT + 1
+        if self.transitions < LARGEST_COUNT { self.transitions + 1 } else { 2 }
     }
 
-    /// The Lease of this name. A life of another Lease is no holder of this one: that nobody renews a copy
-    /// says nothing about the life that it names.
+    /// The Lease of this name. A holder that is no life of this Lease is unknown, and gets no slots. That
+    /// nobody renews the copy of a Lease says nothing about the life that it names.
     #[must_use]
     pub fn under(self, name: &str) -> Self {
-        let foreign = |holder: &Incarnation| holder.lease() != name;
-        let holder = match self.holder {
-            Some(holder) if foreign(&holder) => Some(Incarnation::new(name, "stranger")),
-            holder => holder,
-        };
-        LeaseRecord { holder, ..self }
+        let unknown = Incarnation::new(name, UNKNOWN);
+        match &self.holder {
+            Some(holder) if holder.lease() != name || *holder == unknown => {
+                LeaseRecord { holder: Some(unknown), leaving: true, ..self }
+            }
+            _ => self,
+        }
     }
 }
 
@@ -81,6 +82,9 @@ pub struct WatchedLease {
     duration_since: Duration,
 }
 
+/// The life that stands for a holder of another form, which never renews a Lease.
+pub const UNKNOWN: &str = "stranger";
+
 /// The largest `leaseTransitions`, an int32 of which the API server refuses negative values.
 const LARGEST_COUNT: u64 = i32::MAX as u64;
 
@@ -99,10 +103,13 @@ impl WatchedLease {
             return;
         }
         let holder = seen.value.as_ref().and_then(|lease| lease.holder.as_ref());
-        let duration = seen.value.as_ref().map(|lease| lease.duration);
+        // Between two renewals that do not follow each other, it may have had another duration.
+        let follows = |now: &LeaseRecord, known: &LeaseRecord| {
+            now.duration == known.duration && now.renewals <= known.renewals.saturating_add(1)
+        };
         if holder != self.holder() {
             (self.holder_since, self.duration_since) = (at, at);
-        } else if duration != self.record().map(|lease| lease.duration) {
+        } else if !seen.value.as_ref().zip(self.record()).is_some_and(|(now, known)| follows(now, known)) {
             self.duration_since = at;
         }
         self.seen = seen;
@@ -227,7 +234,7 @@ mod tests {
     #[test]
     fn transitions_go_on_after_the_largest_number_that_can_be_stored() {
         let after = |transitions| LeaseRecord { transitions, ..LeaseRecord::default() }.emptied().transitions;
-        assert_eq!([0, 7, LARGEST_COUNT - 1, LARGEST_COUNT].map(after), [1, 8, LARGEST_COUNT, 1]);
+        assert_eq!([0, 7, LARGEST_COUNT - 1, LARGEST_COUNT].map(after), [1, 8, LARGEST_COUNT, 2]);
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Member {
         self.release_overdue(at, &mut effects);
         self.lead(at, &mut effects);
         self.write_map(at, wall, &mut effects);
-        self.end(&mut effects);
+        self.end(at, &mut effects);
         self.prove(&mut effects);
         effects
     }
@@ -282,7 +282,7 @@ impl Member {
 
     /// After the last hand-over the Leases are emptied, and the program can end. A slot that is granted after
     /// that stays behind: the replica that seizes it sees the empty Lease.
-    fn end(&mut self, effects: &mut Vec<Effect>) {
+    fn end(&mut self, at: Duration, effects: &mut Vec<Effect>) {
         if !self.stopping {
             return;
         }
@@ -296,7 +296,8 @@ impl Member {
             }
         }
         // A claim that is on its way would make a member of this life when it has ended.
-        let never_joined = self.lease.standing() == Standing::Outside && self.lease.is_settled();
+        let never_joined =
+            self.lease.standing() == Standing::Outside && self.lease.is_settled(at, &self.policy);
         if never_joined || self.lease.standing() == Standing::Released {
             self.over = true;
             effects.push(Effect::Exit);

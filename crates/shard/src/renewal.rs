@@ -125,9 +125,10 @@ impl Renewal {
         }
     }
 
-    /// Whether every write of it has ended, and is known to be applied or not.
-    pub fn is_settled(&self) -> bool {
-        self.in_flight.is_none() && self.writes.is_empty()
+    /// Whether no write of it may still be applied.
+    pub fn is_settled(&self, at: Duration, policy: &Policy) -> bool {
+        let may_land = |write: &Write| at < write.sent.saturating_add(policy.request_lifetime);
+        self.in_flight.is_none() && !self.writes.iter().any(may_land)
     }
 
     /// A Lease that was lost may be claimed again: for the leader's, on which no safety depends.
@@ -150,7 +151,7 @@ impl Renewal {
         let is_sure = policy.defects.has(Defect::ClaimAgain) || !self.may_have_held(seen, at, policy);
         let (record, gone) = match self.standing {
             Standing::Holder => (self.renewed(seen.record()?, policy), None),
-            Standing::Outside if !self.releasing && !is_sure => {
+            Standing::Outside if !is_sure => {
                 self.standing = Standing::Lost;
                 return None;
             }

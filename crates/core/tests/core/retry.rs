@@ -137,6 +137,11 @@ fn a_retry_that_was_decided_is_not_withdrawn_by_another_policy() {
     assert_eq!(world.task("a", 0).state, State::AttemptCompleted);
     world.pass(1).settle();
     assert_eq!(world.task("a", 0).attempt_status.id, 6);
+    assert_eq!(
+        world.task("a", 0).retry_policy_status.accountable_retried_count,
+        6,
+        "it counts as the others"
+    );
     run_for(&mut world, 1);
     assert_eq!(world.task("a", 0).state, State::Completed, "the next one is decided by it");
 }

@@ -159,12 +159,12 @@ impl QueueController {
                     && let Some(refusal) = self.refusal(key, &job.uid) =>
             {
                 Some(Report::warning(
-                    EventReason::RequestUnknown,
+                    EventReason::QueueUnitRefused,
                     format!("it stays suspended, because the API server refuses its QueueUnit: {refusal}"),
                 ))
             }
             (Some(unit), _) if job.wants_unit() && unit.owner.is_none() => Some(Report::warning(
-                EventReason::RequestUnknown,
+                EventReason::QueueUnitRefused,
                 format!("it stays suspended, because another QueueUnit has the name {}", unit.key.name),
             )),
             (Some(unit), _)
@@ -173,7 +173,7 @@ impl QueueController {
                     && let Some(refusal) = self.refusal(key, &job.uid) =>
             {
                 Some(Report::warning(
-                    EventReason::StaysSuspended,
+                    EventReason::ResumeRefused,
                     format!("it was released, and the API server refuses to resume it: {refusal}"),
                 ))
             }

@@ -124,8 +124,8 @@ impl QueueController {
             let units = self.objects.units.within(&key.namespace).filter(|unit| unit.queue == key.name);
             self.stale.units.extend(units.map(|unit| unit.key.clone()));
         }
-        if let Some(state) = self.queue_states.get_mut(key) {
-            state.lacks_class = lacks_class;
+        if self.objects.queues.get(key).is_some() {
+            self.queue_states.entry(key.clone()).or_default().lacks_class = lacks_class;
         }
     }
 
@@ -267,6 +267,10 @@ impl QueueController {
         let uid = Arc::clone(&unit.uid);
         let reserves = self.job_of(unit).zip(facts.as_ref().and_then(reservation));
         let offers = (may_remove_finalizer && unit.has_finalizer()) || obstacle.is_some();
+        if unit.deleting && self.recounts(&key.namespace) {
+            // Its Pods may be among them.
+            self.stale.units.insert(key.clone());
+        }
         let Some(state) = self.unit_states.get_mut(key) else { return };
         state.may_remove_finalizer = may_remove_finalizer;
         let waits = facts.as_ref().is_some_and(|facts| !is_released(facts));

@@ -143,7 +143,7 @@ impl QueueController {
                 Reply::Foreign(_) | Reply::Unknown(_) => state.unsure = true,
                 Reply::NotSent(_) => state.not_resumed(),
                 Reply::Refused(rejection) => {
-                    if rejection.is_permanent() {
+                    if rejection.code == 422 {
                         state.unlabelled = state.resumed.as_ref().map(|(uid, _)| Arc::clone(uid));
                     }
                     state.not_resumed();

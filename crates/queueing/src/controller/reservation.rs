@@ -70,7 +70,7 @@ impl QueueController {
     /// finalised by the owner of the Framework's slot, and one whose job is of a kind that is not served
     /// reserves nothing once it is deleted.
     pub(super) fn may_remove_finalizer(&self, unit: &UnitObject, usage: &ResourceRequests) -> bool {
-        if !unit.deleting || unit.is_of_framework() {
+        if !unit.deleting || unit.is_of_framework() || self.recounts(&unit.key.namespace) {
             return false;
         }
         let kind = &unit.consumer.kind;

@@ -43,6 +43,12 @@ impl QueueController {
         }
     }
 
+    /// Whether Pods of a namespace are yet to be counted for the jobs that they belong to.
+    pub(super) fn recounts(&self, namespace: &Arc<str>) -> bool {
+        let next = self.stale.pods.range(Key::new(namespace, "")..).next();
+        next.is_some_and(|pod| pod.namespace == *namespace)
+    }
+
     /// Quotas cease to count Pods that hang in their deletion.
     pub(super) fn expire_pods(&mut self, time: Timestamp) {
         self.usage.set_time(time);

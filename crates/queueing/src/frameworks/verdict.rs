@@ -137,12 +137,13 @@ impl FrameworkUnits {
     }
 }
 
-/// Whether the first unit of a Framework that waits was released for all that the Framework asks for. A unit
-/// without our finalizer reserves nothing.
+/// Whether the first unit of a Framework that waits was released for all that the Framework requests, as far
+/// as that is known. A unit without our finalizer reserves nothing.
 fn covers(unit: &UnitObject, framework: &Consumer) -> bool {
     unit.owner.as_ref() == Some(&framework.uid)
         && unit.status.phase == Some(Phase::Dequeued)
         && unit.has_finalizer()
+        && framework.requests.is_ok()
         && !unit.is_outgrown(framework)
 }
 

@@ -106,7 +106,8 @@ impl Queueing {
     pub fn next_wake(&self, engine: &Engine, now: Now) -> Option<Duration> {
         let time = engine.time(now);
         let sides = self.sides.as_ref();
-        let next = sides.and_then(|Sides { frameworks, queues }| {
+        // Without the API server's time they do nothing.
+        let next = sides.filter(|_| engine.knows_time()).and_then(|Sides { frameworks, queues }| {
             [queues.next_wake(now, time), frameworks.next_wake()].into_iter().flatten().min()
         });
         // The time at which the budget allows the next request that one of them wants to send.

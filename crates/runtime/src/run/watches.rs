@@ -136,6 +136,9 @@ async fn watch_declared(
                     watch_while_served::<DeclaredText>(client, selector, sink.clone(), &mut turn, rng.fork())
                         .await;
                     pause = FIRST_PAUSE;
+                    // A watch may end by a 403 of an API server that begins. Whether the kind is served is
+                    // asked before its jobs are forgotten.
+                    is_missing = false;
                 }
                 Some(false) => {}
                 None => is_missing = false,

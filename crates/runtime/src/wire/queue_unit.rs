@@ -56,8 +56,8 @@ fn unit_of(unit: UnitWire) -> UnitObject {
     );
     let controller = metadata.controller().map(|owner| owner.uid.as_str().into());
     let finalizers = metadata.finalizers.clone().unwrap_or_default();
-    let is_ours = finalizers.iter().any(|finalizer| finalizer == queue::FINALIZER);
-    let orphaned = is_ours && controller.is_none() && consumer_uid.is_some();
+    // We note on each unit that we make since when its job waits.
+    let orphaned = metadata.enqueued().is_some() && controller.is_none() && consumer_uid.is_some();
     UnitObject {
         uid: metadata.uid(),
         resource_version,
@@ -130,5 +130,25 @@ mod tests {
         assert!(of_a_job.consumer.kind.is_job());
         assert_eq!(of_a_job.consumer.key, Key::new("team", "b"));
         assert_eq!(of_a_job.consumer_uid.as_deref(), Some("j"));
+    }
+
+    #[test]
+    fn a_unit_of_ours_without_an_owner_reference_still_names_its_owner() {
+        let unit = |annotations: Value, owners: Value| -> (Option<String>, bool) {
+            let unit = json!({
+                "apiVersion": "queue.k8s.io/v1alpha1", "kind": "QueueUnit",
+                "metadata": {"name": "a", "namespace": "team", "uid": "u", "resourceVersion": "7",
+                    "annotations": annotations, "ownerReferences": owners, "finalizers": [queue::FINALIZER]},
+                "spec": {"consumerRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "j"}},
+            });
+            let unit: UnitObject = decode(unit.to_string().as_bytes()).unwrap().unwrap();
+            (unit.owner.as_deref().map(str::to_owned), unit.notes.orphaned)
+        };
+        let owner =
+            json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "j", "controller": true}]);
+        let ours = json!({queue::ENQUEUED_ANNOTATION: "2026-01-01T00:00:00Z"});
+        assert_eq!(unit(ours.clone(), owner), (Some("j".to_owned()), false));
+        assert_eq!(unit(ours, json!([])), (Some("j".to_owned()), true), "its job left it behind");
+        assert_eq!(unit(json!({}), json!([])), (None, false), "a user made it");
     }
 }

@@ -242,12 +242,12 @@ fn the_lease_of_a_replica_that_is_long_dead_is_deleted() {
 #[test]
 fn a_copy_of_a_lease_proves_nobody_gone() {
     let mut world = settled(&["a", "b"]);
-    let (before, life) = (entry(&world).clone(), owner(&world));
+    let (before, life) = (world.store.map.clone(), owner(&world));
     let (_, record) = world.store.leases[life.lease()].clone();
     world.store.write_lease("copy", None, record);
     world.show_lease("copy");
     run(&mut world, 40);
-    assert_eq!((entry(&world), world.acting(SLOT)), (&before, vec![&life]));
+    assert_eq!((&world.store.map, world.acting(SLOT)), (&before, vec![&life]), "and it gets no slots");
 }
 
 #[test]
@@ -277,6 +277,20 @@ fn a_replica_that_is_stopped_while_it_joins_gets_no_slots() {
             world.run(world.time + 100).unwrap();
             assert!(!world.store.map.as_ref().unwrap().1.names(&life), "stopped after {delay} ms");
         }
+        assert!(!world.replicas.contains_key(&joined), "it has ended");
+    }
+}
+
+#[test]
+fn a_replica_whose_claim_got_no_answer_ends_when_it_is_stopped() {
+    for delay in (0..1000).step_by(50) {
+        let mut world = settled(&["a", "b"]);
+        let joined = world.join("c", "pod of c");
+        world.run(world.time + delay).unwrap();
+        world.cut(joined, 0, 4000);
+        world.run(world.time + 1000).unwrap();
+        world.stop(joined);
+        until(&mut world, 40, |world| !world.replicas.contains_key(&joined));
     }
 }
 

@@ -246,6 +246,24 @@ fn an_edit_that_moves_thousands_of_pods_is_counted_over_several_turns() {
 }
 
 #[test]
+fn a_unit_keeps_its_finalizer_until_all_pods_of_its_job_are_counted() {
+    let mut world = World::new(1, 10);
+    let uncounted = Key::new("ns", "of-another-job");
+    world.submit("a", 1);
+    world.settle();
+    world.controller.stale.pods.insert(uncounted);
+    let unit = UnitObject {
+        deleting: true,
+        owner: None,
+        consumer: ConsumerKey { kind: JobKind::Itself, key: key("x") },
+        ..world.server.units[&key("framework-a")].clone()
+    };
+    assert!(!world.controller.may_remove_finalizer(&unit, &ResourceRequests::default()));
+    world.controller.recount_pods();
+    assert!(world.controller.may_remove_finalizer(&unit, &ResourceRequests::default()));
+}
+
+#[test]
 fn a_namespace_whose_last_object_went_is_forgotten() {
     let mut world = World::new(1, 10);
     let quota = |change: fn(QuotaObject) -> Change<QuotaObject>| {

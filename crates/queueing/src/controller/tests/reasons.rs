@@ -87,6 +87,26 @@ fn a_unit_waits_for_the_class_of_its_queue() {
 }
 
 #[test]
+fn a_unit_of_a_new_queue_goes_on_when_the_class_of_that_is_made() {
+    let mut world = World::new(1, 10);
+    let queue = QueueObject {
+        key: key("r"),
+        uid: "r".into(),
+        resource_version: 1000,
+        counts: Some(QueueCounts { waiting: 1, released: 0 }),
+        policy: QueuePolicy::Priority,
+        priority: None,
+        class: Some("low".into()),
+    };
+    world.controller.step(QueueEvent::Queue(Change::Applied(queue)));
+    create(&mut world, UnitObject { queue: "r".into(), ..reservation("a") });
+    assert_eq!(says(&world, "a").0, Reason::PriorityClassNotFound);
+    world.controller.step(class("low", -10));
+    world.settle();
+    assert_eq!(says(&world, "a").0, Reason::Admitted);
+}
+
+#[test]
 fn a_unit_whose_job_is_missing_or_elsewhere_is_not_released() {
     let mut world = World::new(1, 10);
     create(&mut world, unit("lost"));

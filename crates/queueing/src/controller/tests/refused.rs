@@ -38,7 +38,7 @@ fn a_job_whose_template_is_immutable_is_resumed_without_labels() {
     refuse(&mut world, sent[0].0);
     world.settle();
     assert!(
-        world.said[0].starts_with("train StaysSuspended: it was released, and the API"),
+        world.said[0].starts_with("train ResumeRefused: it was released, and the API"),
         "{:?}",
         world.said
     );
@@ -77,7 +77,7 @@ fn a_job_whose_unit_is_refused_says_so() {
     let (mut world, sent) = until("create train");
     refuse(&mut world, sent[0].0);
     world.settle_except("create train");
-    let says = "train RequestUnknown: it stays suspended, because the API server refuses its QueueUnit: ";
+    let says = "train QueueUnitRefused: it stays suspended, because the API server refuses its QueueUnit: ";
     assert_eq!(world.said, [says]);
 }
 

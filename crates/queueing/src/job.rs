@@ -64,7 +64,7 @@ impl JobState {
         }
     }
 
-    /// What the API server said when it refused a request of the job with that UID.
+    /// The message with which the API server refused a request of the job with that UID for good.
     pub fn refusal(&self, uid: &Arc<str>) -> Option<&str> {
         self.refused.as_ref().filter(|(of, _)| of == uid).map(|(_, message)| message.as_str())
     }

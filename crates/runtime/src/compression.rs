@@ -63,7 +63,7 @@ const NO_TASKS: &str =
 const TASKS_OUT_OF_ORDER: &str = "status.attemptStatus.taskRoleStatuses: a Task of a TaskRole is missing or out of \
                                   place; taskStatuses must have the indexes 0, 1 and so on";
 
-/// What is wrong with the Tasks of a status.
+/// The reason why the Tasks of a status cannot be used, if there is one.
 fn defect_of(status: &FrameworkStatus) -> Option<&'static str> {
     let Some(roles) = &status.attempt_status.task_role_statuses else { return Some(NO_TASKS) };
     let in_order = |role: &TaskRoleStatus| (0..).zip(&role.task_statuses).all(|(at, task)| task.index == at);

@@ -116,7 +116,7 @@ impl QueueController {
         let namespace_state = self.namespaces.entry(&key.namespace);
         namespace_state.schedule.set_queue(&key.name, facts);
         self.stale.namespaces.insert(Arc::clone(&key.namespace));
-        // What concerns a unit is whether its Queue and the PriorityClass of that are there. A Queue changes
+        // A unit is concerned only if its Queue, or the PriorityClass of that, comes or goes. A Queue changes
         // with each status.
         let lacks_class = priority == Some(None);
         let lacked = self.queue_states.get(key).map(|state| state.lacks_class);

@@ -214,13 +214,13 @@ impl QueueController {
             self.start_recovery(now);
         }
         self.expire_pods(time);
-        self.recount_pods();
+        let left = self.recount_pods(usage::RECOUNTED);
         self.resume(now);
         self.sync_jobs(now);
         self.list_recovered(now);
         self.stale.namespaces.extend(self.namespaces.due(now.steady, time).cloned());
         // A unit that was read says to which job Pods belong.
-        self.recount_pods();
+        self.recount_pods(left);
         self.refresh(now);
         self.decide(now, time);
         self.offer_queue_statuses();

@@ -12,7 +12,7 @@ use crate::unit::Reserves;
 use crate::usage::{Own, less};
 
 /// Pods that one turn counts again: some 10 ms.
-const RECOUNTED: usize = 1_000;
+pub(super) const RECOUNTED: usize = 1_000;
 
 impl QueueController {
     pub(super) fn pod_changed(&mut self, key: &Key) {
@@ -34,13 +34,14 @@ impl QueueController {
         }
     }
 
-    /// Counts Pods for the jobs that they belong to now: a few at a time, because one edit of an object may
-    /// concern all Pods that it controls.
-    pub(super) fn recount_pods(&mut self) {
-        for _ in 0..RECOUNTED {
-            let Some(pod) = self.stale.pods.pop_first() else { return };
+    /// Counts Pods for the jobs that they belong to now: at most `left`, because one edit of an object may
+    /// concern all Pods that it controls. Returns how many more this turn may count.
+    pub(super) fn recount_pods(&mut self, left: usize) -> usize {
+        for counted in 0..left {
+            let Some(pod) = self.stale.pods.pop_first() else { return left - counted };
             self.pod_changed(&pod);
         }
+        0
     }
 
     /// Whether Pods of a namespace are yet to be counted for the jobs that they belong to.

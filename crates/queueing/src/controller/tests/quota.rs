@@ -259,7 +259,7 @@ fn a_unit_keeps_its_finalizer_until_all_pods_of_its_job_are_counted() {
         ..world.server.units[&key("framework-a")].clone()
     };
     assert!(!world.controller.may_remove_finalizer(&unit, &ResourceRequests::default()));
-    world.controller.recount_pods();
+    world.controller.recount_pods(1);
     assert!(world.controller.may_remove_finalizer(&unit, &ResourceRequests::default()));
 }
 

@@ -32,9 +32,10 @@ pub fn judge(action: &Action, rejection: &Rejection) -> RefusalOutcome {
     if passes || !matches!(action, Action::CreatePod { .. }) {
         return RefusalOutcome::Retry;
     }
-    match rejection.code {
-        400 | 403 => RefusalOutcome::Confirm(Refusal::Unknown),
-        413 | 422 => RefusalOutcome::Confirm(Refusal::Permanent),
+    // By the reason, as the original: a webhook may refuse with any code, and may give no reason.
+    match (&*rejection.reason, rejection.code) {
+        ("BadRequest" | "Forbidden", _) => RefusalOutcome::Confirm(Refusal::Unknown),
+        ("Invalid" | "RequestEntityTooLarge", _) | (_, 413) => RefusalOutcome::Confirm(Refusal::Permanent),
         _ => RefusalOutcome::Retry,
     }
 }
@@ -79,7 +80,12 @@ mod tests {
                 RefusalOutcome::Retry,
             ),
             (413, "RequestEntityTooLarge", "limit is 3145728", RefusalOutcome::Confirm(Permanent)),
+            (413, "", "limit is 3145728", RefusalOutcome::Confirm(Permanent)),
             (422, "Invalid", "spec.containers: Required", RefusalOutcome::Confirm(Permanent)),
+            (400, "Invalid", "by a webhook", RefusalOutcome::Confirm(Permanent)),
+            (400, "", "admission webhook \"w\" denied the request: no", RefusalOutcome::Retry),
+            (403, "the image is not signed", "by a webhook", RefusalOutcome::Retry),
+            (422, "", "by a webhook", RefusalOutcome::Retry),
             (404, "NotFound", "namespaces not found", RefusalOutcome::Retry),
             (429, "TooManyRequests", "slow down", RefusalOutcome::Retry),
             (500, "InternalError", "webhook", RefusalOutcome::Retry),
@@ -92,8 +98,8 @@ mod tests {
 
     #[test]
     fn the_refusal_of_a_config_map_always_passes() {
-        for code in [400, 403, 413, 422] {
-            assert_eq!(judge(&config_map(), &refused(code, "", "")), RefusalOutcome::Retry);
+        for (code, reason) in [(400, "BadRequest"), (403, "Forbidden"), (413, ""), (422, "Invalid")] {
+            assert_eq!(judge(&config_map(), &refused(code, reason, "")), RefusalOutcome::Retry);
         }
         assert_eq!(judge(&config_map(), &refused(409, "AlreadyExists", "")), RefusalOutcome::AskHolder);
     }

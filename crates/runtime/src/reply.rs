@@ -18,13 +18,14 @@ use framework_message::{LONGEST_PAUSE, Rejection, Reply};
 
 use crate::exchange::Exchange;
 use crate::grant;
+use crate::pace;
 use crate::request::call;
 
 pub mod engine;
 pub mod queueing;
 
 /// The bytes of a response that are read. A page of a LIST is the longest one.
-pub const MOST_BYTES: usize = 64 << 20;
+pub const MOST_BYTES: usize = pace::MOST_BYTES;
 /// The same of a refusal. The API server lists each cause twice, and a Pod may have 100,000.
 pub const MOST_BYTES_OF_FAILURE: usize = 64 << 10;
 /// The bytes of a message that are kept: one may be kept for each Task.
@@ -112,23 +113,21 @@ impl Failure {
         let words = || status.canonical_reason().unwrap_or("unknown").to_owned();
         match serde_json::from_slice::<Status>(body) {
             Ok(read) if read.kind == "Status" && read.api_version == "v1" => Failure {
-                reason: read.reason.unwrap_or_else(|| words().replace(' ', "")),
+                reason: read.reason.unwrap_or_default(),
                 message: cut(read.message.unwrap_or_else(words)),
                 is_status: true,
             },
             Err(_) if body.len() >= MOST_BYTES_OF_FAILURE && body.starts_with(STATUS) => {
                 // It was not read to its end. The reason comes after the message: the code stands for it.
-                let reason =
-                    if status == StatusCode::UNPROCESSABLE_ENTITY { "Invalid".to_owned() } else { words() };
                 let text = String::from_utf8_lossy(&body[..2 * MOST_OF_MESSAGE]);
                 let message =
                     text.split_once("\"message\":\"").map_or(&*text, |(_, message)| message).to_owned();
-                Failure { reason: reason.replace(' ', ""), message: cut(message), is_status: true }
+                Failure { reason: reason_of(status).to_owned(), message: cut(message), is_status: true }
             }
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(300)]).trim().to_owned();
                 let message = if text.is_empty() { words() } else { text };
-                Failure { reason: String::new(), message, is_status: false }
+                Failure { reason: reason_of(status).to_owned(), message, is_status: false }
             }
         }
     }
@@ -149,6 +148,17 @@ impl Failure {
             // It gave up waiting: for etcd, or for an upstream.
             code => status.is_server_error() || code == 408,
         }
+    }
+}
+
+/// The reason that client-go derives from a code, where the answer gives none and a create may end by it.
+fn reason_of(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        400 => "BadRequest",
+        403 => "Forbidden",
+        413 => "RequestEntityTooLarge",
+        422 => "Invalid",
+        _ => "",
     }
 }
 

@@ -80,6 +80,14 @@ impl PodFound<'_> {
     }
 }
 
+impl ContainerFound<'_> {
+    fn is_empty(&self) -> bool {
+        let TextsFound { name, reason, message } = &self.texts;
+        let numbers = self.signal.or(self.code);
+        name.is_empty() && reason.is_empty() && message.is_empty() && numbers.is_none()
+    }
+}
+
 impl TextsFound<'_> {
     fn truncate(&self, weight: usize) -> TextsFound<'_> {
         TextsFound {
@@ -110,7 +118,8 @@ impl Pattern {
         let texts = self.texts.find(&pod.pod_name, &pod.reason, &pod.message)?;
         let met_by =
             |wanted: &OfContainer| pod.containers.iter().find_map(|container| wanted.find(container));
-        let containers = self.containers.iter().map(met_by).collect::<Option<_>>()?;
+        let mut containers = self.containers.iter().map(met_by).collect::<Option<Vec<_>>>()?;
+        containers.retain(|found| !found.is_empty());
         Some(PodFound { texts, containers })
     }
 }
@@ -119,7 +128,9 @@ impl OfContainer {
     fn compile(pattern: &ContainerPattern, regexes: &mut Regexes) -> Result<Self, Wrong> {
         let ContainerPattern { name_regex, reason_regex, message_regex, signal_range, code_range } = pattern;
         let texts = Texts::compile(name_regex, reason_regex, message_regex, regexes)?;
-        Ok(OfContainer { texts, signals: *signal_range, codes: *code_range })
+        // A range without an end is not given: it also matches a container that never ran.
+        let given = |range: &Option<Int32Range>| range.filter(|range| *range != Int32Range::default());
+        Ok(OfContainer { texts, signals: given(signal_range), codes: given(code_range) })
     }
 
     fn find<'p>(&self, container: &'p ContainerEnd) -> Option<ContainerFound<'p>> {

@@ -351,7 +351,11 @@ fn each_field_of_a_pattern_must_match_if_it_is_given() {
         assert!(!of_container(&format!(r#"{{"nameRegex": "side", "{field}": ".*"}}"#)), "{field}");
     }
     for field in ["signalRange", "codeRange"] {
-        assert!(!of_container(&format!(r#"{{"nameRegex": "side", "{field}": {{}}}}"#)), "{field}");
+        assert!(
+            of_container(&format!(r#"{{"nameRegex": "side", "{field}": {{}}}}"#)),
+            "{field} is not given"
+        );
+        assert!(!of_container(&format!(r#"{{"nameRegex": "side", "{field}": {{"min": 0}}}}"#)), "{field}");
     }
 }
 

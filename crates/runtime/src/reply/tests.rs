@@ -55,7 +55,9 @@ fn pod(owner_kind: &str, owner: &str) -> Value {
         "kind": "Pod", "apiVersion": "v1",
         "metadata": {
             "name": "job-worker-0", "namespace": "ns", "uid": "p", "resourceVersion": "8",
-            "ownerReferences": [{"kind": owner_kind, "name": owner, "uid": "o", "controller": true}],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": owner_kind, "name": owner, "uid": "o", "controller": true},
+            ],
         },
     })
 }
@@ -322,7 +324,7 @@ fn a_reset_after_the_request_left_is_unknown() {
 
 #[test]
 fn a_page_of_units_says_where_the_next_one_begins() {
-    let list = framework_queueing::Request::ListUnits { namespace: "ns".into(), after: None };
+    let list = framework_queueing::Request::ListUnits { namespace: "ns".into(), after: None, limit: 9 };
     let unit = |name: &str| {
         json!({
             "metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "8"}, "spec": {},

@@ -13,6 +13,9 @@ use framework_message::backoff::{Failures, NOT_SENT, REFUSED};
 
 use crate::object::{Page, UnitObject};
 
+/// Units in one page of a LIST, while no page is too large to be read.
+const PAGE: u32 = 500;
+
 /// How far a namespace is.
 #[derive(Debug)]
 enum Unsettled {
@@ -23,10 +26,12 @@ enum Unsettled {
 }
 
 /// A LIST, page by page.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Listing {
     /// `continue` of the last page.
     after: Option<Arc<str>>,
+    /// The most units of a page.
+    limit: u32,
     busy: bool,
     failures: Failures,
     not_before: Duration,
@@ -37,8 +42,8 @@ pub struct Listing {
 /// The next step of a LIST.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NextPage {
-    /// The page after the one with this `continue`.
-    Send(Option<Arc<str>>),
+    /// The page after the one with this `continue`, of so many units at most.
+    Send(Option<Arc<str>>, u32),
     /// Nothing before that moment of the steady clock.
     Wait(Duration),
 }
@@ -96,7 +101,7 @@ impl Recovery {
         let mut due = Vec::new();
         for (namespace, unsettled) in &mut self.unsettled {
             if matches!(unsettled, Unsettled::Waits(until) if *until <= now) {
-                *unsettled = Unsettled::Lists(Listing::default());
+                *unsettled = Unsettled::Lists(Listing::new());
                 due.push(Arc::clone(namespace));
             }
         }
@@ -134,6 +139,17 @@ impl Recovery {
 }
 
 impl Listing {
+    fn new() -> Self {
+        Listing {
+            after: None,
+            limit: PAGE,
+            busy: false,
+            failures: Failures::default(),
+            not_before: Duration::ZERO,
+            deleted: BTreeMap::new(),
+        }
+    }
+
     /// Its next step; `None` if a page is on its way.
     pub fn next(&mut self, now: Duration) -> Option<NextPage> {
         if self.busy {
@@ -143,7 +159,7 @@ impl Listing {
             return Some(NextPage::Wait(self.not_before));
         }
         self.busy = true;
-        Some(NextPage::Send(self.after.clone()))
+        Some(NextPage::Send(self.after.clone(), self.limit))
     }
 
     /// No page came back: it begins again, after a while. Whether the request was sent.
@@ -151,6 +167,10 @@ impl Listing {
         self.busy = false;
         // A `continue` that is too old is worth nothing: from the first page on.
         self.after = None;
+        if sent {
+            // The page may have been too large, or too slow.
+            self.limit = (self.limit / 2).max(1);
+        }
         let backoff = if sent { REFUSED } else { NOT_SENT };
         self.not_before = now + backoff.delay(self.failures.another(sent), jitter);
     }
@@ -200,13 +220,13 @@ mod tests {
         let mut recovery = recovery();
         recovery.take_due(SECOND);
         let listing = recovery.listing("ns").unwrap();
-        assert_eq!(listing.next(SECOND), Some(NextPage::Send(None)));
+        assert_eq!(listing.next(SECOND), Some(NextPage::Send(None, 500)));
         assert_eq!(listing.next(SECOND), None, "one page at a time");
         assert!(!listing.received(page(Some("b"))).1);
-        assert_eq!(listing.next(SECOND), Some(NextPage::Send(Some("b".into()))));
+        assert_eq!(listing.next(SECOND), Some(NextPage::Send(Some("b".into()), 500)));
         listing.failed(SECOND, true, 0);
         assert!(matches!(listing.next(SECOND), Some(NextPage::Wait(at)) if at > SECOND));
-        assert_eq!(listing.next(SECOND * 10), Some(NextPage::Send(None)));
+        assert_eq!(listing.next(SECOND * 10), Some(NextPage::Send(None, 250)), "it may have been too large");
         assert!(listing.received(page(None)).1);
     }
 }

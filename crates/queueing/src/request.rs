@@ -61,6 +61,8 @@ pub enum Request {
         namespace: Arc<str>,
         /// `continue` of the page before; `None`: the first page.
         after: Option<Arc<str>>,
+        /// The most units of the page.
+        limit: u32,
     },
     /// PUT of a unit's status, guarded by UID and resourceVersion. A merge patch would cost the API server
     /// one more encoding and decoding of the unit.

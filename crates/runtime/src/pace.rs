@@ -2,12 +2,14 @@
 //!
 //! If the API server closes a watch at once, without an error, the watcher opens it again thousands of times
 //! a second. Here each start of a watch after the first quick one waits for its turn. A LIST, and the head of
-//! a watch's response, must arrive in time; the watcher limits the time of the events that follow.
+//! a watch's response, must arrive in time; the watcher limits the time of the events that follow. A page of
+//! a LIST has a bounded size.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{Request, Response};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use tokio::time::{Instant, sleep_until, timeout};
 use tower::BoxError;
@@ -16,6 +18,9 @@ use tower::BoxError;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a page of a LIST, or the head of a watch's response, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The bytes of a page of a LIST that are read: it is in memory three times while it is decoded.
+pub const MOST_BYTES: usize = 64 << 20;
 
 /// `client`, paced; `on_watch` is called at every start of a watch.
 pub fn paced(client: kube::Client, on_watch: impl Fn() + Send + Sync + 'static) -> kube::Client {
@@ -42,6 +47,11 @@ pub fn paced(client: kube::Client, on_watch: impl Fn() + Send + Sync + 'static) 
 #[error("no response within {} s", PATIENCE.as_secs())]
 struct Silent;
 
+/// A page of a LIST has more bytes than are read.
+#[derive(Debug, thiserror::Error)]
+#[error("a page of the list has more than {} MiB", MOST_BYTES >> 20)]
+pub struct TooLarge;
+
 /// Whether a request opens a watch.
 pub fn is_watch(request: &Request<Body>) -> bool {
     request.uri().query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
@@ -53,8 +63,10 @@ async fn list(client: kube::Client, mut request: Request<Body>) -> Result<Respon
     let mark = if uri.contains('?') { '&' } else { '?' };
     *request.uri_mut() = format!("{uri}{mark}timeout={}s", PATIENCE.as_secs()).parse()?;
     let (head, body) = client.send(request).await?.into_parts();
-    let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
-    Ok(Response::from_parts(head, Body::from(body)))
+    // Never a part of it: the client logs a text that it cannot read.
+    let too_large = |error: BoxError| if error.is::<LengthLimitError>() { TooLarge.into() } else { error };
+    let body = Limited::new(body, MOST_BYTES).collect().await.map_err(too_large)?;
+    Ok(Response::from_parts(head, Body::from(body.to_bytes())))
 }
 
 /// One start each interval; one that comes an interval early is let through.
@@ -122,6 +134,18 @@ mod tests {
             assert_eq!(&uri[..], b"/api/v1/pods?&limit=500&timeout=60s");
         }
         assert_eq!(before.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_is_too_large_is_an_error() {
+        let service = tower::service_fn(|request: Request<Body>| async move {
+            let size = MOST_BYTES + usize::from(request.uri().path() == "/large");
+            Ok::<_, BoxError>(Response::new(Body::from(vec![b' '; size])))
+        });
+        let client = paced(kube::Client::new(service, "default"), || ());
+        assert!(client.send(get("/small")).await.is_ok());
+        let error = client.send(get("/large")).await.unwrap_err();
+        assert!(matches!(&error, kube::Error::Service(cause) if cause.is::<TooLarge>()), "{error:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -50,8 +50,8 @@ impl QueueController {
                 self.outgoing.offer_at(until, Work::List(Arc::clone(namespace)));
                 None
             }
-            NextPage::Send(after) => {
-                let request = Request::ListUnits { namespace: Arc::clone(namespace), after };
+            NextPage::Send(after, limit) => {
+                let request = Request::ListUnits { namespace: Arc::clone(namespace), after, limit };
                 Some((Sent::List(Arc::clone(namespace)), request))
             }
         }

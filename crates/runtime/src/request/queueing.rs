@@ -11,13 +11,12 @@ use framework_api::queue::{
     QUEUE_NAME_LABEL, Reason,
 };
 use framework_message::{Key, Slot};
-use framework_queueing::{NamedKind, Request, UNGUARDED, UnitObject, UnitStatus};
+use framework_queueing::{NamedKind, Request, UNGUARDED, UnitStatus};
 
 use super::call::{Call, JSON, JSON_PATCH, MERGE_PATCH, Target};
 use super::engine::framework_at;
 use super::job_lifetime;
 use super::resume::{label_templates, resume};
-use crate::wire::Wire;
 
 /// Renders a request about a QueueUnit, a Queue or a job: its method, path and body. It never fails.
 pub fn render(request: &Request) -> Call {
@@ -35,9 +34,7 @@ pub fn render(request: &Request) -> Call {
         Request::DeleteUnit { unit, uid } => one(unit).delete(uid, None, false),
         Request::GetUnit { unit } => one(unit).get(),
         Request::GetFramework { framework } => framework_at(&framework.namespace, &framework.name).get(),
-        Request::ListUnits { namespace, after } => {
-            units(namespace).list(UnitObject::RESOURCE.page, after.as_deref())
-        }
+        Request::ListUnits { namespace, after, limit } => units(namespace).list(*limit, after.as_deref()),
         Request::PutStatus { unit, uid, resource_version, status: standing } => {
             put_status(unit, guard(uid, *resource_version), standing)
         }
@@ -333,7 +330,8 @@ mod tests {
     #[test]
     fn a_list_is_consistent_and_goes_on_where_the_page_before_ended() {
         let page = |after: Option<&str>| {
-            let request = Request::ListUnits { namespace: "team".into(), after: after.map(Arc::from) };
+            let after = after.map(Arc::from);
+            let request = Request::ListUnits { namespace: "team".into(), after, limit: 500 };
             assert!(!request.is_write());
             rendered(&request).0
         };

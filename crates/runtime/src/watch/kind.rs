@@ -11,7 +11,7 @@ use tracing::warn;
 use super::mislabelled::Mislabelled;
 use super::sink::Sink;
 use crate::event::Event;
-use crate::wire::{AttemptObject, DeclaredText, FrameworkText, Wire};
+use crate::wire::{AttemptObject, DeclaredText, FrameworkText, Wire, brief};
 
 /// A kind that is watched.
 pub trait Kind: Wire {
@@ -44,14 +44,7 @@ impl Kind for FrameworkText {
     }
 
     fn event(change: Change<Self>, sink: &Sink) -> Option<Event> {
-        let compressor = &sink.compressor;
-        Some(Event::Engine(engine::Event::Framework(match change {
-            Change::Restarted => Change::Restarted,
-            Change::Listed(text) => Change::Listed(compressor.read(text)),
-            Change::Synced => Change::Synced,
-            Change::Applied(text) => Change::Applied(compressor.read(text)),
-            Change::Deleted(text) => Change::Deleted(compressor.read(text)),
-        })))
+        Some(Event::Engine(engine::Event::Framework(change.map(|text| sink.compressor.read(text)))))
     }
 }
 
@@ -122,7 +115,8 @@ impl Kind for DeclaredText {
             text.by(&kind.row).unwrap_or_else(|error| {
                 let (resource, object) = (kind.resource.plural, &text.key);
                 sink.metrics.object_left_out(resource);
-                warn!(resource, %object, %error, "a job cannot be read, and its request is not known");
+                let cause = brief(&error);
+                warn!(resource, %object, %cause, "a job cannot be read, and its request is not known");
                 text.unreadable(&kind.row, &error)
             })
         };

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::kind::Kind;
 use super::selector::{Selector, within};
+use crate::pace::TooLarge;
 use crate::wire::{Resource, Watched};
 
 /// How long the API server keeps a watch open.
@@ -30,7 +31,7 @@ type Changes<T> = BoxStream<'static, kube::Result<WatchEvent<Watched<T>>>>;
 /// The LISTs and the watches of one kind.
 pub struct Source<T> {
     api: Api<Watched<T>>,
-    /// Objects in one page of a LIST.
+    /// Objects in one page of a LIST: half as many after a page that was too large.
     page: u32,
     /// The label selector of the watch.
     labels: Option<String>,
@@ -148,6 +149,9 @@ impl<T: Kind> Source<T> {
                 match self.api.list(&params).await {
                     Ok(list) => self.take(list),
                     Err(error) => {
+                        if matches!(&error, kube::Error::Service(cause) if cause.is::<TooLarge>()) {
+                            self.page = (self.page / 2).max(1);
+                        }
                         self.begin_again();
                         Err(Error::InitialListFailed(error))
                     }

@@ -52,7 +52,9 @@ fn pod(name: &str, version: &str, owner: &str) -> Value {
         "kind": "Pod", "apiVersion": "v1",
         "metadata": {
             "name": name, "namespace": "ns", "uid": name, "resourceVersion": version,
-            "ownerReferences": [{"kind": "ConfigMap", "name": owner, "uid": "c", "controller": true}],
+            "ownerReferences": [
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": "c", "controller": true},
+            ],
         },
     })
 }
@@ -116,25 +118,36 @@ async fn seen(script: &Script) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_that_is_too_large_is_asked_for_again_with_half_as_many_objects() {
+    let script = Script::new(vec![
+        (200, " ".repeat(crate::pace::MOST_BYTES + 1)),
+        list("10", "", &[pod("job-a", "3", "job-attempt")]),
+    ]);
+    assert_eq!(seen(&script).await, ["restarted", "restarted", "listed job-a", "synced"]);
+    let limits = script.asked().iter().take(2).map(|uri| uri.contains("limit=250")).collect::<Vec<_>>();
+    assert_eq!(limits, [false, true], "{:?}", script.asked());
+}
+
+#[tokio::test(start_paused = true)]
 async fn pages_and_events_become_changes_and_foreign_pods_are_left_out() {
     let script = Script::new(vec![
-        list("10", "more", &[pod("a", "3", "job-attempt"), pod("x", "4", "settings")]),
-        list("10", "", &[pod("b", "5", "job-attempt")]),
+        list("10", "more", &[pod("job-a", "3", "job-attempt"), pod("x", "4", "settings")]),
+        list("10", "", &[pod("job-b", "5", "job-attempt")]),
         events(&[
-            ("ADDED", pod("c", "11", "job-attempt")),
+            ("ADDED", pod("job-c", "11", "job-attempt")),
             ("ADDED", pod("y", "12", "settings")),
             ("MODIFIED", pod("job-w-0", "12", "settings")),
-            ("DELETED", pod("a", "13", "job-attempt")),
+            ("DELETED", pod("job-a", "13", "job-attempt")),
         ]),
     ]);
     let expected = [
         "restarted",
-        "listed a",
-        "listed b",
+        "listed job-a",
+        "listed job-b",
         "synced",
-        "applied c 11",
+        "applied job-c 11",
         "released job-w-0 of job",
-        "deleted a",
+        "deleted job-a",
     ];
     assert_eq!(seen(&script).await, expected);
     let asked = script.asked();
@@ -151,11 +164,11 @@ async fn pages_and_events_become_changes_and_foreign_pods_are_left_out() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_too_far_behind_lists_again() {
     let script = Script::new(vec![
-        list("10", "", &[pod("a", "3", "job-attempt")]),
+        list("10", "", &[pod("job-a", "3", "job-attempt")]),
         events(&[("ERROR", gone())]),
         list("20", "", &[]),
     ]);
-    assert_eq!(seen(&script).await, ["restarted", "listed a", "synced", "restarted", "synced"]);
+    assert_eq!(seen(&script).await, ["restarted", "listed job-a", "synced", "restarted", "synced"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,10 +176,10 @@ async fn a_list_older_than_the_shown_state_is_of_a_restored_store() {
     let applied = |name: &str, version: &str| ("ADDED", pod(name, version, "job-attempt"));
     let script = Script::new(vec![
         list("10", "", &[]),
-        events(&[applied("a", "11"), applied("b", "12"), ("ERROR", gone())]),
+        events(&[applied("job-a", "11"), applied("job-b", "12"), ("ERROR", gone())]),
         list("12", "", &[]),
         events(&[("ERROR", gone())]),
-        list("11", "", &[pod("a", "11", "job-attempt")]),
+        list("11", "", &[pod("job-a", "11", "job-attempt")]),
         events(&[("ERROR", gone())]),
         list("11", "", &[]),
     ]);
@@ -177,7 +190,7 @@ async fn a_list_older_than_the_shown_state_is_of_a_restored_store() {
         "synced",
         "restarted",
         "went back from 12 to 11",
-        "listed a",
+        "listed job-a",
         "synced",
         "restarted",
         "synced",
@@ -313,7 +326,7 @@ impl Share {
                 Event::Engine(engine::Event::Pod(Change::Synced)) => "synced".to_owned(),
                 Event::Engine(engine::Event::Pod(
                     Change::Listed(pod) | Change::Applied(pod) | Change::Deleted(pod),
-                )) => pod.name,
+                )) => pod.name.replace("job-", ""),
                 Event::StoreWentBack { .. } => "went back".to_owned(),
                 event => panic!("{event:?}"),
             });
@@ -333,7 +346,7 @@ fn of(slots: &[u8]) -> framework_message::Slots {
 }
 
 fn pod_in(slot: u8, name: &str, version: &str) -> Value {
-    let mut pod = pod(name, version, "job-attempt");
+    let mut pod = pod(&format!("job-{name}"), version, "job-attempt");
     pod["metadata"]["labels"] = json!({framework_api::name::SLOT_LABEL: slot.to_string()});
     pod
 }
@@ -432,10 +445,13 @@ async fn a_share_is_listed_whole_if_its_watch_cannot_go_on() {
 async fn a_list_with_an_unreadable_object_is_complete() {
     let bad = json!({"metadata": {"name": ["a", "list"], "namespace": "ns", "resourceVersion": "4"}});
     let script = Script::new(vec![
-        list("10", "", &[pod("a", "3", "job-attempt"), bad.clone(), pod("b", "5", "job-attempt")]),
-        events(&[("MODIFIED", bad), ("ADDED", pod("c", "11", "job-attempt"))]),
+        list("10", "", &[pod("job-a", "3", "job-attempt"), bad.clone(), pod("job-b", "5", "job-attempt")]),
+        events(&[("MODIFIED", bad), ("ADDED", pod("job-c", "11", "job-attempt"))]),
     ]);
-    assert_eq!(seen(&script).await, ["restarted", "listed a", "listed b", "synced", "applied c 11"]);
+    assert_eq!(
+        seen(&script).await,
+        ["restarted", "listed job-a", "listed job-b", "synced", "applied job-c 11"]
+    );
 }
 
 /// A kind that a config file declares.

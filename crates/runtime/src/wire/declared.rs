@@ -10,14 +10,13 @@ use serde_json::value::RawValue;
 
 use framework_api::job_kind::{JobKindRow, Operand, PodSet, Pointer, Suspend};
 use framework_api::queue::QUEUE_NAME_LABEL;
-use framework_core::truncate::truncate;
 use framework_message::Key;
 use framework_queue::{Amount, ResourceRequests};
 use framework_queueing::{DeclaredObject, JobKind, JobObject, TemplateMetadata};
 
 use super::job_lifetime;
 use super::json::{value, values};
-use super::resource::{Read, Resource, Wire};
+use super::resource::{Read, Resource, Wire, brief};
 use super::typed::{ConditionWire, Metadata, PodSpecWire, given};
 
 /// A kind that has a row.
@@ -56,7 +55,7 @@ pub struct DeclaredText {
 }
 
 impl Wire for DeclaredText {
-    const RESOURCE: Resource = Resource::new("", "", "", "").in_pages_of(50);
+    const RESOURCE: Resource = Resource::new("", "", "", "").in_pages_of(40);
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
         #[derive(Deserialize)]
@@ -77,7 +76,7 @@ impl DeclaredText {
             suspended: waits(&self.json, row)?,
             finished: is_finished(&self.json, row)?,
             class: class(&self.json, row)?,
-            requests: requests.map_err(|error| brief(&error)),
+            requests: requests.map_err(|error| brief(&error).into()),
             ..self.named(row).job
         };
         let lifetime = job_lifetime::read(&self.json, row, self.metadata.creation_timestamp)?;
@@ -90,7 +89,7 @@ impl DeclaredText {
         let job = JobObject {
             suspended: waits(&self.json, row).unwrap_or(true),
             finished: is_finished(&self.json, row).unwrap_or(false),
-            requests: Err(brief(error)),
+            requests: Err(brief(error).into()),
             ..self.named(row).job
         };
         let lifetime = job_lifetime::read(&self.json, row, self.metadata.creation_timestamp);
@@ -117,13 +116,6 @@ impl DeclaredText {
         };
         DeclaredObject { job, row: Arc::clone(row), templates: Vec::new(), lifetime: None }
     }
-}
-
-/// The most bytes of an error, which may repeat what a user wrote. It goes to the log and to an Event.
-const MOST_OF_AN_ERROR: usize = 1000;
-
-fn brief(error: &str) -> Arc<str> {
-    truncate(error, MOST_OF_AN_ERROR).into()
 }
 
 /// The fields of a Pod template that are read.

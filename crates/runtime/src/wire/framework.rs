@@ -44,7 +44,7 @@ struct FrameworkWire {
 
 impl Wire for FrameworkObject {
     // One of them may take more than a megabyte.
-    const RESOURCE: Resource = Resource::new(name::GROUP, "v1", name::KIND, "frameworks").in_pages_of(50);
+    const RESOURCE: Resource = Resource::new(name::GROUP, "v1", name::KIND, "frameworks").in_pages_of(40);
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
         let Read { resource_version, slot, object, unowned } = FrameworkText::read(json)?;

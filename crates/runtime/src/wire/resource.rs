@@ -9,6 +9,7 @@ use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use framework_core::truncate::truncate;
 use framework_engine::object::UnownedPod;
 use framework_message::{Key, Slot};
 
@@ -133,6 +134,14 @@ impl<'de, T: Wire> Deserialize<'de> for Watched<T> {
     }
 }
 
+/// The most bytes of an error, which may repeat what a user wrote. It goes to the log and to an Event.
+const MOST_OF_AN_ERROR: usize = 1000;
+
+/// The beginning of an error.
+pub fn brief(error: &str) -> Cow<'_, str> {
+    truncate(error, MOST_OF_AN_ERROR)
+}
+
 /// The name and the version of an object that cannot be decoded: the watch needs the version to go on.
 fn rescue<T>(json: &RawValue, error: &serde_json::Error) -> (Read<T>, Option<Unreadable>) {
     fn fields(json: &RawValue) -> BTreeMap<String, &RawValue> {
@@ -141,7 +150,7 @@ fn rescue<T>(json: &RawValue, error: &serde_json::Error) -> (Read<T>, Option<Unr
     let metadata = fields(json).get("metadata").map(|json| fields(json)).unwrap_or_default();
     let text = |field: &str| serde_json::from_str::<String>(metadata.get(field)?.get()).ok();
     let key = Key::new(&text("namespace").unwrap_or_default(), &text("name").unwrap_or_default());
-    let unreadable = Unreadable { key, error: error.to_string() };
+    let unreadable = Unreadable { key, error: brief(&error.to_string()).into_owned() };
     let resource_version = text("resourceVersion");
     (Read { resource_version, slot: None, object: None, unowned: None }, Some(unreadable))
 }

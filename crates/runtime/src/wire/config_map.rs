@@ -42,7 +42,7 @@ impl Wire for ConfigMapObject {
 }
 
 fn is_framework(owner: &Owner) -> bool {
-    owner.kind == name::KIND && owner.api_version.split('/').next() == Some(name::GROUP)
+    owner.kind == name::KIND && owner.api_version == name::API_VERSION
 }
 
 #[cfg(test)]
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn only_a_framework_that_controls_it_owns_a_config_map() {
-        let map = |kind: &str, controller: bool| {
+        let map = |version: &str, kind: &str, controller: bool| {
             serde_json::to_vec(&serde_json::json!({
                 "metadata": {
                     "name": "job-attempt", "namespace": "ns", "uid": "u", "resourceVersion": "12",
                     "labels": {"x": "y", name::SLOT_LABEL: "7"},
                     "ownerReferences": [{
-                        "apiVersion": name::API_VERSION, "kind": kind, "name": "job", "uid": "f",
+                        "apiVersion": version, "kind": kind, "name": "job", "uid": "f",
                         "controller": controller,
                     }],
                 },
@@ -68,12 +68,17 @@ mod tests {
             }))
             .unwrap()
         };
-        let ours: ConfigMapObject = decode(&map("Framework", true)).unwrap().unwrap();
+        let ours: ConfigMapObject = decode(&map(name::API_VERSION, "Framework", true)).unwrap().unwrap();
         assert_eq!(ours.key, Key::new("ns", "job"));
         assert_eq!((ours.resource_version, ours.label), (12, Some(Slot(7))));
         assert_eq!(ours.facts.framework_uid.as_deref(), Some("f"));
-        for (kind, controller) in [("Framework", false), ("Deployment", true)] {
-            let other: ConfigMapObject = decode(&map(kind, controller)).unwrap().unwrap();
+        let later = format!("{}/v2", name::GROUP);
+        for (version, kind, controller) in [
+            (name::API_VERSION, "Framework", false),
+            (name::API_VERSION, "Deployment", true),
+            (&*later, "Framework", true),
+        ] {
+            let other: ConfigMapObject = decode(&map(version, kind, controller)).unwrap().unwrap();
             assert_eq!(other.facts.framework_uid, None, "{kind} {controller}");
         }
     }

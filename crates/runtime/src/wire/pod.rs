@@ -13,7 +13,7 @@ use framework_core::observed::{PodFacts, PodPhase};
 use framework_engine::object::{PodObject, UnownedPod};
 use framework_message::Key;
 
-use super::meta::Meta;
+use super::meta::{Meta, Owner};
 use super::resource::{Read, Resource, Wire};
 use super::time::whole_seconds;
 
@@ -120,10 +120,13 @@ impl Wire for PodObject {
 }
 
 impl PodWire {
-    /// The Pod, if a ConfigMap with the name of a FrameworkAttempt's controls it.
+    /// The Pod, if it has the name of one of a Framework, whose ConfigMap controls it. The policy on the
+    /// reach of the controller's account lets it delete no others.
     fn object(self) -> Option<PodObject> {
-        let owner = self.metadata.controller().filter(|owner| owner.kind == "ConfigMap")?;
+        let is_config_map = |owner: &&Owner| owner.kind == "ConfigMap" && owner.api_version == "v1";
+        let owner = self.metadata.controller().filter(is_config_map)?;
         let framework = name::framework_of_config_map(&owner.name)?;
+        self.metadata.name.strip_prefix(framework)?.strip_prefix('-')?;
         let status = self.status.unwrap_or_default();
         let phase = phase(status.phase.as_deref());
         let facts = PodFacts {
@@ -359,6 +362,13 @@ mod tests {
             other["metadata"]["ownerReferences"][1][field] = value.into();
             assert!(read(&other).is_none(), "{field} = {value}");
         }
+        // Those that the policy on the reach of the controller's account does not let it delete.
+        let mut stranger = pod(json!({"phase": "Running"}));
+        stranger["metadata"]["name"] = "stranger".into();
+        assert!(read(&stranger).is_none());
+        let mut forged = pod(json!({"phase": "Running"}));
+        forged["metadata"]["ownerReferences"][1]["apiVersion"] = "x/v1".into();
+        assert!(read(&forged).is_none());
         let mut orphan = pod(json!({"phase": "Running"}));
         orphan["metadata"]["ownerReferences"] = Value::Null;
         assert!(read(&orphan).is_none());

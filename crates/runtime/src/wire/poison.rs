@@ -78,6 +78,7 @@ pub(super) fn sound(resource: &Resource, name: &str) -> Value {
         "Pod" => {
             owner["kind"] = "ConfigMap".into();
             owner["name"] = "job-attempt".into();
+            name = format!("job-{name}");
             let end = json!({"exitCode": 1, "finishedAt": at});
             spec = pod;
             status = json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": end}}]});

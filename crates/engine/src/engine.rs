@@ -217,7 +217,6 @@ impl Engine {
                 self.replied(now, ticket, reply, server);
             }
             Event::UnownedPod(pod) => self.pod_released(now, pod),
-            Event::Tick => {}
             Event::Drain(slots) => self.drain(now, slots),
             Event::Resume(slots) => self.drain_called_off(now, slots),
             Event::Selected(kind, selection) => self.cache.listing(kind).selection = selection,
@@ -376,6 +375,8 @@ impl Engine {
         let Some(entry) = self.cache.get_mut(key) else { return };
         if entry.state.is_none() {
             entry.known.deletions.unasked();
+            // No status names them.
+            entry.known.objects.gone.clear();
         }
         let gone = entry.known.deletions.take_gone();
         let lines = gone.into_iter().map(|pod| Line::Pod { key: key.clone(), pod }).collect();

@@ -38,8 +38,6 @@ pub enum Event {
         /// The `Date` of the response, if there was one.
         server: Option<Time>,
     },
-    /// Time has passed.
-    Tick,
     /// Send no new creates and deletes for these slots; [`Effect::Drained`] follows once all is settled.
     Drain(Slots),
     /// The drain of these slots is called off.

@@ -29,6 +29,10 @@ const DECISIONS: usize = 256;
 const TOKEN_BYTES: usize = 8 * 1024;
 /// Requests a second that are reviewed.
 const REVIEWS: u32 = 20;
+/// Reviews a second, beside those, of requests that were allowed before.
+const RENEWALS: u32 = 5;
+/// How long a request that was allowed counts as one.
+const RENEWABLE: Duration = Duration::from_secs(600);
 
 /// The subject of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -99,8 +103,10 @@ pub struct Gate {
 struct Memory {
     /// The decisions, and when each ends.
     decisions: HashMap<(String, Wanted), (Decision, Duration)>,
-    /// The second in which reviews are counted, and their number.
-    second: (u64, u32),
+    /// The second in which reviews are counted.
+    second: u64,
+    /// The reviews of that second: of requests that were not allowed before, and of the others.
+    reviews: [u32; 2],
 }
 
 impl Gate {
@@ -143,26 +149,34 @@ impl Gate {
 impl Memory {
     /// The decision that is known; `None`: it may be reviewed now.
     fn recall(&mut self, question: &(String, Wanted), now: Duration) -> Result<Option<Decision>, Refusal> {
-        if let Some((decision, end)) = self.decisions.get(question)
+        let known = self.decisions.get(question);
+        if let Some((decision, end)) = known
             && now < *end
         {
             return Ok(Some(decision.clone()));
         }
-        if self.second.0 != now.as_secs() {
-            self.second = (now.as_secs(), 0);
+        if self.second != now.as_secs() {
+            (self.second, self.reviews) = (now.as_secs(), [0; 2]);
         }
-        if self.second.1 >= REVIEWS {
+        // A flood of unknown tokens keeps no reader out that was allowed before it.
+        let was_allowed = known.is_some_and(|(decision, end)| decision.is_ok() && now < *end + RENEWABLE);
+        let [unknown, renewed] = &mut self.reviews;
+        let (count, most) = if was_allowed { (renewed, RENEWALS) } else { (unknown, REVIEWS) };
+        if *count >= most {
             return Err(Refusal::Unavailable("too many requests; try again in a second".to_owned()));
         }
-        self.second.1 += 1;
+        *count += 1;
         Ok(None)
     }
 
     fn keep(&mut self, question: (String, Wanted), decision: Decision, now: Duration, kept: Duration) {
-        self.decisions.retain(|_, (_, end)| now < *end);
+        self.decisions.retain(|_, (decision, end)| {
+            now < *end + if decision.is_ok() { RENEWABLE } else { Duration::ZERO }
+        });
         if self.decisions.len() >= DECISIONS {
-            // A refusal ends first: unknown tokens do not push out what is allowed.
-            let first = self.decisions.iter().min_by_key(|(_, (_, end))| *end).map(|(old, _)| old.clone());
+            // Refusals first: unknown tokens do not push out what is, or was, allowed.
+            let order = |(_, (decision, end)): &(_, &(Decision, Duration))| (decision.is_ok(), *end);
+            let first = self.decisions.iter().min_by_key(order).map(|(old, _)| old.clone());
             first.and_then(|old| self.decisions.remove(&old));
         }
         self.decisions.insert(question, (decision, now + kept));

@@ -148,8 +148,9 @@ impl Recorder {
         (Recorder { entries, wake, metrics }, writer)
     }
 
-    /// Queues a report, or drops it.
-    pub fn record(&self, subject: Subject, report: Report) {
+    /// Queues a report, or drops it. An Event has the beginning of a note that is too long.
+    pub fn record(&self, subject: Subject, mut report: Report) {
+        report.note.truncate(truncate(&report.note).len());
         let mut entries = self.entries.lock();
         let namespace = subject.namespace.clone();
         if !entries.push(&namespace, Entry { subject, report }) {
@@ -228,6 +229,8 @@ impl Writer {
         match self.send(request).await {
             Ok(()) => self.metrics.event_published(),
             Err(error) => {
+                // The Event was not created, or is gone: API servers keep Events for an hour by default.
+                self.known.remove(&(subject.uid.clone(), report.reason));
                 self.metrics.event_dropped();
                 debug!(%error, reason = report.reason, "an Event was not written");
             }

@@ -112,7 +112,7 @@ pub async fn run(mut parts: Parts) -> Result<(), Error> {
                 controller.measure();
                 continue;
             }
-            () = until(wake) => controller.tick(),
+            () = until(wake) => {}
         }
         // All events and replies that are there go into the same turn.
         while let Some(ended) = controller.requests.try_next() {
@@ -267,10 +267,6 @@ impl Controller {
         if !drained.is_empty() {
             shares.drained(drained);
         }
-    }
-
-    fn tick(&mut self) {
-        self.engine.step(self.clock.now(), engine::Event::Tick);
     }
 
     fn measure(&mut self) {

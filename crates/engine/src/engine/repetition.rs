@@ -21,7 +21,7 @@ impl Engine {
 
     /// The API server takes writes: one of those that wait for the end of trouble need not.
     pub(super) fn release_one(&mut self, now: Now) {
-        while let Some((key, until)) = self.sending.trouble.accepted(now.steady) {
+        while let Some((key, until)) = self.sending.trouble.accepted() {
             let Some(state) = self.state(&key) else { continue };
             state.outgoing.write.wait_only_until(until);
             state.schedule.mark_dirty(now.steady);

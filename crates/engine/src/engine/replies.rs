@@ -28,6 +28,9 @@ use framework_message::{Key, Now, Rejection, Ticket};
 /// Framework is read.
 const WATCH: Duration = Duration::from_millis(500);
 
+/// Finalizers that an Event names.
+const NAMED: usize = 8;
+
 impl Engine {
     pub(super) fn replied(&mut self, now: Now, ticket: Ticket, reply: Reply, server: Option<Time>) {
         self.heed_time(now, ticket, server);
@@ -304,9 +307,7 @@ impl Engine {
         let Reply::Object(Object::Pod(pod)) = reply else { return };
         let holders = pod.finalizers();
         if !holders.is_empty() {
-            let (name, holders) = (&pod.name, holders.join(", "));
-            let note = format!("the Pod {name} was deleted by force and waits for its finalizers: {holders}");
-            self.publish(key, vec![Report::warning(EventReason::PodHeld, note)]);
+            self.publish(key, vec![Report::warning(EventReason::PodHeld, held_note(&pod.name, &holders))]);
         }
     }
 
@@ -384,4 +385,12 @@ impl Engine {
 /// Whether the rejection of a delete proves that the object of that UID no longer exists.
 pub(super) fn says_gone(rejection: &Rejection) -> bool {
     rejection.code == 404 || rejection.code == 409 && rejection.message.contains("UID")
+}
+
+/// The note about a Pod that finalizers hold: a template may give it 100,000.
+pub(super) fn held_note(name: &str, finalizers: &[String]) -> String {
+    let more = finalizers.len().saturating_sub(NAMED);
+    let named = finalizers[..finalizers.len() - more].join(", ");
+    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("the Pod {name} was deleted by force and waits for its finalizers: {named}{rest}")
 }

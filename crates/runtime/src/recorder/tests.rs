@@ -10,9 +10,17 @@ use framework_core::EventReason;
 
 use super::*;
 
+/// The code that answers a method.
+type Code = fn(&Method) -> u16;
+
 type Sent = Arc<Mutex<Vec<(Method, String, Value, Duration)>>>;
 
 fn recorder() -> (Recorder, Writer, Sent) {
+    answering(|_| 200)
+}
+
+/// The same, with an API server that answers each request by its method with this code.
+fn answering(code: Code) -> (Recorder, Writer, Sent) {
     let clock = Clock::simulated("2026-01-01T00:00:00.5Z".parse().unwrap());
     let sent = Sent::default();
     let seen = Arc::clone(&sent);
@@ -20,9 +28,10 @@ fn recorder() -> (Recorder, Writer, Sent) {
         let seen = Arc::clone(&seen);
         async move {
             let (head, body) = request.into_parts();
+            let code = code(&head.method);
             let body = serde_json::from_slice(&body.collect_bytes().await?)?;
             seen.lock().unwrap().push((head.method, head.uri.to_string(), body, clock.now().steady));
-            Ok::<_, BoxError>(Response::new(Body::empty()))
+            Ok::<_, BoxError>(Response::builder().status(code).body(Body::empty())?)
         }
     });
     let client = kube::Client::new(service, "default");
@@ -134,6 +143,33 @@ async fn events_of_one_namespace_neither_displace_nor_delay_those_of_another() {
     let others = sent.iter().position(|(_, uri, ..)| uri.contains("/namespaces/other/"));
     assert_eq!(others, Some(1), "it waits for one Event");
     assert_eq!(sent.len(), QUEUE_OF_NAMESPACE + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_was_not_created_or_is_gone_is_made_again() {
+    let cases: [(Code, _); 2] = [
+        (|method| if *method == Method::POST { 429 } else { 200 }, ["POST", "POST", "POST"]),
+        (|method| if *method == Method::PATCH { 404 } else { 201 }, ["POST", "PATCH", "POST"]),
+    ];
+    for (code, expected) in cases {
+        let (recorder, writer, sent) = answering(code);
+        for _ in 0..3 {
+            recorder.record(Subject::framework(&framework("f")), report("QuotaExceeded"));
+        }
+        drop(recorder);
+        writer.run().await;
+        let sent = sent.lock().unwrap();
+        assert_eq!(sent.iter().map(|(method, ..)| method.as_str()).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_that_waits_is_no_longer_than_that_of_an_event() {
+    let (recorder, writer, _) = recorder();
+    let long = Report::warning(EventReason::Failed, "x".repeat(1 << 20));
+    recorder.record(Subject::framework(&framework("f")), long);
+    let entry = writer.entries.lock().pop().expect("it waits");
+    assert_eq!(entry.report.note.len(), NOTE_BYTES);
 }
 
 #[test]

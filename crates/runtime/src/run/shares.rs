@@ -141,6 +141,7 @@ pub fn start(
             accompanied: is_accompanied,
             complete,
             per_second: parts.settings.qps * LABELS,
+            has_whole_budget: member.has_whole_budget,
             last: None,
             in_flight: BTreeSet::new(),
             refused: BTreeMap::new(),
@@ -225,7 +226,8 @@ impl Shares {
                 self.draining.retain(|slot, _| !slots.contains(*slot));
                 engine::Event::Resume(slots)
             }
-            Notice::Regained => engine::Event::Tick,
+            // It wakes the loop.
+            Notice::Regained => return None,
             Notice::Accompanied(accompanied) => {
                 self.accompanied.send_replace(accompanied);
                 return None;

@@ -129,3 +129,18 @@ fn a_list_of_other_slots_ends_no_pod_of_a_framework_that_is_gone() {
         assert_eq!(last(&cluster), (false, remain, false));
     }
 }
+
+#[test]
+fn pods_that_come_and_go_without_a_framework_leave_nothing_behind() {
+    let mut cluster = Cluster::new(policy());
+    cluster.make_pod("job", "job-w-stays", "map");
+    for _ in 0..100 {
+        cluster.make_pod("job", "job-w-0", "map");
+        cluster.deliver();
+        cluster.remove_pod("job-w-0");
+        cluster.deliver();
+        cluster.turn();
+    }
+    let entry = cluster.engine.cache.get_mut(&Key::new("ns", "job")).expect("one of its Pods is there");
+    assert_eq!(entry.known.objects.gone.len(), 0);
+}

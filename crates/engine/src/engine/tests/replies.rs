@@ -328,3 +328,16 @@ fn a_read_that_the_watch_overtakes_is_no_sign_of_a_restored_store() {
     cluster.live(SECOND * 3);
     assert_eq!(cluster.pods.len(), 3);
 }
+
+#[test]
+fn the_event_about_a_held_pod_names_eight_finalizers_at_most() {
+    let note = |number: usize| {
+        let finalizers: Vec<String> = (0..number).map(|number| format!("example.com/{number}")).collect();
+        crate::engine::replies::held_note("job-w-0", &finalizers)
+    };
+    assert!(note(8).ends_with(
+        "its finalizers: example.com/0, example.com/1, example.com/2, example.com/3, \
+        example.com/4, example.com/5, example.com/6, example.com/7"
+    ));
+    assert!(note(25_000).ends_with("example.com/7 and 24992 more"), "{}", note(25_000));
+}

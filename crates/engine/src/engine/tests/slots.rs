@@ -280,8 +280,8 @@ fn a_drain_that_is_called_off_lets_acts_go_on() {
     assert_eq!(cluster.state("job"), State::AttemptPreparing);
 }
 
-#[test]
-fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
+/// A Framework whose Pod is about to be created, by the owner of all slots, and its slot.
+fn creating() -> (Cluster, Slots) {
     let (mut cluster, ownership) = member();
     cluster.create_framework("job", 1);
     let slots: Slots = [slot(&cluster)].into_iter().collect();
@@ -290,6 +290,12 @@ fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
     slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
     cluster.step(Event::Begin(Slots::ALL));
     cluster.serve_until("create job-w-0");
+    (cluster, slots)
+}
+
+#[test]
+fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
+    let (mut cluster, slots) = creating();
     cluster.answer("create", Reply::Unknown("reset".into()));
     cluster.step(Event::Drain(slots));
     cluster.pass(SECOND * 27);
@@ -302,14 +308,7 @@ fn a_slot_is_not_handed_over_while_a_create_of_unknown_outcome_may_land() {
 
 #[test]
 fn a_slot_is_not_settled_while_a_repeated_status_write_may_land() {
-    let (mut cluster, ownership) = member();
-    cluster.create_framework("job", 1);
-    let slots: Slots = [slot(&cluster)].into_iter().collect();
-    cluster.step(Event::Granted { slots: Slots::ALL, grant: 1 });
-    list(&mut cluster, Selection::whole(1, Slots::ALL));
-    slots.iter().for_each(|slot| ownership.own(slot, Some(SECOND * 3600)));
-    cluster.step(Event::Begin(Slots::ALL));
-    cluster.serve_until("create job-w-0");
+    let (mut cluster, slots) = creating();
     cluster.serve("create job-w-0");
     cluster.step(Event::Drain(slots));
     cluster.pass(SECOND * 12);

@@ -49,8 +49,10 @@ pub struct Labels {
     pub accompanied: watch::Receiver<bool>,
     /// Set while no Framework is awaited that has no label, or a wrong one.
     pub complete: watch::Sender<bool>,
-    /// Labels a second, at most.
+    /// Labels a second, at most, of all replicas together.
     pub per_second: f64,
+    /// Whether each replica may set as many.
+    pub has_whole_budget: bool,
     /// The Framework that was labelled last.
     pub last: Option<Key>,
     /// Frameworks whose label is on its way.
@@ -151,7 +153,10 @@ async fn label(labels: &mut Labels) {
             Some(answer) = in_flight.next() => labels.answered(answer, &mut unlabelled),
             _ = turns.tick(), if in_flight.len() < IN_FLIGHT && labels.has_any(&unlabelled) => {
                 match labels.next(&unlabelled) {
-                    Some((key, one)) => in_flight.push(labels.send(key, one)),
+                    Some((key, one)) => {
+                        in_flight.push(labels.send(key, one));
+                        turns.reset_after(labels.period());
+                    }
                     // The rest is of other replicas, until slots come to this one, or is on its way.
                     None => {
                         rests = true;
@@ -240,6 +245,16 @@ impl Labels {
         let awaited = |since: Instant| since <= listed_at && since.elapsed() <= PATIENCE + queued;
         unlabelled.values().any(|one| awaited(one.since))
             || self.mislabelled.first(Unbounded, |_, wrong| awaited(wrong.since)).is_some()
+    }
+
+    /// The time between two labels: that of all replicas together, over the part of the slots that this one
+    /// owns.
+    fn period(&self) -> Duration {
+        let now = self.clock.now();
+        let is_owned =
+            |slot: &Slot| self.has_whole_budget || self.ownership.may_act(*slot, now) == MayAct::Yes;
+        let owned = Slots::ALL.iter().filter(is_owned).count().max(1);
+        Duration::from_secs_f64(Slot::COUNT as f64 / owned as f64 / self.per_second.max(1.0))
     }
 
     /// Whether any Framework is to be labelled, by this replica or another one.

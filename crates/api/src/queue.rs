@@ -243,11 +243,6 @@ pub fn growth_unit_name(unit: &str, generation: i64) -> String {
 }
 
 impl QueueUnitStatus {
-    /// Whether the job may run.
-    pub fn is_dequeued(&self) -> bool {
-        self.phase == Some(Phase::Dequeued)
-    }
-
     /// The condition of that type.
     pub fn condition(&self, r#type: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.type_ == r#type)
@@ -285,7 +280,7 @@ mod tests {
     fn an_unset_status_is_an_empty_object() {
         assert_eq!(serde_json::to_value(QueueUnitStatus::default()).unwrap(), json!({}));
         let released: QueueUnitStatus = serde_json::from_value(json!({"phase": "Dequeued"})).unwrap();
-        assert!(released.is_dequeued() && !QueueUnitStatus::default().is_dequeued());
+        assert_eq!(released.phase, Some(Phase::Dequeued));
     }
 
     #[test]

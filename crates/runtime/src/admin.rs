@@ -253,7 +253,9 @@ mod tests {
         let clock = Clock::system();
         let (positions, mut queries) = PositionClient::new();
         let router = open(clock, positions.clone());
-        let refused = "queues are not served here, or too many queries wait\n".to_owned();
+        let refused =
+            "this replica does not decide in the queues of that namespace, or too many queries wait\n"
+                .to_owned();
         // Nothing answers, and the queries pile up until one is refused.
         let mut asked = 0;
         while futures::FutureExt::now_or_never(positions.ask(Key::new("team", "a"))).is_none() {

@@ -29,7 +29,8 @@ impl PositionClient {
         (PositionClient(sender), receiver)
     }
 
-    /// Sends a query and waits for its answer. It fails if there are no queues or too many queries wait.
+    /// Sends a query and waits for its answer. It fails if there are no queues, another replica decides in
+    /// the namespace, or too many queries wait.
     pub async fn ask(&self, unit: Key) -> Result<Option<QueuePosition>, NoAnswer> {
         let (answer, answered) = oneshot::channel();
         self.0.try_send(PositionQuery { unit, answer }).map_err(|_| NoAnswer)?;
@@ -39,5 +40,5 @@ impl PositionClient {
 
 /// The query has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("queues are not served here, or too many queries wait")]
+#[error("this replica does not decide in the queues of that namespace, or too many queries wait")]
 pub struct NoAnswer;

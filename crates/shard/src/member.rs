@@ -18,7 +18,6 @@ use crate::map_view::MapView;
 use crate::peers::Peers;
 use crate::policy::Policy;
 use crate::renewal::{Renewal, Standing};
-use crate::version::Version;
 
 mod slots;
 pub mod view;
@@ -323,15 +322,5 @@ impl Member {
     fn ticket(&mut self) -> Ticket {
         self.tickets += 1;
         Ticket(self.tickets)
-    }
-
-    /// The version of the map that it follows.
-    pub fn map_version(&self) -> Version {
-        self.map.version()
-    }
-
-    /// Whether it has the leader's Lease.
-    pub fn is_leader(&self) -> bool {
-        self.leadership.standing() == Standing::Holder
     }
 }

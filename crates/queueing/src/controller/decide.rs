@@ -100,12 +100,9 @@ impl QueueController {
         };
         let ours = unit.owner.as_ref() == Some(&job.uid);
         let is_released = unit.status.phase == Some(Phase::Dequeued);
-        let fits = job.queue.as_ref() == Some(&unit.queue)
-            && job.requests == unit.requests
-            && job.class == unit.class;
         let stays = match is_released {
             true => !unit.is_outgrown(job),
-            false => job.stage == Stage::Waiting && fits,
+            false => job.stage == Stage::Waiting && unit.asks_as(job),
         };
         let unwanted = (ours && !stays || is_left) && !unit.deleting;
         let begins = self.lets_begin(key, unit, job);

@@ -3,9 +3,14 @@
 use super::QueueController;
 use crate::counts::Gauges;
 use crate::position::QueuePosition;
-use framework_message::Key;
+use framework_message::{Key, Slot};
 
 impl QueueController {
+    /// Whether this replica decides in a namespace: no other one knows what the quotas leave.
+    pub fn decides_in(&self, namespace: &str) -> bool {
+        self.share.contains(Slot::of(namespace))
+    }
+
     /// Where a unit stands; `None`: there is none of that name.
     pub fn queue_position(&self, key: &Key) -> Option<QueuePosition> {
         let unit = self.objects.units.get(key)?;

@@ -62,7 +62,7 @@ impl FrameworkUnits {
         let growth = generation.map(|generation| framework.growths.get(&generation));
         if !is_released {
             let stays = match growth {
-                None => framework.stage == Stage::Waiting && fits(unit, framework),
+                None => framework.stage == Stage::Waiting && unit.asks_as(framework),
                 Some(growth) => growth.is_some_and(|growth| fits_growth(unit, framework, growth)),
             };
             return match (stays, unit.deleting) {
@@ -147,13 +147,6 @@ fn covers(unit: &UnitObject, framework: &Consumer) -> bool {
         && !unit.is_outgrown(framework)
 }
 
-/// Whether a unit that waits asks for what its Framework asks for.
-fn fits(unit: &UnitObject, framework: &Consumer) -> bool {
-    framework.queue.as_ref() == Some(&unit.queue)
-        && framework.requests == unit.requests
-        && framework.class == unit.class
-}
-
 /// Whether the unit of a growth that waits asks for what the growth asks for.
 fn fits_growth(unit: &UnitObject, framework: &Consumer, growth: &Growth) -> bool {
     framework.stage != Stage::Finished
@@ -182,6 +175,11 @@ impl UnitObject {
     pub fn is_outgrown(&self, job: &Consumer) -> bool {
         let (Ok(given), Ok(asks)) = (&self.requests, &job.requests) else { return false };
         job.stage == Stage::Waiting && asks.iter().any(|(resource, amount)| amount > given.get(resource))
+    }
+
+    /// Whether it asks, while it waits, for what its job asks for.
+    pub fn asks_as(&self, job: &Consumer) -> bool {
+        job.queue.as_ref() == Some(&self.queue) && job.requests == self.requests && job.class == self.class
     }
 
     /// The quota that it reserves while it carries our finalizer.

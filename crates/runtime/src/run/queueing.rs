@@ -222,10 +222,14 @@ impl Queueing {
         }
     }
 
-    /// Answers a query. To count the units before a unit takes as long as there are many, 60 ms among 50,000:
-    /// the loop waits meanwhile, and so does the next query, for longer.
+    /// Answers a query, unless another replica decides in the namespace. To count the units before a unit
+    /// takes as long as there are many, 60 ms among 50,000: the loop waits meanwhile, and so does the next
+    /// query, for longer.
     pub fn answer(&mut self, PositionQuery { unit, answer }: PositionQuery) {
         let Some(Sides { queues, .. }) = &self.sides else { return };
+        if !queues.decides_in(&unit.namespace) {
+            return;
+        }
         let begun = Instant::now();
         // The caller may have gone.
         let _ = answer.send(queues.queue_position(&unit));

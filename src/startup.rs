@@ -19,15 +19,13 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// The time after which a line is repeated.
 const REMIND: Duration = Duration::from_secs(30);
 
+const INSTALL: &str = "install it with: kubectl apply --server-side --force-conflicts -f deploy/crds/";
+
 /// Why the controller does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The CustomResourceDefinition is not there.
-    #[error(
-        "gave up after {} s: {problem}; \
-         install it with: kubectl apply --server-side --force-conflicts -f deploy/crds/",
-        after.as_secs()
-    )]
+    #[error("gave up after {} s: {problem}", after.as_secs())]
     NoDefinition {
         /// The time-out.
         after: Duration,
@@ -235,9 +233,10 @@ async fn definition(client: &Client) -> Result<(), String> {
     let is_served = |resource: &str| resources.iter().any(|served| served["name"] == resource);
     match (is_served("frameworks"), is_served("frameworks/status")) {
         (true, true) => Ok(()),
-        (false, _) => Err(format!("the CustomResourceDefinition {} is not installed", crd::NAME)),
+        (false, _) => Err(format!("the CustomResourceDefinition {} is not installed; {INSTALL}", crd::NAME)),
         (true, false) => Err(format!(
-            "the CustomResourceDefinition {} has no status subresource: it is not ours but an older one",
+            "the CustomResourceDefinition {} has no status subresource: it is not ours but an older one; \
+             {INSTALL}",
             crd::NAME
         )),
     }

@@ -156,7 +156,7 @@ async fn a_missing_definition_fails_with_the_command_that_installs_it() {
 async fn frameworks_must_be_served_with_a_status_subresource() {
     let fake = Fake::default();
     fake.change(|state| state.served = Some(&["others"]));
-    assert!(waiting_for(&fake).await.unwrap().ends_with(" is not installed"));
+    assert!(waiting_for(&fake).await.unwrap().contains(" is not installed; "));
     fake.change(|state| state.served = Some(&["frameworks"]));
     assert!(waiting_for(&fake).await.unwrap().contains("has no status subresource"));
 }

@@ -23,15 +23,24 @@ pub struct Cluster {
 impl Cluster {
     /// Finds the cluster as kubectl does: the option, `KUBECONFIG`, the user's own kubeconfig.
     pub async fn connect(global: &Global) -> Result<Cluster, Error> {
+        let kubeconfig = std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty());
+        if let (None, Some(files)) = (&global.kubeconfig, &kubeconfig)
+            && !std::env::split_paths(files).any(|file| file.exists())
+        {
+            return Err(Error::NoKubeconfig { files: files.to_string_lossy().into_owned() });
+        }
         let directions = Directions {
             address: None,
             kubeconfig_file: global.kubeconfig.clone(),
-            kubeconfig: std::env::var_os("KUBECONFIG"),
+            kubeconfig,
             context: global.context.clone(),
             home: std::env::home_dir(),
             proxies: Variables::of_this_process(),
         };
-        let config = framework_access::find(&directions).await?;
+        let config = framework_access::find(&directions).await.map_err(|error| match error {
+            framework_access::Error::Nowhere(cause) => Error::Nowhere(cause),
+            error => Error::Access(error),
+        })?;
         let namespace = global.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let agent = concat!("kubectl-framework/", env!("CARGO_PKG_VERSION"));
         Ok(Cluster { client: client::connect(config, agent)?, namespace })

@@ -7,9 +7,18 @@ use crate::visible::visible;
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No API server was found.
+    /// The API server cannot be found.
     #[error(transparent)]
     Access(#[from] framework_access::Error),
+    /// `KUBECONFIG` names no file: another cluster than the meant one would be found.
+    #[error("KUBECONFIG={files:?} names no file that exists: correct it, or unset it for ~/.kube/config")]
+    NoKubeconfig {
+        /// Its value.
+        files: String,
+    },
+    /// There is no kubeconfig, and the program is not in a cluster.
+    #[error("no kubeconfig was found: set KUBECONFIG, give --kubeconfig, or create ~/.kube/config ({0})")]
+    Nowhere(#[source] framework_access::account::Error),
     /// No client can be made for it.
     #[error(transparent)]
     Client(#[from] framework_access::client::Error),

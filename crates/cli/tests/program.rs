@@ -30,6 +30,21 @@ fn help_goes_to_stdout_and_errors_to_stderr() {
     }
 }
 
+/// kubectl, too, takes no other file than those that KUBECONFIG names.
+#[test]
+fn a_kubeconfig_that_does_not_exist_leads_to_no_other_cluster() {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("home");
+    std::fs::create_dir_all(home.join(".kube")).unwrap();
+    std::fs::write(home.join(".kube/config"), "not read").unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_kubectl-framework"));
+    program.arg("get").env_clear().env("HOME", &home).env("KUBECONFIG", "/nowhere/a:/nowhere/b");
+    let output = program.output().unwrap();
+    let expected = "error: KUBECONFIG=\"/nowhere/a:/nowhere/b\" names no file that exists: correct it, or \
+        unset it for ~/.kube/config\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+    assert_eq!(output.status.code(), Some(1));
+}
+
 #[test]
 fn by_its_second_name_the_program_completes_words() {
     let link = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kubectl_complete-framework");

@@ -114,7 +114,15 @@ fn each_policy_fails_as_the_page_says_and_is_asked_about_no_status() {
 
 /// The objects of an overlay with these lines; in them `deploy` leads to that folder.
 fn overlaid(lines: &str) -> Vec<Value> {
+    overlaid_with(lines, &[])
+}
+
+/// The same; these files are beside it.
+fn overlaid_with(lines: &str, files: &[(&str, &str)]) -> Vec<Value> {
     let overlay = tempfile::tempdir().expect("a directory");
+    for (name, text) in files {
+        std::fs::write(overlay.path().join(name), text).expect("the file is written");
+    }
     // A path relative to the overlay: kustomize takes no other one.
     let up = "../".repeat(overlay.path().components().count() - 1);
     let deploy = format!("{up}{}", Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").display());
@@ -122,6 +130,19 @@ fn overlaid(lines: &str) -> Vec<Value> {
     std::fs::write(overlay.path().join("kustomization.yaml"), text).expect("the file is written");
     let kustomize = ["kustomize", overlay.path().to_str().expect("a path in UTF-8")];
     serde_saphyr::from_multiple(&kubectl(&kustomize, "").expect("it renders")).expect("YAML")
+}
+
+#[test]
+fn an_overlay_replaces_the_config_file() {
+    let page = include_str!("../../docs/operations.md");
+    let block = page.split("an_overlay_replaces_the_config_file -->\n```yaml\n").nth(1).expect("the block");
+    let lines = block.split("```").next().expect("its text");
+    let file = ("frameworkcontroller.yaml", "kubeClientQps: 7\nsharding: true\n");
+    let objects = overlaid_with(&format!("resources: [deploy/base]\n{lines}"), &[file]);
+    let map = of_kind(&objects, "ConfigMap")[0];
+    assert_eq!(map["data"]["frameworkcontroller.yaml"], file.1);
+    let pod = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"];
+    assert!(pod["volumes"].to_string().contains(map["metadata"]["name"].as_str().expect("a name")));
 }
 
 #[test]
@@ -369,8 +390,11 @@ fn work_has_a_level_of_its_own_and_leases_never_wait_for_it() {
     installed();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let leases = "/apis/coordination.k8s.io/v1/namespaces/frameworkcontroller/leases?limit=1";
+    let map = "/api/v1/namespaces/frameworkcontroller/configmaps?limit=1";
     let expected = [
         ("/api/v1/pods?limit=1", "frameworkcontroller"),
+        ("/api/v1/configmaps?limit=1", "frameworkcontroller"),
+        (map, "frameworkcontroller-leases"),
         ("/apis/frameworkcontroller.microsoft.com/v1/frameworks?limit=1", "frameworkcontroller"),
         (leases, "frameworkcontroller-leases"),
     ];

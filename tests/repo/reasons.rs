@@ -144,8 +144,8 @@ fn unit(reason: Reason) -> Text {
             ("a ResourceQuota has no room now", "none: it is released when jobs end; or raise the quota")
         }
         Reason::ExceedsQuota => (
-            "it requests more than a ResourceQuota could ever give",
-            "raise the quota, or make the job smaller",
+            "it requests more than a ResourceQuota leaves beside the Pods outside of queues",
+            "raise the quota, make the job smaller, or end Pods outside of queues",
         ),
         Reason::CapacityReserved => {
             ("the room that is there is kept for a unit that was overtaken for too long", NOTHING)

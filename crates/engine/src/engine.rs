@@ -1,7 +1,7 @@
 //! Decides which requests are sent to the API server, and when: takes in events, gives out effects.
 //!
 //! The engine is thin: it routes events to the parts that hold the rules, [`cache`](crate::cache),
-//! [`state`](crate::framework_state), [`status_write`](crate::status_write), [`ready`](crate::ready),
+//! [`state`](crate::framework_state), [`status_write`](crate::status_write), [`Dues`],
 //! [`dispatch`](crate::dispatch) and [`budget`](crate::budget). Guarantees: the same events at the same times
 //! with the same seeds give the same effects. It does no I/O, reads no clock, draws no random numbers and
 //! never blocks.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use framework_api::code::DEADLINE_EXCEEDED;
 use framework_core::plan::Report;
 use framework_core::{Defect, Policy};
-use framework_message::{Key, MayAct, Now, Ownership, Slot, Slots, Ticket};
+use framework_message::{Dues, Key, MayAct, Now, Ownership, Paused, Slot, Slots, Ticket};
 use jiff::Timestamp;
 use tracing::info;
 
@@ -29,8 +29,6 @@ use crate::gauges::Gauges;
 use crate::grants::Grants;
 use crate::history::Line;
 use crate::in_flight::InFlight;
-use crate::paused::Paused;
-use crate::ready::Ready;
 use crate::server_clock::ServerClock;
 use crate::traces::Sampling;
 use crate::trouble::Trouble;
@@ -126,8 +124,8 @@ pub struct Engine {
     ownership: Ownership,
     grants: Grants,
     cache: Cache,
-    ready: Ready,
-    paused: Paused,
+    ready: Dues<Key, Duration>,
+    paused: Paused<Key>,
     sending: Sending,
     clock: ServerClock,
     consumers: Consumers,
@@ -161,7 +159,7 @@ impl Engine {
             ownership: Ownership::default(),
             grants: Grants::default(),
             cache: Cache::default(),
-            ready: Ready::default(),
+            ready: Dues::default(),
             paused: Paused::default(),
             clock: ServerClock::default(),
             consumers: Consumers::default(),
@@ -259,7 +257,7 @@ impl Engine {
         Gauges {
             in_flight: self.sending.in_flight.len(),
             in_flight_limit: self.sending.budget.limit(),
-            timers: self.ready.len(),
+            timers: self.ready.count(),
             time: self.clock.time,
             ..Gauges::of(&self.cache, &self.policy, self.now.steady)
         }

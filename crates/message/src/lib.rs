@@ -7,9 +7,11 @@
 
 pub mod backoff;
 mod change;
+mod dues;
 mod key;
 mod now;
 mod ownership;
+mod paused;
 mod reply;
 mod selection;
 mod slot;
@@ -17,9 +19,11 @@ mod ticket;
 pub mod timeout;
 
 pub use change::Change;
+pub use dues::Dues;
 pub use key::Key;
 pub use now::Now;
 pub use ownership::{MayAct, Ownership};
+pub use paused::Paused;
 pub use reply::{LONGEST_PAUSE, Rejection, Reply};
 pub use selection::Selection;
 pub use slot::{Slot, Slots};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use framework_core::Defect;
-use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
+use framework_message::{Change, Key, MayAct, Now, Paused, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::cache::ObjectCache;
@@ -26,7 +26,6 @@ use crate::namespaces::Namespaces;
 use crate::object::QueueEvent;
 use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
-use crate::paused::Paused;
 use crate::queue_status::QueueState;
 use crate::recovery::Recovery;
 use crate::settings::Settings;

@@ -16,13 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use framework_message::{Change, Key, MayAct, Now, Slot, Slots};
+use framework_message::{Change, Key, MayAct, Now, Paused, Slot, Slots};
 
 use crate::consumer::{Consumer, ConsumerKey};
 use crate::object::UnitObject;
 use crate::outcome::Outcome;
 use crate::outgoing::{OutgoingRequests, Work};
-use crate::paused::Paused;
 use crate::settings::Settings;
 use crate::share::Share;
 

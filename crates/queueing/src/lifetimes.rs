@@ -18,14 +18,14 @@ use framework_api::Time;
 use framework_core::EventReason;
 use framework_core::lifetime::{End, SHORT_SEC};
 use framework_core::plan::Report;
-use framework_message::{Change, Key, Now, Slot, Slots};
+use framework_message::{Change, Key, Now, Paused, Slot, Slots};
 use jiff::Timestamp;
 
 use crate::consumer::{ConsumerKey, JobKind};
+use crate::in_flight::InFlight;
 use crate::job_lifetime::JobLifetime;
 use crate::object::QueueEvent;
 use crate::outcome::Outcome;
-use crate::paused::Paused;
 use crate::share::Share;
 use crate::store::Store;
 
@@ -61,7 +61,7 @@ pub struct JobLifetimes {
     asked: bool,
     ready: Turns<ConsumerKey>,
     later: BTreeSet<(Duration, ConsumerKey)>,
-    sent: Sent,
+    sent: InFlight<Sent>,
     /// Jobs of which nothing was reported yet.
     unseen: BTreeSet<ConsumerKey>,
     paused: Paused<ConsumerKey>,
@@ -90,7 +90,7 @@ impl JobLifetimes {
             asked: false,
             ready: Turns::default(),
             later: BTreeSet::new(),
-            sent: Sent::new(TICKETS),
+            sent: InFlight::new(TICKETS),
             unseen: BTreeSet::new(),
             paused: Paused::default(),
             outcomes: Vec::new(),

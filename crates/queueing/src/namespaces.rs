@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use framework_message::Dues;
 use framework_queue::{Namespace, ResourceRequests};
 use jiff::Timestamp;
 
-use crate::dues::Dues;
 use crate::object::QuotaObject;
 use crate::others::Others;
 
@@ -30,9 +30,9 @@ pub struct Namespaces {
     reserve_after: Duration,
     states: BTreeMap<Arc<str>, NamespaceState>,
     /// When, on the API server's clock, a round is due though nothing happens.
-    rounds: Dues<Timestamp>,
+    rounds: Dues<Arc<str>, Timestamp>,
     /// When, on the steady clock, a smaller usage of a quota by others may count.
-    others: Dues<Duration>,
+    others: Dues<Arc<str>, Duration>,
 }
 
 impl Namespaces {

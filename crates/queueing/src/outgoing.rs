@@ -3,13 +3,14 @@
 //! Guarantees: a piece of work is queued once. Releases go before all other work, of which at most
 //! [`MAX_DEFERRABLE_IN_FLIGHT`] requests are in flight at a time. Namespaces send in turn.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use framework_message::{Key, Slot, Slots, Ticket};
 
 use crate::consumer::{ConsumerKey, JobKind};
+use crate::in_flight::InFlight;
 use crate::turns::Turns;
 use crate::unit::PendingRequest;
 
@@ -72,12 +73,9 @@ pub struct OutgoingRequests {
     /// Everything else.
     deferrable: Turns<Work>,
     later: BTreeSet<(Duration, Work)>,
-    in_flight: BTreeMap<Ticket, (Slot, Sent)>,
-    /// By slot, until when requests without a reply may land.
-    may_land: BTreeMap<Slot, Duration>,
+    in_flight: InFlight<Sent>,
     /// Those of them that let no job begin.
     deferrable_in_flight: BTreeSet<Ticket>,
-    tickets: u64,
     seed: u64,
 }
 
@@ -88,10 +86,8 @@ impl OutgoingRequests {
             urgent: Turns::default(),
             deferrable: Turns::default(),
             later: BTreeSet::new(),
-            in_flight: BTreeMap::new(),
-            may_land: BTreeMap::new(),
+            in_flight: InFlight::new(tickets),
             deferrable_in_flight: BTreeSet::new(),
-            tickets,
             seed,
         }
     }
@@ -143,9 +139,7 @@ impl OutgoingRequests {
 
     /// A request for a slot is on its way; whether it lets a job begin.
     pub fn sent(&mut self, slot: Slot, sent: Sent, releases: bool) -> Ticket {
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        self.in_flight.insert(ticket, (slot, sent));
+        let ticket = self.in_flight.begin(slot, sent);
         if !releases {
             self.deferrable_in_flight.insert(ticket);
         }
@@ -154,33 +148,30 @@ impl OutgoingRequests {
 
     /// Whether that request is on its way.
     pub fn is_in_flight(&self, ticket: Ticket) -> bool {
-        self.in_flight.contains_key(&ticket)
+        self.in_flight.contains(ticket)
     }
 
     /// Whether no request is on its way.
     pub fn is_settled(&self) -> bool {
-        self.in_flight.is_empty()
+        self.in_flight.is_settled()
     }
 
     /// A request has ended; if it got no reply, it may land until `may_land`. Returns the request, and the
     /// jitter of another try.
     pub fn answered(&mut self, ticket: Ticket, may_land: Option<Duration>) -> Option<(Sent, u64)> {
-        let (slot, sent) = self.in_flight.remove(&ticket)?;
+        let sent = self.in_flight.ended(ticket, may_land)?;
         self.deferrable_in_flight.remove(&ticket);
-        self.may_land.extend(may_land.map(|until| (slot, until)));
         Some((sent, self.seed ^ ticket.0))
     }
 
     /// The slots of requests that may still land.
     pub fn unsettled(&mut self, now: Duration) -> Slots {
-        self.may_land.retain(|_, until| now < *until);
-        let in_flight = self.in_flight.values().map(|(slot, _)| slot);
-        in_flight.chain(self.may_land.keys()).copied().collect()
+        self.in_flight.unsettled(now)
     }
 
     /// When the next request without a reply can land no more.
     pub fn settles_at(&self) -> Option<Duration> {
-        self.may_land.values().copied().min()
+        self.in_flight.settles_at()
     }
 }
 
@@ -234,20 +225,6 @@ mod tests {
         let jitters = [one, two].map(|ticket| outgoing.answered(ticket, None).unwrap().1);
         assert_ne!(jitters[0], jitters[1]);
         assert!(outgoing.answered(one, None).is_none() && outgoing.is_settled());
-    }
-
-    #[test]
-    fn a_slot_is_settled_once_no_request_of_it_can_land() {
-        let mut outgoing = OutgoingRequests::new(0, 0);
-        let second = Duration::from_secs;
-        let tickets = [1, 2].map(|slot| outgoing.sent(Slot(slot), list(), true));
-        let slots = |slots: &[u8]| slots.iter().copied().map(Slot).collect::<Slots>();
-        assert_eq!(outgoing.unsettled(second(0)), slots(&[1, 2]));
-        outgoing.answered(tickets[0], None);
-        outgoing.answered(tickets[1], Some(second(30)));
-        assert_eq!(outgoing.settles_at(), Some(second(30)));
-        assert_eq!(outgoing.unsettled(second(29)), slots(&[2]));
-        assert_eq!(outgoing.unsettled(second(30)), Slots::NONE);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Engine {
         let Some(slot) = state.map(|state| state.slot) else { return false };
         let is_paused = self.ownership.may_act(slot, now) == MayAct::Paused;
         if is_paused {
-            self.paused.add(slot, key);
+            self.paused.add(slot, key.clone());
         }
         is_paused
     }

@@ -76,7 +76,7 @@ impl Engine {
             MayAct::Yes => {}
             _ if self.policy.defects.has(Defect::AskOnce) => {}
             MayAct::Paused => {
-                self.paused.add(state.slot, key);
+                self.paused.add(state.slot, key.clone());
                 return None;
             }
             MayAct::No => return None,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framework_message::Slot;
+use crate::slot::Slot;
 
 /// Work by slot.
 #[derive(Debug)]

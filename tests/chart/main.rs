@@ -203,9 +203,15 @@ fn values_change_what_they_name_and_nothing_else() {
 #[test]
 fn helm_finds_no_fault_in_the_chart_and_refuses_unknown_values() {
     succeeds(helm(&["lint", "--strict", "chart"]));
-    for value in
-        ["replica=3", "replicas=257", "image.name=x", "image.pullPolicy=Sometimes", "namespace=A", "config=3"]
-    {
+    for value in [
+        "replica=3",
+        "replicas=257",
+        "image.name=x",
+        "image.pullPolicy=Sometimes",
+        "namespace=A",
+        "config=3",
+        "config.sharding=false",
+    ] {
         let refused = helm(&["template", "frameworkcontroller", "chart", "--set", value]);
         let complaint = String::from_utf8_lossy(&refused.stderr);
         let key = value.split(['=', '.']).next().expect("a key");

@@ -261,17 +261,18 @@ fn a_new_framework_gets_its_label_at_once_beside_those_of_another_replica() {
     });
 }
 
-/// A second replica joins 300 Frameworks, at 40 requests a second of which labels may take a quarter.
+/// 300 Frameworks come at once, at 40 requests a second of which labels may take a quarter.
 #[test]
 fn two_replicas_set_no_more_labels_a_second_than_one_may() {
     simulate(1, Options { keep_trace: false, ..calm() }, |cluster| async move {
         let user = cluster.user();
+        let mut setup = Setup::default();
+        setup.settings.qps = 40.0;
+        let (one, two) = (replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup));
+        shared(&cluster, &[&one, &two]).await;
         for index in 0..300 {
             framework(&format!("f{index}")).role("w", 1).execution("Create").create(&user);
         }
-        let mut setup = Setup::default();
-        setup.settings.qps = 40.0;
-        let _replicas = [replica_with(&cluster, 1, setup.clone()), replica_with(&cluster, 2, setup)];
         assert!(cluster.until(SECOND * 90, are_right).await, "not all have their label");
         let history = cluster.history();
         let is_label =

@@ -103,7 +103,8 @@ fn kubeconfigs(directions: &Directions) -> Vec<PathBuf> {
         return if path.as_os_str().is_empty() { Vec::new() } else { vec![path.clone()] };
     }
     let named = directions.kubeconfig.as_deref().map(std::env::split_paths).into_iter().flatten();
-    let existing: Vec<PathBuf> = named.filter(|path| path.exists()).collect();
+    // One that may not be looked at is an error later, and not left out.
+    let existing: Vec<PathBuf> = named.filter(|path| path.try_exists().unwrap_or(true)).collect();
     if !existing.is_empty() {
         return existing;
     }

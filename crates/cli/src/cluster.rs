@@ -25,7 +25,7 @@ impl Cluster {
     pub async fn connect(global: &Global) -> Result<Cluster, Error> {
         let kubeconfig = std::env::var_os("KUBECONFIG").filter(|files| !files.is_empty());
         if let (None, Some(files)) = (&global.kubeconfig, &kubeconfig)
-            && !std::env::split_paths(files).any(|file| file.exists())
+            && !std::env::split_paths(files).any(|file| file.try_exists().unwrap_or(true))
         {
             return Err(Error::NoKubeconfig { files: files.to_string_lossy().into_owned() });
         }

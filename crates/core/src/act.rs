@@ -126,11 +126,8 @@ impl<'a> Acts<'a> {
     /// A ConfigMap of ours that a lost write created is deleted; a foreign one never is.
     fn unrecorded_config_map(&mut self, map: &ConfigMapFacts) {
         let ours = map.framework_uid.is_some() && map.framework_uid == self.o.framework.metadata.uid;
-        let awaited = match self.o.objects.config_map_create.as_ref().map(|create| &create.outcome) {
-            Some(Outcome::InFlight) => true,
-            Some(Outcome::Acknowledged { uid }) => *uid == map.uid,
-            _ => false,
-        };
+        let create = self.o.objects.config_map_create.as_ref();
+        let awaited = create.is_some_and(|create| create.outcome.may_have_made(&map.uid));
         if ours && !awaited && !map.deleting && !self.o.objects.deletes.contains(&map.uid) {
             self.act(Action::DeleteConfigMap { uid: map.uid.clone() });
         }
@@ -169,7 +166,8 @@ impl<'a> Acts<'a> {
                 let recorded =
                     task.is_some_and(|task| task.attempt_status.pod_uid.as_ref() == Some(&pod.uid));
                 let create = creates.filter(|_| !recorded).and_then(|creates| creates.get(index));
-                if !recorded && !is_awaited(create, pod) && self.is_of_no_live_attempt_but_ours(pod) {
+                let awaited = create.is_some_and(|create| create.outcome.may_have_made(&pod.uid));
+                if !recorded && !awaited && self.is_of_no_live_attempt_but_ours(pod) {
                     self.orphan(&PodName { stem, index }.to_string(), pod);
                 }
             }
@@ -348,13 +346,4 @@ fn most_creates(policy: &Policy) -> usize {
         return usize::MAX;
     }
     policy.unrecorded_creates_limit.max(1).saturating_mul(2)
-}
-
-/// Whether this Pod's create is in flight, or was acknowledged and is yet to be recorded.
-fn is_awaited(create: Option<&Create>, pod: &PodFacts) -> bool {
-    match create.map(|create| &create.outcome) {
-        Some(Outcome::InFlight) => true,
-        Some(Outcome::Acknowledged { uid }) => *uid == pod.uid,
-        _ => false,
-    }
 }

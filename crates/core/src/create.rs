@@ -51,6 +51,17 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Whether the create made the object with this UID, or may turn out to have.
+    pub fn may_have_made(&self, made: &str) -> bool {
+        match self {
+            Outcome::InFlight => true,
+            Outcome::Acknowledged { uid } => uid == made,
+            Outcome::Refused { .. } => false,
+        }
+    }
+}
+
 /// Why a create was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {

@@ -10,7 +10,7 @@
 use framework_api::status::TaskStatus;
 use framework_api::{ExecutionType, FrameworkStatus, State};
 
-use crate::observed::{Observed, Outcome, PodFacts, PodPhase};
+use crate::observed::{Observed, Outcome, PodPhase};
 use crate::permit::{is_instance, role_of_pod, task_of_pod};
 
 /// Whether the last event of the Pod of this name, as the cache shows it now, is deferrable.
@@ -29,7 +29,8 @@ pub fn is_deferrable(o: &Observed<'_>, pod_name: &str) -> bool {
         return recorded && ours && patient(status) == Some(true);
     }
     let lives = matches!(pod.phase, PodPhase::Pending | PodPhase::Running | PodPhase::Unknown);
-    lives && attempt.completion_status.is_none() && (recorded || is_awaited(status, task, pod, o))
+    let awaited = || outcome(status, task, o).is_some_and(|outcome| outcome.may_have_made(&pod.uid));
+    lives && attempt.completion_status.is_none() && (recorded || awaited())
 }
 
 /// Whether the creation of the Pod of this name is deferrable: its UID is recorded with the next write.
@@ -54,15 +55,6 @@ fn running<'a>(o: &Observed<'a>) -> Option<&'a FrameworkStatus> {
             && status.attempt_status.completion_status.is_none()
     };
     o.status.filter(runs).filter(|_| wanted)
-}
-
-/// Whether this is the Pod that the Task's create made, or may turn out to have made.
-fn is_awaited(status: &FrameworkStatus, task: &TaskStatus, pod: &PodFacts, o: &Observed<'_>) -> bool {
-    match outcome(status, task, o) {
-        Some(Outcome::Acknowledged { uid }) => *uid == pod.uid,
-        Some(Outcome::InFlight) => true,
-        Some(Outcome::Refused { .. }) | None => false,
-    }
 }
 
 /// The outcome of the create of a Task that has no Pod yet.

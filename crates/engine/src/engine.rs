@@ -373,7 +373,7 @@ impl Engine {
         let Some(entry) = self.cache.get_mut(key) else { return };
         if entry.state.is_none() {
             entry.known.deletions.unasked();
-            // No status names them.
+            // No status names them. A GET asks for those that a later one names.
             entry.known.objects.gone.clear();
         }
         let gone = entry.known.deletions.take_gone();

@@ -34,8 +34,8 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub struct Rejection {
     /// HTTP status.
     pub code: u16,
-    /// `reason` of the Status, such as `Conflict`, `AlreadyExists`, `Forbidden`, `Invalid`. Empty if the
-    /// response has no Status.
+    /// `reason` of the Status, such as `Conflict`, `AlreadyExists`, `Forbidden`, `Invalid`; `Unknown` if it
+    /// has none. For a response without a Status the reason that its code stands for, or empty.
     pub reason: String,
     /// `message` of the Status.
     pub message: String,

@@ -15,6 +15,8 @@ use crate::object::{Page, UnitObject};
 
 /// Units in one page of a LIST, while no page is too large to be read.
 const PAGE: u32 = 500;
+/// The fewest: the response with so many of the largest units, 1.5 MiB each, can be read.
+const LEAST: u32 = 40;
 
 /// How far a namespace is.
 #[derive(Debug)]
@@ -167,12 +169,13 @@ impl Listing {
         self.busy = false;
         // A `continue` that is too old is worth nothing: from the first page on.
         self.after = None;
-        if sent {
-            // The page may have been too large, or too slow.
-            self.limit = (self.limit / 2).max(1);
-        }
         let backoff = if sent { REFUSED } else { NOT_SENT };
         self.not_before = now + backoff.delay(self.failures.another(sent), jitter);
+    }
+
+    /// The page that did not come back may have been too large to be read.
+    pub fn halve_page(&mut self) {
+        self.limit = (self.limit / 2).max(LEAST);
     }
 
     /// A page came back. Its units that are not known to be gone, and whether it is the last one.
@@ -226,7 +229,10 @@ mod tests {
         assert_eq!(listing.next(SECOND), Some(NextPage::Send(Some("b".into()), 500)));
         listing.failed(SECOND, true, 0);
         assert!(matches!(listing.next(SECOND), Some(NextPage::Wait(at)) if at > SECOND));
-        assert_eq!(listing.next(SECOND * 10), Some(NextPage::Send(None, 250)), "it may have been too large");
+        assert_eq!(listing.next(SECOND * 10), Some(NextPage::Send(None, 500)));
+        (0..9).for_each(|_| listing.halve_page());
+        listing.failed(SECOND * 10, true, 0);
+        assert_eq!(listing.next(SECOND * 100), Some(NextPage::Send(None, LEAST)));
         assert!(listing.received(page(None)).1);
     }
 }

@@ -161,7 +161,8 @@ impl Memory {
         // A flood of unknown tokens keeps no reader out that was allowed before it.
         let was_allowed = known.is_some_and(|(decision, end)| decision.is_ok() && now < *end + RENEWABLE);
         let [unknown, renewed] = &mut self.reviews;
-        let (count, most) = if was_allowed { (renewed, RENEWALS) } else { (unknown, REVIEWS) };
+        let is_renewal = was_allowed && *renewed < RENEWALS;
+        let (count, most) = if is_renewal { (renewed, RENEWALS) } else { (unknown, REVIEWS) };
         if *count >= most {
             return Err(Refusal::Unavailable("too many requests; try again in a second".to_owned()));
         }

@@ -254,7 +254,8 @@ mod tests {
         let (positions, mut queries) = PositionClient::new();
         let router = open(clock, positions.clone());
         let refused =
-            "this replica does not decide in the queues of that namespace, or too many queries wait\n"
+            "queues are not served here, another replica decides in that namespace, or too many queries \
+             wait\n"
                 .to_owned();
         // Nothing answers, and the queries pile up until one is refused.
         let mut asked = 0;

@@ -40,5 +40,5 @@ impl PositionClient {
 
 /// The query has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this replica does not decide in the queues of that namespace, or too many queries wait")]
+#[error("queues are not served here, another replica decides in that namespace, or too many queries wait")]
 pub struct NoAnswer;

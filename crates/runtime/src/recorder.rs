@@ -151,6 +151,7 @@ impl Recorder {
     /// Queues a report, or drops it. An Event has the beginning of a note that is too long.
     pub fn record(&self, subject: Subject, mut report: Report) {
         report.note.truncate(truncate(&report.note).len());
+        report.note.shrink_to_fit();
         let mut entries = self.entries.lock();
         let namespace = subject.namespace.clone();
         if !entries.push(&namespace, Entry { subject, report }) {
@@ -185,6 +186,8 @@ struct OpenEvent {
     namespace: String,
     count: u32,
     last: Duration,
+    /// Whether the API server has it.
+    created: bool,
 }
 
 impl Writer {
@@ -201,39 +204,49 @@ impl Writer {
     async fn write(&mut self, Entry { subject, report }: &Entry) {
         let now = self.clock.now();
         self.known.retain(|_, event| now.steady.saturating_sub(event.last) < AGGREGATION);
-        let uid = subject.uid.clone();
-        let request = match self.known.get_mut(&(uid.clone(), report.reason)) {
-            Some(event) => {
+        let known_by = (subject.uid.clone(), report.reason);
+        let mut open = match self.known.remove(&known_by) {
+            Some(mut event) => {
                 event.count = event.count.saturating_add(1);
                 event.last = now.steady;
                 self.metrics.event_aggregated();
-                if !event.count.is_power_of_two() {
-                    return;
-                }
-                let series = json!({"series": {"count": event.count, "lastObservedTime": micro(now.wall)}});
-                let path = format!("{}/{}", path(&event.namespace), event.name);
-                request(Method::PATCH, path, "application/merge-patch+json", &series)
+                event
             }
             None => {
                 self.made += 1;
-                let known = OpenEvent::new(subject, now.wall, self.made, now.steady);
-                let body = event(subject, report, &known, &self.instance, now.wall);
-                let request = request(Method::POST, path(&known.namespace), "application/json", &body);
-                if self.known.len() < REMEMBERED {
-                    self.known.insert((uid, report.reason), known);
-                }
-                request
+                OpenEvent::new(subject, now.wall, self.made, now.steady)
             }
         };
-        self.wait_for_turn().await;
-        match self.send(request).await {
-            Ok(()) => self.metrics.event_published(),
-            Err(error) => {
-                // The Event was not created, or is gone: API servers keep Events for an hour by default.
-                self.known.remove(&(subject.uid.clone(), report.reason));
-                self.metrics.event_dropped();
-                debug!(%error, reason = report.reason, "an Event was not written");
+        if open.count.is_power_of_two() {
+            let request = if open.created {
+                let series = json!({"series": {"count": open.count, "lastObservedTime": micro(now.wall)}});
+                let path = format!("{}/{}", path(&open.namespace), open.name);
+                request(Method::PATCH, path, "application/merge-patch+json", &series)
+            } else {
+                let body = event(subject, report, &open, &self.instance, now.wall);
+                request(Method::POST, path(&open.namespace), "application/json", &body)
+            };
+            self.wait_for_turn().await;
+            match self.send(request).await {
+                Ok(()) => {
+                    open.created = true;
+                    self.metrics.event_published();
+                }
+                Err(Failure { code, text }) => {
+                    self.metrics.event_dropped();
+                    debug!(error = text, reason = report.reason, "an Event was not written");
+                    match (open.created, code) {
+                        // Its POST got no reply, and had its effect.
+                        (false, Some(409)) => open.created = true,
+                        // It is gone: API servers keep Events for an hour by default.
+                        (true, Some(404)) => return,
+                        _ => {}
+                    }
+                }
             }
+        }
+        if self.known.len() < REMEMBERED {
+            self.known.insert(known_by, open);
         }
     }
 
@@ -246,20 +259,30 @@ impl Writer {
         }
     }
 
-    async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<(), String> {
-        let request = request.map_err(|error| error.to_string())?;
+    async fn send(&self, request: Result<Request<Body>, http::Error>) -> Result<(), Failure> {
+        let without_reply = |text: String| Failure { code: None, text };
+        let request = request.map_err(|error| without_reply(error.to_string()))?;
         let reply = timeout(REPLY_TIMEOUT, self.client.send(request))
             .await
-            .map_err(|_| "no response in time".to_owned())?
-            .map_err(|error| error.to_string())?;
+            .map_err(|_| without_reply("no response in time".to_owned()))?
+            .map_err(|error| without_reply(error.to_string()))?;
         let status = reply.status();
         // Read to the end, so that the connection can be used again.
-        let body = reply.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
+        let body =
+            reply.into_body().collect_bytes().await.map_err(|error| without_reply(error.to_string()))?;
         if status.is_success() {
             return Ok(());
         }
-        Err(format!("{status}: {}", String::from_utf8_lossy(&body)))
+        let text = format!("{status}: {}", String::from_utf8_lossy(&body));
+        Err(Failure { code: Some(status.as_u16()), text })
     }
+}
+
+/// Why an Event was not written.
+struct Failure {
+    /// The HTTP status, if there was a response.
+    code: Option<u16>,
+    text: String,
 }
 
 impl OpenEvent {
@@ -271,6 +294,7 @@ impl OpenEvent {
             namespace: subject.namespace.clone(),
             count: 1,
             last: steady,
+            created: false,
         }
     }
 }

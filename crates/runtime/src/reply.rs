@@ -113,7 +113,8 @@ impl Failure {
         let words = || status.canonical_reason().unwrap_or("unknown").to_owned();
         match serde_json::from_slice::<Status>(body) {
             Ok(read) if read.kind == "Status" && read.api_version == "v1" => Failure {
-                reason: read.reason.unwrap_or_default(),
+                // Only an answer without a Status has no reason.
+                reason: read.reason.filter(|reason| !reason.is_empty()).unwrap_or_else(|| UNKNOWN.to_owned()),
                 message: cut(read.message.unwrap_or_else(words)),
                 is_status: true,
             },
@@ -122,7 +123,8 @@ impl Failure {
                 let text = String::from_utf8_lossy(&body[..2 * MOST_OF_MESSAGE]);
                 let message =
                     text.split_once("\"message\":\"").map_or(&*text, |(_, message)| message).to_owned();
-                Failure { reason: reason_of(status).to_owned(), message: cut(message), is_status: true }
+                let reason = Some(reason_of(status)).filter(|reason| !reason.is_empty()).unwrap_or(UNKNOWN);
+                Failure { reason: reason.to_owned(), message: cut(message), is_status: true }
             }
             _ => {
                 let text = String::from_utf8_lossy(&body[..body.len().min(300)]).trim().to_owned();
@@ -151,12 +153,14 @@ impl Failure {
     }
 }
 
+/// The reason of a Status that has none.
+const UNKNOWN: &str = "Unknown";
+
 /// The reason that client-go derives from a code, where the answer gives none and a create may end by it.
 fn reason_of(status: StatusCode) -> &'static str {
     match status.as_u16() {
         400 => "BadRequest",
         403 => "Forbidden",
-        413 => "RequestEntityTooLarge",
         422 => "Invalid",
         _ => "",
     }

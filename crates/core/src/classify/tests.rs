@@ -210,7 +210,7 @@ fn a_match_is_diagnosed_with_the_matching_parts_and_nothing_else() {
              "containers": [
                {"nameRegex": "ma", "reasonRegex": "Err", "messageRegex": "(?s)a.b", "signalRange": {"min": 1},
                 "codeRange": {"min": 7, "max": 7}},
-               {"nameRegex": "^side$"},
+               {"nameRegex": "^side$"}, {},
                {"codeRange": {"max": 0}, "signalRange": {}}]}]},
             {"code": 2, "podPatterns": [{}]}]"#,
     ))

@@ -74,14 +74,9 @@ impl Engine {
                         state.outgoing.create_refused(action, code, now.steady, |failures| {
                             REFUSED.delay(failures, jitter).max(asked(&rejection))
                         });
-                        return self.refuse(
-                            now,
-                            key,
-                            pod,
-                            Refusal::Transient,
-                            &Reply::Refused(rejection),
-                            jitter,
-                        );
+                        let pause = asked(&rejection);
+                        let why = (Refusal::Transient, rejection.message);
+                        return self.refuse(now, key, pod, why, pause, jitter);
                     }
                     RefusalOutcome::AskHolder => Why::Taken,
                     RefusalOutcome::Confirm(refusal) => Why::Refused(refusal, rejection.message),
@@ -136,8 +131,9 @@ impl Engine {
         };
         if ours && (known.exhume(uid) || known.objects.gone.contains(uid)) {
             // A reply was wrong, and may be again: without a delay the name would be tried over and over.
-            let note = Reply::Foreign("the name is held by an object that was reported gone".to_owned());
-            self.refuse(now, key, pod, Refusal::Transient, &note, jitter);
+            let message = "the name is held by an object that was reported gone";
+            let why = (Refusal::Transient, message.to_owned());
+            self.refuse(now, key, pod, why, Duration::ZERO, jitter);
             self.take_in(key, &reply);
             return;
         }
@@ -148,10 +144,12 @@ impl Engine {
             self.take_in(key, &reply);
             return;
         }
+        let conflict = |engine: &mut Self, message: String| {
+            engine.refuse(now, key, pod, (Refusal::NameConflict, message), Duration::ZERO, jitter);
+        };
         match reply {
             Reply::Object(Object::Pod(object)) => {
-                let holder = format!("the name is taken by a Pod of Framework {}", object.key);
-                self.refuse(now, key, pod, Refusal::NameConflict, &Reply::Foreign(holder), jitter);
+                conflict(self, format!("the name is taken by a Pod of Framework {}", object.key));
             }
             Reply::Object(Object::ConfigMap(object)) => {
                 let predecessor = object.facts.framework_uid;
@@ -159,15 +157,14 @@ impl Engine {
                     Some(uid) => format!("controlled by the Framework with UID {uid}"),
                     None => "which no Framework controls".to_owned(),
                 };
-                let holder = Reply::Foreign(format!("the name is taken by a ConfigMap, {owner}"));
-                self.refuse(now, key, pod, Refusal::NameConflict, &holder, jitter);
+                conflict(self, format!("the name is taken by a ConfigMap, {owner}"));
                 if predecessor.is_some() {
                     self.retry_soon(now, key);
                 }
             }
-            Reply::Foreign(_) => self.refuse(now, key, pod, Refusal::NameConflict, &reply, jitter),
+            Reply::Foreign(holder) => conflict(self, holder),
             Reply::Refused(Rejection { code: 404, .. }) => {
-                let (refusal, message) = match lookup.why {
+                let why = match lookup.why {
                     Why::Taken => {
                         let message = "the name was taken by an object that is gone by now";
                         (Refusal::Transient, message.to_owned())
@@ -175,7 +172,7 @@ impl Engine {
                     Why::Refused(refusal, message) => (refusal, message),
                     Why::Unanswered => return state.outgoing.settle_create(pod, None, &mut known.objects),
                 };
-                self.refuse(now, key, pod, refusal, &Reply::Foreign(message), jitter);
+                self.refuse(now, key, pod, why, Duration::ZERO, jitter);
             }
             reply => {
                 let delay = delay(&reply, state.outgoing.fail(label(pod), reply.was_sent()), jitter);
@@ -195,26 +192,20 @@ impl Engine {
         }
     }
 
-    /// Records that a create was refused, for the reason that `reply` gives.
+    /// Records that a create was refused, and why. It waits for the pause that was asked for at least.
     fn refuse(
         &mut self,
         now: Now,
         key: &Key,
         pod: Option<&str>,
-        refusal: Refusal,
-        reply: &Reply,
+        (refusal, message): (Refusal, String),
+        asked: Duration,
         jitter: u64,
     ) {
         let time = self.clock.time;
         let Some(Entry { known, state: Some(state) }) = self.cache.get_mut(key) else { return };
-        let message = match reply {
-            Reply::Refused(rejection) => rejection.message.clone(),
-            Reply::Foreign(message) => message.clone(),
-            _ => String::new(),
-        };
-        let retry_at =
-            time.after(now, delay(reply, state.outgoing.fail(label(pod), reply.was_sent()), jitter));
-        let outcome = Outcome::Refused { refusal, message, retry_at };
+        let delay = REFUSED.delay(state.outgoing.fail(label(pod), true), jitter).max(asked);
+        let outcome = Outcome::Refused { refusal, message, retry_at: time.after(now, delay) };
         state.outgoing.settle_create(pod, Some(outcome), &mut known.objects);
     }
 }

@@ -12,7 +12,13 @@ impl Engine {
     pub(super) fn repeat_at(&mut self, now: Now, key: &Key, delay: Duration, is_trouble: bool) -> Duration {
         let own = now.steady + delay;
         let Sending { trouble, budget, .. } = &mut self.sending;
-        let at = if is_trouble { trouble.repeat(key, now.steady, own, budget.qps()) } else { own };
+        let (at, traded) =
+            if is_trouble { trouble.repeat(key, now.steady, own, budget.qps()) } else { (own, None) };
+        if let Some((other, until)) = traded
+            && let Some(state) = self.state(&other)
+        {
+            state.outgoing.write.wait_until(until);
+        }
         if let Some(state) = self.state(key) {
             state.outgoing.write.wait_until(at);
         }
@@ -21,7 +27,7 @@ impl Engine {
 
     /// The API server takes writes: one of those that wait for the end of trouble need not.
     pub(super) fn release_one(&mut self, now: Now) {
-        while let Some((key, until)) = self.sending.trouble.accepted() {
+        while let Some((key, until)) = self.sending.trouble.accepted(now.steady) {
             let Some(state) = self.state(&key) else { continue };
             state.outgoing.write.wait_only_until(until);
             state.schedule.mark_dirty(now.steady);

@@ -67,6 +67,9 @@ impl QueueController {
                 if sent {
                     warn!(%namespace, ?reply, "the QueueUnits of a namespace cannot be listed");
                 }
+                if let Reply::Unknown(_) = reply {
+                    listing.halve_page();
+                }
                 listing.failed(now.steady, sent, jitter);
                 self.offer(Work::List(namespace));
                 return;

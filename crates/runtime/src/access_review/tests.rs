@@ -148,6 +148,22 @@ async fn a_flood_of_tokens_takes_bounded_memory_and_few_reviews() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn readers_that_were_allowed_share_the_reviews_of_the_others_too() {
+    let fake = Fake::default();
+    let gate = fake.gate();
+    let unit = |number| Wanted::Position(Key::new("team", &format!("unit-{number}")));
+    let all: Vec<Wanted> = (0..RENEWALS + REVIEWS).map(unit).collect();
+    for wanted in &all {
+        gate.check(&with("Bearer good"), wanted).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(ALLOWED).await;
+    for wanted in &all {
+        assert_eq!(gate.check(&with("Bearer good"), wanted).await, Ok(()), "{wanted:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_open_gate_asks_nobody() {
     let gate = Gate::open(Clock::simulated(jiff::Timestamp::UNIX_EPOCH));
     assert_eq!(gate.check(&HeaderMap::new(), &position("other")).await, Ok(()));

@@ -393,3 +393,21 @@ fn a_create_of_an_epoch_that_is_over_was_not_sent_and_no_pod_is_to_blame() {
     assert!(matches!(read(message), Reply::NotSent(why) if why == grant::OVER));
     assert!(matches!(read(&message.replace("-epoch'", "-reach'")), Reply::Refused(_)), "another policy");
 }
+
+#[test]
+fn a_429_with_a_status_is_no_overload_even_without_a_reason() {
+    let refused = |body: &str| match of_response(
+        &holder(),
+        StatusCode::TOO_MANY_REQUESTS,
+        &HeaderMap::new(),
+        body.as_bytes(),
+    ) {
+        Reply::Refused(rejection) => rejection.is_overload(),
+        reply => panic!("{reply:?}"),
+    };
+    assert!(refused("too many requests"));
+    assert!(!refused(r#"{"kind":"Status","apiVersion":"v1","code":429,"message":"not now"}"#));
+    let long =
+        format!(r#"{{"kind":"Status","apiVersion":"v1","message":"{}"#, "x".repeat(MOST_BYTES_OF_FAILURE));
+    assert!(!refused(&long[..MOST_BYTES_OF_FAILURE]));
+}

@@ -125,6 +125,7 @@ async fn label(labels: &mut Labels) {
     labels.in_flight.clear();
     let mut in_flight = FuturesUnordered::new();
     let (mut listed_at, mut rests, mut resumes) = (None, false, Instant::now());
+    let mut sent_at: Option<Instant> = None;
     while *labels.accompanied.borrow() {
         tokio::select! {
             biased;
@@ -152,11 +153,15 @@ async fn label(labels: &mut Labels) {
             () = labels.mislabelled.changed() => if std::mem::take(&mut rests) { turns.reset() },
             Some(answer) = in_flight.next() => labels.answered(answer, &mut unlabelled),
             _ = turns.tick(), if in_flight.len() < IN_FLIGHT && labels.has_any(&unlabelled) => {
-                match labels.next(&unlabelled) {
+                // Slots that come meanwhile shorten it.
+                let left = sent_at.map_or(Duration::ZERO, |at| labels.period().saturating_sub(at.elapsed()));
+                let next = if left.is_zero() { labels.next(&unlabelled) } else { None };
+                match next {
                     Some((key, one)) => {
                         in_flight.push(labels.send(key, one));
-                        turns.reset_after(labels.period());
+                        sent_at = Some(Instant::now());
                     }
+                    None if !left.is_zero() => turns.reset_after(left.min(PAUSE)),
                     // The rest is of other replicas, until slots come to this one, or is on its way.
                     None => {
                         rests = true;

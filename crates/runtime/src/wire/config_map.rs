@@ -23,6 +23,7 @@ impl Wire for ConfigMapObject {
 
     fn read(json: &RawValue) -> Result<Read<Self>, serde_json::Error> {
         let meta = serde_json::from_str::<ConfigMapWire>(json.get())?.metadata;
+        // The policy on the reach of the controller's account lets it delete no others.
         let object = name::framework_of_config_map(&meta.name).map(|framework| ConfigMapObject {
             key: Key::new(&meta.namespace, framework),
             resource_version: meta.version(),
@@ -30,7 +31,7 @@ impl Wire for ConfigMapObject {
                 uid: meta.uid.clone(),
                 framework_uid: meta
                     .controller()
-                    .filter(|owner| is_framework(owner))
+                    .filter(|owner| is_framework(owner) && owner.name == framework)
                     .map(|owner| owner.uid.clone()),
                 deleting: meta.deletion_timestamp.is_some(),
             },
@@ -54,13 +55,13 @@ mod tests {
 
     #[test]
     fn only_a_framework_that_controls_it_owns_a_config_map() {
-        let map = |version: &str, kind: &str, controller: bool| {
+        let map = |version: &str, kind: &str, name: &str, controller: bool| {
             serde_json::to_vec(&serde_json::json!({
                 "metadata": {
                     "name": "job-attempt", "namespace": "ns", "uid": "u", "resourceVersion": "12",
                     "labels": {"x": "y", name::SLOT_LABEL: "7"},
                     "ownerReferences": [{
-                        "apiVersion": version, "kind": kind, "name": "job", "uid": "f",
+                        "apiVersion": version, "kind": kind, "name": name, "uid": "f",
                         "controller": controller,
                     }],
                 },
@@ -68,17 +69,19 @@ mod tests {
             }))
             .unwrap()
         };
-        let ours: ConfigMapObject = decode(&map(name::API_VERSION, "Framework", true)).unwrap().unwrap();
+        let ours: ConfigMapObject =
+            decode(&map(name::API_VERSION, "Framework", "job", true)).unwrap().unwrap();
         assert_eq!(ours.key, Key::new("ns", "job"));
         assert_eq!((ours.resource_version, ours.label), (12, Some(Slot(7))));
         assert_eq!(ours.facts.framework_uid.as_deref(), Some("f"));
         let later = format!("{}/v2", name::GROUP);
-        for (version, kind, controller) in [
-            (name::API_VERSION, "Framework", false),
-            (name::API_VERSION, "Deployment", true),
-            (&*later, "Framework", true),
+        for (version, kind, name, controller) in [
+            (name::API_VERSION, "Framework", "job", false),
+            (name::API_VERSION, "Deployment", "job", true),
+            (name::API_VERSION, "Framework", "other", true),
+            (&*later, "Framework", "job", true),
         ] {
-            let other: ConfigMapObject = decode(&map(version, kind, controller)).unwrap().unwrap();
+            let other: ConfigMapObject = decode(&map(version, kind, name, controller)).unwrap().unwrap();
             assert_eq!(other.facts.framework_uid, None, "{kind} {controller}");
         }
     }

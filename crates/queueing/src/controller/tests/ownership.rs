@@ -75,6 +75,20 @@ fn a_granted_slot_is_taken_up_and_a_seized_one_is_listed_first() {
     }
 }
 
+#[test]
+fn a_replica_decides_in_namespaces_whose_slot_it_has() {
+    let (ownership, slots) = (Ownership::default(), Slots::ALL);
+    let mut world = owned(&ownership);
+    assert!(world.controller.decides_in(SPACE), "one replica has every slot");
+    let share = Share::of(ownership).without_slots();
+    world.controller = QueueController::new(settings(), 1).with_share(share);
+    assert!(!world.controller.decides_in(SPACE));
+    world.controller.begin(world.now(), slots);
+    assert!(world.controller.decides_in(SPACE));
+    world.controller.lost(slots);
+    assert!(!world.controller.decides_in(SPACE));
+}
+
 /// A world whose owner of Frameworks has come to their slots and does not see that of a released unit.
 fn unseen() -> World {
     let ownership = Ownership::default();

@@ -1,8 +1,9 @@
 //! Decides which requests are sent to the API server for Frameworks, and when.
 //!
 //! [`engine::Engine`] takes in [`event::Event`]s and gives out [`event::Effect`]s. It keeps the objects that
-//! the watches show ([`object_cache`]), the state of each Framework ([`framework_state`]) and timers
-//! ([`ready`]). It sends requests in a fair order ([`dispatch`]) within the request [`budget`].
+//! the watches show ([`object_cache`]), the state of each Framework ([`framework_state`]) and its time
+//! ([`framework_message::Dues`]). It sends requests in a fair order ([`dispatch`]) within the request
+//! [`budget`].
 //! `framework_core::sync` decides the next step of a Framework.
 //!
 //! This crate is synchronous and deterministic: the same events at the same times with the same seeds give

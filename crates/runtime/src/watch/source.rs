@@ -31,8 +31,11 @@ type Changes<T> = BoxStream<'static, kube::Result<WatchEvent<Watched<T>>>>;
 /// The LISTs and the watches of one kind.
 pub struct Source<T> {
     api: Api<Watched<T>>,
-    /// Objects in one page of a LIST: half as many after a page that was too large.
+    /// Objects in one page of a LIST: half as many after a page that was too large, twice as many after a
+    /// LIST.
     page: u32,
+    /// Objects in a page while none is too large.
+    whole_page: u32,
     /// The label selector of the watch.
     labels: Option<String>,
     /// The slots that are listed while the others stay as they are; `None`: everything is listed.
@@ -70,6 +73,7 @@ impl<T: Kind> Source<T> {
         Source {
             api: resource.api(client, namespace),
             page: resource.page,
+            whole_page: resource.page,
             labels: None,
             part: None,
             share: None,
@@ -239,6 +243,7 @@ impl<T: Kind> Source<T> {
                 self.floors.clear();
             }
         }
+        self.page = (self.page * 2).min(self.whole_page);
         self.step = Step::Open;
         true
     }

@@ -122,10 +122,14 @@ async fn a_page_that_is_too_large_is_asked_for_again_with_half_as_many_objects()
     let script = Script::new(vec![
         (200, " ".repeat(crate::pace::MOST_BYTES + 1)),
         list("10", "", &[pod("job-a", "3", "job-attempt")]),
+        events(&[("ERROR", gone())]),
+        list("20", "", &[]),
     ]);
-    assert_eq!(seen(&script).await, ["restarted", "restarted", "listed job-a", "synced"]);
-    let limits = script.asked().iter().take(2).map(|uri| uri.contains("limit=250")).collect::<Vec<_>>();
-    assert_eq!(limits, [false, true], "{:?}", script.asked());
+    let expected = ["restarted", "restarted", "listed job-a", "synced", "restarted", "synced"];
+    assert_eq!(seen(&script).await, expected);
+    let limit = |uri: &String| uri.split("limit=").nth(1)?.split('&').next()?.parse().ok();
+    let limits: Vec<u32> = script.asked().iter().filter_map(limit).collect();
+    assert_eq!(limits, [500, 250, 500], "the next LIST tries twice as many");
 }
 
 #[tokio::test(start_paused = true)]

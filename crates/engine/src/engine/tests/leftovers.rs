@@ -137,7 +137,7 @@ fn pods_that_come_and_go_without_a_framework_leave_nothing_behind() {
     for _ in 0..100 {
         cluster.make_pod("job", "job-w-0", "map");
         cluster.deliver();
-        cluster.remove_pod("job-w-0");
+        cluster.delete_pod_by_others("job-w-0");
         cluster.deliver();
         cluster.turn();
     }

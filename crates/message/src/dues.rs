@@ -1,4 +1,4 @@
-//! What is to be done at a certain time although nothing changes.
+//! Keys that are due at a certain time although nothing changes.
 //!
 //! Each key has at most one time. Every operation costs O(log n), and the order is the same in every run.
 

@@ -74,7 +74,7 @@ pub struct OutgoingRequests {
     deferrable: Turns<Work>,
     later: BTreeSet<(Duration, Work)>,
     in_flight: InFlight<Sent>,
-    /// Those of them that let no job begin.
+    /// The requests on their way that let no job begin.
     deferrable_in_flight: BTreeSet<Ticket>,
     seed: u64,
 }

@@ -104,8 +104,8 @@ pub struct Barrier {
     pace: Pace,
     timeout: Duration,
     version: Option<String>,
-    /// The version of the last whole object.
-    checked: Option<String>,
+    /// The version of the last whole object, and its result.
+    checked: Option<(String, Result<String, Failure>)>,
     denials: u32,
     failures: u32,
     last: Result<String, Failure>,
@@ -174,11 +174,14 @@ impl Barrier {
             }
         };
         self.version = Some(version).filter(|version| !version.is_empty());
-        let checked = self.checked.is_some() && self.checked == self.version;
-        match count {
-            // The result of the whole object still holds.
-            _ if checked => self.wait(elapsed),
-            Some(count) if !count.is_complete() => {
+        let checked = self.checked.as_ref().filter(|(version, _)| self.version.as_ref() == Some(version));
+        match (checked, count) {
+            // The result of the whole object still holds, also after a failure in between.
+            (Some((_, result)), _) => {
+                self.last.clone_from(result);
+                self.wait(elapsed)
+            }
+            (None, Some(count)) if !count.is_complete() => {
                 self.last = Ok(missing(count));
                 self.wait(elapsed)
             }
@@ -187,8 +190,6 @@ impl Barrier {
     }
 
     fn read_object(&mut self, body: Vec<u8>, elapsed: Duration) -> Next {
-        // Also if it cannot be read: it need not be queried again before it has changed.
-        self.checked.clone_from(&self.version);
         let document = match document::decompress(body) {
             Ok(document) => document,
             Err(error) => return self.broken(error.to_string(), elapsed),
@@ -196,17 +197,21 @@ impl Barrier {
         match addresses::read(&document) {
             Ok(Reading { found: Ok(addresses), .. }) => Next::Pass(Passed { document, addresses }),
             Ok(Reading { found: Err(missing), version }) => {
-                self.checked = Some(version.clone());
                 self.version = Some(version);
-                self.last = Ok(missing.to_string());
-                self.wait(elapsed)
+                self.checked(Ok(missing.to_string()), elapsed)
             }
             Err(error) => self.broken(error.to_string(), elapsed),
         }
     }
 
     fn broken(&mut self, problem: String, elapsed: Duration) -> Next {
-        self.last = Err(Failure::Unread { problem });
+        self.checked(Err(Failure::Unread { problem }), elapsed)
+    }
+
+    /// The result of a whole object. Also one that cannot be read is not queried again before it has changed.
+    fn checked(&mut self, result: Result<String, Failure>, elapsed: Duration) -> Next {
+        self.checked = self.version.clone().map(|version| (version, result.clone()));
+        self.last = result;
         self.wait(elapsed)
     }
 

@@ -163,6 +163,16 @@ fn a_time_out_is_one_of_waiting_only_if_the_last_read_succeeded() {
 }
 
 #[test]
+fn a_failure_in_between_leaves_the_result_of_the_whole_object() {
+    let mut world = World::new();
+    world.table(1, json!(["0/2", 2])).whole(1, [Some("10.0.0.1"), None]).failed(None);
+    while world.now < MINUTE {
+        world.table(1, json!(["0/2", 2]));
+    }
+    assert!(matches!(world.failure(), Failure::TimedOut { .. }), "{:?}", world.failure());
+}
+
+#[test]
 fn retry_after_is_respected_and_a_success_resets_the_failures() {
     let mut world = World::new();
     world.failed(Some(Duration::from_secs(9)));

@@ -1,10 +1,9 @@
 //! Serves HTTP/1 on a port: a bounded number of connections, each with time-outs.
 //!
-//! A client that sends slowly, or nothing, loses its connection, so that it keeps no other client out for
-//! long.
+//! A client that sends slowly, or nothing, loses its connection. A client that opens many loses its own.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,12 +11,11 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-/// Connections that may be open at once. Further ones wait in the kernel.
+/// Connections that may be open at once.
 const CONNECTIONS: usize = 64;
 /// How long the head of a request may take, and how long a connection may be idle.
 const HEAD: Duration = Duration::from_secs(10);
@@ -30,25 +28,39 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves on `listener` as long as it is polled. When it is dropped, all connections are closed.
 pub async fn serve(listener: TcpListener, router: Router) -> Infallible {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut connections = JoinSet::new();
+    let mut open = Open::default();
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
-            // The semaphore is never closed.
-            return std::future::pending().await;
-        };
-        while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let router = router.clone();
-                connections.spawn(async move {
-                    converse(stream, router).await;
-                    drop(permit);
-                });
-            }
+            Ok((stream, peer)) => open.add(peer.ip(), converse(stream, router.clone())),
             Err(error) => {
                 debug!(%error, "a connection was not accepted");
                 sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The open connections.
+#[derive(Default)]
+struct Open {
+    tasks: JoinSet<()>,
+    /// The oldest first.
+    connections: Vec<(IpAddr, AbortHandle)>,
+}
+
+impl Open {
+    /// Serves a connection. If there are too many, the oldest one of the peer that has most is closed: no
+    /// peer keeps another one out.
+    fn add(&mut self, peer: IpAddr, connection: impl Future<Output = ()> + Send + 'static) {
+        while self.tasks.try_join_next().is_some() {}
+        self.connections.retain(|(_, task)| !task.is_finished());
+        self.connections.push((peer, self.tasks.spawn(connection)));
+        if self.connections.len() > CONNECTIONS {
+            let of = |peer: IpAddr| self.connections.iter().filter(|(other, _)| *other == peer).count();
+            let most = self.connections.iter().map(|(peer, _)| of(*peer)).max();
+            let oldest = self.connections.iter().position(|(peer, _)| Some(of(*peer)) == most);
+            if let Some(oldest) = oldest {
+                self.connections.remove(oldest).1.abort();
             }
         }
     }
@@ -72,15 +84,18 @@ async fn converse(stream: TcpStream, router: Router) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use axum::routing::get;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpSocket;
     use tokio::time::Instant;
 
     use super::*;
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 
-    async fn start() -> (std::net::SocketAddr, tokio::task::JoinHandle<Infallible>) {
+    async fn start() -> (SocketAddr, tokio::task::JoinHandle<Infallible>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(|| async { "ok" }));
@@ -114,21 +129,31 @@ mod tests {
         serving.abort();
     }
 
+    async fn connect_from(peer: [u8; 4], address: SocketAddr) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((peer, 0).into()).unwrap();
+        socket.connect(address).await.unwrap()
+    }
+
     #[tokio::test]
-    async fn connections_beyond_the_bound_wait_until_one_ends() {
+    async fn a_peer_with_many_connections_loses_its_oldest_to_any_newcomer() {
         let (address, serving) = start().await;
-        let mut held = Vec::new();
-        for _ in 0..CONNECTIONS {
-            held.push(TcpStream::connect(address).await.unwrap());
+        let mut other = connect_from([127, 0, 0, 2], address).await;
+        let mut flood = Vec::new();
+        for _ in 0..2 * CONNECTIONS {
+            flood.push(connect_from([127, 0, 0, 1], address).await);
         }
-        let mut next = TcpStream::connect(address).await.unwrap();
-        next.write_all(REQUEST).await.unwrap();
+        let begun = Instant::now();
+        for stream in &mut flood[..CONNECTIONS] {
+            rest(stream).await;
+        }
+        assert!(begun.elapsed() < HEAD, "they are closed because they are idle");
+        let mut newest = flood.pop().unwrap();
         let mut byte = [0; 1];
-        let waits = timeout(Duration::from_millis(300), next.read(&mut byte)).await;
-        assert!(waits.is_err(), "it is served beside {CONNECTIONS} others");
-        drop(held.pop());
-        let served = timeout(HEAD, next.read(&mut byte)).await;
-        assert_eq!(served.unwrap().unwrap(), 1);
+        for stream in [&mut other, &mut newest] {
+            stream.write_all(REQUEST).await.unwrap();
+            assert_eq!(stream.read(&mut byte).await.unwrap(), 1);
+        }
         serving.abort();
     }
 

@@ -470,10 +470,13 @@ mod tests {
     #[test]
     fn a_value_of_the_wrong_type_is_refused_with_its_key_and_line() {
         for (yaml, expected) in [
-            ("\nkubeClientQps: fast", "line 2: kubeClientQps: give a number"),
+            ("\nkubeClientQps: fast", "line 2: kubeClientQps: fast is not a number"),
             ("workerNumber: [1]", "line 1: workerNumber: give one value"),
-            ("workerNumber: 1.5", "line 1: workerNumber: give a whole number"),
-            ("largeFrameworkCompression: maybe", "line 1: largeFrameworkCompression: give true or false"),
+            ("workerNumber: 1.5 # x", "line 1: workerNumber: 1.5 is not a whole number"),
+            (
+                "largeFrameworkCompression: maybe",
+                "line 1: largeFrameworkCompression: maybe is not true or false",
+            ),
             (
                 "largeFrameworkCompressionCodec: lzma",
                 "line 1: largeFrameworkCompressionCodec: unknown variant `lzma`, expected one of zstd, gzip",
@@ -482,19 +485,20 @@ mod tests {
             ("- a list", "line 1: the file: give keys with values"),
             ("workerNumber: 1\n---\nworkerNumber: 1", "line 3: the file: give one YAML document"),
             // YAML 1.1 numbers mean something else to other readers, or are not numbers there.
-            ("workerNumber: 010", "line 1: workerNumber: give a whole number"),
-            ("workerNumber: 1e3", "line 1: workerNumber: give a whole number"),
-            ("kubeClientQps: 010", "line 1: kubeClientQps: give a number"),
-            ("kubeClientQps: 0x10", "line 1: kubeClientQps: give a number"),
-            ("kubeClientQps: .nan", "line 1: kubeClientQps: give a number"),
+            ("workerNumber: 010", "line 1: workerNumber: 010 is not a whole number"),
+            ("workerNumber: 1,000", "line 1: workerNumber: 1,000 is not a whole number"),
+            ("workerNumber: 1e3", "line 1: workerNumber: 1e3 is not a whole number"),
+            ("kubeClientQps: 010", "line 1: kubeClientQps: 010 is not a number"),
+            ("kubeClientQps: 0x10", "line 1: kubeClientQps: 0x10 is not a number"),
+            ("kubeClientQps: .nan", "line 1: kubeClientQps: .nan is not a number"),
             ("logObjectSnapshot: true", "line 1: logObjectSnapshot: give keys with values"),
             ("podFailureSpec: {}", "line 1: podFailureSpec: give a list"),
             ("podFailureSpec: [~]", "line 1: podFailureSpec[0]: missing field `code`"),
             ("podFailureSpec:\n- phrase: Odd", "line 2: podFailureSpec[0]: missing field `code`"),
             ("podFailureSpec: [{code: 5, code: 6}]", "line 1: podFailureSpec[0]: `code` is given twice"),
             (
-                "podFailureSpec: [{code: five}]",
-                "line 1: podFailureSpec[0].code: give a whole number of 32 bits",
+                "podFailureSpec: [{code: five}] # x",
+                "line 1: podFailureSpec[0].code: five is not a whole number of 32 bits",
             ),
             (
                 "podFailureSpec: [{code: 5, podPatterns: [{}, ~]}]",

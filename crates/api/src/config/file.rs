@@ -115,10 +115,11 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Whole<MIN, MAX> {
 
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?.replace('_', "");
+        let written = String::deserialize(deserializer)?;
+        let text = written.replace('_', "");
         let octal = text.strip_prefix('0').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
         let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && !octal);
-        let number = number.ok_or_else(|| de::Error::custom("give a number"))?;
+        let number = number.ok_or_else(|| de::Error::custom(format_args!("{written} is not a number")))?;
         let allowed = number > 0.0 && number <= 10_000.0;
         if allowed { Ok(Rate(number)) } else { Err(refused(number, "a number above 0 and at most 10000")) }
     }
@@ -266,10 +267,10 @@ pub(super) fn read(text: &str) -> Result<FileConfig, Error> {
                 error.into_inner()
             })
         });
-    decoded.map(Option::unwrap_or_default).map_err(|error| place(key, error.without_snippet()))
+    decoded.map(Option::unwrap_or_default).map_err(|error| place(text, key, error.without_snippet()))
 }
 
-fn place(key: String, error: &yaml::Error) -> Error {
+fn place(text: &str, key: String, error: &yaml::Error) -> Error {
     let line = error.location().map_or(1, |location| location.line());
     let key = if key.is_empty() { "the file".to_owned() } else { key };
     match error {
@@ -278,18 +279,19 @@ fn place(key: String, error: &yaml::Error) -> Error {
             let key = if named { key } else { format!("{key}.{field}") };
             Error::UnknownKey { key, line, hint: hint(field, expected) }
         }
-        error => Error::BadValue { line, key, reason: reason(error) },
+        error => Error::BadValue { line, key, reason: reason(text, error) },
     }
 }
 
 /// The problem in words of the config file instead of those of the library.
-fn reason(error: &yaml::Error) -> String {
+fn reason(text: &str, error: &yaml::Error) -> String {
+    let not = |wanted: &str| format!("{} is not {wanted}", scalar(text, error).unwrap_or("the value"));
     match error {
         yaml::Error::Message { msg, .. } => msg.clone(),
-        yaml::Error::InvalidScalar { ty: "i64", .. } => "give a whole number".to_owned(),
-        yaml::Error::InvalidScalar { ty: "floating point", .. } => "give a number".to_owned(),
-        yaml::Error::InvalidScalar { ty: "bool" | "boolean", .. } => "give true or false".to_owned(),
-        yaml::Error::InvalidScalar { ty: "i32", .. } => "give a whole number of 32 bits".to_owned(),
+        yaml::Error::InvalidScalar { ty: "i64", .. } => not("a whole number"),
+        yaml::Error::InvalidScalar { ty: "floating point", .. } => not("a number"),
+        yaml::Error::InvalidScalar { ty: "bool" | "boolean", .. } => not("true or false"),
+        yaml::Error::InvalidScalar { ty: "i32", .. } => not("a whole number of 32 bits"),
         yaml::Error::Unexpected { expected: "string scalar", .. } => "give one value".to_owned(),
         yaml::Error::Unexpected { expected: "mapping start", .. } => "give keys with values".to_owned(),
         yaml::Error::Unexpected { expected: "sequence start", .. } => "give a list".to_owned(),
@@ -302,6 +304,18 @@ fn reason(error: &yaml::Error) -> String {
             text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _place)| reason).to_owned()
         }
     }
+}
+
+/// The text of a plain scalar at the place of an error, up to the end of its line or flow collection.
+fn scalar<'t>(text: &'t str, error: &yaml::Error) -> Option<&'t str> {
+    let location = error.location()?;
+    let line = text.lines().nth(usize::try_from(location.line()).ok()?.checked_sub(1)?)?;
+    let column = usize::try_from(location.column()).ok()?.checked_sub(1)?;
+    let (before, rest) = line.split_at_checked(line.char_indices().nth(column)?.0)?;
+    let comment = rest.find(" #");
+    let flow = rest.find([',', ']', '}']).filter(|_| before.contains(['[', '{']));
+    let end = comment.into_iter().chain(flow).min().unwrap_or(rest.len());
+    rest.get(..end).map(str::trim_end).filter(|scalar| !scalar.is_empty())
 }
 
 fn hint(key: &str, known: &[&str]) -> String {
